@@ -1,0 +1,1 @@
+//! rsys-sample: runs a program, collects its samples, writes Perfetto traces.

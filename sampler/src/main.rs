@@ -1,0 +1,3 @@
+//! `rsys-sample`: runs a program under the sampling profiler.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What agent and sampler agree on: records, shared-memory rings, the session hand-shake.

@@ -1,0 +1,3 @@
+//! `cargo xtask`: the tasks of this repository.
+
+fn main() {}
