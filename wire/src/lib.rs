@@ -1,1 +1,26 @@
-//! What agent and sampler agree on: records, shared-memory rings, the session hand-shake.
+//! What agent and sampler agree on.
+//!
+//! A target process owns one or more *segments*: sealed memfds that hold a header and a number of
+//! rings, one ring per thread. The agent makes a segment, maps it, and sends its descriptor to the
+//! sampler in one datagram ([`handshake`]) before it writes the first record, so that nothing is
+//! ever recorded that the sampler does not hold a mapping of. A process that needs more rings makes
+//! another segment: there is no limit on threads and nothing is ever remapped.
+//!
+//! * [`layout`]: the bytes of a segment, and the checks that a sampler makes before it trusts one.
+//! * [`ring`]: the single-producer single-consumer ring, in whole 64-bit words.
+//! * [`record`]: what the words mean.
+//! * [`handshake`]: the datagram and the environment variables that lead to it.
+//!
+//! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("the wire format is little-endian and so must the machine be");
+
+pub mod handshake;
+pub mod layout;
+pub mod record;
+pub mod ring;
+mod sync;
+
+/// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,290 @@
+//! How a process makes itself known to the sampler.
+//!
+//! The sampler binds a datagram socket in the abstract namespace and puts its name into the
+//! environment of the target. An agent sends one [`Hello`] per segment, with the segment's memfd as
+//! ancillary data, and closes both descriptors: nothing of ours stays in the target's table. The
+//! kernel keeps the datagram and the descriptor even when the sender is killed at once.
+
+use crate::VERSION;
+
+/// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
+pub const ENV_SESSION: &str = "RSYS_AGENT_SESSION";
+
+/// Environment variable with the agent's settings; see [`AgentSettings`].
+pub const ENV_SETTINGS: &str = "RSYS_AGENT_SETTINGS";
+
+/// First word of every datagram and segment: "rsyswire" in ASCII.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"rsyswire");
+
+/// What a datagram announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum HelloKind {
+    /// A process (or a new program in it) with its first segment.
+    Process = 1,
+    /// One more segment of a process that is known.
+    Segment = 2,
+}
+
+/// The datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Hello {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// [`HelloKind`] as a number.
+    pub kind: u32,
+    /// Identifies this program run in this process: differs after fork and after exec.
+    pub instance: u64,
+    /// The process id as the sender sees it (it may live in another pid namespace).
+    pub pid: u32,
+    /// Number of this segment, counted from 0.
+    pub segment: u32,
+    /// Number of rings in the segment.
+    pub ring_count: u32,
+    /// Capacity of each ring in 64-bit words, a power of two.
+    pub ring_words: u32,
+    /// Size of the segment in bytes.
+    pub segment_bytes: u64,
+}
+
+const _: () = assert!(size_of::<Hello>() == Hello::BYTES);
+
+impl Hello {
+    /// Size of the datagram.
+    pub const BYTES: usize = 48;
+
+    /// The datagram's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0..8].copy_from_slice(&self.magic.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.instance.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.segment.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.ring_count.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.ring_words.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    /// [`HelloError`] says what is wrong with it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Hello, HelloError> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| HelloError::Size)?;
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let hello = Hello {
+            magic: u64_at(0),
+            version: u32_at(8),
+            kind: u32_at(12),
+            instance: u64_at(16),
+            pid: u32_at(24),
+            segment: u32_at(28),
+            ring_count: u32_at(32),
+            ring_words: u32_at(36),
+            segment_bytes: u64_at(40),
+        };
+        if hello.magic != MAGIC {
+            return Err(HelloError::Magic);
+        }
+        if hello.version != VERSION {
+            return Err(HelloError::Version(hello.version));
+        }
+        if hello.kind()? == HelloKind::Process && hello.segment != 0 {
+            return Err(HelloError::Kind);
+        }
+        Ok(hello)
+    }
+
+    /// What the datagram announces.
+    ///
+    /// # Errors
+    /// [`HelloError::Kind`] when the number is unknown.
+    pub fn kind(&self) -> Result<HelloKind, HelloError> {
+        match self.kind {
+            1 => Ok(HelloKind::Process),
+            2 => Ok(HelloKind::Segment),
+            _ => Err(HelloError::Kind),
+        }
+    }
+}
+
+/// Why a datagram is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HelloError {
+    /// It has not the size of a [`Hello`].
+    Size,
+    /// It is not ours.
+    Magic,
+    /// It comes from an agent of another version.
+    Version(u32),
+    /// It announces something unknown.
+    Kind,
+}
+
+impl std::fmt::Display for HelloError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HelloError::Size => write!(f, "a datagram of the wrong size"),
+            HelloError::Magic => write!(f, "a datagram that no agent sent"),
+            HelloError::Version(theirs) => {
+                write!(
+                    f,
+                    "an agent of wire version {theirs}; this sampler speaks {VERSION}"
+                )
+            }
+            HelloError::Kind => write!(f, "a datagram of an unknown kind"),
+        }
+    }
+}
+
+impl std::error::Error for HelloError {}
+
+/// Which clock the samples of a thread follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClockChoice {
+    /// The CPU timer up to the kernel's tick, perf above it where it opens.
+    #[default]
+    Auto,
+    /// The thread's POSIX CPU timer.
+    Timer,
+    /// perf `cpu-clock` with the timer as its accountant.
+    Perf,
+}
+
+/// Which unwinder walks the stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnwinderChoice {
+    /// Call-frame information (the default).
+    #[default]
+    Cfi,
+    /// The framehop crate.
+    Framehop,
+    /// Frame pointers.
+    FramePointer,
+}
+
+/// Which descendants are profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FollowChoice {
+    /// Children by fork and programs by exec.
+    #[default]
+    All,
+    /// Programs by exec only: forked children are left alone until they exec.
+    Exec,
+    /// The first process only.
+    None,
+}
+
+/// What the agent must know, as one line of `key=value` words in [`ENV_SETTINGS`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgentSettings {
+    /// Samples per CPU-second and thread.
+    pub frequency_hz: f64,
+    /// Which clock to use.
+    pub clock: ClockChoice,
+    /// Which unwinder to use.
+    pub unwinder: UnwinderChoice,
+    /// Which descendants to profile.
+    pub follow: FollowChoice,
+    /// Frames kept of one stack.
+    pub max_depth: u32,
+    /// Capacity of a ring in words.
+    pub ring_words: u32,
+    /// Print what the agent does on standard error.
+    pub verbose: bool,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        AgentSettings {
+            frequency_hz: 300.0,
+            clock: ClockChoice::Auto,
+            unwinder: UnwinderChoice::Cfi,
+            follow: FollowChoice::All,
+            max_depth: 512,
+            ring_words: 32 * 1024,
+            verbose: false,
+        }
+    }
+}
+
+/// The deepest stack that fits a record; see [`AgentSettings::max_depth`].
+pub const MAX_DEPTH: u32 = 2048;
+
+impl AgentSettings {
+    /// The line for the environment.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        let clock = match self.clock {
+            ClockChoice::Auto => "auto",
+            ClockChoice::Timer => "timer",
+            ClockChoice::Perf => "perf",
+        };
+        let unwinder = match self.unwinder {
+            UnwinderChoice::Cfi => "cfi",
+            UnwinderChoice::Framehop => "framehop",
+            UnwinderChoice::FramePointer => "fp",
+        };
+        let follow = match self.follow {
+            FollowChoice::All => "all",
+            FollowChoice::Exec => "exec",
+            FollowChoice::None => "none",
+        };
+        format!(
+            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} verbose={}",
+            self.frequency_hz,
+            self.max_depth,
+            self.ring_words,
+            u8::from(self.verbose)
+        )
+    }
+
+    /// Reads the line; unknown or malformed words keep their defaults, since a target must never
+    /// fail for our sake, and numbers are forced into their ranges.
+    #[must_use]
+    pub fn from_line(line: &str) -> AgentSettings {
+        let mut settings = AgentSettings::default();
+        for (key, value) in line
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='))
+        {
+            match (key, value) {
+                ("freq", _) => {
+                    if let Some(hz) = value.parse::<f64>().ok().filter(|hz| hz.is_finite()) {
+                        settings.frequency_hz = hz.clamp(0.01, 100_000.0);
+                    }
+                }
+                ("clock", "timer") => settings.clock = ClockChoice::Timer,
+                ("clock", "perf") => settings.clock = ClockChoice::Perf,
+                ("unwinder", "framehop") => settings.unwinder = UnwinderChoice::Framehop,
+                ("unwinder", "fp") => settings.unwinder = UnwinderChoice::FramePointer,
+                ("follow", "exec") => settings.follow = FollowChoice::Exec,
+                ("follow", "none") => settings.follow = FollowChoice::None,
+                ("depth", _) => {
+                    settings.max_depth = value
+                        .parse()
+                        .unwrap_or(settings.max_depth)
+                        .clamp(1, MAX_DEPTH);
+                }
+                ("ring", _) => {
+                    let words: u32 = value.parse().unwrap_or(settings.ring_words);
+                    // A ring must hold the largest record twice over.
+                    settings.ring_words = words.clamp(8 * 1024, 1 << 24).next_power_of_two();
+                }
+                ("verbose", _) => settings.verbose = value == "1",
+                _ => {}
+            }
+        }
+        settings
+    }
+}

@@ -1,0 +1,387 @@
+//! The records of a ring.
+//!
+//! Every record starts with one header word: kind in bits 0–7, flags in bits 8–15, length in words
+//! (the header included) in bits 32–63. All times are CLOCK_BOOTTIME nanoseconds.
+//!
+//! | kind | words after the header |
+//! |---|---|
+//! | thread start | time, thread id, clock, name × 2, start routine |
+//! | thread end | time, CPU time of the thread in ns, name × 2 |
+//! | sample | time, weight (0–31) + shared frames (32–47) + new frames (48–63), new frames |
+//! | module | time, start, end, load bias, build-id bytes (0–31) + path bytes (32–63), both as bytes |
+//! | note | time, code, text bytes, bytes |
+//!
+//! A sample's frames are listed from the innermost outwards. Its outermost `shared` frames equal
+//! those of the previous sample that was committed to the same ring since the thread's start, so
+//! only the frames that changed are sent.
+
+use crate::ring::Producer;
+
+/// Set in a frame word when its address is a program counter that was interrupted there, not a
+/// return address: symbols are looked up at the address itself.
+pub const FRAME_EXACT: u64 = 1 << 63;
+/// Set in a frame word that was found by scanning the stack, not by unwinding.
+pub const FRAME_SCANNED: u64 = 1 << 62;
+/// The address bits of a frame word.
+pub const FRAME_ADDRESS: u64 = (1 << 56) - 1;
+
+/// Kinds of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A thread took the ring.
+    ThreadStart = 1,
+    /// The thread gave it back.
+    ThreadEnd = 2,
+    /// One stack.
+    Sample = 3,
+    /// A library or program that later samples point into.
+    Module = 4,
+    /// Something to tell the user.
+    Note = 5,
+}
+
+/// The sample's stack was cut because it was deeper than the limit.
+pub const SAMPLE_TRUNCATED: u8 = 1;
+/// The sample's stack could not be walked to its root.
+pub const SAMPLE_BROKEN: u8 = 2;
+/// The sample came from perf, not from the timer.
+pub const SAMPLE_PERF: u8 = 4;
+
+/// Words of a thread's or module's fixed part.
+const START_WORDS: usize = 7;
+const END_WORDS: usize = 5;
+const SAMPLE_WORDS: usize = 3;
+const MODULE_WORDS: usize = 6;
+const NOTE_WORDS: usize = 4;
+
+/// A thread's name as the kernel keeps it: up to 15 bytes and NUL.
+pub type ThreadName = [u8; 16];
+
+const fn header(kind: Kind, flags: u8, words: usize) -> u64 {
+    kind as u64 | (flags as u64) << 8 | (words as u64) << 32
+}
+
+fn name_words(name: &ThreadName) -> [u64; 2] {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *name;
+    [
+        u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        u64::from_le_bytes(rest),
+    ]
+}
+
+/// Writes a thread's start. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_thread_start(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    tid: u32,
+    clock: u64,
+    name: &ThreadName,
+    routine: u64,
+) -> bool {
+    let Some(mut record) = ring.begin(START_WORDS) else {
+        return false;
+    };
+    let [first, second] = name_words(name);
+    record.put(header(Kind::ThreadStart, 0, START_WORDS));
+    for word in [time_ns, u64::from(tid), clock, first, second, routine] {
+        record.put(word);
+    }
+    record.commit();
+    true
+}
+
+/// Writes a thread's end. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_thread_end(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    cpu_time_ns: u64,
+    name: &ThreadName,
+) -> bool {
+    let Some(mut record) = ring.begin(END_WORDS) else {
+        return false;
+    };
+    let [first, second] = name_words(name);
+    record.put(header(Kind::ThreadEnd, 0, END_WORDS));
+    for word in [time_ns, cpu_time_ns, first, second] {
+        record.put(word);
+    }
+    record.commit();
+    true
+}
+
+/// Writes a sample. `frames` are those that differ from the previous sample, innermost first, and
+/// `shared` the number of outermost frames that do not. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[inline]
+#[must_use]
+pub fn put_sample(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    weight: u32,
+    flags: u8,
+    shared: u16,
+    frames: &[u64],
+) -> bool {
+    let words = SAMPLE_WORDS.wrapping_add(frames.len());
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::Sample, flags, words));
+    record.put(time_ns);
+    record.put(u64::from(weight) | u64::from(shared) << 32 | (frames.len() as u64) << 48);
+    for frame in frames {
+        record.put(*frame);
+    }
+    record.commit();
+    true
+}
+
+/// What a module record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Module<'a> {
+    /// When it was first seen.
+    pub time_ns: u64,
+    /// First mapped address.
+    pub start: u64,
+    /// One past the last mapped address.
+    pub end: u64,
+    /// Mapped address minus address in the file's own address space.
+    pub bias: u64,
+    /// The GNU build-id, or empty.
+    pub build_id: &'a [u8],
+    /// The path that the loader knows it by; empty for the executable.
+    pub path: &'a [u8],
+}
+
+/// Writes a module. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_module(ring: &Producer<'_>, module: &Module<'_>) -> bool {
+    let text_words = module
+        .build_id
+        .len()
+        .div_ceil(8)
+        .wrapping_add(module.path.len().div_ceil(8));
+    let words = MODULE_WORDS.wrapping_add(text_words);
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::Module, 0, words));
+    for word in [module.time_ns, module.start, module.end, module.bias] {
+        record.put(word);
+    }
+    record.put(module.build_id.len() as u64 | (module.path.len() as u64) << 32);
+    record.put_bytes(module.build_id);
+    record.put_bytes(module.path);
+    record.commit();
+    true
+}
+
+/// Writes a note. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_note(ring: &Producer<'_>, time_ns: u64, code: u64, text: &[u8]) -> bool {
+    let words = NOTE_WORDS.wrapping_add(text.len().div_ceil(8));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::Note, 0, words));
+    record.put(time_ns);
+    record.put(code);
+    record.put(text.len() as u64);
+    record.put_bytes(text);
+    record.commit();
+    true
+}
+
+/// A record as the sampler reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// See [`put_thread_start`].
+    ThreadStart {
+        /// When.
+        time_ns: u64,
+        /// The kernel's thread id, as the process sees it.
+        tid: u32,
+        /// Which clock: see [`Clock`].
+        clock: u64,
+        /// The name at that time.
+        name: ThreadName,
+        /// Address of the start routine, or 0.
+        routine: u64,
+    },
+    /// See [`put_thread_end`].
+    ThreadEnd {
+        /// When.
+        time_ns: u64,
+        /// CPU time that the thread used since it was sampled, in ns.
+        cpu_time_ns: u64,
+        /// The name at that time.
+        name: ThreadName,
+    },
+    /// See [`put_sample`].
+    Sample {
+        /// When.
+        time_ns: u64,
+        /// How many periods of CPU time the sample stands for.
+        weight: u32,
+        /// [`SAMPLE_TRUNCATED`] and its like.
+        flags: u8,
+        /// Outermost frames taken from the previous sample.
+        shared: u16,
+        /// The frames that differ, innermost first.
+        frames: &'a [u64],
+    },
+    /// See [`put_module`]; the byte strings are the build-id and the path.
+    Module {
+        /// When it was first seen.
+        time_ns: u64,
+        /// First mapped address.
+        start: u64,
+        /// One past the last mapped address.
+        end: u64,
+        /// Mapped address minus address in the file.
+        bias: u64,
+        /// The GNU build-id, or empty.
+        build_id: Vec<u8>,
+        /// The path.
+        path: Vec<u8>,
+    },
+    /// See [`put_note`].
+    Note {
+        /// When.
+        time_ns: u64,
+        /// What it is about.
+        code: u64,
+        /// The text.
+        text: Vec<u8>,
+    },
+}
+
+/// Which clock drives a thread's samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Clock {
+    /// The thread's POSIX CPU timer.
+    Timer = 1,
+    /// perf `cpu-clock` and the timer.
+    PerfAndTimer = 2,
+    /// None: no timer could be made.
+    None = 3,
+}
+
+/// The words did not make a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Iterates over drained words. After [`Malformed`] nothing follows: the rest cannot be framed.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    rest: &'a [u64],
+}
+
+impl<'a> Records<'a> {
+    /// The records in `words`.
+    #[must_use]
+    pub fn new(words: &'a [u64]) -> Self {
+        Records { rest: words }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, _) = self.rest.split_first()?;
+        let words = (first >> 32) as usize;
+        match self.rest.split_at_checked(words) {
+            Some((record, rest)) if words > 0 => {
+                self.rest = rest;
+                let parsed = parse(record).ok_or(Malformed);
+                if parsed.is_err() {
+                    self.rest = &[];
+                }
+                Some(parsed)
+            }
+            _ => {
+                self.rest = &[];
+                Some(Err(Malformed))
+            }
+        }
+    }
+}
+
+fn name_of(words: &[u64]) -> Option<ThreadName> {
+    bytes_of(words, 16)?.try_into().ok()
+}
+
+fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
+    let words = words.get(..length.div_ceil(8))?;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+fn parse(words: &[u64]) -> Option<Record<'_>> {
+    let (header, body) = words.split_first()?;
+    let flags = (header >> 8) as u8;
+    match (*header as u8, body) {
+        (1, [time_ns, tid, clock, name @ .., routine]) if name.len() == 2 => {
+            Some(Record::ThreadStart {
+                time_ns: *time_ns,
+                tid: u32::try_from(*tid).ok()?,
+                clock: *clock,
+                name: name_of(name)?,
+                routine: *routine,
+            })
+        }
+        (2, [time_ns, cpu_time_ns, name @ ..]) if name.len() == 2 => Some(Record::ThreadEnd {
+            time_ns: *time_ns,
+            cpu_time_ns: *cpu_time_ns,
+            name: name_of(name)?,
+        }),
+        (3, [time_ns, counts, frames @ ..]) if (counts >> 48) as usize == frames.len() => {
+            Some(Record::Sample {
+                time_ns: *time_ns,
+                weight: *counts as u32,
+                flags,
+                shared: (counts >> 32) as u16,
+                frames,
+            })
+        }
+        (4, [time_ns, start, end, bias, lengths, text @ ..]) => {
+            let build_id_bytes = (*lengths as u32) as usize;
+            let path_bytes = (lengths >> 32) as usize;
+            let path = text.get(build_id_bytes.div_ceil(8)..)?;
+            Some(Record::Module {
+                time_ns: *time_ns,
+                start: *start,
+                end: *end,
+                bias: *bias,
+                build_id: bytes_of(text, build_id_bytes)?,
+                path: bytes_of(path, path_bytes)?,
+            })
+        }
+        (5, [time_ns, code, length, text @ ..]) => Some(Record::Note {
+            time_ns: *time_ns,
+            code: *code,
+            text: bytes_of(text, usize::try_from(*length).ok()?)?,
+        }),
+        _ => None,
+    }
+}
