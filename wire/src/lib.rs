@@ -10,12 +10,14 @@
 //! * [`ring`]: the single-producer single-consumer ring, in whole 64-bit words.
 //! * [`record`]: what the words mean.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
+//! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("the wire format is little-endian and so must the machine be");
 
+pub mod adopt;
 pub mod handshake;
 pub mod layout;
 pub mod record;

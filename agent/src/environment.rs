@@ -1,0 +1,148 @@
+//! The program's arguments and environment, as the loader handed them over.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
+use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
+
+use crate::process::c_string;
+use crate::sys;
+
+/// Starts of the names of variables that tell a rank, a job or a team.
+const TELLING: [&[u8]; 14] = [
+    b"SLURM_", b"SLURMD_NODENAME=", b"OMPI_COMM_WORLD_", b"PMIX_", b"PMI_", b"MPI_LOCAL",
+    b"MV2_COMM_WORLD_", b"FLUX_", b"RANK=", b"WORLD_SIZE=", b"LOCAL_RANK=", b"LOCAL_WORLD_SIZE=",
+    b"GROUP_RANK=", b"TORCHELASTIC_",
+];
+/// No variable of interest is longer; a job's node list can be.
+const MOST_VALUE: usize = 256;
+
+static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+static VARIABLES: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The two vectors.
+#[derive(Debug)]
+pub struct Environment<'a> {
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+    life: std::marker::PhantomData<&'a CStr>,
+}
+
+/// The strings of a vector that ends with a null pointer.
+fn strings<'a>(vector: *const *const c_char) -> impl Iterator<Item = &'a CStr> {
+    let mut next = vector;
+    std::iter::from_fn(move || {
+        if next.is_null() {
+            return None;
+        }
+        // SAFETY: within the vector, whose end has not been met yet.
+        let string = c_string(unsafe { *next })?;
+        next = next.wrapping_add(1);
+        Some(string)
+    })
+}
+
+impl<'a> Environment<'a> {
+    /// The vectors of the program, remembered for fork children.
+    ///
+    /// # Safety
+    /// They must be what the loader passes to constructors.
+    pub unsafe fn new(
+        _count: c_int,
+        arguments: *const *const c_char,
+        variables: *const *const c_char,
+    ) -> Self {
+        ARGUMENTS.store(arguments.cast_mut(), Ordering::Relaxed);
+        VARIABLES.store(variables.cast_mut(), Ordering::Relaxed);
+        Self::current()
+    }
+
+    /// The vectors that were remembered.
+    pub fn current() -> Self {
+        Environment {
+            arguments: ARGUMENTS.load(Ordering::Relaxed),
+            variables: VARIABLES.load(Ordering::Relaxed),
+            life: std::marker::PhantomData,
+        }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&'a CStr> {
+        strings(self.variables).find_map(|entry| {
+            let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?;
+            CStr::from_bytes_with_nul(value.strip_prefix(b"=")?).ok()
+        })
+    }
+
+    /// Writes executable, command line and telling variables into the process information.
+    pub fn describe(&self, info: &mut [u8; INFO_BYTES], mut length: usize) -> usize {
+        let mut path = [0_u8; 1024];
+        let bytes = sys::readlink(c"/proc/self/exe", &mut path);
+        length = push_info(info, length, InfoTag::Executable, &path[..bytes.min(path.len())]);
+        let mut line = [0_u8; 2048];
+        let mut used = 0;
+        for argument in strings(self.arguments) {
+            for byte in argument.to_bytes_with_nul() {
+                if let Some(to) = line.get_mut(used) {
+                    *to = *byte;
+                    used += 1;
+                }
+            }
+        }
+        length = push_info(info, length, InfoTag::CommandLine, &line[..used]);
+        for entry in strings(self.variables) {
+            let entry = entry.to_bytes();
+            if entry.len() <= MOST_VALUE && TELLING.iter().any(|start| entry.starts_with(start)) {
+                length = push_info(info, length, InfoTag::Environment, entry);
+            }
+        }
+        length
+    }
+
+    /// Takes the agent out of the environment, so that programs started from here run without it.
+    ///
+    /// Edits in place: the variables belong to the program, which has not started yet.
+    pub fn stop_following(&self) {
+        let mut kept = self.variables.cast_mut();
+        let mut next = self.variables;
+        loop {
+            // SAFETY: within the vector; the loader's vectors are writable.
+            let entry = unsafe { *next };
+            let Some(string) = c_string(entry) else { break };
+            next = next.wrapping_add(1);
+            let bytes = string.to_bytes();
+            let ours = [ENV_SESSION, ENV_SETTINGS].iter().any(|name| {
+                bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
+            });
+            if ours || (bytes.starts_with(b"LD_PRELOAD=") && !without_agent(entry.cast_mut())) {
+                continue;
+            }
+            // SAFETY: `kept` never overtakes `next`.
+            unsafe { kept.write(entry) };
+            kept = kept.wrapping_add(1);
+        }
+        // SAFETY: at or before the old terminator.
+        unsafe { kept.write(std::ptr::null()) };
+    }
+}
+
+/// Removes our library, the first entry, from an `LD_PRELOAD=...` string in place. Returns whether
+/// anything is left.
+fn without_agent(entry: *mut c_char) -> bool {
+    let Some(string) = c_string(entry) else { return false };
+    let prefix = b"LD_PRELOAD=".len();
+    let value = &string.to_bytes()[prefix..];
+    let is_separator = |byte: &u8| *byte == b':' || *byte == b' ';
+    let first = value.split(is_separator).next().unwrap_or(value);
+    if !first.ends_with(b"/librsys_agent.so") {
+        return true;
+    }
+    let rest_at = prefix + (first.len() + 1).min(value.len());
+    let rest_bytes = string.to_bytes_with_nul().len() - rest_at;
+    // SAFETY: both within the string with its NUL; the regions may overlap.
+    unsafe {
+        std::ptr::copy(entry.wrapping_add(rest_at), entry.wrapping_add(prefix), rest_bytes);
+    }
+    rest_bytes > 1
+}

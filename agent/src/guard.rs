@@ -1,0 +1,195 @@
+//! Reads of memory that may not be there.
+//!
+//! A guarded load is one instruction whose address stands in a table (section `rsys_guard`). When
+//! it faults, the SIGSEGV or SIGBUS handler finds its program counter there, clears the register
+//! that says "ok" and continues behind it. A load that does not fault costs what a load costs.
+
+use std::ffi::c_int;
+
+use rsys_unwind::Memory;
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! guarded {
+    ($name:ident, $type:ty, $load:literal, $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// # Signal safety
+        /// One load; a fault is mended by [`mend`].
+        #[inline]
+        pub fn $name(address: u64) -> Option<$type> {
+            let value: u64;
+            let ok: u32;
+            // SAFETY: the load cannot escape as a fault because its address is in the table that
+            // `mend` looks up; a mended load leaves 0 in ecx and its target as it was.
+            unsafe {
+                std::arch::asm!(
+                    concat!("2: ", $load),
+                    "3:",
+                    ".pushsection rsys_guard, \"aR\", @progbits",
+                    ".balign 4",
+                    ".long 2b - .",
+                    ".long 3b - .",
+                    ".popsection",
+                    address = in(reg) address,
+                    value = inout(reg) 0_u64 => value,
+                    inout("ecx") 1_u32 => ok,
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            (ok != 0).then_some(value as $type)
+        }
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! guarded {
+    ($name:ident, $type:ty, $load:literal, $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// # Signal safety
+        /// One load; a fault is mended by [`mend`].
+        #[inline]
+        pub fn $name(address: u64) -> Option<$type> {
+            let value: u64;
+            let ok: u32;
+            // SAFETY: as on x86-64; the flag lives in x9.
+            unsafe {
+                std::arch::asm!(
+                    concat!("2: ", $load),
+                    "3:",
+                    ".pushsection rsys_guard, \"aR\", @progbits",
+                    ".balign 4",
+                    ".long 2b - .",
+                    ".long 3b - .",
+                    ".popsection",
+                    address = in(reg) address,
+                    value = inout(reg) 0_u64 => value,
+                    inout("x9") 1_u32 => ok,
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            (ok != 0).then_some(value as $type)
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod loads {
+    guarded!(read_u64, u64, "mov {value}, qword ptr [{address}]", "Reads eight bytes.");
+    guarded!(read_u32, u32, "mov {value:e}, dword ptr [{address}]", "Reads four bytes.");
+    guarded!(read_u16, u16, "movzx {value:e}, word ptr [{address}]", "Reads two bytes.");
+    guarded!(read_u8, u8, "movzx {value:e}, byte ptr [{address}]", "Reads one byte.");
+}
+
+#[cfg(target_arch = "aarch64")]
+mod loads {
+    guarded!(read_u64, u64, "ldr {value}, [{address}]", "Reads eight bytes.");
+    guarded!(read_u32, u32, "ldr {value:w}, [{address}]", "Reads four bytes.");
+    guarded!(read_u16, u16, "ldrh {value:w}, [{address}]", "Reads two bytes.");
+    guarded!(read_u8, u8, "ldrb {value:w}, [{address}]", "Reads one byte.");
+}
+
+pub use loads::{read_u8, read_u16, read_u32, read_u64};
+
+/// The process's own memory, read with guarded loads.
+#[derive(Debug, Clone, Copy)]
+pub struct Guarded;
+
+impl Memory for Guarded {
+    #[inline]
+    fn read_u64(&self, address: u64) -> Option<u64> {
+        read_u64(address)
+    }
+    #[inline]
+    fn read_u32(&self, address: u64) -> Option<u32> {
+        read_u32(address)
+    }
+    #[inline]
+    fn read_u16(&self, address: u64) -> Option<u16> {
+        read_u16(address)
+    }
+    #[inline]
+    fn read_u8(&self, address: u64) -> Option<u8> {
+        read_u8(address)
+    }
+}
+
+/// Copies bytes until the first that cannot be read or is zero; returns how many.
+///
+/// # Signal safety
+/// Guarded loads and stores into the caller's buffer.
+pub fn copy_c_string(address: u64, buffer: &mut [u8]) -> usize {
+    let mut length = 0;
+    for (offset, to) in buffer.iter_mut().enumerate() {
+        match read_u8(address.wrapping_add(offset as u64)) {
+            None | Some(0) => break,
+            Some(byte) => *to = byte,
+        }
+        length = offset.wrapping_add(1);
+    }
+    length
+}
+
+unsafe extern "C" {
+    // Set by the linker around the section of the same name.
+    #[link_name = "__start_rsys_guard"]
+    static GUARD_START: [i32; 2];
+    #[link_name = "__stop_rsys_guard"]
+    static GUARD_STOP: [i32; 2];
+}
+
+/// Continues behind a guarded load that faulted.
+///
+/// Returns `false` when the fault is not one of ours.
+///
+/// # Safety
+/// `context` must be the third argument of a signal handler.
+///
+/// # Signal safety
+/// Reads a constant table, writes the interrupted registers.
+pub unsafe fn mend(context: *mut libc::ucontext_t) -> bool {
+    let mut entry = &raw const GUARD_START;
+    let stop = &raw const GUARD_STOP;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller passes a handler's context.
+    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
+    #[cfg(target_arch = "x86_64")]
+    let pc = registers[libc::REG_RIP as usize] as u64;
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the caller passes a handler's context.
+    let registers = unsafe { &mut (*context).uc_mcontext };
+    #[cfg(target_arch = "aarch64")]
+    let pc = registers.pc;
+    while entry < stop {
+        // SAFETY: the linker's bounds enclose whole entries of two offsets, each relative to its
+        // own place.
+        let [load, resume] = unsafe { *entry };
+        let base = entry.addr() as u64;
+        if base.wrapping_add_signed(i64::from(load)) == pc {
+            let resume = base.wrapping_add(4).wrapping_add_signed(i64::from(resume));
+            #[cfg(target_arch = "x86_64")]
+            {
+                registers[libc::REG_RIP as usize] = resume as i64;
+                registers[libc::REG_RCX as usize] = 0;
+            }
+            #[cfg(target_arch = "aarch64")]
+            {
+                registers.pc = resume;
+                registers.regs[9] = 0;
+            }
+            return true;
+        }
+        entry = entry.wrapping_add(1);
+    }
+    false
+}
+
+/// Whether a fault in a guarded load would reach our handler, given the signals that were blocked
+/// when the sampled code was interrupted: the kernel kills a process whose fault is blocked.
+///
+/// # Signal safety
+/// Pure.
+pub fn faults_are_caught(blocked: u64) -> bool {
+    const FAULTS: u64 = crate::sys::bit(libc::SIGSEGV as c_int) | crate::sys::bit(libc::SIGBUS);
+    blocked & FAULTS == 0
+}

@@ -1,0 +1,201 @@
+//! The SIGPROF handler: one sample.
+//!
+//! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
+//! report modules that are new, write what differs from the stack before. No lock, no allocation, no
+//! system call, no panic, errno untouched (nothing here sets it). `tests/tests/purity.rs` proves
+//! that on the machine code.
+
+use std::ffi::{c_int, c_void};
+
+use rsys_unwind::{CfiEngine, End, Engine, FrameBuffer, FramePointerEngine, Registers};
+use rsys_wire::adopt::ADOPT_COOKIE;
+use rsys_wire::handshake::UnwinderChoice;
+use rsys_wire::layout::Counter;
+use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED};
+use rsys_wire::ring::DropCause;
+
+use crate::guard::{self, Guarded};
+use crate::modules::Seen;
+use crate::process;
+use crate::signals;
+use crate::slots::{self, Slot};
+use crate::sys;
+use crate::threads;
+use crate::tls;
+
+/// The part of `siginfo_t` that timers, perf and queued signals fill in (sigaction(2), 64-bit).
+#[derive(Debug)]
+#[repr(C)]
+struct SignalInfo {
+    signal: c_int,
+    error: c_int,
+    code: c_int,
+    padding: c_int,
+    /// Timer: its id. perf: half of the band. Queued: the sender's pid.
+    first: c_int,
+    /// Timer: the overrun. Queued: the sender's uid.
+    second: c_int,
+    /// Timer and queued: the value. perf: the descriptor.
+    value: u64,
+}
+
+/// The handler that the kernel calls.
+///
+/// # Safety
+/// For the kernel alone.
+///
+/// # Signal safety
+/// See the module's text. Forwarding a signal that is not ours does what the target's handler does.
+pub unsafe extern "C" fn on_sigprof(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: the kernel passes valid pointers; the prefix read here is part of every siginfo_t.
+    let details = unsafe { &*info.cast::<SignalInfo>() };
+    // SAFETY: the third argument of a handler with SA_SIGINFO.
+    let machine = unsafe { &*context.cast::<libc::ucontext_t>() };
+    match details.code {
+        libc::SI_TIMER => {
+            let value = std::ptr::with_exposed_provenance_mut(details.value as usize);
+            if let Some(slot) = slots::look_up(value) {
+                // SAFETY: an active slot belongs to the thread that its timer signals: this one.
+                let slot = unsafe { &mut *slot };
+                return on_timer(slot, details.second, machine);
+            }
+        }
+        // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
+        1..=6 => {
+            // SAFETY: the thread's own slot or null.
+            if let Some(slot) = unsafe { tls::slot().as_mut() }
+                && slot.perf >= 0
+                && slot.perf == details.value as c_int
+            {
+                slot.perf_balance = slot.perf_balance.wrapping_add(1);
+                return sample(slot, 1, SAMPLE_PERF, machine);
+            }
+        }
+        libc::SI_QUEUE if details.value as u32 == ADOPT_COOKIE => {
+            return threads::adopt_self();
+        }
+        _ => {}
+    }
+    // SAFETY: passes the kernel's arguments on.
+    unsafe { signals::forward_sigprof(signal, info, context) }
+}
+
+/// One timer expiry and its overruns.
+#[inline]
+fn on_timer(slot: &mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
+    let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
+    if slot.perf < 0 {
+        return sample(slot, ticks, 0, machine);
+    }
+    // perf sampled some of these ticks already; the rest is time in the kernel and merged signals.
+    slot.perf_balance = slot.perf_balance.wrapping_sub_unsigned(ticks);
+    if slot.perf_balance < 0 {
+        let missing = slot.perf_balance.unsigned_abs();
+        slot.perf_balance = 0;
+        sample(slot, missing, 0, machine);
+    }
+}
+
+/// Records one stack.
+fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
+    let time_ns = sys::boottime_ns();
+    let weight = weight.wrapping_add(std::mem::take(&mut slot.carried_weight));
+    let depth = Slot::depth();
+    // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
+    let (current, previous) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(slot.current, depth),
+            std::slice::from_raw_parts(slot.previous, slot.previous_frames as usize),
+        )
+    };
+    let seen = Seen::new(slot.new_modules);
+    let mut frames = FrameBuffer::new(current);
+    let end = walk(slot, &registers(machine), &seen, blocked(machine), &mut frames);
+    let flags = kind
+        | match end {
+            End::Root => 0,
+            End::Truncated => SAMPLE_TRUNCATED,
+            End::Broken(_) => SAMPLE_BROKEN,
+        };
+    seen.report(slot.ring(), time_ns);
+    let frames = frames.words();
+    let shared = frames.iter().rev().zip(previous.iter().rev()).take_while(|(a, b)| a == b).count();
+    let new = frames.get(..frames.len().wrapping_sub(shared)).unwrap_or(frames);
+    let weight_word = u32::try_from(weight).unwrap_or(u32::MAX);
+    let written =
+        record::put_sample(slot.ring(), time_ns, weight_word, flags, shared as u16, new);
+    if written {
+        slot.previous_frames = frames.len() as u32;
+        std::mem::swap(&mut slot.current, &mut slot.previous);
+    } else {
+        slot.ring().header().count_drop(DropCause::RingFull, weight);
+    }
+}
+
+#[inline]
+fn walk(
+    slot: &Slot,
+    registers: &Registers,
+    seen: &Seen,
+    blocked: u64,
+    frames: &mut FrameBuffer<'_>,
+) -> End {
+    if !guard::faults_are_caught(blocked) {
+        // A fault would kill the process: the leaf has to do.
+        return match frames.push(registers.pc(), rsys_unwind::EXACT) {
+            Ok(()) => End::Broken(rsys_unwind::Broken::UnreadableStack),
+            Err(_) => End::Truncated,
+        };
+    }
+    match process::settings().unwinder {
+        UnwinderChoice::Cfi => {
+            CfiEngine::new(process::rules()).walk(registers, &Guarded, seen, frames)
+        }
+        UnwinderChoice::FramePointer => {
+            let end = FramePointerEngine.walk(registers, &Guarded, seen, frames);
+            note_all(seen, frames);
+            end
+        }
+        UnwinderChoice::Framehop => {
+            let end = crate::framehop::walk(slot, registers, seen, frames);
+            note_all(seen, frames);
+            end
+        }
+    }
+}
+
+/// The CFI engine asks for the module of every address it does not know; the others do not.
+fn note_all(seen: &Seen, frames: &FrameBuffer<'_>) {
+    for word in frames.words() {
+        seen.note(word & record::FRAME_ADDRESS);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn registers(machine: &libc::ucontext_t) -> Registers {
+    Registers::from_gregs(&machine.uc_mcontext.gregs)
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn registers(machine: &libc::ucontext_t) -> Registers {
+    let context = &machine.uc_mcontext;
+    Registers::from_mcontext(&context.regs, context.sp, context.pc)
+}
+
+/// The signals that were blocked when this one arrived.
+#[inline]
+fn blocked(machine: &libc::ucontext_t) -> u64 {
+    // SAFETY: a kernel signal set is the first eight bytes of a sigset_t.
+    unsafe { (&raw const machine.uc_sigmask).cast::<u64>().read() }
+}
+
+/// Counts a signal that no thread can be found for.
+pub fn count_unattributed() {
+    slots::count(Counter::Unattributed, 1);
+}

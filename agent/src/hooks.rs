@@ -1,0 +1,374 @@
+//! The functions of the C library that the agent stands in front of.
+//!
+//! Each does the least that keeps samples coming, and calls the real one. They preserve `errno`
+//! except as the real function sets it. `dlopen` is not among them: it finds libraries relative to
+//! its caller, and would take us for it.
+
+use std::ffi::{c_int, c_long, c_void};
+
+use crate::modules;
+use crate::process;
+use crate::real::{self, SimpleHandler, StartRoutine};
+use crate::signals::{self, Action};
+use crate::snapshot;
+use crate::threads;
+
+/// What a hook returns when no library has the real function: cannot happen with glibc.
+const MISSING: c_int = libc::ENOSYS;
+
+/// Starts a thread with a clock.
+///
+/// # Safety
+/// As `pthread_create(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: StartRoutine,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(real) = real::pthread_create::get() else { return MISSING };
+    // SAFETY: the caller's own arguments, or a start routine of the same kind with its slot.
+    unsafe { create(start, argument, |start, argument| real(thread, attributes, start, argument)) }
+}
+
+/// Starts a thread with a clock.
+///
+/// # Safety
+/// As `thrd_create(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    thread: *mut libc::pthread_t,
+    start: StartRoutine,
+    argument: *mut c_void,
+) -> c_int {
+    const THRD_ERROR: c_int = 2;
+    let Some(real) = real::thrd_create::get() else { return THRD_ERROR };
+    // SAFETY: as above. C11's routine returns an int, in the register that the trampoline keeps.
+    unsafe { create(start, argument, |start, argument| real(thread, start, argument)) }
+}
+
+unsafe fn create(
+    start: StartRoutine,
+    argument: *mut c_void,
+    real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
+) -> c_int {
+    if !process::is_active() || !process::is_own_process() {
+        return real(start, argument);
+    }
+    let slot = threads::prepare(start as *mut c_void, argument);
+    if slot.is_null() {
+        return real(start, argument);
+    }
+    let result = real(threads::rsys_thread_trampoline, slot.cast());
+    if result != 0 {
+        // SAFETY: the thread does not exist, so the slot is still ours.
+        unsafe { (*slot).release() };
+    }
+    result
+}
+
+/// # Safety
+/// As `sigaction(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if !signals::is_shared(signal) || !process::is_own_process() {
+        return match real::sigaction::get() {
+            // SAFETY: the caller's own arguments.
+            Some(real) => unsafe { real(signal, new, old) },
+            None => -1,
+        };
+    }
+    // SAFETY: the caller passes null or a valid structure.
+    let wish = unsafe { new.as_ref() }.map(Action::from_c);
+    if let Some(before) = signals::exchange(signal, wish)
+        // SAFETY: as above.
+        && let Some(old) = unsafe { old.as_mut() }
+    {
+        *old = before.to_c();
+    }
+    0
+}
+
+fn simple(
+    signal: c_int,
+    handler: SimpleHandler,
+    flags: c_int,
+    mask: u64,
+    real: Option<unsafe extern "C" fn(c_int, SimpleHandler) -> SimpleHandler>,
+) -> SimpleHandler {
+    if !signals::is_shared(signal) || !process::is_own_process() {
+        return match real {
+            // SAFETY: the caller's own arguments.
+            Some(real) => unsafe { real(signal, handler) },
+            None => libc::SIG_ERR,
+        };
+    }
+    signals::exchange(signal, Some(Action { handler, flags, mask }))
+        .map_or(libc::SIG_ERR, |before| before.handler)
+}
+
+/// # Safety
+/// As `signal(2)`, with BSD semantics.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+}
+
+/// # Safety
+/// As `signal(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bsd_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+}
+
+/// # Safety
+/// As `signal(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ssignal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+}
+
+/// # Safety
+/// As `sysv_signal(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sysv_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
+    simple(signal, handler, flags, 0, real::sysv_signal::get())
+}
+
+/// # Safety
+/// As `sysv_signal(3)`; `signal` compiles to this name with `_XOPEN_SOURCE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __sysv_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
+    simple(signal, handler, flags, 0, real::sysv_signal::get())
+}
+
+/// # Safety
+/// As `sigset(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    simple(signal, handler, 0, 0, real::sigset::get())
+}
+
+/// # Safety
+/// As `sigignore(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigignore(signal: c_int) -> c_int {
+    if signals::is_shared(signal) && process::is_own_process() {
+        let ignore = Action { handler: libc::SIG_IGN, flags: 0, mask: 0 };
+        return if signals::exchange(signal, Some(ignore)).is_some() { 0 } else { -1 };
+    }
+    match real::sigignore::get() {
+        // SAFETY: the caller's own argument.
+        Some(real) => unsafe { real(signal) },
+        None => -1,
+    }
+}
+
+/// # Safety
+/// As `siginterrupt(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
+    if signals::is_shared(signal) && process::is_own_process() {
+        if let Some(mut action) = signals::exchange(signal, None) {
+            action.flags &= !libc::SA_RESTART;
+            if flag == 0 {
+                action.flags |= libc::SA_RESTART;
+            }
+            signals::exchange(signal, Some(action));
+        }
+        return 0;
+    }
+    match real::siginterrupt::get() {
+        // SAFETY: the caller's own arguments.
+        Some(real) => unsafe { real(signal, flag) },
+        None => -1,
+    }
+}
+
+fn mask_of(signal: c_int) -> u64 {
+    u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+}
+
+unsafe fn change_mask(
+    how: c_int,
+    set: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+    real: impl FnOnce(*const libc::sigset_t, *mut libc::sigset_t) -> c_int,
+) -> c_int {
+    if !signals::is_installed() {
+        return real(set, old);
+    }
+    let believed = signals::believed();
+    // SAFETY: the caller passes null or a valid set.
+    let result = match unsafe { set.as_ref() } {
+        Some(set) => real(&raw const *(&signals::translate_mask(how, set)), old),
+        None => real(set, old),
+    };
+    // SAFETY: as above.
+    if let Some(old) = unsafe { old.as_mut() }
+        && result == 0
+    {
+        signals::add_believed(old, believed);
+    }
+    signals::deliver_pending();
+    result
+}
+
+/// # Safety
+/// As `pthread_sigmask(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    set: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    let Some(real) = real::pthread_sigmask::get() else { return MISSING };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
+}
+
+/// # Safety
+/// As `sigprocmask(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(
+    how: c_int,
+    set: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    let Some(real) = real::sigprocmask::get() else { return -1 };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
+}
+
+/// Calls `real` with a set that does not consume our signal.
+unsafe fn wait_for(
+    set: *const libc::sigset_t,
+    real: impl FnOnce(*const libc::sigset_t) -> c_int,
+) -> c_int {
+    // SAFETY: the caller passes null or a valid set.
+    match unsafe { set.as_ref() } {
+        Some(set) if signals::is_installed() => real(&raw const *(&signals::without_sigprof(set))),
+        _ => real(set),
+    }
+}
+
+/// # Safety
+/// As `sigwait(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int {
+    let Some(real) = real::sigwait::get() else { return MISSING };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { wait_for(set, |set| real(set, signal)) }
+}
+
+/// # Safety
+/// As `sigwaitinfo(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigwaitinfo(
+    set: *const libc::sigset_t,
+    info: *mut libc::siginfo_t,
+) -> c_int {
+    let Some(real) = real::sigwaitinfo::get() else { return -1 };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { wait_for(set, |set| real(set, info)) }
+}
+
+/// # Safety
+/// As `sigtimedwait(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigtimedwait(
+    set: *const libc::sigset_t,
+    info: *mut libc::siginfo_t,
+    timeout: *const libc::timespec,
+) -> c_int {
+    let Some(real) = real::sigtimedwait::get() else { return -1 };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { wait_for(set, |set| real(set, info, timeout)) }
+}
+
+/// # Safety
+/// As `signalfd(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signalfd(
+    fd: c_int,
+    set: *const libc::sigset_t,
+    flags: c_int,
+) -> c_int {
+    let Some(real) = real::signalfd::get() else { return -1 };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    unsafe { wait_for(set, |set| real(fd, set, flags)) }
+}
+
+/// # Safety
+/// As `prctl(2)`; unused arguments are passed on as they come.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) -> c_int {
+    if option == libc::PR_SET_SECCOMP && process::is_active() {
+        process::confine();
+    }
+    match real::prctl::get() {
+        // SAFETY: the caller's own arguments.
+        Some(real) => unsafe { real(option, a, b, c, d) },
+        None => -1,
+    }
+}
+
+/// # Safety
+/// As `syscall(2)`; unused arguments are passed on as they come.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+) -> c_long {
+    if number == libc::SYS_seccomp && process::is_active() {
+        process::confine();
+    }
+    match real::syscall::get() {
+        // SAFETY: the caller's own arguments.
+        Some(real) => unsafe { real(number, a, b, c, d, e, f) },
+        None => -1,
+    }
+}
+
+/// `_Fork` runs no fork handlers.
+///
+/// # Safety
+/// As `_Fork(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> libc::pid_t {
+    let Some(real) = real::fork_raw::get() else { return -1 };
+    // SAFETY: no arguments.
+    let pid = unsafe { real() };
+    if pid == 0 {
+        process::after_fork_in_child();
+    }
+    pid
+}
+
+/// What is unloaded takes its rules along: others may be mapped in its place.
+///
+/// # Safety
+/// As `dlclose(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
+    let Some(real) = real::dlclose::get() else { return -1 };
+    // SAFETY: the caller's own argument.
+    let result = unsafe { real(handle) };
+    if process::is_active() {
+        modules::new_generation();
+        snapshot::renew();
+    }
+    result
+}

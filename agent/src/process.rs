@@ -1,0 +1,269 @@
+//! The life of the agent in one process: start, fork, sleep.
+//!
+//! A process is *active* when it samples, *dormant* when the hooks only pass calls through: there is
+//! no session, the session is over, or the process is not to be followed.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use rsys_unwind::{RuleCache, RuleSlot};
+use rsys_wire::VERSION;
+use rsys_wire::handshake::{
+    AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice, Hello, HelloKind, MAGIC,
+};
+use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
+
+use crate::environment::Environment;
+use crate::real;
+use crate::signals;
+use crate::slots;
+use crate::sys;
+use crate::threads;
+use crate::tls;
+
+/// What the agent does in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum State {
+    NotStarted = 0,
+    Active = 1,
+    Dormant = 2,
+}
+
+static STATE: AtomicU32 = AtomicU32::new(State::NotStarted as u32);
+/// Set when the process installed a seccomp filter: from then on nothing is set up that would take
+/// system calls which the filter may punish.
+static CONFINED: AtomicBool = AtomicBool::new(false);
+static INSTANCE: AtomicU64 = AtomicU64::new(0);
+static PID: AtomicU32 = AtomicU32::new(0);
+static RULES: AtomicPtr<RuleSlot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Written once, before [`STATE`] says active.
+#[derive(Debug)]
+struct Fixed<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: written by the constructor before any reader can exist; see `start`.
+unsafe impl<T: Sync> Sync for Fixed<T> {}
+
+static SETTINGS: Fixed<AgentSettings> = Fixed(UnsafeCell::new(MaybeUninit::uninit()));
+static SESSION: Fixed<SessionName> = Fixed(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// The name of the sampler's socket.
+#[derive(Debug, Clone, Copy)]
+struct SessionName {
+    bytes: [u8; 100],
+    length: usize,
+}
+
+/// Whether this process is sampled.
+#[inline]
+pub fn is_active() -> bool {
+    STATE.load(Ordering::Acquire) == State::Active as u32
+}
+
+/// Whether new system calls had better be avoided.
+#[inline]
+pub fn is_confined() -> bool {
+    CONFINED.load(Ordering::Relaxed)
+}
+
+/// Notes that the process confines itself.
+pub fn confine() {
+    CONFINED.store(true, Ordering::Relaxed);
+    slots::set_counter(Counter::Seccomp, 1);
+}
+
+/// Whether the caller runs in the process that the agent knows, not in a child that shares its
+/// memory after `vfork`.
+pub fn is_own_process() -> bool {
+    PID.load(Ordering::Relaxed) == sys::getpid()
+}
+
+/// The settings of the session. Only once a slot exists.
+///
+/// # Signal safety
+/// Reads a constant.
+#[inline]
+pub fn settings() -> &'static AgentSettings {
+    // SAFETY: slots and hooks exist only after `start` wrote it.
+    unsafe { (*SETTINGS.0.get()).assume_init_ref() }
+}
+
+/// The process-wide cache of unwind rules.
+///
+/// # Signal safety
+/// Reads a pointer.
+#[inline]
+pub fn rules() -> RuleCache<'static> {
+    let base = RULES.load(Ordering::Relaxed);
+    let slots: &'static [RuleSlot] = if base.is_null() {
+        const FALLBACK: [RuleSlot; 1] = [RuleSlot::new()];
+        static NO_CACHE: [RuleSlot; 1] = FALLBACK;
+        &NO_CACHE
+    } else {
+        // SAFETY: mapped by `start` with this size, zeroed, and never unmapped.
+        unsafe { std::slice::from_raw_parts(base, RuleCache::DEFAULT_SLOTS) }
+    };
+    match RuleCache::new(slots) {
+        Some(cache) => cache,
+        // Both lengths are powers of two.
+        None => loop {},
+    }
+}
+
+/// Identifies this program run; see [`Hello::instance`].
+pub fn instance() -> u64 {
+    INSTANCE.load(Ordering::Relaxed)
+}
+
+/// Sends a segment to the sampler.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
+    // SAFETY: written by `start` before the first segment is made.
+    let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
+    let kind = if segment == 0 { HelloKind::Process } else { HelloKind::Segment };
+    let hello = Hello {
+        magic: MAGIC,
+        version: VERSION,
+        kind: kind as u32,
+        instance: instance(),
+        pid: sys::getpid(),
+        segment,
+        ring_count: geometry.ring_count(),
+        ring_words: geometry.ring_words(),
+        segment_bytes: geometry.bytes() as u64,
+    };
+    let name = session.bytes.get(..session.length).unwrap_or(&[]);
+    sys::send_with_descriptor(name, &hello.to_bytes(), fd)
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+
+/// Runs when the library was loaded; glibc passes the program's arguments.
+extern "C" fn constructor(
+    argc: c_int,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+) {
+    // SAFETY: the loader passes the program's own vectors.
+    let environment = unsafe { Environment::new(argc, argv, envp) };
+    if start(&environment).is_none() {
+        STATE.store(State::Dormant as u32, Ordering::Release);
+    }
+}
+
+/// Starts sampling. `None` when there is nothing to do or it cannot be done: the program then runs
+/// as without the agent.
+fn start(environment: &Environment<'_>) -> Option<()> {
+    let session = environment.get(ENV_SESSION)?;
+    let line = environment.get(ENV_SETTINGS).and_then(|line| line.to_str().ok()).unwrap_or("");
+    let settings = AgentSettings::from_line(line);
+    let mut name = SessionName { bytes: [0; 100], length: session.to_bytes().len() };
+    name.bytes.get_mut(..name.length)?.copy_from_slice(session.to_bytes());
+    // SAFETY: the constructor runs once, and nobody reads before it is done.
+    unsafe {
+        (*SETTINGS.0.get()).write(settings);
+        (*SESSION.0.get()).write(name);
+    }
+    if settings.follow == FollowChoice::None {
+        environment.stop_following();
+    }
+    real::resolve_all();
+    crate::snapshot::renew();
+    let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
+    if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
+        RULES.store(memory.cast(), Ordering::Relaxed);
+    }
+    begin(|info, length| environment.describe(info, length), 0)?;
+    threads::register_hooks();
+    // SAFETY: the handler needs nothing that is not set up by now.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+    STATE.store(State::Active as u32, Ordering::Release);
+    signals::install();
+    threads::begin_current();
+    Some(())
+}
+
+/// Makes the process known to the sampler.
+fn begin(
+    describe: impl FnOnce(&mut [u8; INFO_BYTES], usize) -> usize,
+    parent_instance: u64,
+) -> Option<()> {
+    let pid = sys::getpid();
+    let now = sys::boottime_ns();
+    PID.store(pid, Ordering::Relaxed);
+    // Unique in time and space: no two program runs of a machine share pid and nanosecond.
+    let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    INSTANCE.store(instance, Ordering::Relaxed);
+    let mut info = [0_u8; INFO_BYTES];
+    let mut number = [0_u8; 20];
+    let mut length = 0;
+    for (tag, value) in [
+        (InfoTag::StartTime, now),
+        (InfoTag::ParentPid, u64::from(sys::getppid())),
+        (InfoTag::ParentInstance, parent_instance),
+        (InfoTag::TickNs, sys::tick_ns()),
+    ] {
+        length = push_info(&mut info, length, tag, decimal(value, &mut number));
+    }
+    let clock: &[u8] = if crate::clock::wants_perf() {
+        b"perf cpu-clock (user mode), CPU timer for the rest"
+    } else {
+        b"CPU timer"
+    };
+    length = push_info(&mut info, length, InfoTag::Clock, clock);
+    length = describe(&mut info, length);
+    slots::start(info.get(..length)?).ok()
+}
+
+/// A number's decimal digits, without the allocations of `format!`: a fork child of a program with
+/// threads must not allocate.
+fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+/// Goes on, or goes to sleep, in the child of a fork.
+///
+/// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
+/// allocates or locks.
+pub extern "C" fn after_fork_in_child() {
+    if !is_active() || is_own_process() {
+        return;
+    }
+    let parent_instance = instance();
+    let settings = settings();
+    // Forgetting the parent's slots comes first: this thread must not write into its ring.
+    tls::set_slot(std::ptr::null_mut());
+    let follow = settings.follow == FollowChoice::All && !is_confined();
+    if !follow {
+        STATE.store(State::Dormant as u32, Ordering::Release);
+        return;
+    }
+    slots::forget_parents();
+    let environment = Environment::current();
+    if begin(|info, length| environment.describe(info, length), parent_instance).is_none() {
+        STATE.store(State::Dormant as u32, Ordering::Release);
+        return;
+    }
+    threads::begin_current();
+}
+
+/// A C string of the program's own vectors, for [`Environment`].
+pub fn c_string<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: the vectors hold valid strings that live as long as the process.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}

@@ -1,0 +1,95 @@
+//! The functions that the agent's hooks stand in front of.
+//!
+//! Looked up with `dlsym(RTLD_NEXT)` when first needed: another library's constructor may call a
+//! hook before the agent's own constructor ran. None of these lookups happens in a signal handler,
+//! because [`resolve_all`] comes before the first signal can.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One function of the libraries behind us.
+#[derive(Debug)]
+pub struct Real {
+    name: &'static CStr,
+    address: AtomicPtr<()>,
+}
+
+impl Real {
+    const fn new(name: &'static CStr) -> Self {
+        Real { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The address, or null when no library has the function.
+    #[inline]
+    pub fn address(&self) -> *mut () {
+        let known = self.address.load(Ordering::Relaxed);
+        if known.is_null() { self.look_up() } else { known }
+    }
+
+    // Never inlined and never a tail call: dlsym finds "next" by its caller's address.
+    #[inline(never)]
+    fn look_up(&self) -> *mut () {
+        // SAFETY: the name is NUL-terminated.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();
+        self.address.store(found, Ordering::Relaxed);
+        std::hint::black_box(found)
+    }
+}
+
+macro_rules! reals {
+    ($($constant:ident = $name:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
+        $(
+            #[doc = concat!("`", $name, "` of the C library.")]
+            pub mod $constant {
+                use super::*;
+                #[allow(unused_imports, reason = "not every signature needs them")]
+                use std::ffi::{c_int, c_long, c_void};
+                /// The signature.
+                pub type Function = unsafe extern "C" fn($($argument),*) -> $result;
+                /// Where it is.
+                pub static REAL: Real = Real::new(match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                });
+                /// The function, if a library has it.
+                #[inline]
+                pub fn get() -> Option<Function> {
+                    let address = REAL.address();
+                    // SAFETY: the C library documents this signature for this name; null is None.
+                    unsafe { std::mem::transmute::<*mut (), Option<Function>>(address) }
+                }
+            }
+        )*
+        /// Looks everything up now.
+        pub fn resolve_all() {
+            $( $constant::REAL.address(); )*
+        }
+    };
+}
+
+/// A thread's start routine.
+pub type StartRoutine = unsafe extern "C" fn(*mut std::ffi::c_void) -> *mut std::ffi::c_void;
+/// A signal handler as `signal` takes it.
+pub type SimpleHandler = usize;
+
+reals! {
+    pthread_create = "pthread_create": fn(*mut libc::pthread_t, *const libc::pthread_attr_t, StartRoutine, *mut c_void) -> c_int;
+    thrd_create = "thrd_create": fn(*mut libc::pthread_t, StartRoutine, *mut c_void) -> c_int;
+    sigaction = "sigaction": fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+    signal = "signal": fn(c_int, SimpleHandler) -> SimpleHandler;
+    sysv_signal = "__sysv_signal": fn(c_int, SimpleHandler) -> SimpleHandler;
+    sigset = "sigset": fn(c_int, SimpleHandler) -> SimpleHandler;
+    sigignore = "sigignore": fn(c_int) -> c_int;
+    siginterrupt = "siginterrupt": fn(c_int, c_int) -> c_int;
+    pthread_sigmask = "pthread_sigmask": fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
+    sigprocmask = "sigprocmask": fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
+    sigwait = "sigwait": fn(*const libc::sigset_t, *mut c_int) -> c_int;
+    sigwaitinfo = "sigwaitinfo": fn(*const libc::sigset_t, *mut libc::siginfo_t) -> c_int;
+    sigtimedwait = "sigtimedwait": fn(*const libc::sigset_t, *mut libc::siginfo_t, *const libc::timespec) -> c_int;
+    signalfd = "signalfd": fn(c_int, *const libc::sigset_t, c_int) -> c_int;
+    prctl = "prctl": fn(c_int, u64, u64, u64, u64) -> c_int;
+    syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
+    fork_raw = "_Fork": fn() -> libc::pid_t;
+    dlclose = "dlclose": fn(*mut c_void) -> c_int;
+    dl_find_object = "_dl_find_object": fn(*mut c_void, *mut c_void) -> c_int;
+}

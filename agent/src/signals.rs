@@ -1,0 +1,325 @@
+//! Three signals that the agent shares with the program: SIGPROF for samples, SIGSEGV and SIGBUS for
+//! guarded reads.
+//!
+//! The kernel knows our handlers only. What the program asks for these signals is kept here, told to
+//! it when it asks, and done when a signal arrives that is not ours. The program may also believe
+//! that it blocks them: nothing of ours would work if it really did.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use rsys_wire::layout::Counter;
+
+use crate::guard;
+use crate::handler;
+use crate::real;
+use crate::slots;
+use crate::sys;
+use crate::tls;
+
+/// The signals that we handle.
+const OURS: [c_int; 3] = [libc::SIGPROF, libc::SIGSEGV, libc::SIGBUS];
+/// The same as a kernel signal set.
+pub const OUR_SET: u64 =
+    sys::bit(libc::SIGPROF) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+
+/// What the program wants of one signal: the fields of its `struct sigaction`.
+#[derive(Debug)]
+struct Wanted {
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    mask: AtomicU64,
+}
+
+impl Wanted {
+    const fn new() -> Self {
+        Wanted {
+            handler: AtomicUsize::new(libc::SIG_DFL),
+            flags: AtomicU64::new(0),
+            mask: AtomicU64::new(0),
+        }
+    }
+
+    fn load(&self) -> Action {
+        Action {
+            handler: self.handler.load(Ordering::Acquire),
+            flags: self.flags.load(Ordering::Relaxed) as c_int,
+            mask: self.mask.load(Ordering::Relaxed),
+        }
+    }
+
+    fn store(&self, action: Action) {
+        self.flags.store(action.flags as u64, Ordering::Relaxed);
+        self.mask.store(action.mask, Ordering::Relaxed);
+        self.handler.store(action.handler, Ordering::Release);
+    }
+}
+
+/// One disposition, in our own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Action {
+    /// Address of the handler, or `SIG_DFL`, `SIG_IGN`.
+    pub handler: usize,
+    /// `SA_*` flags.
+    pub flags: c_int,
+    /// Signals blocked in the handler, as a kernel set.
+    pub mask: u64,
+}
+
+static WANTED: [Wanted; 3] = [const { Wanted::new() }; 3];
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal is one that we stand in front of, in this very process.
+pub fn is_shared(signal: c_int) -> bool {
+    OURS.contains(&signal) && INSTALLED.load(Ordering::Acquire)
+}
+
+/// Whether masks have to be translated.
+pub fn is_installed() -> bool {
+    INSTALLED.load(Ordering::Acquire)
+}
+
+fn wanted(signal: c_int) -> Option<&'static Wanted> {
+    OURS.iter().position(|ours| *ours == signal).and_then(|index| WANTED.get(index))
+}
+
+/// The first 64 signals of a `sigset_t`.
+fn set_of(set: &libc::sigset_t) -> u64 {
+    // SAFETY: the kernel's set is the first eight bytes of libc's.
+    unsafe { (&raw const *set).cast::<u64>().read() }
+}
+
+/// A `sigset_t` of the first 64 signals.
+fn sigset(set: u64) -> libc::sigset_t {
+    // SAFETY: all zero is the empty set; its first eight bytes are the kernel's set.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        (&raw mut signals).cast::<u64>().write(set);
+        signals
+    }
+}
+
+impl Action {
+    /// From the C structure.
+    pub fn from_c(action: &libc::sigaction) -> Action {
+        Action {
+            handler: action.sa_sigaction,
+            flags: action.sa_flags,
+            mask: set_of(&action.sa_mask),
+        }
+    }
+
+    /// To the C structure.
+    pub fn to_c(self) -> libc::sigaction {
+        // SAFETY: all zero is valid; the fields are filled in.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = self.handler;
+        action.sa_flags = self.flags;
+        action.sa_mask = sigset(self.mask);
+        action
+    }
+}
+
+fn kernel_sigaction(signal: c_int, action: Action) -> Option<Action> {
+    let real = real::sigaction::get()?;
+    let new = action.to_c();
+    // SAFETY: all zero is valid.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: both structures are valid, and the handlers match SA_SIGINFO.
+    let result = unsafe { real(signal, &raw const new, &raw mut old) };
+    (result == 0).then(|| Action::from_c(&old))
+}
+
+/// Our registration of a fault signal. The kernel gives the program's handler what it asked for:
+/// its mask, its stack, its flags.
+fn fault_action(wanted: Action) -> Action {
+    const SHARED: c_int = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+    let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
+    Action {
+        handler: handler as usize,
+        flags: libc::SA_SIGINFO | (wanted.flags & SHARED),
+        mask: wanted.mask,
+    }
+}
+
+/// Puts our handlers in place and keeps what was there.
+pub fn install() {
+    const FAULTS: u64 = OUR_SET & !sys::bit(libc::SIGPROF)
+        | sys::bit(libc::SIGILL)
+        | sys::bit(libc::SIGFPE)
+        | sys::bit(libc::SIGTRAP);
+    let sample: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+        handler::on_sigprof;
+    for signal in OURS {
+        let none = Action { handler: libc::SIG_DFL, flags: 0, mask: 0 };
+        let action = if signal == libc::SIGPROF {
+            Action {
+                handler: sample as usize,
+                flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+                // A handler of the program's must not interrupt ours: it might jump out of it.
+                mask: !FAULTS,
+            }
+        } else {
+            fault_action(none)
+        };
+        if let (Some(before), Some(wanted)) = (kernel_sigaction(signal, action), wanted(signal)) {
+            wanted.store(before);
+        }
+    }
+    INSTALLED.store(true, Ordering::Release);
+}
+
+/// Lets our signals through in the calling thread, whatever it inherited.
+pub fn unblock_ours() {
+    sys::sigmask(libc::SIG_UNBLOCK, OUR_SET);
+}
+
+/// `sigaction` for a shared signal: keeps the program's wish and returns the one before.
+pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
+    let wanted = wanted(signal)?;
+    let before = wanted.load();
+    if let Some(new) = new {
+        wanted.store(new);
+        if signal != libc::SIGPROF {
+            kernel_sigaction(signal, fault_action(new));
+        }
+    }
+    Some(before)
+}
+
+/// What a thread's mask must be when the program asks for `set`, and what it will believe.
+///
+/// `how` is that of `sigprocmask`. Returns the set for the kernel.
+pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let asked = set_of(set);
+    // SAFETY: the thread's own words.
+    let signals = unsafe { &mut (*tls::words()).signals };
+    match how {
+        libc::SIG_BLOCK => *signals |= asked & OUR_SET,
+        libc::SIG_UNBLOCK => *signals &= !(asked & OUR_SET),
+        libc::SIG_SETMASK => *signals = *signals & !OUR_SET | asked & OUR_SET,
+        _ => {}
+    }
+    sigset(if how == libc::SIG_UNBLOCK { asked } else { asked & !OUR_SET })
+}
+
+/// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
+pub fn add_believed(set: &mut libc::sigset_t, believed: u64) {
+    *set = sigset(set_of(set) | believed & OUR_SET);
+}
+
+/// See [`add_believed`].
+pub fn believed() -> u64 {
+    // SAFETY: the thread's own words.
+    unsafe { (*tls::words()).signals }
+}
+
+/// Delivers a SIGPROF of the program's own that arrived while it believed the signal blocked.
+pub fn deliver_pending() {
+    // SAFETY: the thread's own words.
+    let signals = unsafe { &mut (*tls::words()).signals };
+    if *signals & tls::PENDING_PROF != 0 && *signals & sys::bit(libc::SIGPROF) == 0 {
+        *signals &= !tls::PENDING_PROF;
+        sys::tgkill(sys::gettid(), libc::SIGPROF);
+    }
+}
+
+/// The set to wait for instead of `set`: our signal must not be consumed by the program.
+pub fn without_sigprof(set: &libc::sigset_t) -> libc::sigset_t {
+    sigset(set_of(set) & !sys::bit(libc::SIGPROF))
+}
+
+/// Does with a SIGPROF that is not ours what the program wants.
+///
+/// # Safety
+/// Within the SIGPROF handler, with its arguments.
+///
+/// # Signal safety
+/// As safe as the program's own handler.
+pub unsafe fn forward_sigprof(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    let action = WANTED[0].load();
+    if believed() & sys::bit(libc::SIGPROF) != 0 {
+        // SAFETY: the thread's own words.
+        unsafe { (*tls::words()).signals |= tls::PENDING_PROF };
+        return;
+    }
+    match action.handler {
+        libc::SIG_IGN => {}
+        libc::SIG_DFL => die_of(signal),
+        _ => {
+            // SAFETY: the third argument of a handler with SA_SIGINFO.
+            let before =
+                unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
+            let itself = if action.flags & libc::SA_NODEFER != 0 { 0 } else { sys::bit(signal) };
+            sys::sigmask(libc::SIG_SETMASK, before | action.mask & !OUR_SET | itself);
+            // SAFETY: passes the kernel's arguments on.
+            unsafe { call(&WANTED[0], action, signal, info, context) };
+        }
+    }
+}
+
+/// Ends the process by a signal's default action, once the handler has returned.
+fn die_of(signal: c_int) {
+    kernel_sigaction(signal, Action { handler: libc::SIG_DFL, flags: 0, mask: 0 });
+    sys::tgkill(sys::gettid(), signal);
+}
+
+/// Calls the program's handler.
+///
+/// # Safety
+/// Within our handler, with its arguments.
+unsafe fn call(
+    wanted: &Wanted,
+    action: Action,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    if action.flags & libc::SA_RESETHAND != 0 {
+        wanted.handler.store(libc::SIG_DFL, Ordering::Release);
+    }
+    // SAFETY: the program registered a function at this address. A handler without SA_SIGINFO takes
+    // one argument and ignores the others.
+    unsafe {
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+            std::mem::transmute(action.handler);
+        handler(signal, info, context);
+    }
+}
+
+/// The SIGSEGV and SIGBUS handler that the kernel calls.
+///
+/// # Safety
+/// For the kernel alone.
+///
+/// # Signal safety
+/// Mends guarded loads; everything else is as safe as the program's own handler.
+unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid pointers.
+    let raised_by_kernel = unsafe { (*info).si_code } > 0;
+    // SAFETY: as above.
+    if raised_by_kernel && unsafe { guard::mend(context.cast()) } {
+        slots::count(Counter::MendedFaults, 1);
+        return;
+    }
+    let Some(wanted) = wanted(signal) else { return };
+    let action = wanted.load();
+    match action.handler {
+        libc::SIG_IGN if !raised_by_kernel => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // Returning repeats the faulting instruction, which now ends the process with the right
+            // registers in its core. A signal that was sent has to be sent again.
+            if raised_by_kernel {
+                kernel_sigaction(signal, Action { handler: libc::SIG_DFL, flags: 0, mask: 0 });
+            } else {
+                die_of(signal);
+            }
+        }
+        // SAFETY: passes the kernel's arguments on.
+        _ => unsafe { call(wanted, action, signal, info, context) },
+    }
+}

@@ -1,0 +1,346 @@
+//! Slots: what one sampled thread owns.
+//!
+//! A segment of rings (shared with the sampler) comes with private memory that holds one slot per
+//! ring: the thread's timer, its stack buffers and its alternate signal stack. Slots are handed out
+//! and taken back without a lock, and never unmapped, so that a late signal can always be checked
+//! against them. When all are taken, another segment is made, twice the size of the last.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
+use rsys_wire::ring::Producer;
+
+use crate::modules::{MOST_NEW, Object};
+use crate::process;
+use crate::sys;
+
+/// Size of a slot's alternate signal stack: room for the largest register state (AMX: 11 KiB), our
+/// handler, and a handler of the target's that asks for an alternate stack.
+pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
+
+const FIRST_RINGS: u32 = 4;
+const MOST_RINGS: u32 = 1024;
+
+/// One thread's state. Only the thread that owns it (and its signal handler) touches it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// The start routine; read by the trampoline at offset 0.
+    pub start: *mut c_void,
+    /// The start routine's argument; read by the trampoline at offset 8.
+    pub argument: *mut c_void,
+    /// The kernel's id of the thread.
+    pub tid: u32,
+    /// The kernel's id of the timer, or -1.
+    pub timer: i32,
+    /// perf's descriptor, or -1.
+    pub perf: i32,
+    /// Frames in the previous stack.
+    pub previous_frames: u32,
+    /// Samples that perf delivered and the timer has not accounted for yet.
+    pub perf_balance: i64,
+    /// Weight of ticks that could not be sampled, for the next sample.
+    pub carried_weight: u64,
+    /// Signals that the creating thread believed blocked; see [`crate::tls::ThreadWords`].
+    pub inherited_signals: u64,
+    /// Whether the ring was claimed for this slot's thread.
+    pub active: AtomicBool,
+    /// framehop's state, when that engine was chosen.
+    pub framehop: *mut c_void,
+    ring: Producer<'static>,
+    /// Room for the modules that one stack shows for the first time.
+    pub new_modules: *mut Object,
+    /// The buffer for the stack that is being walked.
+    pub current: *mut u64,
+    /// The buffer with the stack of the previous sample.
+    pub previous: *mut u64,
+}
+
+impl Slot {
+    /// The ring that the slot records into.
+    pub fn ring(&self) -> &Producer<'static> {
+        &self.ring
+    }
+
+    /// The buffers' length in words.
+    pub fn depth() -> usize {
+        process::settings().max_depth as usize
+    }
+
+    /// The lowest address of the slot's alternate signal stack.
+    pub fn signal_stack(slot: *mut Slot) -> *mut c_void {
+        slot.cast::<u8>().wrapping_sub(SIGNAL_STACK_BYTES).cast()
+    }
+
+    /// Gives ring and slot back. The owner must have stopped its clocks.
+    pub fn release(&self) {
+        self.active.store(false, Ordering::Relaxed);
+        self.ring.header().release();
+    }
+}
+
+/// A segment and its slots. Lives at the start of the slots' memory, for ever.
+#[derive(Debug)]
+struct Block {
+    next: *mut Block,
+    segment: Segment,
+    shared_base: *mut u8,
+    first_slot: *mut u8,
+    stride: usize,
+    rings: u32,
+    number: u32,
+    /// Where the last search succeeded.
+    hint: AtomicU32,
+}
+
+/// The newest block; the others follow by `next`.
+static NEWEST: AtomicPtr<Block> = AtomicPtr::new(std::ptr::null_mut());
+/// The header of segment 0, which holds the process-wide counters.
+static COUNTERS: AtomicPtr<SegmentHeader> = AtomicPtr::new(std::ptr::null_mut());
+/// Held while a block is made; see [`grow`].
+static GROWING: AtomicBool = AtomicBool::new(false);
+
+fn blocks() -> impl Iterator<Item = &'static Block> {
+    let mut next = NEWEST.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: blocks are published complete and never freed.
+        let block: &'static Block = unsafe { next.as_ref() }?;
+        next = block.next;
+        Some(block)
+    })
+}
+
+impl Block {
+    fn slot(&self, index: u32) -> *mut Slot {
+        self.first_slot.wrapping_add(index as usize * self.stride).cast()
+    }
+
+    fn claim(&self) -> Option<*mut Slot> {
+        let hint = self.hint.load(Ordering::Relaxed);
+        for step in 0..self.rings {
+            let index = hint.wrapping_add(step) % self.rings;
+            let Some(ring) = self.segment.ring_header(index) else { continue };
+            if ring.claim(u64::from(self.segment.geometry().ring_words())) {
+                self.hint.store(index.wrapping_add(1), Ordering::Relaxed);
+                return Some(self.slot(index));
+            }
+        }
+        None
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        let first = self.first_slot.addr();
+        address >= first
+            && (address - first) % self.stride == 0
+            && (address - first) / self.stride < self.rings as usize
+    }
+}
+
+/// Counts something for the whole process.
+///
+/// # Signal safety
+/// Atomic loads and one addition.
+pub fn count(counter: Counter, by: u64) {
+    // SAFETY: the header lies in a mapping that stays until a fork child replaces the pointer.
+    if let Some(header) = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() } {
+        header.count(counter, by);
+    }
+}
+
+/// Sets a process-wide counter.
+pub fn set_counter(counter: Counter, value: u64) {
+    // SAFETY: as in `count`.
+    if let Some(header) = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() } {
+        header.set(counter, value);
+    }
+}
+
+/// The slot that a timer signal's value names, if it is one and in use.
+///
+/// # Signal safety
+/// Walks an immutable list.
+#[inline]
+pub fn look_up(value: *mut c_void) -> Option<*mut Slot> {
+    let known = blocks().any(|block| block.contains(value.addr()));
+    let slot = value.cast::<Slot>();
+    // SAFETY: it is the address of a slot, which is never unmapped.
+    (known && unsafe { &*slot }.active.load(Ordering::Relaxed)).then_some(slot)
+}
+
+/// Takes a slot whose ring exists already.
+///
+/// # Signal safety
+/// Atomics and stores into the slot.
+pub fn claim_existing() -> Option<*mut Slot> {
+    let slot = blocks().find_map(Block::claim)?;
+    // SAFETY: the claim made the slot ours.
+    unsafe {
+        (*slot).timer = -1;
+        (*slot).perf = -1;
+        (*slot).previous_frames = 0;
+        (*slot).perf_balance = 0;
+        (*slot).carried_weight = 0;
+        (*slot).inherited_signals = 0;
+        (*slot).active.store(true, Ordering::Relaxed);
+    }
+    Some(slot)
+}
+
+/// Takes a slot, making more when there is none. Not for signal handlers.
+pub fn claim() -> Option<*mut Slot> {
+    loop {
+        if let Some(slot) = claim_existing() {
+            return Some(slot);
+        }
+        let seen = NEWEST.load(Ordering::Acquire);
+        if GROWING.swap(true, Ordering::Acquire) {
+            // Another thread is making a block: that takes some tens of microseconds.
+            sys::sched_yield();
+            continue;
+        }
+        let grown = if NEWEST.load(Ordering::Acquire) == seen { grow(seen) } else { Ok(()) };
+        GROWING.store(false, Ordering::Release);
+        if let Err(error) = grown {
+            count(Counter::ThreadsWithoutRing, 1);
+            set_counter(Counter::LastError, error as u64);
+            return None;
+        }
+    }
+}
+
+/// Makes the first block of a process and announces it with `info`.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn start(info: &[u8]) -> Result<(), i32> {
+    make_block(std::ptr::null_mut(), 0, FIRST_RINGS, info)
+}
+
+fn grow(newest: *mut Block) -> Result<(), i32> {
+    if process::is_confined() {
+        return Err(libc::EPERM);
+    }
+    // SAFETY: blocks are never freed.
+    let Some(last) = (unsafe { newest.as_ref() }) else { return Err(libc::ENOENT) };
+    make_block(newest, last.number + 1, (last.rings * 2).min(MOST_RINGS), &[])
+}
+
+fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<(), i32> {
+    let settings = process::settings();
+    let geometry = Geometry::new(rings, settings.ring_words).ok_or(libc::EINVAL)?;
+    let fd = sys::sealed_memfd(geometry.bytes())?;
+    let made = map_block(next, number, geometry, fd).and_then(|block| {
+        // SAFETY: just mapped, and nobody else knows it.
+        unsafe { (*block).segment.initialise(number, process::instance(), info) };
+        process::announce(number, geometry, fd).map(|()| block)
+    });
+    sys::close(fd);
+    let block = made?;
+    if number == 0 {
+        // SAFETY: as above; the header lives as long as the mapping.
+        let header: *const SegmentHeader = unsafe { (*block).segment.header() };
+        COUNTERS.store(header.cast_mut(), Ordering::Release);
+    }
+    NEWEST.store(block, Ordering::Release);
+    Ok(())
+}
+
+fn map_block(
+    next: *mut Block,
+    number: u32,
+    geometry: Geometry,
+    fd: std::ffi::c_int,
+) -> Result<*mut Block, i32> {
+    const PAGE: usize = 4096;
+    let rings = geometry.ring_count();
+    let shared_base = sys::mmap(geometry.bytes(), libc::MAP_SHARED, fd)?;
+    // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that
+    // has forgotten its blocks.
+    let segment = unsafe { Segment::new(shared_base, geometry) };
+    let buffers = Slot::depth() * 8;
+    let modules = MOST_NEW * size_of::<Object>();
+    let slot_bytes = (size_of::<Slot>() + 2 * buffers + modules).next_multiple_of(PAGE);
+    let stride = SIGNAL_STACK_BYTES + slot_bytes;
+    let bytes = PAGE + stride * rings as usize;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let memory = sys::mmap(bytes, flags, -1).inspect_err(|_| {
+        // SAFETY: nothing refers to the mapping yet.
+        unsafe { sys::munmap(shared_base.cast(), geometry.bytes()) };
+    })?;
+    let first_slot = memory.wrapping_add(PAGE + SIGNAL_STACK_BYTES);
+    for index in 0..rings {
+        let slot = first_slot.wrapping_add(index as usize * stride).cast::<Slot>();
+        let (Some(header), Some(words)) = (segment.ring_header(index), segment.ring_words(index))
+        else {
+            continue;
+        };
+        // SAFETY: the references point into the shared mapping, which stays for the process's life
+        // (a fork child unmaps it after it has forgotten the slots).
+        let (header, words) = unsafe { (&*(&raw const *header), &*(&raw const *words)) };
+        let Some(ring) = Producer::new(header, words) else { continue };
+        let current = slot.cast::<u8>().wrapping_add(size_of::<Slot>()).cast::<u64>();
+        // SAFETY: fresh zeroed memory with room for the slot and its buffers.
+        unsafe {
+            slot.write(Slot {
+                start: std::ptr::null_mut(),
+                argument: std::ptr::null_mut(),
+                tid: 0,
+                timer: -1,
+                perf: -1,
+                previous_frames: 0,
+                perf_balance: 0,
+                carried_weight: 0,
+                inherited_signals: 0,
+                active: AtomicBool::new(false),
+                framehop: std::ptr::null_mut(),
+                ring,
+                new_modules: current.wrapping_add(2 * Slot::depth()).cast(),
+                current,
+                previous: current.wrapping_add(Slot::depth()),
+            });
+        }
+    }
+    let block = memory.cast::<Block>();
+    // SAFETY: the first page is reserved for it.
+    unsafe {
+        block.write(Block {
+            next,
+            segment,
+            shared_base,
+            first_slot,
+            stride,
+            rings,
+            number,
+            hint: AtomicU32::new(0),
+        });
+    }
+    Ok(block)
+}
+
+const _: () = assert!(size_of::<Block>() <= 4096);
+const _: () = assert!(std::mem::offset_of!(Slot, start) == 0);
+const _: () = assert!(std::mem::offset_of!(Slot, argument) == 8);
+
+/// Forgets every block of the parent in a fork child, and closes what was inherited with them.
+///
+/// The private memory stays: the child's own signal stack lies in it.
+pub fn forget_parents() {
+    let mut next = NEWEST.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    COUNTERS.store(std::ptr::null_mut(), Ordering::Release);
+    GROWING.store(false, Ordering::Relaxed);
+    // SAFETY: blocks are never freed.
+    while let Some(block) = unsafe { next.as_ref() } {
+        for index in 0..block.rings {
+            // SAFETY: a slot of the parent's; its threads do not exist here.
+            let slot = unsafe { &*block.slot(index) };
+            if slot.active.load(Ordering::Relaxed) && slot.perf >= 0 {
+                crate::clock::close_perf(slot.perf);
+            }
+            slot.active.store(false, Ordering::Relaxed);
+        }
+        // SAFETY: the child's only thread no longer uses the rings.
+        unsafe { sys::munmap(block.shared_base.cast(), block.segment.geometry().bytes()) };
+        next = block.next;
+    }
+}

@@ -1,0 +1,259 @@
+//! Threads, from their first instruction to their last.
+//!
+//! `pthread_create` gets a trampoline as start routine, which gives the thread its slot, clock and
+//! signal stack, and takes them back at the end. `pthread_exit` and cancellation unwind through the
+//! trampoline (it has call-frame information and nothing to clean up) and end in the destructor of
+//! a thread-specific key instead.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rsys_wire::handshake::UnwinderChoice;
+use rsys_wire::layout::Counter;
+use rsys_wire::record::{self, Clock};
+use rsys_wire::ring::DropCause;
+
+use crate::clock;
+use crate::handler;
+use crate::process;
+use crate::signals;
+use crate::slots::{self, SIGNAL_STACK_BYTES, Slot};
+use crate::snapshot;
+use crate::sys;
+use crate::tls;
+
+const NO_KEY: u32 = u32::MAX;
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+
+/// Makes the key whose destructor ends threads.
+pub fn register_hooks() {
+    let mut key = 0;
+    // SAFETY: `key` is valid; the destructor has the right signature.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(on_exit)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C" {
+    /// The start routine of every thread: `slot` in, the real routine's result out.
+    pub fn rsys_thread_trampoline(slot: *mut c_void) -> *mut c_void;
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".text",
+    ".globl rsys_thread_trampoline",
+    ".hidden rsys_thread_trampoline",
+    ".type rsys_thread_trampoline, @function",
+    "rsys_thread_trampoline:",
+    ".cfi_startproc",
+    "push rbx",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbx, -16",
+    "push r12",
+    ".cfi_def_cfa_offset 24",
+    ".cfi_offset r12, -24",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 32",
+    "mov rbx, qword ptr [rdi]",
+    "mov r12, qword ptr [rdi + 8]",
+    "call {begin}",
+    "mov rdi, r12",
+    "call rbx",
+    "mov rbx, rax",
+    "call {end}",
+    "mov rax, rbx",
+    "add rsp, 8",
+    ".cfi_def_cfa_offset 24",
+    "pop r12",
+    ".cfi_def_cfa_offset 16",
+    "pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
+    begin = sym begin,
+    end = sym end_current,
+);
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".text",
+    ".globl rsys_thread_trampoline",
+    ".hidden rsys_thread_trampoline",
+    ".type rsys_thread_trampoline, @function",
+    "rsys_thread_trampoline:",
+    ".cfi_startproc",
+    "stp x29, x30, [sp, #-32]!",
+    ".cfi_def_cfa_offset 32",
+    ".cfi_offset x29, -32",
+    ".cfi_offset x30, -24",
+    "mov x29, sp",
+    "stp x19, x20, [sp, #16]",
+    ".cfi_offset x19, -16",
+    ".cfi_offset x20, -8",
+    "ldp x19, x20, [x0]",
+    "bl {begin}",
+    "mov x0, x20",
+    "blr x19",
+    "mov x19, x0",
+    "bl {end}",
+    "mov x0, x19",
+    "ldp x19, x20, [sp, #16]",
+    "ldp x29, x30, [sp], #32",
+    "ret",
+    ".cfi_endproc",
+    ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
+    begin = sym begin,
+    end = sym end_current,
+);
+
+/// Takes a slot for a thread that is about to be created; null when it cannot be sampled.
+pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
+    if process::is_confined() {
+        return std::ptr::null_mut();
+    }
+    let Some(slot) = slots::claim() else { return std::ptr::null_mut() };
+    // SAFETY: the slot is ours until the thread starts.
+    unsafe {
+        (*slot).start = start;
+        (*slot).argument = argument;
+        (*slot).inherited_signals = (*tls::words()).signals & !tls::PENDING_PROF;
+    }
+    slot
+}
+
+/// Begins the calling thread, which is not new: the first of a process, or of a fork child.
+pub fn begin_current() {
+    let Some(slot) = slots::claim() else { return };
+    // SAFETY: the slot is ours.
+    unsafe {
+        (*slot).start = std::ptr::null_mut();
+        (*slot).inherited_signals = (*tls::words()).signals;
+        begin(slot);
+    }
+}
+
+/// Gives the calling thread its clock and signal stack.
+///
+/// # Safety
+/// The slot must have been claimed for this thread.
+unsafe extern "C" fn begin(slot: *mut Slot) {
+    snapshot::renew();
+    // SAFETY: claimed for this thread; its handler does not run before the clock starts.
+    let state = unsafe { &mut *slot };
+    state.tid = sys::gettid();
+    // SAFETY: the thread's own words.
+    unsafe {
+        (*tls::words()).signals = state.inherited_signals;
+        (*tls::words()).slot = slot;
+    }
+    use_signal_stack(slot);
+    signals::unblock_ours();
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, slot.cast()) };
+    }
+    if process::settings().unwinder == UnwinderChoice::Framehop {
+        crate::framehop::make_engine(state);
+    }
+    start_recording(state, clock::prepare);
+}
+
+fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
+    let clock = prepare(slot);
+    let routine = slot.start.addr() as u64;
+    let time_ns = sys::boottime_ns();
+    let written =
+        record::put_thread_start(slot.ring(), time_ns, slot.tid, clock as u64, &[0; 16], routine);
+    if !written {
+        slot.ring().header().count_drop(DropCause::RingFull, 0);
+    }
+    slots::count(Counter::ThreadsSampled, 1);
+    clock::start(slot);
+}
+
+/// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
+/// thread has an alternate stack of its own.
+fn use_signal_stack(slot: *mut Slot) {
+    // SAFETY: zero is a valid value.
+    let mut old: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(None, Some(&mut old));
+    if old.ss_flags & libc::SS_DISABLE == 0 {
+        return;
+    }
+    let ours = libc::stack_t {
+        ss_sp: Slot::signal_stack(slot),
+        ss_flags: 0,
+        ss_size: SIGNAL_STACK_BYTES,
+    };
+    sys::sigaltstack(Some(&ours), None);
+}
+
+/// Takes the signal stack away again, before another thread gets it with the slot.
+fn leave_signal_stack(slot: *mut Slot) {
+    // SAFETY: zero is a valid value.
+    let mut old: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(None, Some(&mut old));
+    if old.ss_sp == Slot::signal_stack(slot) && old.ss_flags & libc::SS_DISABLE == 0 {
+        let none =
+            libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        sys::sigaltstack(Some(&none), None);
+    }
+}
+
+unsafe extern "C" fn on_exit(_slot: *mut c_void) {
+    end_current();
+}
+
+/// Ends the calling thread's recording.
+extern "C" fn end_current() {
+    let slot = tls::slot();
+    // SAFETY: the thread's own slot or null.
+    let Some(state) = (unsafe { slot.as_mut() }) else { return };
+    // A signal that is on its way already must not find the slot in another thread's hands.
+    sys::sigmask(libc::SIG_BLOCK, sys::bit(libc::SIGPROF));
+    tls::set_slot(std::ptr::null_mut());
+    let cpu_time_ns = sys::thread_cpu_ns();
+    clock::stop(state);
+    let name = sys::thread_name();
+    let time_ns = sys::boottime_ns();
+    if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
+        state.ring().header().count_drop(DropCause::RingFull, 0);
+    }
+    leave_signal_stack(slot);
+    crate::framehop::drop_engine(state);
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists; the destructor need not run again.
+        unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+    }
+    state.release();
+}
+
+/// Gives the interrupted thread a clock, at the sampler's request. Runs in the signal handler, once
+/// per such thread, and does make system calls: there is no other way to reach the thread.
+///
+/// The thread's TLS is not touched: a raw `clone` may share its creator's.
+pub fn adopt_self() {
+    if !process::is_active() || process::is_confined() || !process::is_own_process() {
+        return;
+    }
+    let tid = sys::gettid();
+    // SAFETY: a thread that has a slot of its own needs no other; words shared with the creator
+    // name the creator's.
+    if unsafe { tls::slot().as_ref() }.is_some_and(|slot| slot.tid == tid) {
+        return;
+    }
+    let Some(slot) = slots::claim_existing() else {
+        handler::count_unattributed();
+        return;
+    };
+    // SAFETY: claimed just now.
+    let state = unsafe { &mut *slot };
+    state.tid = tid;
+    state.start = std::ptr::null_mut();
+    start_recording(state, clock::prepare_timer);
+    slots::count(Counter::ThreadsAdopted, 1);
+}

@@ -1,0 +1,173 @@
+//! The table of rules by address, shared by all threads of a process without locks.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::rule::Rule;
+
+/// One entry of a [`RuleCache`]: 32 bytes, all of them zero when it is empty.
+///
+/// Word 0 is the generation (upper half) and a sequence number (lower half) that is odd while a thread writes the entry; word 1
+/// is the key; words 2 and 3 are the rule.
+#[derive(Debug, Default)]
+#[repr(C, align(32))]
+pub struct RuleSlot([AtomicU64; 4]);
+
+const _: () = assert!(size_of::<RuleSlot>() == 32 && align_of::<RuleSlot>() == 32);
+
+impl RuleSlot {
+    /// An empty entry. Zeroed memory is an array of them.
+    pub const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; 4])
+    }
+}
+
+/// A direct-mapped table of rules over memory of the caller.
+///
+/// Any number of threads, and signal handlers on top of them, may use one table at once. Nobody waits: an entry that is being
+/// written is a miss to readers and is left alone by other writers. A thread that dies while it writes (or a fork at that moment) costs
+/// its entry, which stays a miss. [`Modules::generation`](crate::Modules::generation) is part of the key.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleCache<'a> {
+    slots: &'a [RuleSlot],
+    shift: u32,
+}
+
+impl<'a> RuleCache<'a> {
+    /// A good number of entries: 512 KiB. Measured programs have a few thousand distinct addresses on their stacks.
+    pub const DEFAULT_SLOTS: usize = 16_384;
+
+    /// A table over `slots`, or `None` unless their number is a power of two and at least two.
+    ///
+    /// ```
+    /// use rsys_unwind::{RuleCache, RuleSlot};
+    ///
+    /// static SLOTS: [RuleSlot; 8192] = [const { RuleSlot::new() }; 8192];
+    /// let cache = RuleCache::new(&SLOTS).expect("8192 is a power of two");
+    /// ```
+    pub const fn new(slots: &'a [RuleSlot]) -> Option<Self> {
+        if slots.len() < 2 || !slots.len().is_power_of_two() {
+            return None;
+        }
+        let shift = 64_u32.wrapping_sub(slots.len().trailing_zeros());
+        Some(Self { slots, shift })
+    }
+
+    /// The entry in which `key` belongs. Code addresses differ in their low bits mostly; the product's high bits depend on all.
+    #[inline(always)]
+    fn slot(&self, key: u64) -> Option<&[AtomicU64; 4]> {
+        let index = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (self.shift & 63);
+        self.slots.get(index as usize).map(|RuleSlot(words)| words)
+    }
+
+    /// The rule of `key`, if it is here and of this generation.
+    #[inline(always)]
+    pub(crate) fn get(&self, key: u64, generation: u32) -> Option<Rule> {
+        let [state, stored_key, word0, word1] = self.slot(key)?;
+        let before = state.load(Ordering::Acquire);
+        if before & 1 != 0
+            || before >> 32 != u64::from(generation)
+            || stored_key.load(Ordering::Relaxed) != key
+        {
+            return None;
+        }
+        let rule = Rule([word0.load(Ordering::Relaxed), word1.load(Ordering::Relaxed)]);
+        fence(Ordering::Acquire);
+        // A writer came between: the words may be of two rules, or the key of another.
+        let same = state.load(Ordering::Relaxed) == before;
+        // The key of an empty entry is 0, and so is its kind.
+        let Rule([word, _]) = rule;
+        (same && word != 0).then_some(rule)
+    }
+
+    /// Stores the rule of `key`, unless another thread is writing the same entry.
+    #[inline]
+    pub(crate) fn insert(&self, key: u64, generation: u32, rule: Rule) {
+        let Some([state, stored_key, word0, word1]) = self.slot(key) else {
+            return;
+        };
+        let before = state.load(Ordering::Relaxed);
+        let busy = before | 1;
+        if before == busy
+            || state
+                .compare_exchange(before, busy, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            return;
+        }
+        fence(Ordering::Release);
+        let Rule([first, second]) = rule;
+        stored_key.store(key, Ordering::Relaxed);
+        word0.store(first, Ordering::Relaxed);
+        word1.store(second, Ordering::Relaxed);
+        let sequence = (before as u32).wrapping_add(2);
+        let after = u64::from(generation) << 32 | u64::from(sequence);
+        state.store(after, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    fn slots(count: usize) -> &'static [RuleSlot] {
+        Box::leak((0..count).map(|_| RuleSlot::new()).collect::<Vec<_>>().into())
+    }
+
+    #[test]
+    fn sizes_that_are_no_power_of_two_are_refused() {
+        assert!(RuleCache::new(&[]).is_none());
+        assert!(RuleCache::new(slots(1)).is_none());
+        assert!(RuleCache::new(slots(3)).is_none());
+        assert!(RuleCache::new(slots(2)).is_some());
+    }
+
+    #[test]
+    fn a_rule_is_found_in_its_generation_only() {
+        let cache = RuleCache::new(slots(16)).unwrap();
+        let rule = Rule([9, 7]);
+        assert_eq!(cache.get(0x1234, 0), None);
+        assert_eq!(cache.get(0, 0), None);
+        cache.insert(0x1234, 5, rule);
+        assert_eq!(cache.get(0x1234, 5), Some(rule));
+        assert_eq!(cache.get(0x1234, 6), None);
+        assert_eq!(cache.get(0x1235, 5), None);
+        cache.insert(0x1234, 6, rule);
+        assert_eq!(cache.get(0x1234, 6), Some(rule));
+    }
+
+    #[test]
+    fn neighbouring_addresses_do_not_share_entries() {
+        let cache = RuleCache::new(slots(8192)).unwrap();
+        for pc in 0..1024 {
+            cache.insert(0x5555_0000_0000 + pc * 16, 1, Rule([1, pc]));
+        }
+        let kept = (0..1024)
+            .filter(|pc| cache.get(0x5555_0000_0000 + pc * 16, 1) == Some(Rule([1, *pc])))
+            .count();
+        assert!(kept > 950, "{kept} of 1024");
+    }
+
+    #[test]
+    fn threads_never_see_a_mixed_rule() {
+        let cache = RuleCache::new(slots(2)).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                scope.spawn(move || {
+                    for round in 0..200_000_u64 {
+                        let key = 1 + (round.wrapping_mul(7) + thread) % 5;
+                        // Both words say which key and which writer they are of.
+                        if let Some(Rule([first, second])) = cache.get(key, 3) {
+                            assert_eq!(first >> 8, second);
+                            assert_eq!(second >> 32, key);
+                        }
+                        let mark = key << 32 | thread;
+                        cache.insert(key, 3, Rule([mark << 8 | 1, mark]));
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,312 @@
+//! The default engine: complete call frame information, evaluated in place.
+//!
+//! For each frame the walk looks up the address (for a return address, the byte before it) in the shared [`RuleCache`]. On a miss
+//! `table` finds the FDE through `.eh_frame_hdr`, `entry` reads it and its CIE, `program` executes their instructions to the row of
+//! that address, and the architecture packs the row into a compact rule. A row that does not fit is cached as "evaluate this FDE".
+//! Code without tables, and rules that fail, go to `fallback`.
+
+mod cache;
+mod cursor;
+mod entry;
+mod evaluate;
+mod expression;
+mod program;
+mod row;
+mod rule;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use self::cache::{RuleCache, RuleSlot};
+pub(crate) use self::expression::{CfaShape, shape_of_cfa, shape_of_location};
+pub(crate) use self::row::{RegisterRule, Row};
+pub(crate) use self::rule::{Kind, Rule};
+
+use crate::arch::{self, Registers};
+use crate::fallback;
+use crate::frames::{Broken, EXACT, End, FrameBuffer, SCANNED};
+use crate::{Engine, Memory, Modules};
+
+/// How often a walk may follow the frame of a function that switched stacks, where the next frame can be anywhere.
+const MAX_STACK_SWITCHES: u32 = 8;
+
+/// The engine that evaluates `.eh_frame`. It is only a view of its cache: make one where it is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CfiEngine<'cache> {
+    cache: Option<RuleCache<'cache>>,
+}
+
+impl<'cache> CfiEngine<'cache> {
+    /// An engine with a cache of rules.
+    pub const fn new(cache: RuleCache<'cache>) -> Self {
+        Self { cache: Some(cache) }
+    }
+
+    /// An engine that reads the tables for every frame.
+    pub const fn without_cache() -> Self {
+        Self { cache: None }
+    }
+}
+
+impl Engine for CfiEngine<'_> {
+    fn walk<M: Memory, S: Modules>(
+        &mut self,
+        registers: &Registers,
+        memory: &M,
+        modules: &S,
+        out: &mut FrameBuffer<'_>,
+    ) -> End {
+        if out.push(registers.pc(), EXACT).is_err() {
+            return End::Truncated;
+        }
+        let mut walk = Walk {
+            cache: self.cache,
+            generation: modules.generation(),
+            memory,
+            modules,
+            registers: *registers,
+            exact: true,
+            doubtful: false,
+            switches: 0,
+        };
+        loop {
+            let flags = match walk.step() {
+                Ok(Step::Caller { flags }) => flags,
+                Ok(Step::Interrupted) => {
+                    // The return address into the trampoline is the trampoline's first byte.
+                    out.mark_last(EXACT);
+                    EXACT
+                }
+                Ok(Step::Root) => return End::Root,
+                Err(reason) => {
+                    if reason == Broken::BadReturnAddress && !walk.exact {
+                        out.pop();
+                    }
+                    return End::Broken(reason);
+                }
+            };
+            if out.push(walk.registers.pc(), flags).is_err() {
+                return End::Truncated;
+            }
+            walk.exact = flags & EXACT != 0;
+        }
+    }
+}
+
+/// What one step of a walk came to.
+enum Step {
+    /// The registers are the caller's.
+    Caller { flags: u64 },
+    /// The registers are those of the code that a signal interrupted.
+    Interrupted,
+    /// There is no caller.
+    Root,
+}
+
+struct Walk<'a, M, S> {
+    cache: Option<RuleCache<'a>>,
+    generation: u32,
+    memory: &'a M,
+    modules: &'a S,
+    registers: Registers,
+    /// The program counter is not a return address.
+    exact: bool,
+    /// The last step was a guess, so registers may have wrong values.
+    doubtful: bool,
+    switches: u32,
+}
+
+impl<M: Memory, S: Modules> Walk<'_, M, S> {
+    #[inline]
+    fn step(&mut self) -> Result<Step, Broken> {
+        let rule = self.rule();
+        match rule.kind() {
+            Kind::Register | Kind::Dereference => self.compact(rule),
+            Kind::Root => Ok(Step::Root),
+            _ => self.rare(rule),
+        }
+    }
+
+    /// The rule of the frame's address, from the cache or the tables.
+    #[inline(always)]
+    fn rule(&self) -> Rule {
+        let pc = self.registers.pc();
+        let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
+        // The rules of a PLT depend on the exact program counter.
+        let key = lookup ^ if self.exact { EXACT } else { 0 };
+        if let Some(cache) = &self.cache {
+            if let Some(rule) = cache.get(key, self.generation) {
+                return rule;
+            }
+            let rule = self.resolve(lookup);
+            cache.insert(key, self.generation, rule);
+            return rule;
+        }
+        self.resolve(lookup)
+    }
+
+    #[inline(never)]
+    fn resolve(&self, lookup: u64) -> Rule {
+        let pc = self.registers.pc();
+        let fde = self
+            .modules
+            .find(lookup)
+            .and_then(|tables| table::find(self.memory, &tables, lookup));
+        let Some(fde) = fde else {
+            let signal = arch::signal::is_trampoline(self.memory, pc, self.exact);
+            return Rule::of(if signal { Kind::Signal } else { Kind::NoTables });
+        };
+        if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, self.exact) {
+            return Rule::of(Kind::Signal);
+        }
+        let Some(row) = program::row(self.memory, &fde, lookup) else {
+            return Rule::of(Kind::BadTables);
+        };
+        if row.rule(arch::RETURN_ADDRESS) == RegisterRule::Undefined {
+            return Rule::of(Kind::Root);
+        }
+        let compact = if fde.cie.signal {
+            None
+        } else {
+            arch::rules::pack(&row, self.memory, self.exact.then_some(pc))
+        };
+        compact.unwrap_or(Rule::evaluate(fde.address))
+    }
+
+    #[inline(always)]
+    fn compact(&mut self, rule: Rule) -> Result<Step, Broken> {
+        let found = arch::rules::cfa_and_return_address(rule, &self.registers, self.memory);
+        let (cfa, return_address) = match found {
+            Ok((cfa, address)) => (cfa, arch::strip(address)),
+            Err(reason) => return self.scan(Some(rule), reason),
+        };
+        if return_address == 0 {
+            return Ok(Step::Root);
+        }
+        if let Err(reason) = self.check(cfa, return_address, arch::rules::stays_on_stack(rule)) {
+            return self.scan(Some(rule), reason);
+        }
+        arch::rules::apply(rule, cfa, return_address, &mut self.registers, self.memory);
+        Ok(Step::Caller { flags: 0 })
+    }
+
+    /// Whether a caller's frame can be believed.
+    #[inline(always)]
+    fn check(&mut self, cfa: u64, return_address: u64, stays_on_stack: bool) -> Result<(), Broken> {
+        if !fallback::is_user_address(return_address) {
+            return Err(Broken::BadReturnAddress);
+        }
+        let sp = self.registers.sp();
+        let grows = cfa > sp || (self.exact && cfa == sp);
+        if grows && !self.doubtful {
+            return Ok(());
+        }
+        self.check_closely(return_address, grows, stays_on_stack)
+    }
+
+    #[inline(never)]
+    fn check_closely(
+        &mut self,
+        return_address: u64,
+        grows: bool,
+        stays_on_stack: bool,
+    ) -> Result<(), Broken> {
+        if !grows {
+            self.switches = self.switches.wrapping_add(1);
+            if stays_on_stack || self.switches > MAX_STACK_SWITCHES {
+                return Err(Broken::StackNotGrowing);
+            }
+        }
+        if !fallback::looks_like_return(self.memory, self.modules, return_address) {
+            return Err(Broken::BadReturnAddress);
+        }
+        self.doubtful = false;
+        Ok(())
+    }
+
+    /// All kinds of rules but the compact ones.
+    #[inline(never)]
+    fn rare(&mut self, rule: Rule) -> Result<Step, Broken> {
+        match rule.kind() {
+            Kind::Signal => {
+                arch::signal::restore(&mut self.registers, self.memory)
+                    .ok_or(Broken::UnreadableStack)?;
+                self.doubtful = false;
+                Ok(Step::Interrupted)
+            }
+            Kind::Evaluate => match self.evaluate(rule.fde()) {
+                Ok(step) => Ok(step),
+                Err(reason) => self.scan(None, reason),
+            },
+            Kind::NoTables => self.guess(),
+            _ => self.scan(None, Broken::BadTables),
+        }
+    }
+
+    fn evaluate(&mut self, fde: u64) -> Result<Step, Broken> {
+        let pc = self.registers.pc();
+        let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
+        let fde = entry::fde(self.memory, fde).ok_or(Broken::BadTables)?;
+        let row = program::row(self.memory, &fde, lookup).ok_or(Broken::BadTables)?;
+        let caller = evaluate::caller(&row, &self.registers, self.memory)?;
+        if fde.cie.signal {
+            self.registers = caller.registers;
+            self.doubtful = false;
+            return Ok(Step::Interrupted);
+        }
+        let return_address = arch::strip(caller.registers.pc());
+        if return_address == 0 {
+            return Ok(Step::Root);
+        }
+        self.check(caller.cfa, return_address, false)?;
+        self.registers = caller.registers;
+        self.registers.set_pc(return_address);
+        Ok(Step::Caller { flags: 0 })
+    }
+
+    /// The caller of code without call frame information.
+    fn guess(&mut self) -> Result<Step, Broken> {
+        if !self.exact && !fallback::is_code(self.memory, self.modules, self.registers.pc()) {
+            return Err(Broken::BadReturnAddress);
+        }
+        if let Some(guess) =
+            fallback::near_entry_or_frame_pointer(&self.registers, self.exact, self.memory, self.modules)
+        {
+            self.registers.keep_only(0);
+            self.registers.set_pc(guess.return_address);
+            self.registers.set_sp(guess.sp);
+            self.registers.set_fp(guess.fp);
+            self.doubtful = true;
+            let flags = if guess.certain { 0 } else { SCANNED };
+            return Ok(Step::Caller { flags });
+        }
+        let outermost = self.registers.fp() == Some(0) && !self.exact;
+        match self.scan(None, Broken::NoUnwindInfo) {
+            // The ABI asks the outermost frame to clear its frame pointer.
+            Err(_) if outermost => Ok(Step::Root),
+            step => step,
+        }
+    }
+
+    /// The next word on the stack that is a return address, when nothing better leads on; `reason` is why it does not. A rule
+    /// whose CFA could not be computed still says where the registers lie from the return address.
+    #[inline(never)]
+    fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
+        let sp = self.registers.sp();
+        let (slot, return_address) =
+            fallback::scan(sp, self.memory, self.modules).ok_or(reason)?;
+        if let Some(rule) = rule {
+            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
+            arch::rules::apply(rule, cfa, return_address, &mut self.registers, self.memory);
+        } else {
+            let sp = slot.wrapping_add(8);
+            let fp = fallback::plausible_fp(&self.registers, sp);
+            self.registers.keep_only(0);
+            self.registers.set_pc(return_address);
+            self.registers.set_sp(sp);
+            self.registers.set_fp(fp);
+        }
+        self.doubtful = true;
+        Ok(Step::Caller { flags: SCANNED })
+    }
+}

@@ -1,0 +1,129 @@
+//! Telling return addresses from other words: the instruction before one is a call.
+
+use crate::Memory;
+use crate::arch::Registers;
+
+/// What the instruction before an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallBefore {
+    /// `call rel32`, which leads to this address.
+    Direct(u64),
+    /// `call r/m64`.
+    Indirect,
+}
+
+/// The call instruction that ends at `address`, if the bytes before it can be read as one.
+pub(crate) fn call_before<M: Memory>(memory: &M, address: u64) -> Option<CallBefore> {
+    let start = address.wrapping_sub(8);
+    let word = match memory.read_u64(start) {
+        Some(word) => word,
+        // The page before may be missing: the code may begin just there.
+        None => {
+            let mut word = 0;
+            for back in 1..=7 {
+                match memory.read_u8(address.wrapping_sub(back)) {
+                    Some(byte) => word |= u64::from(byte) << (64_u64.wrapping_sub(8 * back) & 63),
+                    None => break,
+                }
+            }
+            word
+        }
+    };
+    let [_, m7, m6, m5, m4, m3, m2, m1] = word.to_le_bytes();
+
+    // E8 rel32.
+    if m5 == 0xe8 {
+        let displacement = i32::from_le_bytes([m4, m3, m2, m1]);
+        return Some(CallBefore::Direct(
+            address.wrapping_add_signed(i64::from(displacement)),
+        ));
+    }
+    // FF /2, by the length that its ModRM and SIB bytes ask for. A REX prefix before it changes nothing.
+    let indirect = (m2 == 0xff && call_length(m1, 0) == 2)
+        || (m3 == 0xff && call_length(m2, m1) == 3)
+        || (m4 == 0xff && call_length(m3, m2) == 4)
+        || (m6 == 0xff && call_length(m5, m4) == 6)
+        || (m7 == 0xff && call_length(m6, m5) == 7);
+    indirect.then_some(CallBefore::Indirect)
+}
+
+/// The length of `FF modrm [sib] [disp]` when it is a near indirect call (`/2`), else 0.
+fn call_length(modrm: u8, sib: u8) -> u32 {
+    if modrm & 0b0011_1000 != 0b0001_0000 {
+        return 0;
+    }
+    let has_sib = modrm & 7 == 4;
+    match modrm >> 6 {
+        0b11 => 2,
+        0b00 if has_sib && sib & 7 == 5 => 7, // No base register: disp32.
+        0b00 if has_sib => 3,
+        0b00 if modrm & 7 == 5 => 6, // rip + disp32.
+        0b00 => 2,
+        0b01 if has_sib => 4,
+        0b01 => 3,
+        _ if has_sib => 7,
+        _ => 6,
+    }
+}
+
+/// The word on top of the stack, which is the return address at the first instruction of a function, and the stack pointer
+/// of the caller.
+pub(crate) fn leaf_return_address<M: Memory>(
+    registers: &Registers,
+    memory: &M,
+) -> Option<(u64, u64)> {
+    let sp = registers.sp();
+    Some((memory.read_u64(sp)?, sp.wrapping_add(8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bytes([u8; 16]);
+
+    impl Memory for Bytes {
+        fn read_u64(&self, address: u64) -> Option<u64> {
+            let at = usize::try_from(address.checked_sub(0x1000)?).ok()?;
+            let bytes = self.0.get(at..at.checked_add(8)?)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        }
+    }
+
+    #[test]
+    fn every_form_of_call_is_recognised() {
+        let direct = Some(CallBefore::Direct(0x1010 + 0x10));
+        let indirect = Some(CallBefore::Indirect);
+        let cases: &[(&str, &[u8], Option<CallBefore>)] = &[
+            ("call +0x10", &[0xe8, 0x10, 0, 0, 0], direct),
+            ("call rax", &[0xff, 0xd0], indirect),
+            ("call r10", &[0x41, 0xff, 0xd2], indirect),
+            ("call [rbx]", &[0xff, 0x13], indirect),
+            ("call [r12]", &[0x41, 0xff, 0x14, 0x24], indirect),
+            ("call [rax+8]", &[0xff, 0x50, 0x08], indirect),
+            ("call [rsp+8]", &[0xff, 0x54, 0x24, 0x08], indirect),
+            ("call [rax+rbx*8]", &[0xff, 0x14, 0xd8], indirect),
+            ("call [rax+0x100]", &[0xff, 0x90, 0, 1, 0, 0], indirect),
+            ("call [rsp+0x100]", &[0xff, 0x94, 0x24, 0, 1, 0, 0], indirect),
+            ("call [rip+0x100]", &[0xff, 0x15, 0, 1, 0, 0], indirect),
+            ("call [rax*8+0x100]", &[0xff, 0x14, 0xc5, 0, 1, 0, 0], indirect),
+            ("jmp rax", &[0xff, 0xe0], None),
+            ("push [rax]", &[0xff, 0x30], None),
+            ("jmp +0x10", &[0xe9, 0x10, 0, 0, 0], None),
+            ("ret", &[0xc3], None),
+        ];
+        for (name, code, expected) in cases {
+            let mut bytes = [0x90; 16];
+            bytes[16 - code.len()..].copy_from_slice(code);
+            assert_eq!(call_before(&Bytes(bytes), 0x1010), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_call_in_the_first_bytes_of_the_code_is_recognised() {
+        let mut bytes = [0x90; 16];
+        bytes[..2].copy_from_slice(&[0xff, 0xd0]);
+        assert_eq!(call_before(&Bytes(bytes), 0x1002), Some(CallBefore::Indirect));
+        assert_eq!(call_before(&Bytes(bytes), 0x1000), None);
+    }
+}

@@ -1,0 +1,29 @@
+//! What is particular to x86-64: its registers, its compact rules, its call instructions and its signal frames.
+
+pub(crate) mod calls;
+pub mod names;
+mod registers;
+pub(crate) mod rules;
+pub(crate) mod signal;
+
+pub use self::registers::Registers;
+
+use self::names::{R12, R13, R14, R15, RBP, RBX, RIP, RSP};
+
+/// DWARF columns that a walk tracks: the sixteen general registers and the return address.
+pub(crate) const REGISTER_COUNT: usize = 17;
+/// The column in which a CIE of this architecture names the return address.
+pub(crate) const RETURN_ADDRESS: u8 = RIP;
+/// The stack pointer's column.
+pub(crate) const STACK_POINTER: u8 = RSP;
+/// Registers that a function hands back as it found them (System V ABI). After a call, only these are known.
+pub(crate) const CALLEE_SAVED: u64 =
+    1 << RBX | 1 << RBP | 1 << R12 | 1 << R13 | 1 << R14 | 1 << R15;
+/// Whether a call leaves the return address in a register, so that a leaf's frame may be empty.
+pub(crate) const LINK_REGISTER: bool = false;
+
+/// A return address without what the processor adds to it.
+#[inline(always)]
+pub(crate) fn strip(return_address: u64) -> u64 {
+    return_address
+}

@@ -1,0 +1,167 @@
+//! Compact rules: what nearly all rows of call frame information come down to, in two words.
+//!
+//! ```text
+//! word 0:  kind 0..3 | register of the CFA 3..8 | offset 8..40 | offset after the dereference 40..56 | return address slot 56..64
+//! word 1:  six slots of ten bits: rbx rbp r12 r13 r14 r15
+//! slot:    index -256..255 in bits 0..9, in words from the CFA, or from rbp's value when bit 9 is set; 0: the register is unchanged
+//! ```
+//!
+//! The slots relative to rbp are those of functions that realign the stack (GCC's DRAP): there the distance between CFA and save area
+//! is not a constant.
+
+use super::Registers;
+use super::names::{R12, R13, R14, R15, RBP, RBX, RIP, RSP};
+use super::{CALLEE_SAVED, REGISTER_COUNT};
+use crate::Memory;
+use crate::cfi::{CfaShape, Kind, RegisterRule, Row, Rule, shape_of_cfa, shape_of_location};
+use crate::frames::Broken;
+
+const SLOTS: [u8; 6] = [RBX, RBP, R12, R13, R14, R15];
+const SLOT_BITS: u32 = 10;
+const FROM_RBP: u64 = 1 << 9;
+
+const _: () = assert!(REGISTER_COUNT == 17 && SLOTS.len() * SLOT_BITS as usize <= 64);
+
+/// Packs a row, or says `None` when it does not fit. `pc` is the frame's program counter when that is exact.
+pub(crate) fn pack<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) -> Option<Rule> {
+    let (kind, register, offset, offset2) = match shape_of_cfa(row, memory, pc)? {
+        CfaShape::Register { register, offset } => (Kind::Register, register, offset, 0),
+        CfaShape::Dereference {
+            register,
+            offset,
+            then,
+        } => (Kind::Dereference, register, offset, then),
+    };
+    if usize::from(register) >= REGISTER_COUNT {
+        return None;
+    }
+    let offset = i32::try_from(offset).ok()?.cast_unsigned();
+    let offset2 = i16::try_from(offset2).ok()?.cast_unsigned();
+    let return_slot = match row.rule(RIP) {
+        RegisterRule::Offset(offset) if offset & 7 == 0 => i8::try_from(offset >> 3).ok()?,
+        _ => return None,
+    };
+    match row.rule(RSP) {
+        RegisterRule::Unspecified => {}
+        RegisterRule::ValueOffset(0) => {}
+        _ => return None,
+    }
+    let mut slots = 0;
+    let mut shift = 0_u32;
+    for register in SLOTS {
+        let slot = match row.rule(register) {
+            RegisterRule::Unspecified | RegisterRule::Same => 0,
+            RegisterRule::Offset(offset) => match index(offset)? {
+                0 => return None,
+                index => index,
+            },
+            RegisterRule::Expression(location) => {
+                let (base, offset) = shape_of_location(row, memory, location)?;
+                if base != RBP {
+                    return None;
+                }
+                index(offset)? | FROM_RBP
+            }
+            _ => return None,
+        };
+        slots |= slot << (shift & 63);
+        shift = shift.wrapping_add(SLOT_BITS);
+    }
+    let word = kind as u64
+        | u64::from(register) << 3
+        | u64::from(offset) << 8
+        | u64::from(offset2) << 40
+        | u64::from(return_slot.cast_unsigned()) << 56;
+    Some(Rule([word, slots]))
+}
+
+/// Bytes to a nine-bit index of words.
+fn index(offset: i64) -> Option<u64> {
+    let index = offset >> 3;
+    let fits = offset & 7 == 0 && (-256..256).contains(&index);
+    fits.then_some(index.cast_unsigned() & 0x1ff)
+}
+
+/// The CFA and the return address by a packed rule.
+#[inline(always)]
+pub(crate) fn cfa_and_return_address<M: Memory>(
+    rule: Rule,
+    registers: &Registers,
+    memory: &M,
+) -> Result<(u64, u64), Broken> {
+    let Rule([word, _]) = rule;
+    let base = registers
+        .get((word >> 3 & 31) as u8)
+        .ok_or(Broken::UnknownRegister)?;
+    let offset = i64::from((word >> 8) as u32 as i32);
+    let mut cfa = base.wrapping_add_signed(offset);
+    if rule.kind() == Kind::Dereference {
+        let then = i64::from((word >> 40) as u16 as i16);
+        cfa = memory
+            .read_u64(cfa)
+            .ok_or(Broken::UnreadableStack)?
+            .wrapping_add_signed(then);
+    }
+    let at = return_slot(rule).wrapping_add(cfa);
+    let return_address = memory.read_u64(at).ok_or(Broken::UnreadableStack)?;
+    Ok((cfa, return_address))
+}
+
+/// Where the return address lies from the CFA, in bytes.
+#[inline(always)]
+pub(crate) fn return_slot(rule: Rule) -> u64 {
+    let Rule([word, _]) = rule;
+    (word.cast_signed() >> 56 << 3).cast_unsigned()
+}
+
+/// Whether the CFA is computed from the stack pointer, so that it cannot leave the stack that the frame is on.
+#[inline(always)]
+pub(crate) fn stays_on_stack(rule: Rule) -> bool {
+    let Rule([word, _]) = rule;
+    word >> 3 & 31 == u64::from(RSP) && rule.kind() == Kind::Register
+}
+
+/// Replaces the registers by the caller's: callee-saved ones from their slots, `rsp` by the CFA, the others unknown.
+#[inline(always)]
+pub(crate) fn apply<M: Memory>(
+    rule: Rule,
+    cfa: u64,
+    return_address: u64,
+    registers: &mut Registers,
+    memory: &M,
+) {
+    let Rule([_, mut slots]) = rule;
+    // GCC leaves the slots relative to rbp in force after the epilogue has popped rbp. The frame's own rbp lies in the frame; when
+    // the register's value does not, all of them have been popped and are the caller's already.
+    let sp = registers.sp();
+    let own_rbp = registers
+        .get(RBP)
+        .filter(|rbp| rbp.wrapping_sub(sp) < cfa.wrapping_sub(sp));
+    let mut known = CALLEE_SAVED;
+    for register in SLOTS {
+        if slots == 0 {
+            break;
+        }
+        let slot = slots & 0x3ff;
+        slots >>= SLOT_BITS;
+        if slot == 0 {
+            continue;
+        }
+        let base = if slot & FROM_RBP == 0 {
+            cfa
+        } else if let Some(rbp) = own_rbp {
+            rbp
+        } else {
+            continue;
+        };
+        // Nine bits, sign-extended, times eight.
+        let offset = (slot << 55).cast_signed() >> 52;
+        match memory.read_u64(base.wrapping_add_signed(offset)) {
+            Some(value) => registers.set(register, value),
+            None => known &= !(1 << register),
+        }
+    }
+    registers.keep_only(known);
+    registers.set(RSP, cfa);
+    registers.set(RIP, return_address);
+}

@@ -1,0 +1,216 @@
+//! The strongest test of the walker: a child is stepped instruction by instruction, and at each one the walk must be exactly the
+//! stack that the calls and returns so far have made.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+#[path = "common/child.rs"]
+mod child;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use child::Child;
+use common::{cache, pc, show};
+use rsys_unwind::{CfiEngine, EXACT, End, Engine, FrameBuffer, Memory, SCANNED, register};
+
+/// Compiler options of the variants.
+const VARIANTS: &[(&str, &[&str])] = &[
+    ("O0", &["-O0"]),
+    ("O1", &["-O1", "-fomit-frame-pointer"]),
+    ("O2", &["-O2", "-fomit-frame-pointer", "-fcf-protection=none"]),
+    ("O3", &["-O3", "-march=native", "-fomit-frame-pointer"]),
+    ("O2-fp", &["-O2", "-fno-omit-frame-pointer"]),
+    ("Os", &["-Os", "-no-pie"]),
+    ("O2-static", &["-O2", "-static"]),
+];
+
+fn compile(program: &str, variant: &str, options: &[&str]) -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(format!("{program}.c"));
+    let output = directory.join(format!("{program}-{variant}"));
+    let status = Command::new("cc")
+        .args(options)
+        .args(["-g0", "-w", "-Wl,-z,lazy", "-o"])
+        .arg(&output)
+        .arg(&source)
+        .arg("-lm")
+        .status();
+    match status {
+        Ok(status) if status.success() => Some(output),
+        Ok(status) => {
+            println!("skipped {program} {variant}: cc said {status}");
+            None
+        }
+        Err(error) => {
+            println!("skipped {program} {variant}: no C compiler ({error})");
+            None
+        }
+    }
+}
+
+/// The stack as calls and returns make it.
+struct Shadow {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Where the return address lies; the entry is gone when the stack pointer is above. `u64::MAX`: until the signal returns.
+    slot: u64,
+    word: u64,
+}
+
+const SIGNAL: u64 = u64::MAX;
+
+impl Shadow {
+    /// Drops the entries of functions that have returned.
+    fn settle(&mut self, sp: u64) {
+        while let Some(entry) = self.entries.last()
+            && entry.slot != SIGNAL
+            && entry.slot < sp
+        {
+            self.entries.pop();
+        }
+    }
+
+    fn expected(&self, pc: u64) -> Vec<u64> {
+        let mut words = vec![pc | EXACT];
+        words.extend(self.entries.iter().rev().map(|entry| entry.word));
+        words
+    }
+}
+
+/// Whether the instruction at `pc` is a near call.
+fn is_call(memory: &impl Memory, mut pc: u64) -> bool {
+    let byte = |at| memory.read_u8(at).unwrap_or(0);
+    while matches!(byte(pc), 0x40..=0x4f | 0x3e | 0x66 | 0xf2) {
+        pc += 1;
+    }
+    byte(pc) == 0xe8 || (byte(pc) == 0xff && byte(pc + 1) & 0x38 == 0x10)
+}
+
+fn step_through(variant: &str, program: &Path) {
+    let mut child = Child::start(program);
+    let start = child.registers();
+    let main = start.get(register::RAX).unwrap()..start.get(register::RDX).unwrap();
+
+    let mut cached = CfiEngine::new(cache(8192));
+    let mut uncached = CfiEngine::without_cache();
+    let mut words = [0; 256];
+    let mut walk = |engine: &mut CfiEngine<'_>, child: &Child| {
+        let mut frames = FrameBuffer::new(&mut words);
+        let end = engine.walk(&child.registers(), child, child, &mut frames);
+        (end, frames.words().to_vec())
+    };
+
+    // What lies below main never changes: __libc_start_call_main, __libc_start_main, _start.
+    let (end, base) = walk(&mut uncached, &child);
+    assert_eq!(end, End::Root, "{variant}: at main: {}", show(&base));
+    assert!(main.contains(&pc(base[0])) && (3..=4).contains(&base.len()), "{}", show(&base));
+    let auxv = std::fs::read(format!("/proc/{}/auxv", child.pid)).unwrap();
+    let entry = auxv
+        .chunks_exact(16)
+        .find(|pair| pair[0] == 9)
+        .map(|pair| u64::from_le_bytes(pair[8..16].try_into().unwrap()))
+        .unwrap();
+    let root = pc(*base.last().unwrap());
+    assert!((entry..entry + 64).contains(&root), "_start is the root");
+
+    let mut shadow = Shadow {
+        entries: base[1..]
+            .iter()
+            .rev()
+            .map(|word| Entry {
+                slot: SIGNAL,
+                word: *word,
+            })
+            .collect(),
+    };
+    let mut steps = 0_u32;
+    let mut before_the_jump = Vec::new();
+    let mut signal = 0;
+    let mut before = start;
+    loop {
+        let called = is_call(&child, before.pc());
+        let delivered = signal;
+        child.resume(libc::PTRACE_SINGLESTEP, signal);
+        signal = match child.wait() {
+            Some(libc::SIGTRAP) => 0,
+            Some(other) => other,
+            None => panic!("{variant}: the program ended"),
+        };
+        let now = child.registers();
+        if signal != 0 {
+            // Stopped because a signal is about to be delivered: not a step.
+            before = now;
+            continue;
+        }
+        // After an int3 the program counter is behind it.
+        if now.pc() == before.pc() + 1 && child.read_u8(before.pc()) == Some(0xcc) {
+            break;
+        }
+        if delivered != 0 {
+            shadow.entries.push(Entry {
+                slot: SIGNAL,
+                word: before.pc() | EXACT,
+            });
+            shadow.entries.push(Entry {
+                slot: now.sp(),
+                word: child.read_u64(now.sp()).unwrap() | EXACT,
+            });
+        } else if let Some(entry) = shadow.entries.last()
+            && entry.slot == SIGNAL
+            && entry.word == now.pc() | EXACT
+            && child.read_u16(before.pc()) == Some(0x050f)
+        {
+            shadow.entries.pop();
+        }
+        shadow.settle(now.sp());
+        if main.contains(&now.pc()) {
+            // In the last instructions of longjmp, libc's tables describe the frame to which it jumps, in main.
+            assert!(before_the_jump.len() <= 20, "{variant}: {before_the_jump:#?}");
+            before_the_jump.clear();
+        }
+        if called && now.sp() == before.sp() - 8 {
+            shadow.entries.push(Entry {
+                slot: now.sp(),
+                word: child.read_u64(now.sp()).unwrap(),
+            });
+        }
+        steps += 1;
+        let expected = shadow.expected(now.pc());
+        for (name, engine) in [("cached", &mut cached), ("uncached", &mut uncached)] {
+            let (end, frames) = walk(engine, &child);
+            if end != End::Root || frames != expected {
+                let message = format!(
+                    "{variant} {name} step {steps}: {end:?}\n  walked   {}\n  expected {}",
+                    show(&frames),
+                    show(&expected)
+                );
+                assert!(frames.ends_with(&base[1..]) && end == End::Root, "{message}");
+                before_the_jump.push(message);
+            } else {
+                assert!(before_the_jump.is_empty(), "{variant}: {before_the_jump:#?}");
+            }
+        }
+        before = now;
+    }
+    println!("{variant}: {steps} instructions");
+    assert!(before_the_jump.is_empty(), "{before_the_jump:#?}");
+    assert!(steps > 10_000);
+    // The last function is main again.
+    assert!(main.contains(&before.pc()));
+    assert_eq!(shadow.entries.len(), base.len() - 1);
+    assert!(base.iter().all(|word| word & SCANNED == 0));
+}
+
+#[test]
+fn every_instruction_of_a_program_is_unwound_exactly() {
+    for (variant, options) in VARIANTS {
+        if let Some(program) = compile("chain", variant, options) {
+            step_through(variant, &program);
+        }
+    }
+}
