@@ -1,0 +1,115 @@
+//! Identifiers that stay distinct when traces of many processes are merged.
+
+/// Bits of a track uuid that the process numbers itself.
+const TRACK_BITS: u32 = 24;
+/// Bits of a flow id that the process numbers itself.
+const FLOW_BITS: u32 = 32;
+
+/// The identifiers of one process instance: a hash of where and when it ran, and which program image.
+///
+/// Track uuids are 39 bits of hash over 24 local bits (bit 63 stays clear, which saves a byte wherever a uuid is written); flow ids are 32 bits of
+/// hash over 32 local bits. Sequence ids are not namespaced: they are on every packet, so they are small numbers, unique within one
+/// file only, and a merger gives them out anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProcessNamespace {
+    hash: u64,
+}
+
+impl ProcessNamespace {
+    /// The namespace of process `pid` started at `start_time` (any fixed unit) on the boot `boot_id`, after `exec_count` calls of exec.
+    pub fn new(boot_id: &str, pid: u32, start_time: u64, exec_count: u32) -> Self {
+        let mut hash = Fnv::new();
+        hash.bytes(boot_id.as_bytes());
+        hash.bytes(&[0]);
+        hash.bytes(&pid.to_le_bytes());
+        hash.bytes(&start_time.to_le_bytes());
+        hash.bytes(&exec_count.to_le_bytes());
+        Self {
+            hash: hash.finish(),
+        }
+    }
+
+    /// The 64-bit hash that the identifiers are built from.
+    pub fn hash(self) -> u64 {
+        self.hash
+    }
+
+    /// The track uuid number `local` of this process; only the low 24 bits of `local` count.
+    pub fn track(self, local: u32) -> u64 {
+        let mask = (1 << TRACK_BITS) - 1;
+        // A uuid of 0 would be the global track.
+        let space = (self.hash & (u64::MAX >> 1) & !mask) | 1 << (TRACK_BITS + 7);
+        space | (u64::from(local) & mask)
+    }
+
+    /// The flow id number `local` of this process; only the low 32 bits of `local` count.
+    pub fn flow(self, local: u64) -> u64 {
+        let mask = (1 << FLOW_BITS) - 1;
+        (self.hash & !mask) | (local & mask)
+    }
+
+    /// A trace uuid for the file of this process.
+    pub fn trace_uuid(self) -> [u8; 16] {
+        let mut second = Fnv::new();
+        second.bytes(b"trace");
+        second.bytes(&self.hash.to_le_bytes());
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&self.hash.to_be_bytes());
+        uuid[8..].copy_from_slice(&second.finish().to_be_bytes());
+        // Version 8 (vendor specific), variant 1.
+        uuid[6] = 0x80 | (uuid[6] & 0x0F);
+        uuid[8] = 0x80 | (uuid[8] & 0x3F);
+        uuid
+    }
+}
+
+/// FNV-1a with a final mix, because FNV alone leaves the upper bits of similar short keys alike.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+
+    fn finish(self) -> u64 {
+        let mut hash = self.0;
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+        hash ^ (hash >> 33)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn processes_do_not_share_identifiers() {
+        let mut tracks = HashSet::new();
+        let mut flows = HashSet::new();
+        for pid in 1..2_000 {
+            for exec_count in 0..2 {
+                let namespace = ProcessNamespace::new("b00t", pid, 77, exec_count);
+                assert!(tracks.insert(namespace.track(1)));
+                assert!(flows.insert(namespace.flow(1)));
+                assert_ne!(namespace.track(0), 0);
+                assert!(namespace.track(0xFF_FFFF) < 1 << 63);
+            }
+        }
+    }
+
+    #[test]
+    fn local_numbers_do_not_leave_their_bits() {
+        let namespace = ProcessNamespace::new("", 1, 2, 3);
+        assert_eq!(namespace.track(5) ^ namespace.track(6), 3);
+        assert_eq!(namespace.track(1 << 24), namespace.track(0));
+        assert_eq!(namespace.flow(1 << 32), namespace.flow(0));
+    }
+}
