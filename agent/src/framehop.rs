@@ -32,7 +32,9 @@ pub fn drop_engine(slot: &mut Slot) {
 /// # Signal safety
 /// framehop does not allocate here, but it may panic on damaged tables: this engine is for
 /// comparison, not for every day.
-pub fn walk(
+#[allow(improper_ctypes_definitions, reason = "the ABI only says that no panic leaves it")]
+#[inline(never)]
+pub extern "C" fn walk(
     slot: &Slot,
     registers: &Registers,
     seen: &Seen,

@@ -130,6 +130,9 @@ pub fn copy_c_string(address: u64, buffer: &mut [u8]) -> usize {
     length
 }
 
+// Two libraries with such a section must not see each other's.
+std::arch::global_asm!(".hidden __start_rsys_guard", ".hidden __stop_rsys_guard");
+
 unsafe extern "C" {
     // Set by the linker around the section of the same name.
     #[link_name = "__start_rsys_guard"]

@@ -46,7 +46,8 @@ struct SignalInfo {
 ///
 /// # Signal safety
 /// See the module's text. Forwarding a signal that is not ours does what the target's handler does.
-pub unsafe extern "C" fn on_sigprof(
+// "C-unwind" only so that the compiler adds no code that would panic if something could unwind.
+pub unsafe extern "C-unwind" fn on_sigprof(
     signal: c_int,
     info: *mut libc::siginfo_t,
     context: *mut c_void,

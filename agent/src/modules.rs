@@ -64,7 +64,7 @@ pub struct Object {
 /// `_dl_find_object` is documented as async-signal-safe; the snapshot is immutable.
 #[inline]
 pub fn find(pc: u64) -> Option<Object> {
-    let Some(find_object) = real::dl_find_object::get() else { return snapshot::find(pc) };
+    let Some(find_object) = real::dl_find_object::known() else { return snapshot::find(pc) };
     let mut found = DlFindObject {
         flags: 0,
         map_start: 0,

@@ -26,6 +26,15 @@ impl Real {
         if known.is_null() { self.look_up() } else { known }
     }
 
+    /// The address if it was looked up already, or null.
+    ///
+    /// # Signal safety
+    /// One relaxed load.
+    #[inline]
+    pub fn known_address(&self) -> *mut () {
+        self.address.load(Ordering::Relaxed)
+    }
+
     // Never inlined and never a tail call: dlsym finds "next" by its caller's address.
     #[inline(never)]
     fn look_up(&self) -> *mut () {
@@ -56,6 +65,17 @@ macro_rules! reals {
                 pub fn get() -> Option<Function> {
                     let address = REAL.address();
                     // SAFETY: the C library documents this signature for this name; null is None.
+                    unsafe { std::mem::transmute::<*mut (), Option<Function>>(address) }
+                }
+                /// The function, if it was looked up and found before.
+                ///
+                /// # Signal safety
+                /// One relaxed load.
+                #[inline]
+                #[allow(dead_code, reason = "only a handler needs this one")]
+                pub fn known() -> Option<Function> {
+                    let address = REAL.known_address();
+                    // SAFETY: as above.
                     unsafe { std::mem::transmute::<*mut (), Option<Function>>(address) }
                 }
             }

@@ -148,7 +148,7 @@ pub fn install() {
         | sys::bit(libc::SIGILL)
         | sys::bit(libc::SIGFPE)
         | sys::bit(libc::SIGTRAP);
-    let sample: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+    let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sigprof;
     for signal in OURS {
         let none = Action { handler: libc::SIG_DFL, flags: 0, mask: 0 };
@@ -236,7 +236,8 @@ pub fn without_sigprof(set: &libc::sigset_t) -> libc::sigset_t {
 ///
 /// # Signal safety
 /// As safe as the program's own handler.
-pub unsafe fn forward_sigprof(
+#[inline(never)]
+pub unsafe extern "C" fn forward_sigprof(
     signal: c_int,
     info: *mut libc::siginfo_t,
     context: *mut c_void,

@@ -119,7 +119,7 @@ impl Block {
     fn claim(&self) -> Option<*mut Slot> {
         let hint = self.hint.load(Ordering::Relaxed);
         for step in 0..self.rings {
-            let index = hint.wrapping_add(step) % self.rings;
+            let Some(index) = hint.wrapping_add(step).checked_rem(self.rings) else { break };
             let Some(ring) = self.segment.ring_header(index) else { continue };
             if ring.claim(u64::from(self.segment.geometry().ring_words())) {
                 self.hint.store(index.wrapping_add(1), Ordering::Relaxed);
@@ -130,10 +130,9 @@ impl Block {
     }
 
     fn contains(&self, address: usize) -> bool {
-        let first = self.first_slot.addr();
-        address >= first
-            && (address - first) % self.stride == 0
-            && (address - first) / self.stride < self.rings as usize
+        let offset = address.wrapping_sub(self.first_slot.addr());
+        offset.checked_rem(self.stride) == Some(0)
+            && offset.checked_div(self.stride).is_some_and(|index| index < self.rings as usize)
     }
 }
 

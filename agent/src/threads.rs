@@ -236,7 +236,8 @@ extern "C" fn end_current() {
 /// per such thread, and does make system calls: there is no other way to reach the thread.
 ///
 /// The thread's TLS is not touched: a raw `clone` may share its creator's.
-pub fn adopt_self() {
+#[inline(never)]
+pub extern "C" fn adopt_self() {
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return;
     }

@@ -1,1 +1,47 @@
-//! The table of settings and the parser of configuration files.
+//! The settings of `rsys`: one table, and everything that is read into it or printed from it.
+//!
+//! - [`table`] holds the rows: names, types, defaults, help texts, options.
+//! - [`Settings`] holds the values and where each came from; [`Settings::load`] reads files and environment in the right order,
+//!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
+//! - [`backends`], [`keys`] and [`rank`] know the names for `-I`/`-E`, the keys in output paths, and the rank of a parallel job.
+//! - [`documents`] prints `default.cfg` and the reference page.
+//!
+//! Precedence: command line, then environment (`RSYS_X`, `ROCPROFSYS_X`, `OMNITRACE_X`), then files (a later file wins), then defaults.
+//!
+//! ```
+//! use rsys_config::{Environment, Origin, Settings, Sources};
+//!
+//! let environment = Environment::from_pairs([("ROCPROFSYS_SAMPLING_FREQ", "100")]);
+//! let mut settings = Settings::load(&Sources::without_files(environment))?;
+//! settings.set("UNWINDER", "fp", Origin::CommandLine("--unwinder".into()))?;
+//!
+//! let resolved = settings.resolve();
+//! assert_eq!(resolved.sampling_freq_hz, 100.0);
+//! assert_eq!(resolved.unwinder, rsys_config::Unwinder::FramePointers);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod backends;
+pub mod documents;
+pub mod keys;
+pub mod rank;
+pub mod table;
+
+mod environment;
+mod files;
+mod ignored;
+mod nearest;
+mod origin;
+mod problem;
+mod resolved;
+mod settings;
+mod value;
+
+pub use environment::Environment;
+pub use files::{DEFAULT_FILES, FileChoice};
+pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
+pub use origin::Origin;
+pub use problem::{ConfigError, Problem, ProblemKind};
+pub use resolved::{Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+pub use settings::{Note, Settings, Sources};
+pub use value::Value;

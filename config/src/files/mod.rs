@@ -1,0 +1,372 @@
+//! Configuration files: which are read, and how a line of one becomes a value.
+//!
+//! Two syntaxes are read. [`permissive`] is the original's `KEY = value`; [`typed`] is TOML. Both hand their entries to the
+//! [`FileReader`], which expands variables, follows includes and collects all problems of all files.
+
+mod expand;
+mod permissive;
+mod typed;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::ignored;
+use crate::origin::Origin;
+use crate::problem::{ConfigError, Problem, ProblemKind};
+use crate::settings::{Settings, Sources, variable_of};
+use crate::table;
+use crate::value::parse_bool;
+
+/// The files in the user's home folder that are read when none is named; an earlier one wins over a later one.
+pub const DEFAULT_FILES: [&str; 3] = [".rsys.cfg", ".rocprof-sys.cfg", ".rocprofiler-systems.cfg"];
+
+/// Which configuration files to read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FileChoice {
+    /// Those that `RSYS_CONFIG_FILE` names, else [`DEFAULT_FILES`].
+    #[default]
+    Standard,
+    /// These, in order. The name `none` cancels those before it.
+    Named(Vec<String>),
+    /// None at all.
+    None,
+}
+
+/// One file to read.
+#[derive(Debug)]
+pub(crate) struct ChosenFile {
+    pub path: PathBuf,
+    /// Whether it is an error when the file is missing.
+    pub required: bool,
+    /// Who asked for it.
+    pub origin: Origin,
+}
+
+impl FileChoice {
+    /// The files to read, weakest first.
+    pub(crate) fn resolve(&self, sources: &Sources) -> Vec<ChosenFile> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Named(names) => {
+                named_files(names, sources, &Origin::CommandLine("-c".to_owned()))
+            }
+            Self::Standard => standard_files(sources),
+        }
+    }
+}
+
+fn standard_files(sources: &Sources) -> Vec<ChosenFile> {
+    let variable = |name| {
+        let setting = table::find(name)?;
+        variable_of(setting, &sources.environment)
+    };
+    if variable("SUPPRESS_CONFIG").is_some_and(|(_, text)| parse_bool(text) == Some(true)) {
+        return Vec::new();
+    }
+    if let Some((name, text)) = variable("CONFIG_FILE") {
+        let names: Vec<String> = split_file_names(text).map(str::to_owned).collect();
+        return named_files(&names, sources, &Origin::Environment(name));
+    }
+    let Some(home) = &sources.home else {
+        return Vec::new();
+    };
+    DEFAULT_FILES
+        .iter()
+        .rev()
+        .map(|name| ChosenFile {
+            path: home.join(name),
+            required: false,
+            origin: Origin::Default,
+        })
+        .collect()
+}
+
+fn named_files(names: &[String], sources: &Sources, origin: &Origin) -> Vec<ChosenFile> {
+    let start = names
+        .iter()
+        .rposition(|name| name.eq_ignore_ascii_case("none"))
+        .map_or(0, |position| position + 1);
+    names[start..]
+        .iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| ChosenFile {
+            path: with_home(name, sources.home.as_deref()),
+            required: true,
+            origin: origin.clone(),
+        })
+        .collect()
+}
+
+fn split_file_names(text: &str) -> impl Iterator<Item = &str> {
+    text.split([':', ';', ','])
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+fn with_home(name: &str, home: Option<&Path>) -> PathBuf {
+    match (name.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(name),
+    }
+}
+
+/// A stretch of one line, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    line: usize,
+    column: usize,
+    width: usize,
+}
+
+/// One assignment of a file, before variables are expanded.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    key: String,
+    key_place: Place,
+    value: String,
+    value_place: Place,
+    /// Other spellings of the key to try first: in TOML, `[sampling] freq` may mean SAMPLING_FREQ.
+    grouped_key: Option<String>,
+}
+
+/// Something that a syntax could not read.
+#[derive(Debug, PartialEq, Eq)]
+struct SyntaxError {
+    place: Place,
+    message: String,
+    remedy: &'static str,
+}
+
+/// Reads files into settings.
+#[derive(Debug)]
+pub(crate) struct FileReader<'a> {
+    settings: &'a mut Settings,
+    environment: &'a Environment,
+    /// The files that are being read, outermost first.
+    open: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> FileReader<'a> {
+    pub(crate) fn new(settings: &'a mut Settings, environment: &'a Environment) -> Self {
+        Self {
+            settings,
+            environment,
+            open: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Reads a file with all that it includes.
+    pub(crate) fn read(mut self, path: &Path, named_by: Origin) -> Result<(), ConfigError> {
+        self.read_file(path, named_by);
+        if self.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError {
+                problems: self.problems,
+            })
+        }
+    }
+
+    fn read_file(&mut self, path: &Path, named_by: Origin) {
+        let text = std::fs::read(path)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+            });
+        let text = match text {
+            Ok(text) => text,
+            Err(reason) => {
+                let reason = match named_by {
+                    Origin::Default => reason,
+                    by => format!("{reason} (named by {by})"),
+                };
+                let origin = Origin::File {
+                    path: Arc::new(path.to_owned()),
+                    line: 0,
+                    column: 0,
+                };
+                self.push(ProblemKind::Unreadable { reason }, origin, None, 0);
+                return;
+            }
+        };
+        let identity = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if self.open.contains(&identity) {
+            let kind = ProblemKind::IncludeCycle {
+                file: path.display().to_string(),
+            };
+            self.push(kind, named_by, None, 0);
+            return;
+        }
+        self.open.push(identity);
+        self.settings.files_read.push(path.to_owned());
+        self.read_text(path, &text);
+        self.open.pop();
+    }
+
+    fn read_text(&mut self, path: &Path, text: &str) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        let (entries, errors) = if is_toml || typed::has_tables(text) {
+            typed::read(text)
+        } else {
+            permissive::read(text)
+        };
+        let mut file = OpenFile {
+            path: Arc::new(path.to_owned()),
+            lines: text.lines().collect(),
+            variables: BTreeMap::new(),
+        };
+        for error in errors {
+            let kind = ProblemKind::Syntax {
+                message: error.message,
+                remedy: error.remedy.to_owned(),
+            };
+            self.push_at(&file, kind, error.place);
+        }
+        for entry in &entries {
+            if let Err((kind, place)) = self.assign(&mut file, entry) {
+                self.push_at(&file, kind, place);
+            }
+        }
+    }
+
+    fn assign(
+        &mut self,
+        file: &mut OpenFile<'_>,
+        entry: &Entry,
+    ) -> Result<(), (ProblemKind, Place)> {
+        let scope = expand::Scope {
+            variables: &file.variables,
+            environment: self.environment,
+            settings: self.settings,
+        };
+        let value = expand::expand(&entry.value, &scope).map_err(|name| {
+            let place = file.narrow(
+                entry.value_place,
+                &[&format!("${name}"), &format!("${{{name}")],
+            );
+            (ProblemKind::UndefinedVariable { name }, place)
+        })?;
+        if let Some(variable) = entry.key.strip_prefix('$') {
+            self.define(file, variable, value);
+            return Ok(());
+        }
+        let key = match &entry.grouped_key {
+            Some(grouped)
+                if table::find(grouped).is_some() && table::find(&entry.key).is_none() =>
+            {
+                grouped
+            }
+            _ => &entry.key,
+        };
+        if table::bare_name(key) == "CONFIG_FILE" {
+            self.include(file, &value, entry.value_place);
+            return Ok(());
+        }
+        let origin = file.origin(entry.key_place);
+        if table::find(key).is_none()
+            && let Some(ignored) = ignored::find(key)
+        {
+            self.settings.note_ignored(key, ignored.reason, origin);
+            return Ok(());
+        }
+        self.settings.set(key, &value, origin).map_err(|problem| {
+            let place = match &*problem.kind {
+                ProblemKind::UnknownSetting { .. } => entry.key_place,
+                ProblemKind::UnknownBackend { name, .. } => file.narrow(entry.value_place, &[name]),
+                _ => entry.value_place,
+            };
+            (*problem.kind, place)
+        })
+    }
+
+    /// `$NAME = value` and `$env:NAME = value`.
+    fn define(&mut self, file: &mut OpenFile<'_>, variable: &str, value: String) {
+        if let Some(name) = variable.strip_prefix("env:") {
+            let taken = self.environment.get(name).is_some()
+                || self.settings.exports.iter().any(|(other, _)| other == name);
+            if !taken {
+                self.settings.exports.push((name.to_owned(), value));
+            }
+        } else {
+            let name = variable.trim_start_matches('{').trim_end_matches('}');
+            file.variables.insert(name.to_owned(), value);
+        }
+    }
+
+    /// `CONFIG_FILE = other.cfg`: a relative name is looked for beside this file, then in the working directory.
+    fn include(&mut self, file: &OpenFile<'_>, names: &str, place: Place) {
+        for name in split_file_names(names).filter(|name| !name.eq_ignore_ascii_case("none")) {
+            let named = with_home(name, self.settings.home());
+            let beside = file.path.parent().map(|folder| folder.join(&named));
+            let path = beside.filter(|path| path.exists()).unwrap_or(named);
+            self.read_file(&path, file.origin(place));
+        }
+    }
+
+    fn push_at(&mut self, file: &OpenFile<'_>, kind: ProblemKind, place: Place) {
+        let line = file.lines.get(place.line.saturating_sub(1));
+        let line = line.map(|line| line.trim_end().to_owned());
+        self.push(kind, file.origin(place), line, place.width);
+    }
+
+    fn push(&mut self, kind: ProblemKind, origin: Origin, line_text: Option<String>, width: usize) {
+        self.problems.push(Problem {
+            kind: kind.into(),
+            origin,
+            line_text,
+            width,
+        });
+    }
+}
+
+/// A file while its entries are applied.
+#[derive(Debug)]
+struct OpenFile<'t> {
+    path: Arc<PathBuf>,
+    lines: Vec<&'t str>,
+    variables: BTreeMap<String, String>,
+}
+
+impl OpenFile<'_> {
+    fn origin(&self, place: Place) -> Origin {
+        Origin::File {
+            path: Arc::clone(&self.path),
+            line: place.line,
+            column: place.column,
+        }
+    }
+
+    /// The first of `words` inside `place`, or all of `place`.
+    fn narrow(&self, place: Place, words: &[&str]) -> Place {
+        let Some(line) = self.lines.get(place.line.saturating_sub(1)) else {
+            return place;
+        };
+        let skipped: usize = line
+            .chars()
+            .take(place.column.saturating_sub(1))
+            .map(char::len_utf8)
+            .sum();
+        words
+            .iter()
+            .find_map(|word| {
+                let before = &line[skipped..skipped + line[skipped..].find(word)?];
+                Some(Place {
+                    line: place.line,
+                    column: place.column + before.chars().count(),
+                    width: word.chars().count(),
+                })
+            })
+            .unwrap_or(place)
+    }
+}
+
+#[cfg(test)]
+#[path = "../files_tests.rs"]
+mod tests;

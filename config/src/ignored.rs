@@ -1,0 +1,250 @@
+//! Settings of the original that are accepted and have no effect here.
+
+use crate::table::bare_name;
+
+/// A setting of the original that has no effect here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IgnoredSetting {
+    /// Its name without prefix; a `*` at its end (or beginning) stands for anything.
+    pub name: &'static str,
+    /// Why it has no effect.
+    pub reason: &'static str,
+}
+
+const fn row(name: &'static str, reason: &'static str) -> IgnoredSetting {
+    IgnoredSetting { name, reason }
+}
+
+const ALWAYS_PERFETTO: &str = "a Perfetto trace is always written";
+const NO_PROFILE: &str = "text and json summaries are not part of this build";
+const NO_WINDOWS: &str =
+    "time windows other than SAMPLING_DELAY and SAMPLING_DURATION are not part of this build";
+const NO_BACKEND: &str = "this backend is not part of this build";
+const NO_GPU: &str = "GPU backends are not part of this build";
+const NO_MONITORS: &str = "host and device monitors are not part of this build";
+const NO_COUNTERS: &str = "hardware counters are not part of this build";
+const NO_SELECTION: &str = "sampling by thread, processor or event is not part of this build";
+const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
+const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
+const NO_INSTRUMENTATION: &str = "there is no binary instrumentation here";
+const NO_LOCKS: &str = "lock wrappers are not part of this build";
+const NUMBERS: &str = "number formats of the original's text tables have no use here";
+const INTERNAL: &str = "an internal of the original";
+
+/// Settings of the original that have no effect here. The first row that fits counts.
+pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
+    row("MODE", "call stacks are always sampled"),
+    row("USE_SAMPLING", "call stacks are always sampled"),
+    row("TRACE", ALWAYS_PERFETTO),
+    row("USE_PERFETTO", ALWAYS_PERFETTO),
+    row("TRACE_LEGACY", ALWAYS_PERFETTO),
+    row("USE_ROCPD", ALWAYS_PERFETTO),
+    row("PERFETTO_BACKEND", ALWAYS_PERFETTO),
+    row("STRICT_CONFIG", "an unknown setting is always an error"),
+    row("SUPPRESS_PARSING", "the environment is always read"),
+    row("CI", INTERNAL),
+    row("CI_TIMEOUT*", INTERNAL),
+    row("DL_VERBOSE", "VERBOSE counts for all parts"),
+    row("LOG_*", "VERBOSE says how much is printed"),
+    row("NUM_THREADS_HINT", "threads need no preparation here"),
+    row("THREAD_POOL_SIZE", "threads need no preparation here"),
+    row(
+        "SAMPLING_ALLOCATOR_SIZE",
+        "threads need no preparation here",
+    ),
+    row(
+        "ENABLE_SIGNAL_HANDLER",
+        "traces survive signals without a handler in the target",
+    ),
+    row(
+        "ALLOW_SIGNAL_HANDLER",
+        "traces survive signals without a handler in the target",
+    ),
+    row(
+        "ENABLE_ALL_SIGNALS",
+        "traces survive signals without a handler in the target",
+    ),
+    row(
+        "DISABLE_ALL_SIGNALS",
+        "traces survive signals without a handler in the target",
+    ),
+    row("KILL_DELAY", "what was recorded survives SIGKILL"),
+    row("SAMPLING_CPUTIME", "CPU-time sampling is always on"),
+    row(
+        "SAMPLING_KEEP_INTERNAL",
+        "the profiler's own frames are never recorded",
+    ),
+    row(
+        "SAMPLING_CPUTIME_*",
+        "SAMPLING_FREQ and SAMPLING_DELAY count for the one timer",
+    ),
+    row(
+        "SAMPLING_REALTIME*",
+        "wall-clock sampling is not part of this build",
+    ),
+    row("SAMPLING_OVERFLOW*", NO_SELECTION),
+    row("SAMPLING_TIDS", NO_SELECTION),
+    row("SAMPLING_CPUS", NO_MONITORS),
+    row("SAMPLING_GPUS", NO_MONITORS),
+    row("SAMPLING_AINICS", NO_MONITORS),
+    row("SAMPLING_KEEP_DYNINST_SUFFIX", NO_INSTRUMENTATION),
+    row("TRACE_DELAY", NO_WINDOWS),
+    row("TRACE_DURATION", NO_WINDOWS),
+    row("TRACE_PERIODS", NO_WINDOWS),
+    row("TRACE_PERIOD_CLOCK_ID", NO_WINDOWS),
+    row("SELECTED_REGIONS", NO_WINDOWS),
+    row("TRACE_THREAD_*", NO_LOCKS),
+    row("PERFETTO_BUFFER_SIZE_KB", NO_BUFFER),
+    row("PERFETTO_SHMEM_SIZE_HINT_KB", NO_BUFFER),
+    row("PERFETTO_FILL_POLICY", NO_BUFFER),
+    row("PERFETTO_FLUSH_PERIOD_MS", NO_BUFFER),
+    row("USE_TEMPORARY_FILES", NO_BUFFER),
+    row("TMPDIR", NO_BUFFER),
+    row(
+        "PERFETTO_COMBINE_TRACES",
+        "each process has its own trace in this build",
+    ),
+    row(
+        "MERGE_PERFETTO_FILES",
+        "each process has its own trace in this build",
+    ),
+    row("COLLAPSE_THREADS", "each thread has its own track"),
+    row(
+        "COLLAPSE_PROCESSES",
+        "each process has its own trace in this build",
+    ),
+    row("PERFETTO_ROCTRACER_PER_STREAM", NO_GPU),
+    row("PERFETTO_COMPACT_ROCTRACER_ANNOTATIONS", NO_GPU),
+    row(
+        "PERFETTO_ANNOTATIONS",
+        "annotations are always written where there are any",
+    ),
+    row("ENABLE_CATEGORIES", "categories are chosen in the viewer"),
+    row("DISABLE_CATEGORIES", "categories are chosen in the viewer"),
+    row("PROFILE", NO_PROFILE),
+    row("USE_TIMEMORY", NO_PROFILE),
+    row("FLAT_PROFILE", NO_PROFILE),
+    row("TIMELINE_PROFILE", NO_PROFILE),
+    row("MAX_DEPTH", NO_PROFILE),
+    row("COUT_OUTPUT", NO_PROFILE),
+    row("FILE_OUTPUT", NO_PROFILE),
+    row("TEXT_OUTPUT", NO_PROFILE),
+    row("JSON_OUTPUT", NO_PROFILE),
+    row("TREE_OUTPUT", NO_PROFILE),
+    row("PLOT_OUTPUT", NO_PROFILE),
+    row("AUTO_OUTPUT", NO_PROFILE),
+    row("FLAMEGRAPH_OUTPUT", NO_PROFILE),
+    row("DIFF_OUTPUT", NO_PROFILE),
+    row("INPUT_*", NO_PROFILE),
+    row("NODE_COUNT", NO_PROFILE),
+    row("TIMEMORY_COMPONENTS", NO_PROFILE),
+    row("COMPONENTS", NO_PROFILE),
+    row("*_COMPONENTS", NO_PROFILE),
+    row("PRECISION", NUMBERS),
+    row("WIDTH", NUMBERS),
+    row("MAX_WIDTH", NUMBERS),
+    row("SCIENTIFIC", NUMBERS),
+    row("SEPARATOR_FREQ", NUMBERS),
+    row("TIMING_*", NUMBERS),
+    row("MEMORY_*", NUMBERS),
+    row("USE_CAUSAL", NO_CAUSAL),
+    row("CAUSAL_*", NO_CAUSAL),
+    row("USE_CODE_COVERAGE", NO_INSTRUMENTATION),
+    row("COVERAGE_*", NO_INSTRUMENTATION),
+    row("IGNORE_DYNINST_TRAMPOLINE", NO_INSTRUMENTATION),
+    row("USE_ROCTRACER", NO_BACKEND),
+    row("USE_ROCPROFILER", NO_BACKEND),
+    row("USE_ROCTX", NO_BACKEND),
+    row("USE_ROCM", NO_BACKEND),
+    row("USE_ROCM_SMI", NO_BACKEND),
+    row("USE_AMD_SMI", NO_BACKEND),
+    row("USE_KOKKOSP", NO_BACKEND),
+    row("USE_MPIP", NO_BACKEND),
+    row("USE_RCCLP", NO_BACKEND),
+    row("USE_OMPT", NO_BACKEND),
+    row("USE_UCX", NO_BACKEND),
+    row("USE_SHMEM", NO_BACKEND),
+    row("USE_HIPFILE", NO_BACKEND),
+    row("USE_AINIC", NO_BACKEND),
+    row("USE_UNIFIED_MEMORY_PROFILING", NO_BACKEND),
+    row("KOKKOSP_*", NO_BACKEND),
+    row("SHMEM_*", NO_BACKEND),
+    row("MPIP_*", NO_BACKEND),
+    row("MPI_*", NO_BACKEND),
+    row("ROCTRACER_*", NO_GPU),
+    row("ROCM_*", NO_GPU),
+    row("AMD_SMI_*", NO_GPU),
+    row("GPU_PERF_COUNTERS", NO_GPU),
+    row("USE_PROCESS_SAMPLING", NO_MONITORS),
+    row("USE_THREAD_SAMPLING", NO_MONITORS),
+    row("PROCESS_SAMPLING_*", NO_MONITORS),
+    row("CPU_FREQ_ENABLED", NO_MONITORS),
+    row("CPU_METRICS", NO_MONITORS),
+    row("NETWORK_INTERFACE", NO_MONITORS),
+    row("PAPI_*", NO_COUNTERS),
+    row("CRAYPAT", NO_COUNTERS),
+    row("INSTRUCTION_ROOFLINE", NO_COUNTERS),
+    row("RANK_FILTER_*", "every rank is profiled in this build"),
+    row("PRESET_DIR", "presets are not part of this build"),
+    row(
+        "REATTACH_ADD_SESSION_ID",
+        "attaching is not part of this build",
+    ),
+    row("CPU_AFFINITY", "the target's threads are never pinned"),
+    row("PYTHON_EXE", INTERNAL),
+    row("BANNER", INTERNAL),
+    row("DESTRUCTOR_REPORT", INTERNAL),
+    row("STACK_CLEARING", INTERNAL),
+    row("TARGET_PID", INTERNAL),
+    row("THROTTLE_*", INTERNAL),
+    row("CTEST_NOTES", INTERNAL),
+    row("ADD_SECONDARY", INTERNAL),
+    row("MAX_THREAD_BOOKMARKS", INTERNAL),
+    row("ERT_*", INTERNAL),
+    row("DART_*", INTERNAL),
+    row("UPCXX_*", INTERNAL),
+    row("ROOFLINE_*", INTERNAL),
+    row("CUDA_*", INTERNAL),
+    row("NVTX_*", INTERNAL),
+    row("CUPTI_*", INTERNAL),
+];
+
+/// The row for that name, in any case, with or without a prefix.
+#[must_use]
+pub(crate) fn find(name: &str) -> Option<&'static IgnoredSetting> {
+    let bare = bare_name(name);
+    IGNORED_SETTINGS
+        .iter()
+        .find(|row| match row.name.strip_suffix('*') {
+            Some(beginning) => bare.starts_with(beginning),
+            None => match row.name.strip_prefix('*') {
+                Some(end) => bare.ends_with(end),
+                None => bare == row.name,
+            },
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_in_use_is_not_ignored() {
+        for setting in crate::table::all() {
+            assert!(find(setting.name).is_none(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn names_with_and_without_prefix() {
+        for name in [
+            "USE_ROCTRACER",
+            "rocprofsys_causal_mode",
+            "OMNITRACE_USE_MPIP",
+            "WALL_COMPONENTS",
+        ] {
+            assert!(find(name).is_some(), "{name}");
+        }
+        assert!(find("SAMPLNG_FREQ").is_none());
+    }
+}

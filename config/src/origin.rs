@@ -1,0 +1,39 @@
+//! Where a value came from.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A configuration file.
+    File {
+        /// The file.
+        path: Arc<PathBuf>,
+        /// Line, counted from 1.
+        line: usize,
+        /// Column in characters, counted from 1.
+        column: usize,
+    },
+    /// An environment variable, by name.
+    Environment(String),
+    /// A command-line option as the user would write it: `-f`.
+    CommandLine(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => write!(formatter, "default"),
+            Self::File { path, line: 0, .. } => write!(formatter, "{}", path.display()),
+            Self::File { path, line, column } => {
+                write!(formatter, "{}:{line}:{column}", path.display())
+            }
+            Self::Environment(name) => write!(formatter, "environment variable {name}"),
+            Self::CommandLine(option) => write!(formatter, "option {option}"),
+        }
+    }
+}

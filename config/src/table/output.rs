@@ -1,0 +1,69 @@
+//! Where the traces go and how they are named.
+
+use super::{Category, Kind, Setting};
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::new(
+        Category::Output,
+        "OUTPUT_PATH",
+        Kind::Path { empty_means: None },
+        "rsys-%tag%-output",
+        "Folder for the traces; it is created",
+    )
+    .details(
+        "May hold path keys: %tag% (name of the command), %pid%, %rank%, %job%, %host%, %launch_time%, %env{NAME}% and others; \
+         `rsys-sample --help` lists all.",
+    )
+    .option(Some('o'), "output", "DIR"),
+    Setting::new(
+        Category::Output,
+        "OUTPUT_PREFIX",
+        Kind::Text,
+        "",
+        "Text put in front of every file name, as it is; may hold path keys",
+    )
+    .details("Add your own `-` or `/` at its end.")
+    .option(None, "output-prefix", "TEXT"),
+    Setting::new(
+        Category::Output,
+        "TIME_OUTPUT",
+        Kind::Bool,
+        "true",
+        "Put each run into a sub-folder named by the time of its start",
+    )
+    .option(None, "time-output", ""),
+    Setting::new(
+        Category::Output,
+        "TIME_FORMAT",
+        Kind::Text,
+        "%F_%H.%M.%S",
+        "How that sub-folder is named, in the notation of strftime(3)",
+    ),
+    Setting::new(
+        Category::Output,
+        "PERFETTO_FILE",
+        Kind::Path { empty_means: None },
+        "perfetto-trace.proto",
+        "Name of the trace; the rank or process id is put in front of its extension",
+    )
+    .aliases(&["OUTPUT_FILE"])
+    .details("May hold path keys.")
+    .option(None, "trace-file", "NAME"),
+    Setting::new(
+        Category::Output,
+        "USE_PID",
+        Kind::Bool,
+        "true",
+        "Put the rank or the process id into file names",
+    )
+    .details("Without it, a number is added where a file exists already: nothing is ever overwritten."),
+    Setting::new(
+        Category::Output,
+        "COMPRESS_TRACE",
+        Kind::Bool,
+        "true",
+        "Compress the packets of the trace",
+    )
+    .details("Perfetto reads both forms.")
+    .option(None, "compress", ""),
+];

@@ -1,0 +1,124 @@
+//! How call stacks are sampled and resolved.
+
+use super::{Category, Choice, Kind, Setting};
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_FREQ",
+        Kind::Float {
+            min: 1.0,
+            max: 20_000.0,
+            unit: "Hz",
+        },
+        "300",
+        "Samples per second of CPU time, for each thread",
+    )
+    .option(Some('f'), "freq", "HZ")
+    .option_aliases(&["sampling-freq"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_CLOCK",
+        Kind::Choice(&[
+            Choice {
+                name: "auto",
+                help: "timers; perf events where the rate is above the kernel's tick and they are permitted",
+            },
+            Choice {
+                name: "timer",
+                help: "one CPU-time timer per thread",
+            },
+            Choice {
+                name: "perf",
+                help: "one perf_event `cpu-clock` per thread",
+            },
+        ]),
+        "auto",
+        "What makes the samples tick",
+    )
+    .option(None, "clock", "CLOCK"),
+    Setting::new(
+        Category::Sampling,
+        "UNWINDER",
+        Kind::Choice(&[
+            Choice {
+                name: "cfi",
+                help: "our own walker over the full call-frame information",
+            },
+            Choice {
+                name: "framehop",
+                help: "the framehop library",
+            },
+            Choice {
+                name: "fp",
+                help: "frame pointers only: cheapest, for programs built with them",
+            },
+        ]),
+        "cfi",
+        "How stacks are walked",
+    )
+    .option(None, "unwinder", "ENGINE"),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_MAX_DEPTH",
+        Kind::Int {
+            min: 1,
+            max: 65_535,
+            unit: "frames",
+        },
+        "512",
+        "Deepest stack that is recorded; deeper ones are cut and marked",
+    )
+    .option(None, "max-depth", "FRAMES"),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_DELAY",
+        Kind::Seconds { max: 1e9 },
+        "0",
+        "Keep no samples before this time after the start of the run",
+    )
+    .option(Some('w'), "wait", "TIME")
+    .option_aliases(&["sampling-wait"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_DURATION",
+        Kind::Seconds { max: 1e9 },
+        "0",
+        "Keep samples for this long only; 0 means until the end",
+    )
+    .details("Counted from the end of SAMPLING_DELAY.")
+    .option(Some('d'), "duration", "TIME")
+    .option_aliases(&["sampling-duration"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_INCLUDE_INLINES",
+        Kind::Bool,
+        "true",
+        "Show functions that the compiler inlined as frames of their own",
+    )
+    .option(Some('i'), "inlines", ""),
+    Setting::new(
+        Category::Sampling,
+        "RING_SIZE_KB",
+        Kind::Int {
+            min: 16,
+            max: 65_536,
+            unit: "KiB",
+        },
+        "256",
+        "Size of each thread's buffer between target and sampler",
+    )
+    .details("Raise it when the run reports records that were dropped because a ring was full.")
+    .option(None, "ring-size", "KIB"),
+    Setting::new(
+        Category::Sampling,
+        "SYMBOL_CACHE",
+        Kind::Path {
+            empty_means: Some("the user's cache folder"),
+        },
+        "",
+        "Folder in which resolved symbols are kept for the next run",
+    )
+    .details("`none` keeps none.")
+    .option(None, "symbol-cache", "DIR"),
+];

@@ -1,0 +1,169 @@
+//! Values of settings: reading them from text against the table, and writing them back.
+
+use std::fmt;
+
+use crate::backends;
+use crate::problem::ProblemKind;
+use crate::table::{Kind, Setting};
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Of a [`Kind::Bool`].
+    Bool(bool),
+    /// Of a [`Kind::Int`].
+    Int(i64),
+    /// Of a [`Kind::Float`]; of a [`Kind::Seconds`], in seconds.
+    Float(f64),
+    /// Of a [`Kind::Text`], [`Kind::Path`] or [`Kind::Choice`].
+    Text(String),
+    /// Of a [`Kind::PathList`] or [`Kind::Backends`].
+    List(Vec<String>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => write!(formatter, "{value}"),
+            Self::Int(value) => write!(formatter, "{value}"),
+            Self::Float(value) => write!(formatter, "{value}"),
+            Self::Text(value) => write!(formatter, "{value}"),
+            Self::List(values) => write!(formatter, "{}", values.join(" ")),
+        }
+    }
+}
+
+impl Value {
+    /// Reads a value for `setting` and checks that it is allowed.
+    pub fn parse(setting: &'static Setting, text: &str) -> Result<Self, ProblemKind> {
+        let text = text.trim();
+        let parsed = match setting.kind {
+            Kind::Bool => parse_bool(text).map(Self::Bool),
+            Kind::Int { min, max, .. } => text
+                .parse()
+                .ok()
+                .filter(|value| (min..=max).contains(value))
+                .map(Self::Int),
+            Kind::Float { min, max, .. } => text
+                .parse()
+                .ok()
+                .filter(|value| (min..=max).contains(value))
+                .map(Self::Float),
+            Kind::Seconds { max } => parse_seconds(text)
+                .filter(|value| (0.0..=max).contains(value))
+                .map(Self::Float),
+            Kind::Text => Some(Self::Text(text.to_owned())),
+            Kind::Choice(choices) => choices
+                .iter()
+                .find(|choice| choice.name.eq_ignore_ascii_case(text))
+                .map(|choice| Self::Text(choice.name.to_owned())),
+            Kind::Path { empty_means } => {
+                (!text.is_empty() || empty_means.is_some()).then(|| Self::Text(text.to_owned()))
+            }
+            Kind::PathList => Some(Self::List(words(text, &[':', ';', ',']))),
+            Kind::Backends => return parse_backends(text),
+        };
+        parsed.ok_or_else(|| ProblemKind::BadValue {
+            setting: setting.name,
+            value: text.to_owned(),
+            allowed: allowed(setting),
+            nearest: nearest_choice(setting, text),
+        })
+    }
+}
+
+/// What values a setting takes, in words: "a number from 1 to 20000 (Hz)".
+#[must_use]
+pub fn allowed(setting: &Setting) -> String {
+    match setting.kind {
+        Kind::Bool => "true or false (also on/off, yes/no, 1/0)".to_owned(),
+        Kind::Int { min, max, unit } => {
+            format!("a whole number from {min} to {max}{}", in_brackets(unit))
+        }
+        Kind::Float { min, max, unit } => {
+            format!("a number from {min} to {max}{}", in_brackets(unit))
+        }
+        Kind::Seconds { .. } => "seconds, or a number with ms, s, min or h".to_owned(),
+        Kind::Text => "a text".to_owned(),
+        Kind::Choice(choices) => {
+            let names: Vec<_> = choices.iter().map(|choice| choice.name).collect();
+            format!("one of {}", names.join(", "))
+        }
+        Kind::Path { empty_means: None } => "a path".to_owned(),
+        Kind::Path {
+            empty_means: Some(meaning),
+        } => format!("a path, or nothing for {meaning}"),
+        Kind::PathList => "a list of files, or none".to_owned(),
+        Kind::Backends => "a list of backends".to_owned(),
+    }
+}
+
+/// Reads a boolean in any of the spellings that the original knows.
+#[must_use]
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" | "t" | "y" => Some(true),
+        "false" | "off" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+fn in_brackets(unit: &str) -> String {
+    if unit.is_empty() {
+        String::new()
+    } else {
+        format!(" ({unit})")
+    }
+}
+
+fn nearest_choice(setting: &Setting, text: &str) -> Option<&'static str> {
+    let Kind::Choice(choices) = setting.kind else {
+        return None;
+    };
+    crate::nearest::nearest(
+        &text.to_ascii_lowercase(),
+        choices.iter().map(|choice| choice.name),
+    )
+}
+
+fn parse_seconds(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 5] = [
+        ("ms", 1e-3),
+        ("min", 60.0),
+        ("sec", 1.0),
+        ("s", 1.0),
+        ("h", 3600.0),
+    ];
+    let (number, factor) = UNITS
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+        .unwrap_or((text, 1.0));
+    let value: f64 = number.trim().parse().ok()?;
+    Some(value * factor)
+}
+
+fn parse_backends(text: &str) -> Result<Value, ProblemKind> {
+    let names = words(text, &[',', ';', ' ', '\t']);
+    let normalized = names
+        .iter()
+        .map(|name| {
+            let normal = backends::normalize(name);
+            match backends::find(&normal) {
+                Some(_) => Ok(normal),
+                None => Err(ProblemKind::UnknownBackend {
+                    name: name.clone(),
+                    nearest: backends::nearest(&normal),
+                }),
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Value::List(normalized))
+}
+
+fn words(text: &str, separators: &[char]) -> Vec<String> {
+    text.split(separators)
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

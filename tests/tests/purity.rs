@@ -1,0 +1,214 @@
+//! What the signal handler may do, proved on the machine code that is shipped: every function that
+//! the handler can reach is listed by the disassembler, and the only code outside of the library
+//! among it is on a short list.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::process::Command;
+
+use rsys_tests::{TestResult, missing_tool, skip_if_missing, target_dir};
+
+/// What the handler may call outside of the agent: all async-signal-safe, none a system call (the
+/// clock is answered by the vDSO).
+const ALLOWED: [&str; 6] = [
+    "clock_gettime",
+    "memcpy",
+    "memmove",
+    "memset",
+    "memcmp",
+    "bcmp",
+];
+
+/// Where the sampling path ends: what the program's own handler does is its own affair, adoption
+/// runs once for a thread that the agent missed, and framehop is for comparison only.
+const BOUNDARIES: [&str; 3] = [
+    "signals::forward_sigprof",
+    "threads::adopt_self",
+    "framehop::walk",
+];
+
+fn agent() -> PathBuf {
+    std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(
+        || target_dir().join("release/librsys_agent.so"),
+        PathBuf::from,
+    )
+}
+
+/// Calls of each function by name, and the relocated functions behind indirect calls by address.
+#[derive(Default)]
+struct Code {
+    calls: BTreeMap<String, BTreeSet<String>>,
+    slots: BTreeMap<u64, String>,
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .arg(agent())
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} failed on {}",
+        agent().display()
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The name in `... <name+0x12>`.
+fn target(line: &str) -> Option<&str> {
+    let name = line.split_once('<')?.1.rsplit_once('>')?.0;
+    Some(name.rsplit_once("+0x").map_or(name, |(name, _)| name))
+}
+
+fn disassemble() -> Code {
+    let mut code = Code::default();
+    // Slots of the global offset table: `address type symbol` or, within the library, `*ABS*+0x...`.
+    let symbols: BTreeMap<u64, String> = run("nm", &["-C", "--defined-only"])
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            Some((address, words.nth(1)?.to_owned()))
+        })
+        .collect();
+    for line in run("objdump", &["-R"]).lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, name] = words[..] else {
+            continue;
+        };
+        let Ok(address) = u64::from_str_radix(address, 16) else {
+            continue;
+        };
+        let name = match name.split_once("*ABS*+0x") {
+            Some((_, value)) => u64::from_str_radix(value, 16)
+                .ok()
+                .and_then(|value| symbols.get(&value))
+                .cloned()
+                .unwrap_or_default(),
+            None => name.split('@').next().unwrap_or(name).to_owned(),
+        };
+        code.slots.insert(address, name);
+    }
+    let mut function = String::new();
+    for line in run("objdump", &["-d", "-C", "--no-show-raw-insn"]).lines() {
+        if line.ends_with(">:") {
+            function = target(line).unwrap_or_default().to_owned();
+            continue;
+        }
+        let Some((_, instruction)) = line.split_once('\t') else {
+            continue;
+        };
+        let mnemonic = instruction.split_whitespace().next().unwrap_or_default();
+        let calls = code.calls.entry(function.clone()).or_default();
+        match mnemonic {
+            "syscall" | "int" | "sysenter" => {
+                calls.insert("a system call".to_owned());
+            }
+            "call" | "jmp" | "bnd" if instruction.contains('*') => {
+                // `call *0x1234(%rip)        # 5678 <slot>` goes through a slot; what goes through
+                // a register is a jump table or `_dl_find_object`.
+                if let Some((_, comment)) = instruction.split_once("# ") {
+                    let address = comment.split_whitespace().next().unwrap_or_default();
+                    let slot = u64::from_str_radix(address, 16).unwrap_or_default();
+                    let name = code.slots.get(&slot).cloned();
+                    calls.insert(name.unwrap_or_else(|| format!("the unknown slot {address}")));
+                }
+            }
+            _ if mnemonic == "call" || mnemonic.starts_with('j') => {
+                calls.extend(target(instruction).map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    code
+}
+
+/// Everything that is reachable from `root`, with the caller that led there.
+fn reachable(code: &Code, root: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut open: VecDeque<(String, String)> = code
+        .calls
+        .keys()
+        .filter(|name| name.contains(root))
+        .map(|name| (name.clone(), "the kernel".to_owned()))
+        .collect();
+    assert!(!open.is_empty(), "no function `{root}` in the disassembly");
+    while let Some((name, caller)) = open.pop_front() {
+        let boundary = BOUNDARIES.iter().any(|boundary| name.contains(boundary));
+        if found.contains_key(&name) {
+            continue;
+        }
+        found.insert(name.clone(), caller);
+        if !boundary {
+            open.extend(
+                code.calls
+                    .get(&name)
+                    .into_iter()
+                    .flatten()
+                    .map(|callee| (callee.clone(), name.clone())),
+            );
+        }
+    }
+    found
+}
+
+/// How a function is reached, callee first.
+fn chain(found: &BTreeMap<String, String>, name: &str) -> String {
+    let mut names = vec![name];
+    while let Some(caller) = found.get(names[names.len() - 1]) {
+        names.push(caller);
+    }
+    names.join(" <- ")
+}
+
+#[test]
+fn the_handler_reaches_nothing_but_itself() -> TestResult {
+    skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
+    let code = disassemble();
+    let found = reachable(&code, "handler::on_sigprof");
+    assert!(
+        found.keys().any(|name| name.contains("rsys_unwind")),
+        "the walk is not in sight"
+    );
+    let foreign: Vec<String> = found
+        .iter()
+        .filter(|(name, _)| {
+            let ours = name.contains("rsys_agent::")
+                || name.contains("rsys_unwind::")
+                || name.contains("rsys_wire::");
+            let panics = name.contains("panic") || name.contains("unwrap_failed");
+            let allowed = ALLOWED.contains(&name.as_str());
+            (!ours && !allowed) || panics
+        })
+        .map(|(name, _)| chain(&found, name))
+        .collect();
+    assert!(
+        foreign.is_empty(),
+        "the handler reaches:\n{}",
+        foreign.join("\n")
+    );
+    Ok(())
+}
+
+/// The same search does find what it looks for where it is known to be.
+#[test]
+fn the_search_finds_system_calls_and_allocations() -> TestResult {
+    skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
+    let code = disassemble();
+    let adoption = reachable(&code, "threads::begin");
+    assert!(
+        adoption.contains_key("a system call"),
+        "a thread's start makes system calls; reached: {:?}",
+        adoption.keys()
+    );
+    let snapshot = reachable(&code, "snapshot::renew");
+    assert!(
+        snapshot
+            .keys()
+            .any(|name| name.contains("alloc") || name == "malloc"),
+        "the snapshot allocates; reached: {:?}",
+        snapshot.keys()
+    );
+    Ok(())
+}
