@@ -10,6 +10,7 @@
 
 use std::ffi::c_int;
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::ClockChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::Clock;
@@ -57,7 +58,7 @@ pub fn prepare(slot: &mut Slot) -> Clock {
 /// Makes the thread's timer alone.
 pub fn prepare_timer(slot: &mut Slot) -> Clock {
     let value = (&raw const *slot).addr() as u64;
-    match sys::timer_create(slot.tid, libc::SIGPROF, value) {
+    match sys::timer_create(slot.tid, SAMPLE_SIGNAL, value) {
         Ok(timer) => {
             slot.timer = timer;
             Clock::Timer
@@ -148,7 +149,7 @@ fn open_perf(tid: u32, period_ns: u64) -> Result<c_int, i32> {
     }
     let owner = [F_OWNER_TID, tid as c_int];
     let directed = sys::fcntl_object(high, F_SETOWN_EX, &owner) >= 0
-        && sys::fcntl(high, F_SETSIG, libc::SIGPROF as u64) >= 0
+        && sys::fcntl(high, F_SETSIG, SAMPLE_SIGNAL as u64) >= 0
         && sys::fcntl(high, libc::F_SETFL, (libc::O_ASYNC | libc::O_NONBLOCK) as u64) >= 0;
     if directed {
         Ok(high)
@@ -161,7 +162,7 @@ fn open_perf(tid: u32, period_ns: u64) -> Result<c_int, i32> {
 /// Closes a perf descriptor, unless the program has closed it and uses its number for another file.
 pub fn close_perf(fd: c_int) {
     const F_GETSIG: c_int = 11;
-    if sys::fcntl(fd, F_GETSIG, 0) == i64::from(libc::SIGPROF) {
+    if sys::fcntl(fd, F_GETSIG, 0) == i64::from(SAMPLE_SIGNAL) {
         sys::close(fd);
     }
 }

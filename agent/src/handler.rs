@@ -1,4 +1,4 @@
-//! The SIGPROF handler: one sample.
+//! The handler of the sample signal: one sample.
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, write what differs from the stack before. No lock, no allocation, no
@@ -47,7 +47,7 @@ struct SignalInfo {
 /// # Signal safety
 /// See the module's text. Forwarding a signal that is not ours does what the target's handler does.
 // "C-unwind" only so that the compiler adds no code that would panic if something could unwind.
-pub unsafe extern "C-unwind" fn on_sigprof(
+pub unsafe extern "C-unwind" fn on_sample(
     signal: c_int,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
@@ -82,7 +82,7 @@ pub unsafe extern "C-unwind" fn on_sigprof(
         _ => {}
     }
     // SAFETY: passes the kernel's arguments on.
-    unsafe { signals::forward_sigprof(signal, info, context) }
+    unsafe { signals::forward(signal, info, context) }
 }
 
 /// One timer expiry and its overruns.

@@ -217,7 +217,6 @@ unsafe fn change_mask(
     {
         signals::add_believed(old, believed);
     }
-    signals::deliver_pending();
     result
 }
 
@@ -254,7 +253,7 @@ unsafe fn wait_for(
 ) -> c_int {
     // SAFETY: the caller passes null or a valid set.
     match unsafe { set.as_ref() } {
-        Some(set) if signals::is_installed() => real(&raw const *(&signals::without_sigprof(set))),
+        Some(set) if signals::is_installed() => real(&raw const *(&signals::to_wait_for(set))),
         _ => real(set),
     }
 }
@@ -303,7 +302,15 @@ pub unsafe extern "C" fn signalfd(
 ) -> c_int {
     let Some(real) = real::signalfd::get() else { return -1 };
     // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { wait_for(set, |set| real(fd, set, flags)) }
+    match unsafe { set.as_ref() } {
+        Some(set) if signals::is_installed() => {
+            let set = signals::without_sample_signal(set);
+            // SAFETY: as above.
+            unsafe { real(fd, &raw const set, flags) }
+        }
+        // SAFETY: as above.
+        _ => unsafe { real(fd, set, flags) },
+    }
 }
 
 /// # Safety

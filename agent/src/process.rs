@@ -16,6 +16,7 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
+use crate::modules;
 use crate::real;
 use crate::signals;
 use crate::slots;
@@ -254,6 +255,8 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    // The child's trace needs every module anew.
+    modules::new_generation();
     let environment = Environment::current();
     if begin(|info, length| environment.describe(info, length), parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Three signals that the agent shares with the program: SIGPROF for samples, SIGSEGV and SIGBUS for
-//! guarded reads.
+//! Three signals that the agent shares with the program: one for samples ([`SAMPLE_SIGNAL`]), SIGSEGV
+//! and SIGBUS for guarded reads.
 //!
 //! The kernel knows our handlers only. What the program asks for these signals is kept here, told to
 //! it when it asks, and done when a signal arrives that is not ours. The program may also believe
@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::guard;
@@ -18,10 +19,10 @@ use crate::sys;
 use crate::tls;
 
 /// The signals that we handle.
-const OURS: [c_int; 3] = [libc::SIGPROF, libc::SIGSEGV, libc::SIGBUS];
+const OURS: [c_int; 3] = [SAMPLE_SIGNAL, libc::SIGSEGV, libc::SIGBUS];
 /// The same as a kernel signal set.
 pub const OUR_SET: u64 =
-    sys::bit(libc::SIGPROF) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+    sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 
 /// What the program wants of one signal: the fields of its `struct sigaction`.
 #[derive(Debug)]
@@ -144,15 +145,15 @@ fn fault_action(wanted: Action) -> Action {
 
 /// Puts our handlers in place and keeps what was there.
 pub fn install() {
-    const FAULTS: u64 = OUR_SET & !sys::bit(libc::SIGPROF)
+    const FAULTS: u64 = OUR_SET & !sys::bit(SAMPLE_SIGNAL)
         | sys::bit(libc::SIGILL)
         | sys::bit(libc::SIGFPE)
         | sys::bit(libc::SIGTRAP);
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
-        handler::on_sigprof;
+        handler::on_sample;
     for signal in OURS {
         let none = Action { handler: libc::SIG_DFL, flags: 0, mask: 0 };
-        let action = if signal == libc::SIGPROF {
+        let action = if signal == SAMPLE_SIGNAL {
             Action {
                 handler: sample as usize,
                 flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
@@ -180,7 +181,7 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
     let before = wanted.load();
     if let Some(new) = new {
         wanted.store(new);
-        if signal != libc::SIGPROF {
+        if signal != SAMPLE_SIGNAL {
             kernel_sigaction(signal, fault_action(new));
         }
     }
@@ -214,40 +215,44 @@ pub fn believed() -> u64 {
     unsafe { (*tls::words()).signals }
 }
 
-/// Delivers a SIGPROF of the program's own that arrived while it believed the signal blocked.
-pub fn deliver_pending() {
-    // SAFETY: the thread's own words.
-    let signals = unsafe { &mut (*tls::words()).signals };
-    if *signals & tls::PENDING_PROF != 0 && *signals & sys::bit(libc::SIGPROF) == 0 {
-        *signals &= !tls::PENDING_PROF;
-        sys::tgkill(sys::gettid(), libc::SIGPROF);
-    }
-}
-
 /// The set to wait for instead of `set`: our signal must not be consumed by the program.
-pub fn without_sigprof(set: &libc::sigset_t) -> libc::sigset_t {
-    sigset(set_of(set) & !sys::bit(libc::SIGPROF))
+pub fn without_sample_signal(set: &libc::sigset_t) -> libc::sigset_t {
+    sigset(set_of(set) & !sys::bit(SAMPLE_SIGNAL))
 }
 
-/// Does with a SIGPROF that is not ours what the program wants.
+/// As [`without_sample_signal`], for a thread that takes signals by waiting for them.
+///
+/// A SIGPROF that the program has a handler for is left out as well. The kernel gives a process's
+/// signal to a thread that has no other pending; next to ours, which come at the same ticks as an
+/// `ITIMER_PROF`, that would often be the one that waits for everything.
+pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
+    let others = without_sample_signal(set);
+    let profiling = sys::bit(libc::SIGPROF);
+    // SAFETY: all zero is valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let known = set_of(set) & profiling != 0
+        // SAFETY: asks only.
+        && real::sigaction::get().is_some_and(|real| unsafe {
+            real(libc::SIGPROF, std::ptr::null(), &raw mut action) == 0
+        });
+    let handled = known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+    if handled { sigset(set_of(&others) & !profiling) } else { others }
+}
+
+/// Does with a sample signal that is not ours what the program wants.
 ///
 /// # Safety
-/// Within the SIGPROF handler, with its arguments.
+/// Within the sample handler, with its arguments.
 ///
 /// # Signal safety
 /// As safe as the program's own handler.
 #[inline(never)]
-pub unsafe extern "C" fn forward_sigprof(
+pub unsafe extern "C" fn forward(
     signal: c_int,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
 ) {
     let action = WANTED[0].load();
-    if believed() & sys::bit(libc::SIGPROF) != 0 {
-        // SAFETY: the thread's own words.
-        unsafe { (*tls::words()).signals |= tls::PENDING_PROF };
-        return;
-    }
     match action.handler {
         libc::SIG_IGN => {}
         libc::SIG_DFL => die_of(signal),

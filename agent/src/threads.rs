@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -118,7 +119,7 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
     unsafe {
         (*slot).start = start;
         (*slot).argument = argument;
-        (*slot).inherited_signals = (*tls::words()).signals & !tls::PENDING_PROF;
+        (*slot).inherited_signals = (*tls::words()).signals;
     }
     slot
 }
@@ -213,7 +214,7 @@ extern "C" fn end_current() {
     // SAFETY: the thread's own slot or null.
     let Some(state) = (unsafe { slot.as_mut() }) else { return };
     // A signal that is on its way already must not find the slot in another thread's hands.
-    sys::sigmask(libc::SIG_BLOCK, sys::bit(libc::SIGPROF));
+    sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
     clock::stop(state);

@@ -36,13 +36,9 @@ std::arch::global_asm!(
 pub struct ThreadWords {
     /// The slot that the thread records into, or null.
     pub slot: *mut Slot,
-    /// Signals of ours that the thread believes to be blocked ([`crate::sys::bit`]s), and in bit 0
-    /// of the upper half whether a SIGPROF of the target's own waits to be delivered.
+    /// Signals of ours that the thread believes to be blocked ([`crate::sys::bit`]s).
     pub signals: u64,
 }
-
-/// Bit in [`ThreadWords::signals`]: the target's own SIGPROF arrived while it was believed blocked.
-pub const PENDING_PROF: u64 = 1 << 63;
 
 /// The calling thread's words.
 ///

@@ -22,7 +22,7 @@ const ALLOWED: [&str; 6] = [
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, and framehop is for comparison only.
 const BOUNDARIES: [&str; 3] = [
-    "signals::forward_sigprof",
+    "signals::forward",
     "threads::adopt_self",
     "framehop::walk",
 ];
@@ -166,7 +166,7 @@ fn chain(found: &BTreeMap<String, String>, name: &str) -> String {
 fn the_handler_reaches_nothing_but_itself() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    let found = reachable(&code, "handler::on_sigprof");
+    let found = reachable(&code, "handler::on_sample");
     assert!(
         found.keys().any(|name| name.contains("rsys_unwind")),
         "the walk is not in sight"
