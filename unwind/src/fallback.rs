@@ -48,21 +48,9 @@ pub(crate) fn is_code<M: Memory, S: Modules>(memory: &M, modules: &S, address: u
     modules.find(address).is_some() || calls::call_before(memory, address).is_some()
 }
 
-/// The caller by the rules that need no search: the leaf at its entry, and the frame pointer.
-pub(crate) fn near_entry_or_frame_pointer<M: Memory, S: Modules>(
-    registers: &Registers,
-    exact: bool,
-    memory: &M,
-    modules: &S,
-) -> Option<Guess> {
-    if exact && let Some(guess) = near_entry(registers, memory, modules) {
-        return Some(guess);
-    }
-    frame_pointer(registers, memory, modules)
-}
-
 /// A leaf that has not made a frame, or has pushed no more than two words since it was called.
-fn near_entry<M: Memory, S: Modules>(
+#[inline(never)]
+pub(crate) fn near_entry<M: Memory, S: Modules>(
     registers: &Registers,
     memory: &M,
     modules: &S,
@@ -107,6 +95,7 @@ pub(crate) fn plausible_fp(registers: &Registers, sp: u64) -> Option<u64> {
 }
 
 /// The caller by the frame pointer, when that points to a saved frame pointer and a return address.
+#[inline(never)]
 pub(crate) fn frame_pointer<M: Memory, S: Modules>(
     registers: &Registers,
     memory: &M,
@@ -137,14 +126,19 @@ fn frame_record<M: Memory>(fp: u64, memory: &M) -> Option<(u64, u64)> {
     (leads_up || saved == 0).then_some((saved, return_address))
 }
 
-/// The first word at or above `sp` that is a return address, and where it lies.
+/// The first word from `sp` up to `end` that is a return address: where it lies, and the address.
+#[inline(never)]
 pub(crate) fn scan<M: Memory, S: Modules>(
     sp: u64,
+    end: u64,
     memory: &M,
     modules: &S,
 ) -> Option<(u64, u64)> {
     let mut at = sp.checked_add(7)? & !7;
     for _ in 0..MAX_SCANNED_WORDS {
+        if at >= end {
+            return None;
+        }
         let word = memory.read_u64(at)?;
         // Most words are small numbers or pointers into this stack; neither needs a look into the modules.
         let on_this_stack = word.wrapping_sub(sp).wrapping_add(0x10_0000) < 0x20_0000;

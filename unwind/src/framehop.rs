@@ -8,8 +8,8 @@ use core::fmt;
 use core::ops::Range;
 
 use ::framehop::{
-    CacheNative, ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder,
-    UnwinderNative,
+    CacheNative, ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, UnwindRegsNative,
+    Unwinder, UnwinderNative,
 };
 
 use crate::frames::{Broken, EXACT, End, FrameBuffer};

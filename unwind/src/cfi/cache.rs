@@ -113,7 +113,12 @@ mod tests {
     use std::vec::Vec;
 
     fn slots(count: usize) -> &'static [RuleSlot] {
-        Box::leak((0..count).map(|_| RuleSlot::new()).collect::<Vec<_>>().into())
+        Box::leak(
+            (0..count)
+                .map(|_| RuleSlot::new())
+                .collect::<Vec<_>>()
+                .into(),
+        )
     }
 
     #[test]

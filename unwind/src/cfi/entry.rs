@@ -122,7 +122,7 @@ pub(crate) fn cie<M: Memory>(memory: &M, address: u64) -> Option<Cie> {
                     }
                 }
                 b'B' | b'G' => {} // Pointer authentication and memory tagging on aarch64: no data.
-                _ => break,       // The end, or a letter from the future, whose data the length skips.
+                _ => break, // The end, or a letter from the future, whose data the length skips.
             }
         }
     }

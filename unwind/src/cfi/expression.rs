@@ -311,7 +311,12 @@ mod tests {
     fn the_cfa_of_a_plt_depends_on_the_program_counter() {
         let row = row_with_cfa_expression();
         let memory = memory(PLT, &[]);
-        for (pc, offset) in [(0x40_1000, 8), (0x40_1006, 8), (0x40_100a, 8), (0x40_100b, 16)] {
+        for (pc, offset) in [
+            (0x40_1000, 8),
+            (0x40_1006, 8),
+            (0x40_100a, 8),
+            (0x40_100b, 16),
+        ] {
             let registers = Registers::new(pc, 0x1000, 0);
             assert_eq!(
                 evaluate(&memory, &registers, Bytes::BASE, None),
@@ -324,7 +329,11 @@ mod tests {
             };
             assert_eq!(shape_of_cfa(&row, &memory, Some(pc)), Some(expected));
         }
-        assert_eq!(shape_of_cfa(&row, &memory, None), None, "not for return addresses");
+        assert_eq!(
+            shape_of_cfa(&row, &memory, None),
+            None,
+            "not for return addresses"
+        );
     }
 
     #[test]
@@ -356,7 +365,10 @@ mod tests {
         let location = row.location_of(Bytes::BASE);
         row.set_rule(RBP, crate::cfi::RegisterRule::Expression(location));
         let at_rbp_minus_16 = memory(&[0x76, 0x70], &[]);
-        assert_eq!(shape_of_location(&row, &at_rbp_minus_16, location), Some((RBP, -16)));
+        assert_eq!(
+            shape_of_location(&row, &at_rbp_minus_16, location),
+            Some((RBP, -16))
+        );
         let more = memory(&[0x76, 0x70, 0x06], &[]);
         assert_eq!(shape_of_location(&row, &more, location), None);
     }
@@ -376,20 +388,40 @@ mod tests {
             ("lit31", &[0x4f], Some(31)),
             ("const1s", &[0x09, 0xff], Some(minus_one)),
             ("const2u", &[0x0a, 0x34, 0x12], Some(0x1234)),
-            ("const4s", &[0x0d, 0xfe, 0xff, 0xff, 0xff], Some(minus_one - 1)),
+            (
+                "const4s",
+                &[0x0d, 0xfe, 0xff, 0xff, 0xff],
+                Some(minus_one - 1),
+            ),
             ("constu", &[0x10, 0x80, 0x01], Some(128)),
             ("dup, plus", &[0x33, 0x12, 0x22], Some(6)),
-            ("over, minus", &[0x35, 0x33, 0x14, 0x1c], Some(3_u64.wrapping_sub(5))),
+            (
+                "over, minus",
+                &[0x35, 0x33, 0x14, 0x1c],
+                Some(3_u64.wrapping_sub(5)),
+            ),
             ("pick 2", &[0x31, 0x32, 0x33, 0x15, 2], Some(1)),
             ("swap, minus", &[0x33, 0x35, 0x16, 0x1c], Some(2)),
             ("rot", &[0x31, 0x32, 0x33, 0x17], Some(2)),
-            ("rot, drop: the former third", &[0x31, 0x32, 0x33, 0x17, 0x13], Some(1)),
+            (
+                "rot, drop: the former third",
+                &[0x31, 0x32, 0x33, 0x17, 0x13],
+                Some(1),
+            ),
             ("neg, abs", &[0x37, 0x1f, 0x19], Some(7)),
-            ("div is signed", &[0x38, 0x1f, 0x32, 0x1b], Some(4_u64.wrapping_neg())),
+            (
+                "div is signed",
+                &[0x38, 0x1f, 0x32, 0x1b],
+                Some(4_u64.wrapping_neg()),
+            ),
             ("div by zero", &[0x38, 0x30, 0x1b], None),
             ("mod by zero", &[0x38, 0x30, 0x1d], None),
             ("shift too far", &[0x31, 0x08, 64, 0x24], Some(0)),
-            ("shra", &[0x38, 0x1f, 0x32, 0x26], Some(2_u64.wrapping_neg())),
+            (
+                "shra",
+                &[0x38, 0x1f, 0x32, 0x26],
+                Some(2_u64.wrapping_neg()),
+            ),
             ("lt is signed", &[0x31, 0x1f, 0x31, 0x2d], Some(1)),
             ("bra over lit5", &[0x37, 0x31, 0x28, 1, 0, 0x35], Some(7)),
             ("bra not taken", &[0x37, 0x30, 0x28, 1, 0, 0x35], Some(5)),

@@ -29,6 +29,9 @@ use crate::{Engine, Memory, Modules};
 
 /// How often a walk may follow the frame of a function that switched stacks, where the next frame can be anywhere.
 const MAX_STACK_SWITCHES: u32 = 8;
+/// How many return addresses below a frame pointer's record are tried, and how many frames from each.
+const MAX_CANDIDATES: u32 = 4;
+const MAX_PROBED_FRAMES: u32 = 16;
 
 /// The engine that evaluates `.eh_frame`. It is only a view of its cache: make one where it is needed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +68,7 @@ impl Engine for CfiEngine<'_> {
             memory,
             modules,
             registers: *registers,
+            saved: arch::rules::Saved::default(),
             exact: true,
             doubtful: false,
             switches: 0,
@@ -109,6 +113,7 @@ struct Walk<'a, M, S> {
     memory: &'a M,
     modules: &'a S,
     registers: Registers,
+    saved: arch::rules::Saved,
     /// The program counter is not a return address.
     exact: bool,
     /// The last step was a guess, so registers may have wrong values.
@@ -130,52 +135,66 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// The rule of the frame's address, from the cache or the tables.
     #[inline(always)]
     fn rule(&self) -> Rule {
-        let pc = self.registers.pc();
-        let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
+        self.rule_of(self.registers.pc(), self.exact)
+    }
+
+    #[inline(always)]
+    fn rule_of(&self, pc: u64, exact: bool) -> Rule {
+        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
         // The rules of a PLT depend on the exact program counter.
-        let key = lookup ^ if self.exact { EXACT } else { 0 };
+        let key = lookup ^ if exact { EXACT } else { 0 };
         if let Some(cache) = &self.cache {
             if let Some(rule) = cache.get(key, self.generation) {
                 return rule;
             }
-            let rule = self.resolve(lookup);
+            let rule = self.resolve(pc, exact);
             cache.insert(key, self.generation, rule);
             return rule;
         }
-        self.resolve(lookup)
+        self.resolve(pc, exact)
     }
 
     #[inline(never)]
-    fn resolve(&self, lookup: u64) -> Rule {
-        let pc = self.registers.pc();
+    fn rule_of_return(&self, return_address: u64) -> Rule {
+        self.rule_of(return_address, false)
+    }
+
+    /// Makes the rule from the tables.
+    #[inline(never)]
+    fn resolve(&self, pc: u64, exact: bool) -> Rule {
+        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
         let fde = self
             .modules
             .find(lookup)
-            .and_then(|tables| table::find(self.memory, &tables, lookup));
+            .and_then(|tables| table::find(self.memory, &tables, lookup))
+            .and_then(|address| entry::fde(self.memory, address))
+            .filter(|fde| fde.contains(lookup));
         let Some(fde) = fde else {
-            let signal = arch::signal::is_trampoline(self.memory, pc, self.exact);
+            let signal = arch::signal::is_trampoline(self.memory, pc, exact);
             return Rule::of(if signal { Kind::Signal } else { Kind::NoTables });
         };
-        if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, self.exact) {
+        if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, exact) {
             return Rule::of(Kind::Signal);
         }
-        let Some(row) = program::row(self.memory, &fde, lookup) else {
+        let mut row = Row::new(fde.address);
+        if program::run_to(self.memory, &fde, lookup, &mut row).is_none() {
             return Rule::of(Kind::BadTables);
-        };
+        }
         if row.rule(arch::RETURN_ADDRESS) == RegisterRule::Undefined {
             return Rule::of(Kind::Root);
         }
         let compact = if fde.cie.signal {
             None
         } else {
-            arch::rules::pack(&row, self.memory, self.exact.then_some(pc))
+            arch::rules::pack(&row, self.memory, exact.then_some(pc))
         };
         compact.unwrap_or(Rule::evaluate(fde.address))
     }
 
     #[inline(always)]
     fn compact(&mut self, rule: Rule) -> Result<Step, Broken> {
-        let found = arch::rules::cfa_and_return_address(rule, &self.registers, self.memory);
+        let found =
+            arch::rules::cfa_and_return_address(rule, &self.registers, &self.saved, self.memory);
         let (cfa, return_address) = match found {
             Ok((cfa, address)) => (cfa, arch::strip(address)),
             Err(reason) => return self.scan(Some(rule), reason),
@@ -183,20 +202,38 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         if return_address == 0 {
             return Ok(Step::Root);
         }
-        if let Err(reason) = self.check(cfa, return_address, arch::rules::stays_on_stack(rule)) {
+        let sp = self.registers.sp();
+        let stays = arch::rules::stays_on_stack(rule);
+        if let Err(reason) = self.check(sp, cfa, return_address, stays) {
             return self.scan(Some(rule), reason);
         }
-        arch::rules::apply(rule, cfa, return_address, &mut self.registers, self.memory);
+        self.apply(rule, cfa, return_address);
         Ok(Step::Caller { flags: 0 })
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, rule: Rule, cfa: u64, return_address: u64) {
+        let Self {
+            registers,
+            saved,
+            memory,
+            ..
+        } = self;
+        arch::rules::apply(rule, cfa, return_address, registers, saved, *memory);
     }
 
     /// Whether a caller's frame can be believed.
     #[inline(always)]
-    fn check(&mut self, cfa: u64, return_address: u64, stays_on_stack: bool) -> Result<(), Broken> {
+    fn check(
+        &mut self,
+        sp: u64,
+        cfa: u64,
+        return_address: u64,
+        stays_on_stack: bool,
+    ) -> Result<(), Broken> {
         if !fallback::is_user_address(return_address) {
             return Err(Broken::BadReturnAddress);
         }
-        let sp = self.registers.sp();
         let grows = cfa > sp || (self.exact && cfa == sp);
         if grows && !self.doubtful {
             return Ok(());
@@ -227,6 +264,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// All kinds of rules but the compact ones.
     #[inline(never)]
     fn rare(&mut self, rule: Rule) -> Result<Step, Broken> {
+        self.saved.load(&mut self.registers, self.memory);
         match rule.kind() {
             Kind::Signal => {
                 arch::signal::restore(&mut self.registers, self.memory)
@@ -243,42 +281,62 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         }
     }
 
+    #[inline(never)]
     fn evaluate(&mut self, fde: u64) -> Result<Step, Broken> {
         let pc = self.registers.pc();
         let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
-        let fde = entry::fde(self.memory, fde).ok_or(Broken::BadTables)?;
-        let row = program::row(self.memory, &fde, lookup).ok_or(Broken::BadTables)?;
-        let caller = evaluate::caller(&row, &self.registers, self.memory)?;
-        if fde.cie.signal {
-            self.registers = caller.registers;
+        let mut row = Row::new(fde);
+        let signal = self
+            .row_of(fde, lookup, &mut row)
+            .ok_or(Broken::BadTables)?;
+        let sp = self.registers.sp();
+        let cfa = evaluate::to_caller(&row, &mut self.registers, self.memory)?;
+        if signal {
             self.doubtful = false;
             return Ok(Step::Interrupted);
         }
-        let return_address = arch::strip(caller.registers.pc());
+        let return_address = self.registers.pc();
         if return_address == 0 {
             return Ok(Step::Root);
         }
-        self.check(caller.cfa, return_address, false)?;
-        self.registers = caller.registers;
-        self.registers.set_pc(return_address);
-        Ok(Step::Caller { flags: 0 })
+        match self.check(sp, cfa, return_address, false) {
+            Ok(()) => Ok(Step::Caller { flags: 0 }),
+            Err(reason) => {
+                // Back to where a scan can begin; what the row said of the other registers cannot be believed.
+                self.registers.keep_only(0);
+                self.registers.set_pc(pc);
+                self.registers.set_sp(sp);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Fills in the row for `lookup` from the FDE at an address, and says whether it is one of a signal frame.
+    #[inline(never)]
+    fn row_of(&self, fde: u64, lookup: u64, row: &mut Row) -> Option<bool> {
+        let fde = entry::fde(self.memory, fde)?;
+        program::run_to(self.memory, &fde, lookup, row)?;
+        Some(fde.cie.signal)
     }
 
     /// The caller of code without call frame information.
+    #[inline(never)]
     fn guess(&mut self) -> Result<Step, Broken> {
         if !self.exact && !fallback::is_code(self.memory, self.modules, self.registers.pc()) {
             return Err(Broken::BadReturnAddress);
         }
-        if let Some(guess) =
-            fallback::near_entry_or_frame_pointer(&self.registers, self.exact, self.memory, self.modules)
+        let entry = self
+            .exact
+            .then(|| fallback::near_entry(&self.registers, self.memory, self.modules))
+            .flatten();
+        if let Some(guess) = entry {
+            return Ok(self.follow(&guess));
+        }
+        if let Some(mut guess) = fallback::frame_pointer(&self.registers, self.memory, self.modules)
         {
-            self.registers.keep_only(0);
-            self.registers.set_pc(guess.return_address);
-            self.registers.set_sp(guess.sp);
-            self.registers.set_fp(guess.fp);
-            self.doubtful = true;
-            let flags = if guess.certain { 0 } else { SCANNED };
-            return Ok(Step::Caller { flags });
+            // The frame pointer may be one of a frame further up, which this code and some of its callers left alone.
+            self.look_below(&mut guess);
+            return Ok(self.follow(&guess));
         }
         let outermost = self.registers.fp() == Some(0) && !self.exact;
         match self.scan(None, Broken::NoUnwindInfo) {
@@ -288,17 +346,83 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         }
     }
 
+    /// Makes the registers those of a guessed caller.
+    fn follow(&mut self, guess: &fallback::Guess) -> Step {
+        self.registers.keep_only(0);
+        self.registers.set_pc(guess.return_address);
+        self.registers.set_sp(guess.sp);
+        self.registers.set_fp(guess.fp);
+        self.doubtful = true;
+        let flags = if guess.certain { 0 } else { SCANNED };
+        Step::Caller { flags }
+    }
+
+    /// Replaces the caller that the frame pointer leads to by one that lies below it: a return address on the stack from which the
+    /// tables lead to exactly the frame of the frame pointer. Left-over return addresses do not lead there. Uses up the registers.
+    #[inline(never)]
+    fn look_below(&mut self, guess: &mut fallback::Guess) {
+        let record = guess.sp.wrapping_sub(16);
+        let mut from = self.registers.sp();
+        for _ in 0..MAX_CANDIDATES {
+            let found = fallback::scan(from, record, self.memory, self.modules);
+            let Some((slot, candidate)) = found else {
+                break;
+            };
+            from = slot.wrapping_add(8);
+            self.registers = Registers::new(candidate, from, record);
+            if self.leads_to(guess) {
+                guess.return_address = candidate;
+                guess.sp = from;
+                guess.fp = Some(record);
+                guess.certain = false;
+                break;
+            }
+        }
+        self.saved = arch::rules::Saved::default();
+    }
+
+    /// Whether compact rules lead from the registers to the caller `above`, without passing its frame.
+    #[inline(never)]
+    fn leads_to(&mut self, above: &fallback::Guess) -> bool {
+        self.saved = arch::rules::Saved::default();
+        for _ in 0..MAX_PROBED_FRAMES {
+            let rule = self.rule_of_return(self.registers.pc());
+            if !matches!(rule.kind(), Kind::Register | Kind::Dereference) {
+                return false;
+            }
+            let found = arch::rules::cfa_and_return_address(
+                rule,
+                &self.registers,
+                &self.saved,
+                self.memory,
+            );
+            let Ok((cfa, address)) = found else {
+                return false;
+            };
+            let address = arch::strip(address);
+            if cfa >= above.sp {
+                return cfa == above.sp && address == above.return_address;
+            }
+            if cfa <= self.registers.sp() {
+                return false;
+            }
+            self.apply(rule, cfa, address);
+        }
+        false
+    }
+
     /// The next word on the stack that is a return address, when nothing better leads on; `reason` is why it does not. A rule
     /// whose CFA could not be computed still says where the registers lie from the return address.
     #[inline(never)]
     fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
         let sp = self.registers.sp();
         let (slot, return_address) =
-            fallback::scan(sp, self.memory, self.modules).ok_or(reason)?;
+            fallback::scan(sp, u64::MAX, self.memory, self.modules).ok_or(reason)?;
         if let Some(rule) = rule {
             let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
-            arch::rules::apply(rule, cfa, return_address, &mut self.registers, self.memory);
+            self.apply(rule, cfa, return_address);
         } else {
+            self.saved.load(&mut self.registers, self.memory);
             let sp = slot.wrapping_add(8);
             let fp = fallback::plausible_fp(&self.registers, sp);
             self.registers.keep_only(0);

@@ -5,22 +5,29 @@ use super::entry::Fde;
 use super::row::{Cfa, RegisterRule, Row};
 use crate::Memory;
 
-/// How many rows `DW_CFA_remember_state` can put aside. Compilers nest it once.
-const REMEMBERED_ROWS: usize = 4;
+/// How many rows `DW_CFA_remember_state` can put aside. Compilers do not nest it; each costs a hundred bytes of stack.
+const REMEMBERED_ROWS: usize = 2;
 
-/// The row that holds at `pc`.
+/// Makes `row`, which is new, the one that holds at `pc`.
 #[inline(never)]
-pub(crate) fn row<M: Memory>(memory: &M, fde: &Fde, pc: u64) -> Option<Row> {
-    let mut row = Row::new(fde.address);
-    let initial = Row::new(fde.address);
+pub(crate) fn run_to<M: Memory>(memory: &M, fde: &Fde, pc: u64, row: &mut Row) -> Option<()> {
     let cie = &fde.cie;
-    run(memory, fde, (cie.instructions, cie.end), u64::MAX, &initial, &mut row)?;
-    let initial = row;
-    run(memory, fde, (fde.instructions, fde.end), pc, &initial, &mut row)?;
-    Some(row)
+    // A CIE cannot restore anything: what it says is the initial row.
+    let mut initial = *row;
+    run(
+        memory,
+        fde,
+        (cie.instructions, cie.end),
+        u64::MAX,
+        row,
+        &mut initial,
+    )?;
+    *row = initial;
+    run(memory, fde, (fde.instructions, fde.end), pc, &initial, row)
 }
 
 /// Executes the instructions in `(start, end)` until the location passes `pc`.
+#[inline(never)]
 fn run<M: Memory>(
     memory: &M,
     fde: &Fde,

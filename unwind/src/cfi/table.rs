@@ -1,25 +1,22 @@
 //! Finding the FDE of an address: the sorted table in `.eh_frame_hdr`, or entry by entry where there is none.
 
 use super::cursor::{Cursor, ENCODING_OMIT};
-use super::entry::{self, Fde};
+use super::entry;
 use crate::{Memory, ModuleTables};
 
 /// How many entries of an `.eh_frame` without a table are looked at (a fraction of a millisecond, once per address).
 const MAX_LINEAR_ENTRIES: u32 = 16_384;
 
-/// The description of the code at `pc` in the tables of its module.
+/// The address of the FDE in a module's tables that describes the code at `pc`, if any does.
 #[inline(never)]
-pub(crate) fn find<M: Memory>(memory: &M, tables: &ModuleTables, pc: u64) -> Option<Fde> {
+pub(crate) fn find<M: Memory>(memory: &M, tables: &ModuleTables, pc: u64) -> Option<u64> {
     let mut eh_frame = tables.eh_frame;
     if tables.eh_frame_hdr != 0 {
-        match search_header(memory, tables.eh_frame_hdr, pc) {
-            Search::Found(address) => {
-                let fde = entry::fde(memory, address)?;
-                return fde.contains(pc).then_some(fde);
-            }
-            Search::NotThere => return None,
-            Search::NoTable(Some(start)) => eh_frame = start,
-            Search::NoTable(None) => {}
+        match search_table(memory, tables.eh_frame_hdr, pc) {
+            Some(Search::Found(address)) => return Some(address),
+            Some(Search::NotThere) => return None,
+            Some(Search::NoTable(Some(start))) => eh_frame = start,
+            Some(Search::NoTable(None)) | None => {}
         }
     }
     if eh_frame == 0 {
@@ -29,17 +26,14 @@ pub(crate) fn find<M: Memory>(memory: &M, tables: &ModuleTables, pc: u64) -> Opt
 }
 
 enum Search {
-    /// The last entry that begins at or before the address is at this one.
+    /// The last FDE that begins at or before the address; it may end before it, too.
     Found(u64),
     NotThere,
     /// The header has no table that can be searched; perhaps it says where `.eh_frame` is.
     NoTable(Option<u64>),
 }
 
-fn search_header<M: Memory>(memory: &M, header: u64, pc: u64) -> Search {
-    search_table(memory, header, pc).unwrap_or(Search::NoTable(None))
-}
-
+#[inline(never)]
 fn search_table<M: Memory>(memory: &M, header: u64, pc: u64) -> Option<Search> {
     let mut cursor = Cursor::new(memory, header);
     let version = cursor.u8()?;
@@ -94,7 +88,8 @@ fn search_table<M: Memory>(memory: &M, header: u64, pc: u64) -> Option<Search> {
     Some(Search::Found(cursor.pointer(table_encoding, header)?))
 }
 
-fn search_entries<M: Memory>(memory: &M, eh_frame: u64, pc: u64) -> Option<Fde> {
+#[inline(never)]
+fn search_entries<M: Memory>(memory: &M, eh_frame: u64, pc: u64) -> Option<u64> {
     let mut address = eh_frame;
     let mut cie_address = 0;
     let mut cie = None;
@@ -110,7 +105,7 @@ fn search_entries<M: Memory>(memory: &M, eh_frame: u64, pc: u64) -> Option<Fde> 
                 && let Some(fde) = entry::fde_of_cie(memory, address, &header, cie)
                 && fde.contains(pc)
             {
-                return Some(fde);
+                return Some(address);
             }
         }
         address = header.end;

@@ -104,9 +104,17 @@ mod tests {
             ("call [rsp+8]", &[0xff, 0x54, 0x24, 0x08], indirect),
             ("call [rax+rbx*8]", &[0xff, 0x14, 0xd8], indirect),
             ("call [rax+0x100]", &[0xff, 0x90, 0, 1, 0, 0], indirect),
-            ("call [rsp+0x100]", &[0xff, 0x94, 0x24, 0, 1, 0, 0], indirect),
+            (
+                "call [rsp+0x100]",
+                &[0xff, 0x94, 0x24, 0, 1, 0, 0],
+                indirect,
+            ),
             ("call [rip+0x100]", &[0xff, 0x15, 0, 1, 0, 0], indirect),
-            ("call [rax*8+0x100]", &[0xff, 0x14, 0xc5, 0, 1, 0, 0], indirect),
+            (
+                "call [rax*8+0x100]",
+                &[0xff, 0x14, 0xc5, 0, 1, 0, 0],
+                indirect,
+            ),
             ("jmp rax", &[0xff, 0xe0], None),
             ("push [rax]", &[0xff, 0x30], None),
             ("jmp +0x10", &[0xe9, 0x10, 0, 0, 0], None),
@@ -123,7 +131,10 @@ mod tests {
     fn a_call_in_the_first_bytes_of_the_code_is_recognised() {
         let mut bytes = [0x90; 16];
         bytes[..2].copy_from_slice(&[0xff, 0xd0]);
-        assert_eq!(call_before(&Bytes(bytes), 0x1002), Some(CallBefore::Indirect));
+        assert_eq!(
+            call_before(&Bytes(bytes), 0x1002),
+            Some(CallBefore::Indirect)
+        );
         assert_eq!(call_before(&Bytes(bytes), 0x1000), None);
     }
 }

@@ -4,6 +4,7 @@
 //! word 0:  kind 0..3 | register of the CFA 3..8 | offset 8..40 | offset after the dereference 40..56 | return address slot 56..64
 //! word 1:  six slots of ten bits: rbx rbp r12 r13 r14 r15
 //! slot:    index -256..255 in bits 0..9, in words from the CFA, or from rbp's value when bit 9 is set; 0: the register is unchanged
+//! bit 60 of word 1: some slot is relative to rbp
 //! ```
 //!
 //! The slots relative to rbp are those of functions that realign the stack (GCC's DRAP): there the distance between CFA and save area
@@ -19,6 +20,50 @@ use crate::frames::Broken;
 const SLOTS: [u8; 6] = [RBX, RBP, R12, R13, R14, R15];
 const SLOT_BITS: u32 = 10;
 const FROM_RBP: u64 = 1 << 9;
+const SOME_FROM_RBP: u64 = 1 << 60;
+
+/// Where the callee-saved registers of a frame were saved by its callees; 0: nowhere, they are in the registers.
+///
+/// Most of them are saved and restored by frame after frame without being needed: a walk notes where they are, and reads one when
+/// a CFA asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Saved([u64; SLOTS.len()]);
+
+impl Saved {
+    /// The value of a register in the frame.
+    #[inline(always)]
+    fn get<M: Memory>(&self, register: u8, registers: &Registers, memory: &M) -> Option<u64> {
+        let Self([rbx, rbp, r12, r13, r14, r15]) = *self;
+        let location = match register {
+            RSP => return Some(registers.sp()),
+            RBP => rbp,
+            RBX => rbx,
+            R12 => r12,
+            R13 => r13,
+            R14 => r14,
+            R15 => r15,
+            _ => 0,
+        };
+        if location == 0 {
+            return registers.get(register);
+        }
+        memory.read_u64(location)
+    }
+
+    /// Reads all saved registers.
+    #[inline(never)]
+    pub(crate) fn load<M: Memory>(&mut self, registers: &mut Registers, memory: &M) {
+        for (register, location) in SLOTS.into_iter().zip(&mut self.0) {
+            if *location != 0 {
+                match memory.read_u64(*location) {
+                    Some(value) => registers.set(register, value),
+                    None => registers.forget(register),
+                }
+                *location = 0;
+            }
+        }
+    }
+}
 
 const _: () = assert!(REGISTER_COUNT == 17 && SLOTS.len() * SLOT_BITS as usize <= 64);
 
@@ -47,6 +92,7 @@ pub(crate) fn pack<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) -> Option<
         _ => return None,
     }
     let mut slots = 0;
+    let mut some_from_rbp = 0;
     let mut shift = 0_u32;
     for register in SLOTS {
         let slot = match row.rule(register) {
@@ -60,6 +106,7 @@ pub(crate) fn pack<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) -> Option<
                 if base != RBP {
                     return None;
                 }
+                some_from_rbp = SOME_FROM_RBP;
                 index(offset)? | FROM_RBP
             }
             _ => return None,
@@ -72,7 +119,7 @@ pub(crate) fn pack<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) -> Option<
         | u64::from(offset) << 8
         | u64::from(offset2) << 40
         | u64::from(return_slot.cast_unsigned()) << 56;
-    Some(Rule([word, slots]))
+    Some(Rule([word, slots | some_from_rbp]))
 }
 
 /// Bytes to a nine-bit index of words.
@@ -87,11 +134,12 @@ fn index(offset: i64) -> Option<u64> {
 pub(crate) fn cfa_and_return_address<M: Memory>(
     rule: Rule,
     registers: &Registers,
+    saved: &Saved,
     memory: &M,
 ) -> Result<(u64, u64), Broken> {
     let Rule([word, _]) = rule;
-    let base = registers
-        .get((word >> 3 & 31) as u8)
+    let base = saved
+        .get((word >> 3 & 31) as u8, registers, memory)
         .ok_or(Broken::UnknownRegister)?;
     let offset = i64::from((word >> 8) as u32 as i32);
     let mut cfa = base.wrapping_add_signed(offset);
@@ -128,40 +176,52 @@ pub(crate) fn apply<M: Memory>(
     cfa: u64,
     return_address: u64,
     registers: &mut Registers,
+    saved: &mut Saved,
     memory: &M,
 ) {
-    let Rule([_, mut slots]) = rule;
+    let Rule([_, slots]) = rule;
+    if slots & SOME_FROM_RBP != 0 {
+        apply_from_rbp(slots, cfa, registers, saved, memory);
+    } else {
+        // Without branches on which registers are saved: no processor could predict them.
+        let mut shift = 64 - 9_u32;
+        for location in &mut saved.0 {
+            // Nine bits, sign-extended, times eight.
+            let offset = ((slots << (shift & 63)).cast_signed() >> 55 << 3).cast_unsigned();
+            let moved = cfa.wrapping_add(offset);
+            *location = if offset == 0 { *location } else { moved };
+            shift = shift.wrapping_sub(SLOT_BITS);
+        }
+    }
+    registers.keep_only(CALLEE_SAVED);
+    registers.set(RSP, cfa);
+    registers.set(RIP, return_address);
+}
+
+#[inline(never)]
+fn apply_from_rbp<M: Memory>(
+    mut slots: u64,
+    cfa: u64,
+    registers: &Registers,
+    saved: &mut Saved,
+    memory: &M,
+) {
     // GCC leaves the slots relative to rbp in force after the epilogue has popped rbp. The frame's own rbp lies in the frame; when
     // the register's value does not, all of them have been popped and are the caller's already.
     let sp = registers.sp();
-    let own_rbp = registers
-        .get(RBP)
+    let own_rbp = saved
+        .get(RBP, registers, memory)
         .filter(|rbp| rbp.wrapping_sub(sp) < cfa.wrapping_sub(sp));
-    let mut known = CALLEE_SAVED;
-    for register in SLOTS {
-        if slots == 0 {
-            break;
-        }
+    for location in &mut saved.0 {
         let slot = slots & 0x3ff;
         slots >>= SLOT_BITS;
-        if slot == 0 {
-            continue;
-        }
-        let base = if slot & FROM_RBP == 0 {
-            cfa
-        } else if let Some(rbp) = own_rbp {
-            rbp
-        } else {
-            continue;
-        };
-        // Nine bits, sign-extended, times eight.
         let offset = (slot << 55).cast_signed() >> 52;
-        match memory.read_u64(base.wrapping_add_signed(offset)) {
-            Some(value) => registers.set(register, value),
-            None => known &= !(1 << register),
+        if slot & FROM_RBP != 0 {
+            if let Some(rbp) = own_rbp {
+                *location = rbp.wrapping_add_signed(offset);
+            }
+        } else if slot != 0 {
+            *location = cfa.wrapping_add_signed(offset);
         }
     }
-    registers.keep_only(known);
-    registers.set(RSP, cfa);
-    registers.set(RIP, return_address);
 }

@@ -18,6 +18,8 @@ pub struct Child {
     /// Mappings that cannot change: their pages are kept from step to step.
     constant: Vec<Range<u64>>,
     modules: Vec<ModuleTables>,
+    /// Where the vDSO is.
+    pub vdso: Range<u64>,
 }
 
 impl Child {
@@ -43,6 +45,7 @@ impl Child {
             pages: RefCell::default(),
             constant: Vec::new(),
             modules: Vec::new(),
+            vdso: 0..0,
         };
         assert_eq!(child.wait(), Some(libc::SIGTRAP), "exec");
         child.resume(libc::PTRACE_CONT, 0);
@@ -116,6 +119,9 @@ impl Child {
             let end = u64::from_str_radix(end, 16).unwrap();
             let access = fields.next().unwrap();
             let offset = fields.next().unwrap();
+            if line.ends_with("[vdso]") {
+                self.vdso = start..end;
+            }
             if !access.contains('w') && self.read_u64(start).is_some() {
                 self.constant.push(start..end);
             }

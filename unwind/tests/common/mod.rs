@@ -151,7 +151,11 @@ unsafe extern "C" fn add_module(
     unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-        let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let loads = || {
+            headers
+                .iter()
+                .filter(|header| header.p_type == libc::PT_LOAD)
+        };
         let Some(table) = headers
             .iter()
             .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
@@ -167,7 +171,11 @@ unsafe extern "C" fn add_module(
         let base = info.dlpi_addr;
         let hdr = base + table.p_vaddr;
         let start = loads().map(|load| load.p_vaddr).min().unwrap_or(0) + base;
-        let end = loads().map(|load| load.p_vaddr + load.p_memsz).max().unwrap_or(0) + base;
+        let end = loads()
+            .map(|load| load.p_vaddr + load.p_memsz)
+            .max()
+            .unwrap_or(0)
+            + base;
         // The header's second field is the distance of .eh_frame from itself (pcrel sdata4).
         let distance = ptr::with_exposed_provenance::<i32>((hdr + 4) as usize).read_unaligned();
         let eh_frame = (hdr + 4).wrapping_add_signed(i64::from(distance));

@@ -1,0 +1,39 @@
+//! Telling return addresses from other words: the instruction before one is a call.
+
+use super::names::LR;
+use crate::Memory;
+use crate::arch::Registers;
+
+/// What the instruction before an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallBefore {
+    /// `bl`, which leads to this address.
+    Direct(u64),
+    /// `blr`, or one of its authenticating forms.
+    Indirect,
+}
+
+/// The call instruction that ends at `address`, if there is one.
+pub(crate) fn call_before<M: Memory>(memory: &M, address: u64) -> Option<CallBefore> {
+    if address & 3 != 0 {
+        return None;
+    }
+    let call = address.wrapping_sub(4);
+    let instruction = memory.read_u32(call)?;
+    if instruction >> 26 == 0b10_0101 {
+        // 26 bits, sign-extended, in instructions.
+        let distance = i64::from((instruction << 6).cast_signed() >> 4);
+        return Some(CallBefore::Direct(call.wrapping_add_signed(distance)));
+    }
+    let blr = instruction & 0xffff_fc1f == 0xd63f_0000;
+    let authenticating = instruction & 0xfeff_f800 == 0xd63f_0800;
+    (blr || authenticating).then_some(CallBefore::Indirect)
+}
+
+/// The link register, and the stack pointer, which a call does not move.
+pub(crate) fn leaf_return_address<M: Memory>(
+    registers: &Registers,
+    _memory: &M,
+) -> Option<(u64, u64)> {
+    Some((registers.get(LR)?, registers.sp()))
+}

@@ -1,0 +1,29 @@
+//! What is particular to aarch64: its registers, its compact rules, its call instructions and its signal frames.
+
+pub(crate) mod calls;
+pub mod names;
+mod registers;
+pub(crate) mod rules;
+pub(crate) mod signal;
+
+pub use self::registers::Registers;
+
+use self::names::{LR, SP};
+
+/// DWARF columns that a walk tracks: `x0` to `x30`, `sp` and the program counter.
+pub(crate) const REGISTER_COUNT: usize = 33;
+/// The column in which a CIE of this architecture names the return address.
+pub(crate) const RETURN_ADDRESS: u8 = LR;
+/// The stack pointer's column.
+pub(crate) const STACK_POINTER: u8 = SP;
+/// Registers that a function hands back as it found them (AAPCS64): `x19` to `x29`. The link register is among them as far as
+/// call frame information is concerned: where no rule is given, it still has the return address.
+pub(crate) const CALLEE_SAVED: u64 = 0xfff << 19;
+/// Whether a call leaves the return address in a register, so that a leaf's frame may be empty.
+pub(crate) const LINK_REGISTER: bool = true;
+
+/// A return address without its authentication code, which is in the bits above a 48-bit address.
+#[inline(always)]
+pub(crate) fn strip(return_address: u64) -> u64 {
+    return_address & ((1 << 48) - 1)
+}

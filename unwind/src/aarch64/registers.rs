@@ -1,0 +1,114 @@
+//! The registers of one frame.
+
+use super::REGISTER_COUNT;
+use super::names::{FP, LR, PC, SP};
+
+/// Values of the general registers and the program counter in one frame, by DWARF number ([`crate::register`]). A register
+/// whose value is not known, as most are after a call, has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    values: [u64; REGISTER_COUNT],
+    known: u64,
+}
+
+const _: () = assert!(size_of::<Registers>() == 272);
+
+impl Registers {
+    /// Registers of which only the program counter, the stack pointer and the frame pointer (`x29`) are known.
+    #[inline]
+    pub fn new(pc: u64, sp: u64, fp: u64) -> Self {
+        let mut registers = Self {
+            values: [0; REGISTER_COUNT],
+            known: 0,
+        };
+        registers.set(PC, pc);
+        registers.set(SP, sp);
+        registers.set(FP, fp);
+        registers
+    }
+
+    /// The registers in a signal handler's `ucontext_t`: pass `uc_mcontext.regs`, `uc_mcontext.sp` and `uc_mcontext.pc`.
+    ///
+    /// # Signal safety
+    ///
+    /// Copies 33 words.
+    #[inline]
+    pub fn from_mcontext(regs: &[u64; 31], sp: u64, pc: u64) -> Self {
+        let mut registers = Self::new(pc, sp, 0);
+        for (register, &value) in (0..=LR).zip(regs) {
+            registers.set(register, value);
+        }
+        registers
+    }
+
+    /// The value of the register with DWARF number `register`, if it is known.
+    #[inline(always)]
+    pub fn get(&self, register: u8) -> Option<u64> {
+        if self.known >> (register & 63) & 1 == 0 {
+            return None;
+        }
+        self.values.get(usize::from(register)).copied()
+    }
+
+    /// Makes a register known. Numbers that the architecture does not have are ignored.
+    #[inline(always)]
+    pub fn set(&mut self, register: u8, value: u64) {
+        if let Some(slot) = self.values.get_mut(usize::from(register)) {
+            *slot = value;
+            self.known |= 1 << (register & 63);
+        }
+    }
+
+    /// Makes a register unknown.
+    #[inline(always)]
+    pub fn forget(&mut self, register: u8) {
+        self.known &= !(1 << (register & 63));
+    }
+
+    /// Forgets every register that is not in the set `mask` (bit n: register n).
+    #[inline(always)]
+    pub(crate) fn keep_only(&mut self, mask: u64) {
+        self.known &= mask;
+    }
+
+    /// The program counter.
+    #[inline(always)]
+    pub fn pc(&self) -> u64 {
+        let [.., pc] = self.values;
+        pc
+    }
+
+    /// Sets the program counter.
+    #[inline(always)]
+    pub(crate) fn set_pc(&mut self, pc: u64) {
+        self.set(PC, pc);
+    }
+
+    /// The stack pointer.
+    #[inline(always)]
+    pub fn sp(&self) -> u64 {
+        let [.., sp, _] = self.values;
+        sp
+    }
+
+    /// Sets the stack pointer.
+    #[inline(always)]
+    pub(crate) fn set_sp(&mut self, sp: u64) {
+        self.set(SP, sp);
+    }
+
+    /// The frame pointer, if its value is known.
+    #[inline(always)]
+    pub fn fp(&self) -> Option<u64> {
+        self.get(FP)
+    }
+
+    /// Makes the frame pointer known, or unknown.
+    #[inline(always)]
+    pub(crate) fn set_fp(&mut self, fp: Option<u64>) {
+        match fp {
+            Some(fp) => self.set(FP, fp),
+            None => self.forget(FP),
+        }
+    }
+}
