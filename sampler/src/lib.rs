@@ -1,1 +1,16 @@
 //! rsys-sample: runs a program, collects its samples, writes Perfetto traces.
+//!
+//! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
+//! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`emit`] makes traces of it
+//! with the names that [`resolve`] finds, and [`summary`] says what became of it all.
+
+pub mod cli;
+pub mod collect;
+pub mod emit;
+pub mod launch;
+mod os;
+pub mod plan;
+pub mod profile;
+pub mod resolve;
+pub mod session;
+pub mod summary;

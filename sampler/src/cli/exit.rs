@@ -1,0 +1,85 @@
+//! Ending before the command is run: help, version, errors.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+
+use clap::builder::{StyledStr, Styles};
+use clap::error::{ContextKind, ErrorKind};
+use rsys_config::Problem;
+
+/// The exit code for a wrong option or setting.
+const USAGE_ERROR: i32 = 2;
+
+/// What to print, where, and with which code to end.
+#[derive(Debug, Clone)]
+pub struct CliExit {
+    /// The exit code: 0 after help and version, 2 after an error.
+    pub code: i32,
+    /// Whether the text goes to standard output; errors go to standard error.
+    pub to_stdout: bool,
+    text: StyledStr,
+    monochrome: bool,
+}
+
+impl CliExit {
+    pub(super) fn from_clap(mut error: clap::Error, monochrome: bool) -> Self {
+        if error.kind() == ErrorKind::UnknownArgument {
+            // clap would propose to run the misspelt option as the command.
+            error.remove(ContextKind::Suggested);
+        }
+        Self {
+            code: error.exit_code(),
+            to_stdout: !error.use_stderr(),
+            text: error.render(),
+            monochrome,
+        }
+    }
+
+    pub(super) fn from_problems(problems: &[Problem], monochrome: bool) -> Self {
+        let style = *Styles::styled().get_error();
+        let lines: String = problems
+            .iter()
+            .map(|problem| format!("{style}error:{style:#} {problem}\n"))
+            .collect();
+        Self {
+            code: USAGE_ERROR,
+            to_stdout: false,
+            text: StyledStr::from(lines),
+            monochrome,
+        }
+    }
+
+    /// Prints the text, coloured where that is wanted and possible, and tells the exit code.
+    #[must_use]
+    pub fn print(&self) -> i32 {
+        // Nobody is left to be told when the terminal is gone.
+        if self.to_stdout {
+            let stream = std::io::stdout();
+            let text = self.rendered(stream.is_terminal());
+            stream.lock().write_all(text.as_bytes()).ok();
+        } else {
+            let stream = std::io::stderr();
+            let text = self.rendered(stream.is_terminal());
+            stream.lock().write_all(text.as_bytes()).ok();
+        }
+        self.code
+    }
+
+    fn rendered(&self, terminal: bool) -> String {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if terminal && !self.monochrome && !set("NO_COLOR") && !dumb {
+            self.text.ansi().to_string()
+        } else {
+            self.text.to_string()
+        }
+    }
+}
+
+impl fmt::Display for CliExit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.text)
+    }
+}
+
+impl std::error::Error for CliExit {}

@@ -1,0 +1,163 @@
+//! The command line of `rsys-sample`.
+//!
+//! `command` makes the options and their help from the table of settings. `greedy` prepares the words so that the original's
+//! habits (`-I roctracer roctx -- cmd`, `-v 2`) mean what they always meant. [`parse`] puts options over environment over files and
+//! gives an [`Invocation`], or a [`CliExit`] that says what to print and how to end.
+
+mod command;
+mod exit;
+mod greedy;
+
+use std::ffi::OsString;
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use rsys_config::{FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, table};
+
+pub use exit::CliExit;
+
+/// What the user asked for.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Invocation {
+    /// All settings with their origins.
+    pub settings: Settings,
+    /// The same as plain fields.
+    pub resolved: Resolved,
+    /// The command and its arguments, as they were given; never empty.
+    pub command: Vec<OsString>,
+    /// One line each, to be shown before the run starts.
+    pub warnings: Vec<String>,
+}
+
+/// The invocation of this process: its arguments, its environment, its user's files.
+pub fn from_env() -> Result<Invocation, CliExit> {
+    parse(std::env::args_os().skip(1), &Sources::of_this_process())
+}
+
+/// Reads the arguments (without the program's name) over the environment and the files of `sources`.
+///
+/// Files named by `-c` take the place of those that `sources` would choose.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    sources: &Sources,
+) -> Result<Invocation, CliExit> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let monochrome = wants_monochrome(&arguments, sources);
+    let mut options = command::command();
+    options.build();
+    let words = greedy::attach_values(&options, &arguments);
+    let matches = options
+        .try_get_matches_from_mut(std::iter::once(OsString::from("rsys-sample")).chain(words))
+        .map_err(|error| CliExit::from_clap(error, monochrome))?;
+
+    let mut sources = sources.clone();
+    if let Some(names) = matches.get_many::<String>("CONFIG_FILE") {
+        sources.files = FileChoice::Named(names.cloned().collect());
+    }
+    let (mut settings, mut problems) = match Settings::load(&sources) {
+        Ok(settings) => (settings, Vec::new()),
+        Err(error) => (Settings::defaults(), error.problems),
+    };
+    problems.extend(set_options(&mut settings, &matches));
+    if !problems.is_empty() {
+        return Err(CliExit::from_problems(&problems, monochrome));
+    }
+
+    let words = matches.get_many::<OsString>(command::COMMAND);
+    let words: Vec<OsString> = words.into_iter().flatten().cloned().collect();
+    if words.first().is_none_or(|word| word.is_empty()) {
+        let error = options.error(ErrorKind::MissingRequiredArgument, no_command(&matches));
+        return Err(CliExit::from_clap(error, monochrome));
+    }
+    let resolved = settings.resolve();
+    let warnings = warnings(&settings, &resolved);
+    Ok(Invocation {
+        settings,
+        resolved,
+        command: words,
+        warnings,
+    })
+}
+
+/// Sets what the options say; every problem is kept.
+fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for setting in table::all() {
+        let Some(option) = &setting.option else {
+            continue;
+        };
+        let Some(values) = matches.get_many::<String>(setting.name) else {
+            continue;
+        };
+        let text = match setting.name {
+            "VERBOSE" => verbosity(values),
+            "CONFIG_FILE" => values.cloned().collect::<Vec<_>>().join(":"),
+            _ => values.cloned().collect::<Vec<_>>().join(","),
+        };
+        let name = match option.short {
+            Some(short) => format!("-{short}"),
+            None => format!("--{}", option.long),
+        };
+        problems.extend(
+            settings
+                .set(setting.name, &text, Origin::CommandLine(name))
+                .err(),
+        );
+    }
+    if matches.get_flag(command::QUIET) {
+        let origin = Origin::CommandLine("-q".to_owned());
+        problems.extend(settings.set("VERBOSE", "-1", origin).err());
+    }
+    problems
+}
+
+/// A bare `-v` adds one to what stands before it; `-v=N` sets.
+fn verbosity<'a>(values: impl Iterator<Item = &'a String>) -> String {
+    let mut sum = 0;
+    for value in values {
+        if value == command::ONE_MORE {
+            sum += 1;
+        } else if let Ok(number) = value.parse::<i64>() {
+            sum = number;
+        } else {
+            return value.clone();
+        }
+    }
+    sum.to_string()
+}
+
+fn no_command(matches: &ArgMatches) -> String {
+    let lists = ["INCLUDE_BACKENDS", "EXCLUDE_BACKENDS"];
+    let has_list = lists.iter().any(|name| matches.contains_id(name));
+    let hint = if has_list {
+        "\n\n  tip: names of backends after -I and -E belong to the list; put '--' in front of the command"
+    } else {
+        ""
+    };
+    format!("no command to run; for example: rsys-sample -- python3 train.py{hint}")
+}
+
+fn warnings(settings: &Settings, resolved: &Resolved) -> Vec<String> {
+    if resolved.verbose < 0 {
+        return Vec::new();
+    }
+    let notes = settings.notes().iter().filter(|note| note.important);
+    let missing = backends::missing_warning(&resolved.include_backends, &resolved.exclude_backends);
+    notes.map(ToString::to_string).chain(missing).collect()
+}
+
+/// Whether messages shall be without colours, found out before anything can go wrong.
+fn wants_monochrome(arguments: &[OsString], sources: &Sources) -> bool {
+    let asked = arguments
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--monochrome" || word == "--monochrome=true");
+    let mut settings = Settings::defaults();
+    // Bad values are reported when everything is read in earnest.
+    settings.load_environment(&sources.environment).ok();
+    asked || settings.resolve().monochrome
+}
+
+#[cfg(test)]
+mod tests;

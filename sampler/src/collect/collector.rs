@@ -1,0 +1,283 @@
+//! The processes of a session, from their first datagram to their end.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rsys_wire::handshake::HelloKind;
+use rsys_wire::record::{Record, Records};
+
+use super::adopt::Adoption;
+use super::sweep::Rings;
+use crate::emit::batch::RingWords;
+use crate::emit::identity::Identity;
+use crate::emit::tally::End;
+use crate::emit::writer::{ProcessKey, Writer};
+use crate::launch::exit::Ending;
+use crate::session::{Arrival, Life};
+
+/// A program in a process.
+#[derive(Debug)]
+struct Live {
+    key: ProcessKey,
+    /// As we see it; 0 when we do not.
+    host_pid: u32,
+    /// As it sees itself.
+    pid: u32,
+    instance: u64,
+    life: Life,
+    rings: Rings,
+    adoption: Adoption,
+    /// Which thread has which ring.
+    ring_threads: HashMap<u32, u32>,
+}
+
+/// What a pass found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pass {
+    /// Something was there.
+    pub found: bool,
+    /// The next pass should come sooner.
+    pub crowded: bool,
+}
+
+/// A process that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Over {
+    key: ProcessKey,
+    end: End,
+}
+
+/// The processes of a session.
+#[derive(Debug)]
+pub struct Collector {
+    writer: Writer,
+    processes: Vec<Live>,
+    next_key: ProcessKey,
+    /// Our child, and how it ended.
+    child: Option<(u32, Option<Ending>)>,
+    known: u64,
+}
+
+impl Collector {
+    /// A collector that hands everything to `writer`.
+    #[must_use]
+    pub fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            processes: Vec::new(),
+            next_key: 0,
+            child: None,
+            known: 0,
+        }
+    }
+
+    /// The process `pid` is our child: its end is known once [`Collector::child_ended`] was called.
+    pub fn set_child(&mut self, pid: u32) {
+        self.child = Some((pid, None));
+    }
+
+    /// Our child ended.
+    pub fn child_ended(&mut self, ending: Ending) {
+        if let Some((_, known)) = &mut self.child {
+            *known = Some(ending);
+        }
+    }
+
+    /// Number of processes that live.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Number of programs that were seen so far.
+    #[must_use]
+    pub fn known(&self) -> u64 {
+        self.known
+    }
+
+    /// Descriptors that become readable when processes end.
+    pub fn lives(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.processes
+            .iter()
+            .filter_map(|process| match &process.life {
+                Life::Watched(descriptor) => Some(descriptor.as_fd()),
+                Life::Over | Life::Unwatched => None,
+            })
+    }
+
+    /// Takes in what was announced. Says what is wrong with it, if something is.
+    ///
+    /// # Errors
+    /// A segment of an unknown process is refused.
+    pub fn arrive(&mut self, arrival: Arrival) -> Result<(), String> {
+        let Arrival {
+            hello,
+            kind,
+            pid: host_pid,
+            segment,
+            life,
+        } = arrival;
+        let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
+        match kind {
+            HelloKind::Segment => {
+                let known = self
+                    .processes
+                    .iter_mut()
+                    .find(|process| same(process) && process.instance == hello.instance);
+                match known {
+                    Some(process) => process.rings.add(segment),
+                    None => {
+                        return Err(format!(
+                            "a segment of an unknown process (pid {})",
+                            hello.pid
+                        ));
+                    }
+                }
+            }
+            HelloKind::Process => {
+                // The same process goes on with another program: it executed one, or its id was used again.
+                while let Some(at) = self.processes.iter().position(same) {
+                    let process = self.processes.swap_remove(at);
+                    self.end(process, End::Replaced);
+                }
+                let identity = Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
+                let key = self.next_key;
+                self.next_key += 1;
+                self.known += 1;
+                self.writer.begin(key, identity);
+                let mut rings = Rings::default();
+                rings.add(segment);
+                self.processes.push(Live {
+                    key,
+                    host_pid,
+                    pid: hello.pid,
+                    instance: hello.instance,
+                    life,
+                    rings,
+                    adoption: Adoption::default(),
+                    ring_threads: HashMap::new(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the rings of all processes, and ends those that `over` names: what [`Collector::over`] said before the last arrivals
+    /// were taken in, so that those processes have written everything that they ever will, and all their segments are known.
+    pub fn pass(&mut self, over: Vec<Over>) -> Pass {
+        let mut pass = Pass::default();
+        for process in &mut self.processes {
+            if !self.writer.has_room() {
+                break;
+            }
+            let swept = process.rings.sweep();
+            pass.crowded |= swept.crowded;
+            if let Some(batch) = swept.batch {
+                pass.found = true;
+                process.follow_threads(batch.words.iter().chain(&batch.later));
+                self.writer.batch(process.key, batch);
+            }
+        }
+        for Over { key, end } in over {
+            if let Some(at) = self.processes.iter().position(|process| process.key == key) {
+                let process = self.processes.swap_remove(at);
+                self.end(process, end);
+            }
+        }
+        pass
+    }
+
+    /// Asks threads that no agent saw to sample themselves.
+    pub fn adopt(&mut self) {
+        for process in &mut self.processes {
+            let visible = process.host_pid != 0 && process.host_pid == process.pid;
+            if visible && process.adoption.is_due() && !process.rings.is_dormant() {
+                process.adoption.look(process.host_pid);
+            }
+        }
+    }
+
+    /// Ends the traces of all processes that still live.
+    pub fn abandon(&mut self) {
+        for process in std::mem::take(&mut self.processes) {
+            self.end(process, End::StillRunning);
+        }
+    }
+
+    /// The writer, once nothing more is collected.
+    #[must_use]
+    pub fn into_writer(self) -> Writer {
+        self.writer
+    }
+
+    fn end(&mut self, mut process: Live, end: End) {
+        while let Some(batch) = process.rings.sweep().batch {
+            self.writer.batch(process.key, batch);
+            if end == End::StillRunning {
+                // It may write faster than we read.
+                break;
+            }
+        }
+        self.writer.end(process.key, end, process.rings.counts());
+    }
+
+    /// The processes that are over, as far as their end is known.
+    #[must_use]
+    pub fn over(&self) -> Vec<Over> {
+        let mut descriptors: Vec<PollFd<'_>> = self
+            .lives()
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+            .collect();
+        let readable = descriptors.is_empty() || poll(&mut descriptors, PollTimeout::ZERO).is_ok();
+        let mut polled = descriptors.iter();
+        let mut over = Vec::new();
+        for process in &self.processes {
+            let is_over = match &process.life {
+                Life::Watched(_) => polled
+                    .next()
+                    .is_some_and(|one| readable && one.any() == Some(true)),
+                Life::Over => true,
+                Life::Unwatched => false,
+            };
+            if !is_over {
+                continue;
+            }
+            match self.child {
+                Some((pid, None)) if pid == process.host_pid => {}
+                Some((pid, Some(ending))) if pid == process.host_pid => over.push(Over {
+                    key: process.key,
+                    end: End::Child(ending),
+                }),
+                _ => over.push(Over {
+                    key: process.key,
+                    end: End::Process,
+                }),
+            }
+        }
+        over
+    }
+}
+
+impl Live {
+    /// Keeps track of which threads have rings.
+    fn follow_threads<'a>(&mut self, rings: impl Iterator<Item = &'a RingWords>) {
+        for ring in rings {
+            for record in Records::new(&ring.words) {
+                let before = match record {
+                    Ok(Record::ThreadStart { tid, .. }) => {
+                        self.adoption.started(tid);
+                        self.ring_threads
+                            .insert(ring.ring, tid)
+                            .filter(|before| *before != tid)
+                    }
+                    Ok(Record::ThreadEnd { .. }) => self.ring_threads.remove(&ring.ring),
+                    _ => None,
+                };
+                if let Some(before) = before {
+                    self.adoption.ended(before);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One pass over the rings of a process.
+//!
+//! A sample may need a module that another thread's ring tells about, and which was told before the sample. Rings are read one
+//! after the other, so the module may be missed when its ring is read before and the sample's ring after both were written. A second
+//! look at all rings settles it: what the second look finds brings every module that the first look's samples need.
+
+use rsys_wire::layout::Counter;
+use rsys_wire::ring::Drained;
+
+use crate::emit::batch::{Batch, RingWords};
+use crate::emit::tally::{AgentCounts, COUNTER_NAMES};
+use crate::session::MappedSegment;
+
+/// The segments of a process.
+#[derive(Debug, Default)]
+pub struct Rings {
+    segments: Vec<(u32, MappedSegment)>,
+    next_ring: u32,
+}
+
+/// What a pass found.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// The words, unless there were none.
+    pub batch: Option<Batch>,
+    /// Whether a ring was so full that the next pass should come sooner.
+    pub crowded: bool,
+}
+
+impl Rings {
+    /// Adds a segment.
+    pub fn add(&mut self, segment: MappedSegment) {
+        let rings = u32::try_from(segment.rings()).unwrap_or(u32::MAX);
+        self.segments.push((self.next_ring, segment));
+        self.next_ring = self.next_ring.saturating_add(rings);
+    }
+
+    /// Number of segments.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Takes what the rings hold.
+    pub fn sweep(&mut self) -> Swept {
+        let mut swept = Swept::default();
+        let mut batch = Batch::default();
+        swept.crowded = self.look(&mut batch.words);
+        if batch.words.is_empty() {
+            return swept;
+        }
+        self.look(&mut batch.later);
+        swept.batch = Some(batch);
+        swept
+    }
+
+    fn look(&mut self, found: &mut Vec<RingWords>) -> bool {
+        let mut crowded = false;
+        for (first, segment) in &mut self.segments {
+            for index in 0..segment.rings() {
+                if !segment.has_data(index) {
+                    continue;
+                }
+                let mut words = Vec::new();
+                let after_damage = match segment.drain(index, &mut words) {
+                    Drained::Empty => continue,
+                    Drained::Words(count) => {
+                        crowded |= count * 4 > segment.ring_words();
+                        false
+                    }
+                    Drained::Corrupt => true,
+                };
+                let ring = first.saturating_add(index as u32);
+                found.push(RingWords {
+                    ring,
+                    words,
+                    after_damage,
+                });
+            }
+        }
+        crowded
+    }
+
+    /// What the agent counted so far.
+    #[must_use]
+    pub fn counts(&self) -> AgentCounts {
+        let mut counts = AgentCounts::default();
+        for (_, segment) in &self.segments {
+            let (causes, weight) = segment.dropped();
+            for (sum, count) in counts.dropped_by_cause.iter_mut().zip(causes) {
+                *sum = sum.saturating_add(count);
+            }
+            counts.dropped_weight = counts.dropped_weight.saturating_add(weight);
+        }
+        if let Some((_, first)) = self.segments.first() {
+            for (value, (counter, _)) in counts.counters.iter_mut().zip(COUNTER_NAMES) {
+                *value = first.counter(counter);
+            }
+        }
+        counts
+    }
+
+    /// Whether the agent has gone to sleep in this process.
+    #[must_use]
+    pub fn is_dormant(&self) -> bool {
+        self.segments
+            .first()
+            .is_some_and(|(_, segment)| segment.counter(Counter::Dormant) != 0)
+    }
+}

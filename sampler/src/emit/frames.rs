@@ -1,0 +1,400 @@
+//! The functions and frames of one process, and which of them stand behind an address.
+//!
+//! A *function* is a name in a module: the unit of timeline slices. A *frame* is a line of a function: the unit of call stacks, coarse
+//! enough that stacks repeat. One address is several frames where the compiler inlined functions, and none where it lies in the agent,
+//! which has no place in the user's trace.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rsys_wire::record::{FRAME_ADDRESS, FRAME_EXACT};
+
+use super::modules::{MappedModule, ModuleTable};
+use crate::launch::agent::AGENT_FILE;
+use crate::resolve::{
+    ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame, unknown_frame,
+};
+
+/// Distinct addresses of one process that get names of their own; a process beyond it makes code without end, or fools us.
+const ADDRESSES_MAX: usize = 1 << 21;
+
+/// The names of code that is made at run time are read again so often at most.
+const MAP_REFRESH: Duration = Duration::from_millis(500);
+
+/// A function; an index into [`Frames::function`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FunctionId(pub u32);
+
+/// A frame; an index into [`Frames::frame`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FrameId(pub u32);
+
+/// A function.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Its name, fit for display.
+    pub name: Arc<str>,
+    /// The file that it is in; an index into [`Frames::file`].
+    pub file: u32,
+}
+
+/// A line of a function.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The function.
+    pub function: FunctionId,
+    /// Its source file.
+    pub source: Option<Arc<str>>,
+    /// The line, or 0.
+    pub line: u32,
+    /// An address of it, in the file's own address space.
+    pub address: u64,
+}
+
+/// A file that code is in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CodeFile {
+    /// Its path, or a made-up one in brackets.
+    pub path: String,
+    /// Its build-id.
+    pub build_id: Vec<u8>,
+}
+
+/// What is kept of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    file: u32,
+    id: ModuleId,
+    hidden: bool,
+}
+
+/// Where an address is: in a file at an address of its own, or in none.
+type Place = (u32, u64);
+
+/// Code in no file.
+const NO_FILE: u32 = 0;
+/// What we say ourselves.
+const OUR_FILE: u32 = 1;
+
+/// The functions and frames of one process.
+#[derive(Debug)]
+pub struct Frames {
+    modules: ModuleTable<Known>,
+    files: Vec<CodeFile>,
+    file_index: HashMap<CodeFile, u32>,
+    functions: Vec<Function>,
+    function_index: HashMap<(Arc<str>, u32), FunctionId>,
+    frames: Vec<Frame>,
+    frame_index: HashMap<(FunctionId, u32), FrameId>,
+    /// Ranges of `expanded`, outermost frame first.
+    places: HashMap<Place, (u32, u32)>,
+    expanded: Vec<FrameId>,
+    wanted: HashMap<(u32, ModuleId), Vec<u64>>,
+    wanted_nowhere: Vec<u64>,
+    perf_map: PerfMap,
+    perf_map_path: PathBuf,
+    perf_map_read: Option<Instant>,
+    too_many: Option<(u32, u32)>,
+    unresolved: u64,
+    root: Option<PathBuf>,
+    executable: String,
+}
+
+impl Frames {
+    /// The tables of a process. `root` is its root directory as we see it, where that differs from ours.
+    #[must_use]
+    pub fn new(pid: u32, executable: &str, root: Option<PathBuf>) -> Self {
+        let perf_map_path = PerfMap::path(root.as_deref(), pid);
+        let made_up = |path: &str| CodeFile {
+            path: path.to_owned(),
+            build_id: Vec::new(),
+        };
+        Self {
+            modules: ModuleTable::default(),
+            files: vec![made_up("[unknown]"), made_up("[rsys]")],
+            file_index: HashMap::new(),
+            functions: Vec::new(),
+            function_index: HashMap::new(),
+            frames: Vec::new(),
+            frame_index: HashMap::new(),
+            places: HashMap::new(),
+            expanded: Vec::new(),
+            wanted: HashMap::new(),
+            wanted_nowhere: Vec::new(),
+            perf_map: PerfMap::default(),
+            perf_map_path,
+            perf_map_read: None,
+            too_many: None,
+            unresolved: 0,
+            root,
+            executable: executable.to_owned(),
+        }
+    }
+
+    /// Adds a module that covers `range`; an empty path means the executable.
+    pub fn add_module(
+        &mut self,
+        resolver: &Resolver,
+        time_ns: u64,
+        range: (u64, u64),
+        bias: u64,
+        build_id: Vec<u8>,
+        path: &[u8],
+    ) {
+        let path = match path {
+            [] => self.executable.clone(),
+            path => String::from_utf8_lossy(path).into_owned(),
+        };
+        let file = CodeFile { path, build_id };
+        let desc = ModuleDesc {
+            path: (&file.path).into(),
+            build_id: file.build_id.clone(),
+            root: self.root.clone(),
+        };
+        let hidden = file.path.rsplit('/').next() == Some(AGENT_FILE);
+        let index = self.file_id(file);
+        let value = Known {
+            file: index,
+            id: resolver.module(&desc),
+            hidden,
+        };
+        self.modules.add(MappedModule {
+            time_ns,
+            start: range.0,
+            end: range.1,
+            bias,
+            value,
+        });
+    }
+
+    /// Number of modules.
+    #[must_use]
+    pub fn modules(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// Distinct addresses without a name.
+    #[must_use]
+    pub fn unresolved(&self) -> u64 {
+        self.unresolved
+    }
+
+    /// Module records that made no sense.
+    #[must_use]
+    pub fn refused_modules(&self) -> u64 {
+        self.modules.refused()
+    }
+
+    /// A function.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// A frame.
+    #[must_use]
+    pub fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames[id.0 as usize]
+    }
+
+    /// A file.
+    #[must_use]
+    pub fn file(&self, index: u32) -> &CodeFile {
+        &self.files[index as usize]
+    }
+
+    /// A frame that says something about the stack.
+    pub fn pseudo_frame(&mut self, name: &str) -> FrameId {
+        self.frame_id(
+            OUR_FILE,
+            &Symbolized {
+                name: name.into(),
+                mangled: None,
+                file: None,
+                line: None,
+                inlined: false,
+                function_start: 0,
+            },
+            0,
+        )
+    }
+
+    /// Notes that the frames of a word will be asked for.
+    pub fn want(&mut self, word: u64, time_ns: u64) {
+        let (known, address) = self.place(word, time_ns);
+        match known {
+            Some(known) if !known.hidden && !self.places.contains_key(&(known.file, address)) => {
+                self.wanted
+                    .entry((known.file, known.id))
+                    .or_default()
+                    .push(address);
+            }
+            None if !self.places.contains_key(&(NO_FILE, address)) => {
+                self.wanted_nowhere.push(address)
+            }
+            _ => {}
+        }
+    }
+
+    /// Finds the names of all that was wanted; without a resolver, makes names of the addresses.
+    pub fn resolve_wanted(&mut self, resolver: Option<&Resolver>) {
+        if !self.wanted.is_empty() {
+            let (files, requests): (Vec<u32>, Vec<(ModuleId, Vec<u64>)>) =
+                std::mem::take(&mut self.wanted)
+                    .into_iter()
+                    .map(|((file, id), mut addresses)| {
+                        addresses.sort_unstable();
+                        addresses.dedup();
+                        (file, (id, addresses))
+                    })
+                    .unzip();
+            let answers = match resolver {
+                Some(resolver) => resolver.resolve_many(&requests),
+                None => files
+                    .iter()
+                    .zip(&requests)
+                    .map(|(&file, (_, addresses))| self.nameless(file, addresses))
+                    .collect(),
+            };
+            for ((file, (_, addresses)), answers) in files.iter().zip(&requests).zip(answers) {
+                for (&address, frames) in addresses.iter().zip(answers) {
+                    self.insert_place((*file, address), &frames);
+                }
+            }
+        }
+        if !self.wanted_nowhere.is_empty() {
+            self.resolve_nowhere();
+        }
+    }
+
+    fn nameless(&self, file: u32, addresses: &[u64]) -> Vec<Arc<[Symbolized]>> {
+        let path = &self.file(file).path;
+        let module = path.rsplit('/').next().unwrap_or(path);
+        addresses
+            .iter()
+            .map(|&address| [module_frame(module, address)].into())
+            .collect()
+    }
+
+    fn resolve_nowhere(&mut self) {
+        if self
+            .perf_map_read
+            .is_none_or(|read| read.elapsed() >= MAP_REFRESH)
+        {
+            let before = self.perf_map.len();
+            // A map that cannot be read leaves the addresses without names.
+            self.perf_map.refresh(&self.perf_map_path).ok();
+            self.perf_map_read = Some(Instant::now());
+            if self.perf_map.len() != before {
+                // New code may lie where old code was.
+                self.places.retain(|(file, _), _| *file != NO_FILE);
+            }
+        }
+        for address in std::mem::take(&mut self.wanted_nowhere) {
+            let frame = self.perf_map.resolve(address).unwrap_or_else(|| {
+                self.unresolved += 1;
+                unknown_frame(address)
+            });
+            self.insert_place((NO_FILE, address), &[frame]);
+        }
+    }
+
+    /// The frames behind a word, outermost first. Empty for code that is not to be seen.
+    #[must_use]
+    pub fn frames_of(&self, word: u64, time_ns: u64) -> &[FrameId] {
+        let (known, address) = self.place(word, time_ns);
+        let file = match known {
+            Some(known) if known.hidden => return &[],
+            Some(known) => known.file,
+            None => NO_FILE,
+        };
+        let range = self.places.get(&(file, address)).copied().or(self.too_many);
+        range
+            .and_then(|(start, end)| self.expanded.get(start as usize..end as usize))
+            .unwrap_or_default()
+    }
+
+    /// The module and the address to look up.
+    fn place(&self, word: u64, time_ns: u64) -> (Option<Known>, u64) {
+        let mut address = word & FRAME_ADDRESS;
+        if address & (FRAME_ADDRESS + 1) >> 1 != 0 {
+            // The kernel's half: the flags took the place of its sign bits.
+            address |= !FRAME_ADDRESS;
+        }
+        if word & FRAME_EXACT == 0 {
+            // A return address may belong to the next function already.
+            address = address.saturating_sub(1);
+        }
+        match self.modules.find(address, time_ns) {
+            Some(module) => (Some(module.value), address.wrapping_sub(module.bias)),
+            None => (None, address),
+        }
+    }
+
+    fn insert_place(&mut self, place: Place, frames: &[Symbolized]) {
+        if self.places.len() >= ADDRESSES_MAX {
+            if self.too_many.is_none() {
+                let frame = self.pseudo_frame("[too many addresses]");
+                self.too_many = Some(self.expand([frame]));
+            }
+            return;
+        }
+        if place.0 != NO_FILE && frames.iter().all(|frame| frame.function_start == 0) {
+            self.unresolved += 1;
+        }
+        let ids: Vec<FrameId> = frames
+            .iter()
+            .rev()
+            .map(|frame| self.frame_id(place.0, frame, place.1))
+            .collect();
+        let range = self.expand(ids);
+        self.places.insert(place, range);
+    }
+
+    fn expand(&mut self, ids: impl IntoIterator<Item = FrameId>) -> (u32, u32) {
+        let start = self.expanded.len() as u32;
+        self.expanded.extend(ids);
+        (start, self.expanded.len() as u32)
+    }
+
+    fn file_id(&mut self, file: CodeFile) -> u32 {
+        if let Some(&index) = self.file_index.get(&file) {
+            return index;
+        }
+        let index = self.files.len() as u32;
+        self.files.push(file.clone());
+        self.file_index.insert(file, index);
+        index
+    }
+
+    fn frame_id(&mut self, file: u32, frame: &Symbolized, address: u64) -> FrameId {
+        let key = (Arc::clone(&frame.name), file);
+        let function = match self.function_index.get(&key) {
+            Some(&function) => function,
+            None => {
+                let id = FunctionId(self.functions.len() as u32);
+                self.functions.push(Function {
+                    name: Arc::clone(&frame.name),
+                    file,
+                });
+                self.function_index.insert(key, id);
+                id
+            }
+        };
+        let line = frame.line.unwrap_or(0);
+        if let Some(&id) = self.frame_index.get(&(function, line)) {
+            return id;
+        }
+        let id = FrameId(self.frames.len() as u32);
+        self.frames.push(Frame {
+            function,
+            source: frame.file.clone(),
+            line,
+            address,
+        });
+        self.frame_index.insert((function, line), id);
+        id
+    }
+}

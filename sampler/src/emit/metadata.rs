@@ -1,0 +1,183 @@
+//! What a trace says about itself: two instants on a track named `rsys`.
+
+use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, TrackSequence, Value};
+
+use super::identity::Identity;
+use super::run::RunContext;
+use super::tally::{AgentCounts, COUNTER_NAMES, End, Tally};
+use crate::launch::exit::Ending;
+use crate::os;
+
+/// A value of the metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Datum {
+    /// Text.
+    Text(String),
+    /// A number of things.
+    Count(u64),
+    /// A measured number.
+    Number(f64),
+}
+
+impl From<&str> for Datum {
+    fn from(text: &str) -> Self {
+        Datum::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Datum {
+    fn from(text: String) -> Self {
+        Datum::Text(text)
+    }
+}
+
+impl From<u64> for Datum {
+    fn from(count: u64) -> Self {
+        Datum::Count(count)
+    }
+}
+
+impl From<f64> for Datum {
+    fn from(number: f64) -> Self {
+        Datum::Number(number)
+    }
+}
+
+/// Keys and values of one instant.
+pub type Data = Vec<(String, Datum)>;
+
+fn put(data: &mut Data, key: impl Into<String>, value: impl Into<Datum>) {
+    data.push((key.into(), value.into()));
+}
+
+/// What is known when the trace begins.
+#[must_use]
+pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
+    let mut data = Data::new();
+    put(&mut data, "version", env!("CARGO_PKG_VERSION"));
+    put(&mut data, "command_line", identity.command_line.join(" "));
+    put(&mut data, "executable", identity.executable.as_str());
+    put(&mut data, "frequency_hz", run.frequency_hz);
+    put(&mut data, "clock", identity.clock.as_str());
+    put(&mut data, "unwinder", run.unwinder.as_str());
+    put(&mut data, "tick_ns", identity.tick_ns);
+    put(&mut data, "boot_id", run.boot_id.as_str());
+    put(&mut data, "host", run.host.as_str());
+    put(&mut data, "pid", u64::from(identity.pid));
+    if let Some(parent) = identity.parent_pid {
+        put(&mut data, "parent_pid", u64::from(parent));
+    }
+    put(&mut data, "start_time_ns", identity.start_time_ns);
+    if let Some(rank) = &identity.rank {
+        put(&mut data, "rank", u64::from(rank.rank));
+        put(&mut data, "rank_source", rank.source);
+        if let Some(size) = rank.size {
+            put(&mut data, "rank_count", u64::from(size));
+        }
+    }
+    let job_ids: Vec<_> = identity.job_ids().collect();
+    if !job_ids.is_empty() {
+        put(&mut data, "job_ids", job_ids.join(" "));
+    }
+    if !identity.notes.is_empty() {
+        put(&mut data, "notes", identity.notes.join("; "));
+    }
+    data
+}
+
+/// What is known when the trace ends.
+#[derive(Debug)]
+pub struct AtEnd<'a> {
+    /// What was in the records.
+    pub tally: &'a Tally,
+    /// What the agent counted.
+    pub counts: &'a AgentCounts,
+    /// How the program ended.
+    pub end: End,
+    /// Modules that it had.
+    pub modules: u64,
+    /// Addresses without a name.
+    pub unresolved: u64,
+    /// CPU time between two samples.
+    pub period_ns: u64,
+}
+
+impl AtEnd<'_> {
+    /// The keys and values.
+    #[must_use]
+    pub fn data(&self) -> Data {
+        let tally = self.tally;
+        let mut data = Data::new();
+        put(&mut data, "samples", tally.samples);
+        put(&mut data, "weighted_samples", tally.weight);
+        put(&mut data, "threads", tally.threads);
+        put(&mut data, "dropped", self.counts.dropped());
+        put(&mut data, "dropped_weight", self.counts.dropped_weight);
+        for (cause, count) in self.counts.causes() {
+            put(
+                &mut data,
+                format!("dropped_{}", cause.replace(' ', "_")),
+                count,
+            );
+        }
+        put(&mut data, "truncated_stacks", tally.truncated_stacks);
+        put(&mut data, "broken_stacks", tally.broken_stacks);
+        put(&mut data, "scanned_frames", tally.scanned_frames);
+        put(&mut data, "perf_samples", tally.perf_samples);
+        put(&mut data, "unresolved", self.unresolved);
+        put(&mut data, "modules", self.modules);
+        put(&mut data, "corrupt_records", tally.corrupt);
+        if tally.outside_window > 0 {
+            put(&mut data, "outside_window", tally.outside_window);
+        }
+        for ((_, name), value) in COUNTER_NAMES.iter().zip(self.counts.counters) {
+            put(&mut data, *name, value);
+        }
+        if let Some(percent) = tally.coverage_percent(self.period_ns) {
+            put(&mut data, "coverage_percent", percent);
+        }
+        put(&mut data, "end", self.end.to_string());
+        match self.end {
+            End::Child(Ending::Code(code)) => put(&mut data, "exit_code", u64::from(code)),
+            End::Child(Ending::Signal(signal)) => {
+                put(&mut data, "exit_signal", signal.unsigned_abs() as u64)
+            }
+            _ => {}
+        }
+        let usage = os::own_usage();
+        put(&mut data, "sampler_cpu_seconds", usage.cpu.as_secs_f64());
+        put(
+            &mut data,
+            "sampler_peak_rss_bytes",
+            usage.peak_resident_bytes,
+        );
+        data
+    }
+}
+
+/// Writes one instant.
+pub fn write(
+    out: &mut PacketBuffer,
+    track: &mut TrackSequence,
+    time_ns: u64,
+    name: &str,
+    data: &Data,
+) {
+    let annotations: Vec<_> = data
+        .iter()
+        .map(|(key, value)| Annotation {
+            key: out.intern(key),
+            value: match value {
+                Datum::Text(text) => Value::Text(text),
+                Datum::Count(count) => Value::Uint(*count),
+                Datum::Number(number) => Value::Double(*number),
+            },
+        })
+        .collect();
+    let event = Event {
+        name: Name::Once(name),
+        annotations: &annotations,
+        ..Event::default()
+    };
+    track.event(out, time_ns, EventKind::Instant, &event);
+}

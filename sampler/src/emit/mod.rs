@@ -1,0 +1,20 @@
+//! From records to traces.
+//!
+//! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
+//! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
+//! the timeline of it, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! [`metadata`] what a trace says about itself.
+
+pub mod batch;
+pub mod frames;
+pub mod identity;
+pub mod metadata;
+pub mod modules;
+pub mod naming;
+pub mod output;
+pub mod process;
+pub mod run;
+pub mod slices;
+pub mod tally;
+pub mod threads;
+pub mod writer;

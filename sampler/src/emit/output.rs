@@ -1,0 +1,334 @@
+//! The open trace of one process.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::time::ClockId;
+use rsys_proto::MappingDesc;
+use rsys_proto::schema::{SystemInfo, Utsname};
+use rsys_proto::{
+    CallstackIid, ClockReadings, CpuMode, FrameDesc, FrameIid, NamedTrack, PacketBuffer,
+    ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack, TraceWriter,
+    TrackSequence,
+};
+
+use super::frames::{FrameId, Frames};
+use super::identity::Identity;
+use super::metadata;
+use super::run::RunContext;
+use crate::os;
+
+/// Clocks are compared again after this time.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
+
+/// What is pending goes to the file after this time.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// The table of call stacks starts anew when its stacks hold so many frames together: a trace of days must not take all memory.
+const STACK_FRAMES_MAX: usize = 6 << 20;
+
+const PROCESS_TRACK: u32 = 1;
+const METADATA_TRACK: u32 = 2;
+const FIRST_THREAD_TRACK: u32 = 3;
+
+/// The open trace of one process.
+#[derive(Debug)]
+pub struct Output {
+    writer: TraceWriter<File>,
+    path: PathBuf,
+    namespace: ProcessNamespace,
+    pid: u32,
+    metadata_track: TrackSequence,
+    stacks: Stacks,
+    next_track: u32,
+    last_flush: Instant,
+    last_snapshot: Instant,
+    /// The first error, until it is taken.
+    error: Option<std::io::Error>,
+}
+
+impl Output {
+    /// Starts the trace of a process in `file`.
+    #[must_use]
+    pub fn begin(file: File, path: PathBuf, identity: &Identity, run: &RunContext) -> Self {
+        let namespace = ProcessNamespace::new(
+            &run.boot_id,
+            identity.pid,
+            identity.start_time_ns,
+            identity.instance as u32,
+        );
+        let mut writer = TraceWriter::new(file, run.compression);
+        let out = writer.buffer();
+        out.clock_snapshot(&clock_readings());
+        out.trace_uuid(namespace.trace_uuid());
+        out.system_info(system_info(&run.host));
+        let mut labels = Vec::new();
+        if let Some(rank) = &identity.rank {
+            labels.push(format!("rank {}", rank.rank));
+        }
+        if !run.host.is_empty() {
+            labels.push(format!("host {}", run.host));
+        }
+        out.process(&ProcessTrack {
+            uuid: namespace.track(PROCESS_TRACK),
+            pid: identity.pid,
+            name: identity.name(),
+            cmdline: &identity.command_line,
+            start_time_ns: (identity.start_time_ns > 0).then_some(identity.start_time_ns),
+            labels: &labels,
+        });
+        out.track(&NamedTrack {
+            uuid: namespace.track(METADATA_TRACK),
+            parent: Some(namespace.track(PROCESS_TRACK)),
+            name: "rsys",
+            description: Some("What rsys recorded here, how, and what it could not record"),
+            ..NamedTrack::default()
+        });
+        let mut metadata_track = TrackSequence::new(out, namespace.track(METADATA_TRACK));
+        let data = metadata::at_start(identity, run);
+        metadata::write(
+            out,
+            &mut metadata_track,
+            identity.start_time_ns,
+            "rsys start",
+            &data,
+        );
+        let stacks = Stacks::new(out, run.frequency_hz);
+        Self {
+            writer,
+            path,
+            namespace,
+            pid: identity.pid,
+            metadata_track,
+            stacks,
+            next_track: FIRST_THREAD_TRACK,
+            last_flush: Instant::now(),
+            last_snapshot: Instant::now(),
+            error: None,
+        }
+    }
+
+    /// Where the trace is.
+    #[must_use]
+    pub fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// The packets that wait.
+    pub fn buffer(&mut self) -> &mut PacketBuffer {
+        self.writer.buffer()
+    }
+
+    /// Makes a track for a thread.
+    pub fn thread(&mut self, tid: u32, name: &str) -> TrackSequence {
+        let uuid = self.namespace.track(self.next_track);
+        self.next_track += 1;
+        let pid = self.pid;
+        let out = self.writer.buffer();
+        out.thread(&ThreadTrack {
+            uuid,
+            pid,
+            tid,
+            name,
+        });
+        TrackSequence::new(out, uuid)
+    }
+
+    /// Says that a thread has another name now.
+    pub fn rename(&mut self, track: &TrackSequence, tid: u32, name: &str) {
+        let thread = ThreadTrack {
+            uuid: track.track(),
+            pid: self.pid,
+            tid,
+            name,
+        };
+        self.writer.buffer().thread(&thread);
+    }
+
+    /// The id of a stack, for [`Output::samples`] of the same batch.
+    pub fn callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        self.stacks.callstack(tables, frames)
+    }
+
+    /// A sample for [`Output::samples`].
+    #[must_use]
+    pub fn sample(
+        &self,
+        time_ns: u64,
+        tid: u32,
+        callstack: CallstackIid,
+        weight_ns: u64,
+    ) -> Sample {
+        Sample {
+            time_ns,
+            pid: self.pid,
+            tid,
+            callstack: Some(callstack),
+            weight: weight_ns,
+            mode: CpuMode::User,
+            cpu: None,
+        }
+    }
+
+    /// Appends the samples of a batch, of all threads.
+    pub fn samples(&mut self, samples: &mut Vec<Sample>) {
+        let out = self.writer.buffer();
+        self.stacks.sequence.samples(out, samples);
+        samples.clear();
+        self.stacks.renew_if_large(out);
+    }
+
+    /// Writes what waits, if it is time to, or if `now` is set.
+    pub fn flush(&mut self, now: bool) {
+        if self.last_snapshot.elapsed() >= SNAPSHOT_EVERY && self.writer.pending_packets() > 0 {
+            self.writer.buffer().clock_snapshot(&clock_readings());
+            self.last_snapshot = Instant::now();
+        }
+        let due = now || self.last_flush.elapsed() >= FLUSH_EVERY;
+        let outcome = if due {
+            self.writer.flush()
+        } else {
+            self.writer.flush_if_full()
+        };
+        if due {
+            self.last_flush = Instant::now();
+        }
+        if let Err(error) = outcome {
+            // What was written stays a valid trace: cut off the part of a packet. Later packets could not be read without the lost
+            // ones, so this trace ends here.
+            let whole = self.writer.written().bytes;
+            let file = self.writer.get_mut();
+            file.set_len(whole).ok();
+            file.seek(SeekFrom::Start(whole)).ok();
+            self.error = Some(error);
+        }
+    }
+
+    /// Whether something waits for a flush.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.writer.pending_packets() > 0
+    }
+
+    /// Why the trace could not be written further, once.
+    pub fn take_error(&mut self) -> Option<std::io::Error> {
+        self.error.take()
+    }
+
+    /// Ends the trace with its metadata.
+    pub fn end(&mut self, time_ns: u64, data: &metadata::Data) {
+        metadata::write(
+            self.writer.buffer(),
+            &mut self.metadata_track,
+            time_ns,
+            "rsys end",
+            data,
+        );
+        self.writer.buffer().clock_snapshot(&clock_readings());
+        self.flush(true);
+    }
+}
+
+/// The call stacks of a trace, and the ids of their frames.
+#[derive(Debug)]
+struct Stacks {
+    sequence: SampleSequence,
+    frames: Vec<Option<FrameIid>>,
+    scratch: Vec<FrameIid>,
+    /// How many frames the table's stacks hold, with something for each stack.
+    held: usize,
+    highest: u32,
+    frequency_hz: f64,
+}
+
+impl Stacks {
+    fn new(out: &mut PacketBuffer, frequency_hz: f64) -> Self {
+        Self {
+            sequence: SampleSequence::new(out, "cpu-time ns", Some(frequency_hz.round() as u64)),
+            frames: Vec::new(),
+            scratch: Vec::new(),
+            held: 0,
+            highest: 0,
+            frequency_hz,
+        }
+    }
+
+    fn callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        let mut iids = std::mem::take(&mut self.scratch);
+        iids.clear();
+        iids.extend(frames.iter().map(|&frame| self.frame(tables, frame)));
+        let callstack = self.sequence.intern_callstack(&iids);
+        self.scratch = iids;
+        // New stacks get the next number.
+        if callstack.get() > self.highest {
+            self.highest = callstack.get();
+            self.held += frames.len() + 8;
+        }
+        callstack
+    }
+
+    fn frame(&mut self, tables: &Frames, id: FrameId) -> FrameIid {
+        let index = id.0 as usize;
+        if let Some(Some(iid)) = self.frames.get(index) {
+            return *iid;
+        }
+        let frame = tables.frame(id);
+        let function = tables.function(frame.function);
+        let file = tables.file(function.file);
+        let desc = FrameDesc {
+            function: Some(self.sequence.intern_function(&function.name)),
+            mapping: self.sequence.intern_mapping(&MappingDesc {
+                path: file.path.clone(),
+                build_id: file.build_id.clone(),
+                ..MappingDesc::default()
+            }),
+            rel_pc: frame.address,
+            source: frame
+                .source
+                .as_deref()
+                .map(|source| self.sequence.intern_source(source)),
+            line: (frame.line > 0).then_some(frame.line),
+        };
+        let iid = self.sequence.intern_frame(desc);
+        if index >= self.frames.len() {
+            self.frames.resize(index + 1, None);
+        }
+        self.frames[index] = Some(iid);
+        iid
+    }
+
+    fn renew_if_large(&mut self, out: &mut PacketBuffer) {
+        if self.held > STACK_FRAMES_MAX {
+            *self = Self::new(out, self.frequency_hz);
+        }
+    }
+}
+
+fn clock_readings() -> ClockReadings {
+    ClockReadings {
+        boottime_ns: os::boot_time_ns(),
+        monotonic_ns: os::clock_ns(ClockId::CLOCK_MONOTONIC),
+        realtime_ns: os::clock_ns(ClockId::CLOCK_REALTIME),
+        monotonic_raw_ns: os::clock_ns(ClockId::CLOCK_MONOTONIC_RAW),
+    }
+}
+
+fn system_info(host: &str) -> SystemInfo {
+    let text = |value: &std::ffi::OsStr| Some(value.to_string_lossy().into_owned());
+    let utsname = nix::sys::utsname::uname().ok().map(|name| Utsname {
+        sysname: text(name.sysname()),
+        version: text(name.version()),
+        release: text(name.release()),
+        machine: text(name.machine()),
+    });
+    SystemInfo {
+        utsname,
+        num_cpus: std::thread::available_parallelism()
+            .ok()
+            .map(|count| count.get() as u32),
+        machine_name: (!host.is_empty()).then(|| host.to_owned()),
+        ..SystemInfo::default()
+    }
+}

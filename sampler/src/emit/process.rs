@@ -1,0 +1,478 @@
+//! The records of one process become its trace.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rsys_proto::Sample;
+use rsys_wire::record::{
+    FRAME_SCANNED, Record, Records, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED,
+};
+
+use super::batch::{Batch, RingWords};
+use super::frames::{FrameId, Frames};
+use super::identity::Identity;
+use super::metadata::AtEnd;
+use super::naming::Ids;
+use super::output::Output;
+use super::run::RunContext;
+use super::slices::{Part, SliceEvent, Timing};
+use super::tally::{AgentCounts, End, Tally};
+use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
+use crate::os;
+use crate::resolve::Resolver;
+use crate::summary::ProcessSummary;
+
+/// So many notes of a process are kept.
+const NOTES_MAX: usize = 20;
+
+/// One ring as we know it.
+#[derive(Debug, Default)]
+struct Ring {
+    stack: Stack,
+    thread: Option<Thread>,
+}
+
+/// Frames that say what is wrong with a stack.
+#[derive(Debug, Clone, Copy)]
+struct Marks {
+    truncated: FrameId,
+    broken: FrameId,
+}
+
+/// What the trace of a process is made with.
+#[derive(Debug)]
+pub struct Tools<'a> {
+    /// What all traces have in common.
+    pub run: &'a RunContext,
+    /// Finds names.
+    pub resolver: &'a Resolver,
+    /// Names traces.
+    pub ids: &'a mut Ids,
+    /// Whether new names must not be looked for any more.
+    pub hurry: &'a AtomicBool,
+}
+
+/// A process and its trace.
+#[derive(Debug)]
+pub struct ProcessTrace {
+    identity: Identity,
+    timing: Timing,
+    frames: Frames,
+    rings: HashMap<u32, Ring>,
+    held: Vec<RingWords>,
+    slice_names: SliceNames,
+    marks: Marks,
+    samples: Vec<Sample>,
+    output: Option<Output>,
+    /// Why there is no file, or no more.
+    trouble: Option<String>,
+    path: Option<PathBuf>,
+    last_time_ns: u64,
+    tally: Tally,
+    notes: Vec<String>,
+}
+
+impl ProcessTrace {
+    /// A process that has not told anything yet.
+    #[must_use]
+    pub fn new(identity: Identity, run: &RunContext) -> Self {
+        let root = identity.foreign_root();
+        let mut frames = Frames::new(identity.pid, &identity.executable, root);
+        let marks = Marks {
+            truncated: frames.pseudo_frame("[truncated]"),
+            broken: frames.pseudo_frame("[broken]"),
+        };
+        Self {
+            timing: Timing {
+                period_ns: run.period_ns(),
+                tick_ns: identity.tick_ns,
+            },
+            frames,
+            rings: HashMap::new(),
+            held: Vec::new(),
+            slice_names: SliceNames::default(),
+            marks,
+            samples: Vec::new(),
+            output: None,
+            trouble: None,
+            path: None,
+            last_time_ns: identity.start_time_ns,
+            tally: Tally::default(),
+            notes: identity.notes.clone(),
+            identity,
+        }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Takes over a batch. Its later part waits for the next one, which may bring the modules for it.
+    pub fn take(&mut self, batch: Batch, tools: &mut Tools<'_>) {
+        for ring in batch.words.iter().chain(&batch.later) {
+            self.add_modules(&ring.words, tools.resolver);
+        }
+        let held = std::mem::replace(&mut self.held, batch.later);
+        self.handle(held.iter().chain(&batch.words), tools);
+    }
+
+    fn add_modules(&mut self, words: &[u64], resolver: &Resolver) {
+        for record in Records::new(words) {
+            if let Ok(Record::Module {
+                time_ns,
+                start,
+                end,
+                bias,
+                build_id,
+                path,
+            }) = record
+            {
+                self.frames
+                    .add_module(resolver, time_ns, (start, end), bias, build_id, &path);
+            }
+        }
+    }
+
+    fn handle<'a>(
+        &mut self,
+        rings: impl Iterator<Item = &'a RingWords> + Clone,
+        tools: &mut Tools<'_>,
+    ) {
+        for ring in rings.clone() {
+            for record in Records::new(&ring.words) {
+                if let Ok(Record::Sample {
+                    time_ns, frames, ..
+                }) = record
+                {
+                    for &word in frames {
+                        self.frames.want(word, time_ns);
+                    }
+                }
+            }
+        }
+        self.frames
+            .resolve_wanted((!tools.hurry.load(Ordering::Relaxed)).then_some(tools.resolver));
+        for ring in rings {
+            let mut state = self.rings.remove(&ring.ring).unwrap_or_default();
+            if ring.after_damage {
+                self.tally.corrupt += 1;
+                state.stack.clear();
+            }
+            for record in Records::new(&ring.words) {
+                match record {
+                    Ok(record) => self.record(&mut state, record, tools),
+                    Err(_) => {
+                        self.tally.corrupt += 1;
+                        state.stack.clear();
+                    }
+                }
+            }
+            self.rings.insert(ring.ring, state);
+        }
+        if let Some(output) = &mut self.output {
+            output.samples(&mut self.samples);
+        }
+        self.flush(false);
+    }
+
+    fn record(&mut self, ring: &mut Ring, record: Record<'_>, tools: &mut Tools<'_>) {
+        match record {
+            Record::ThreadStart {
+                time_ns: _,
+                tid,
+                clock: _,
+                name,
+                routine: _,
+            } => {
+                self.close_thread(ring);
+                ring.stack.clear();
+                ring.thread = Some(Thread {
+                    tid,
+                    name: thread_name(&name),
+                    track: None,
+                    weight: 0,
+                });
+                self.tally.threads += 1;
+            }
+            Record::ThreadEnd {
+                time_ns: _,
+                cpu_time_ns,
+                name,
+            } => {
+                if let Some(thread) = &mut ring.thread {
+                    self.tally.ended_cpu_ns = self.tally.ended_cpu_ns.saturating_add(cpu_time_ns);
+                    self.tally.ended_weight = self.tally.ended_weight.saturating_add(thread.weight);
+                    let name = thread_name(&name);
+                    rename(self.output.as_mut(), thread, name);
+                }
+                self.close_thread(ring);
+                ring.stack.clear();
+            }
+            Record::Sample {
+                time_ns,
+                weight,
+                flags,
+                shared,
+                frames,
+            } => {
+                if ring.stack.update(&self.frames, time_ns, shared, frames) {
+                    self.sample(ring, time_ns, weight, flags, tools);
+                } else {
+                    self.tally.corrupt += 1;
+                }
+            }
+            // Taken before all others.
+            Record::Module { .. } => {}
+            Record::Note { text, .. } => {
+                if self.notes.len() < NOTES_MAX {
+                    self.notes.push(String::from_utf8_lossy(&text).into_owned());
+                }
+            }
+        }
+    }
+
+    fn sample(
+        &mut self,
+        ring: &mut Ring,
+        time_ns: u64,
+        weight: u32,
+        flags: u8,
+        tools: &mut Tools<'_>,
+    ) {
+        let Some(thread) = &mut ring.thread else {
+            self.tally.corrupt += 1;
+            return;
+        };
+        if !tools.run.keeps(time_ns) {
+            self.tally.outside_window += 1;
+            return;
+        }
+        self.tally.samples += 1;
+        self.tally.weight = self.tally.weight.saturating_add(u64::from(weight));
+        thread.weight = thread.weight.saturating_add(u64::from(weight));
+        self.tally.perf_samples += u64::from(flags & SAMPLE_PERF != 0);
+        self.tally.scanned_frames += ring
+            .stack
+            .words()
+            .iter()
+            .filter(|word| **word & FRAME_SCANNED != 0)
+            .count() as u64;
+        let mark = if flags & SAMPLE_TRUNCATED != 0 {
+            self.tally.truncated_stacks += 1;
+            Some(self.marks.truncated)
+        } else if flags & SAMPLE_BROKEN != 0 {
+            self.tally.broken_stacks += 1;
+            Some(self.marks.broken)
+        } else {
+            None
+        };
+        self.last_time_ns = self.last_time_ns.max(time_ns);
+        if self.output.is_none() && self.trouble.is_none() {
+            self.open(tools);
+        }
+        let Some(output) = &mut self.output else {
+            self.tally.unwritten += 1;
+            return;
+        };
+        let (frames, functions) = ring.stack.with_marks(&self.frames, mark.as_slice());
+        let callstack = output.callstack(&self.frames, &frames);
+        let weight_ns = u64::from(weight).saturating_mul(self.timing.period_ns);
+        self.samples
+            .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
+        let (tid, name) = (thread.tid, &thread.name);
+        let track = thread
+            .track
+            .get_or_insert_with(|| ThreadTrack::new(output.thread(tid, name), self.timing));
+        let mut pen = Pen {
+            output,
+            names: &mut self.slice_names,
+            frames: &self.frames,
+        };
+        let ThreadTrack { sequence, builder } = track;
+        builder.sample(time_ns, weight, &functions, |event| {
+            pen.write(sequence, event)
+        });
+    }
+
+    fn close_thread(&mut self, ring: &mut Ring) {
+        let Some(mut thread) = ring.thread.take() else {
+            return;
+        };
+        if let (Some(output), Some(track)) = (&mut self.output, &mut thread.track) {
+            let mut pen = Pen {
+                output,
+                names: &mut self.slice_names,
+                frames: &self.frames,
+            };
+            let ThreadTrack { sequence, builder } = track;
+            builder.close(|event| pen.write(sequence, event));
+        }
+    }
+
+    fn open(&mut self, tools: &mut Tools<'_>) {
+        let rank = self.identity.rank.as_ref().map(|rank| rank.rank);
+        let id = tools.ids.id(rank, self.identity.pid);
+        let layout = tools.run.layout_of(&self.identity);
+        match layout.create(&id) {
+            Ok((file, path)) => {
+                self.path = Some(path.clone());
+                self.output = Some(Output::begin(file, path, &self.identity, tools.run));
+            }
+            Err(error) => {
+                let path = layout.path(&id, 0);
+                let text = format!(
+                    "{}: the trace of pid {} cannot be created: {error}",
+                    path.display(),
+                    self.identity.pid
+                );
+                eprintln!("rsys: error: {text}");
+                self.trouble = Some(text);
+            }
+        }
+    }
+
+    /// Looks at the threads: new names are told, and what is idle is closed.
+    pub fn look_at_threads(&mut self, now_ns: u64) {
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        let pid = self.identity.host_pid;
+        let names_can_be_read = pid == self.identity.pid;
+        for ring in self.rings.values_mut() {
+            let Some(thread) = &mut ring.thread else {
+                continue;
+            };
+            if thread.track.is_none() {
+                continue;
+            }
+            if names_can_be_read
+                && let Ok(name) =
+                    std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
+            {
+                rename(Some(output), thread, name.trim_end_matches('\n').to_owned());
+            }
+            if let Some(ThreadTrack { sequence, builder }) = &mut thread.track {
+                let mut pen = Pen {
+                    output,
+                    names: &mut self.slice_names,
+                    frames: &self.frames,
+                };
+                builder.idle(now_ns, |event| pen.write(sequence, event));
+            }
+        }
+        self.flush(false);
+    }
+
+    /// Brings what waits to the file, if it is time to.
+    pub fn flush(&mut self, now: bool) {
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        output.flush(now);
+        if let Some(error) = output.take_error() {
+            let text = format!(
+                "{}: cannot be written further: {error}",
+                output.path().display()
+            );
+            eprintln!("rsys: error: {text}; the trace holds what was written, the program runs on");
+            self.trouble = Some(text);
+            self.output = None;
+            for ring in self.rings.values_mut() {
+                if let Some(thread) = &mut ring.thread {
+                    thread.track = None;
+                }
+            }
+        }
+    }
+
+    /// Whether something waits for a flush.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.output.as_ref().is_some_and(Output::is_pending)
+    }
+
+    /// Ends the trace.
+    pub fn finish(
+        mut self,
+        end: End,
+        counts: AgentCounts,
+        tools: &mut Tools<'_>,
+    ) -> ProcessSummary {
+        let held = std::mem::take(&mut self.held);
+        self.handle(held.iter(), tools);
+        for (_, mut ring) in std::mem::take(&mut self.rings) {
+            self.close_thread(&mut ring);
+        }
+        let data = AtEnd {
+            tally: &self.tally,
+            counts: &counts,
+            end,
+            modules: self.frames.modules() as u64,
+            unresolved: self.frames.unresolved(),
+            period_ns: self.timing.period_ns,
+        }
+        .data();
+        let time_ns = match end {
+            End::StillRunning => self.last_time_ns,
+            _ => os::boot_time_ns().max(self.last_time_ns),
+        };
+        if let Some(output) = &mut self.output {
+            output.end(time_ns, &data);
+        }
+        self.flush(true);
+        ProcessSummary {
+            path: self.path,
+            trouble: self.trouble,
+            pid: self.identity.pid,
+            name: self.identity.name().to_owned(),
+            clock: self.identity.clock.clone(),
+            notes: self.notes,
+            tally: self.tally,
+            counts,
+            end,
+        }
+    }
+}
+
+/// Writes slices.
+struct Pen<'a> {
+    output: &'a mut Output,
+    names: &'a mut SliceNames,
+    frames: &'a Frames,
+}
+
+impl Pen<'_> {
+    fn write(
+        &mut self,
+        sequence: &mut rsys_proto::TrackSequence,
+        event: SliceEvent<super::frames::FunctionId>,
+    ) {
+        let out = self.output.buffer();
+        match event {
+            SliceEvent::Begin(time_ns, Part::Function(function)) => {
+                let name = self.names.get(function, || {
+                    out.intern(&self.frames.function(function).name)
+                });
+                sequence.slice_begin(out, time_ns, name);
+            }
+            SliceEvent::Begin(time_ns, Part::Folded(count)) => {
+                let name = out.intern(&format!("[… {count} frames]"));
+                sequence.slice_begin(out, time_ns, name);
+            }
+            SliceEvent::End(time_ns) => sequence.slice_end(out, time_ns),
+        }
+    }
+}
+
+fn rename(output: Option<&mut Output>, thread: &mut Thread, name: String) {
+    if name.is_empty() || name == thread.name {
+        return;
+    }
+    thread.name = name;
+    if let (Some(output), Some(track)) = (output, &thread.track) {
+        output.rename(&track.sequence, thread.tid, &thread.name);
+    }
+}

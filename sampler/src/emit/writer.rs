@@ -1,0 +1,228 @@
+//! The thread that makes traces of what was collected.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use super::batch::Batch;
+use super::identity::Identity;
+use super::naming::Ids;
+use super::process::{ProcessTrace, Tools};
+use super::run::RunContext;
+use super::tally::{AgentCounts, End};
+use crate::os;
+use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
+use crate::summary::ProcessSummary;
+
+/// Memory that waiting batches may take. When they take more, the rings are left alone: they are a buffer of their own, and what
+/// does not fit there is counted there.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Threads are looked at so often: their names, and whether they still run.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What waits is written after this time when nothing else comes.
+const FLUSH_AFTER: Duration = Duration::from_millis(100);
+
+/// Identifies a program in a process during a run.
+pub type ProcessKey = u32;
+
+/// Work for the thread.
+#[derive(Debug)]
+enum Job {
+    Start(ProcessKey, Box<Identity>),
+    Batch(ProcessKey, Batch),
+    End(ProcessKey, End, Box<AgentCounts>),
+    Foreground,
+}
+
+/// What the thread leaves.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// All processes, in the order of their ends.
+    pub processes: Vec<ProcessSummary>,
+    /// What finding names took.
+    pub resolver: ResolverStats,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub struct Writer {
+    jobs: Sender<Job>,
+    waiting_bytes: Arc<AtomicUsize>,
+    hurry: Arc<AtomicBool>,
+    thread: JoinHandle<Outcome>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread for us.
+    pub fn start(run: RunContext, options: ResolverOptions) -> io::Result<Self> {
+        let (jobs, queue) = unbounded();
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let hurry = Arc::new(AtomicBool::new(false));
+        let shared = Shared {
+            waiting_bytes: Arc::clone(&waiting_bytes),
+            hurry: Arc::clone(&hurry),
+        };
+        let thread = std::thread::Builder::new()
+            .name("rsys-write".to_owned())
+            .spawn(move || {
+                os::lower_thread_priority();
+                work(&run, options, &queue, &shared)
+            })?;
+        Ok(Self {
+            jobs,
+            waiting_bytes,
+            hurry,
+            thread,
+        })
+    }
+
+    /// Whether another batch should be collected now.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.waiting_bytes.load(Ordering::Relaxed) < WAITING_BYTES_MAX
+    }
+
+    /// Announces a process.
+    pub fn begin(&self, key: ProcessKey, identity: Identity) {
+        self.send(Job::Start(key, Box::new(identity)));
+    }
+
+    /// Hands over what was collected from a process.
+    pub fn batch(&self, key: ProcessKey, batch: Batch) {
+        self.waiting_bytes
+            .fetch_add(batch.bytes(), Ordering::Relaxed);
+        self.send(Job::Batch(key, batch));
+    }
+
+    /// Ends the trace of a process.
+    pub fn end(&self, key: ProcessKey, end: End, counts: AgentCounts) {
+        self.send(Job::End(key, end, Box::new(counts)));
+    }
+
+    /// Nobody waits for the CPU any more: names may be found as fast as the machine can.
+    pub fn to_foreground(&self) {
+        self.send(Job::Foreground);
+    }
+
+    /// Nothing more will come.
+    #[must_use]
+    pub fn close(self) -> Closing {
+        Closing {
+            hurry: self.hurry,
+            thread: self.thread,
+        }
+    }
+
+    fn send(&self, job: Job) {
+        // Only a thread that panicked does not take it.
+        self.jobs.send(job).ok();
+    }
+}
+
+/// A thread that writes what it has.
+#[derive(Debug)]
+pub struct Closing {
+    hurry: Arc<AtomicBool>,
+    thread: JoinHandle<Outcome>,
+}
+
+impl Closing {
+    /// Whether all is written.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// From now on, addresses are written in place of names that are not known yet.
+    pub fn hurry(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until all is written.
+    #[must_use]
+    pub fn finish(self) -> Outcome {
+        // A panic there was reported when it happened; what was written before is valid.
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct Shared {
+    waiting_bytes: Arc<AtomicUsize>,
+    hurry: Arc<AtomicBool>,
+}
+
+fn work(
+    run: &RunContext,
+    options: ResolverOptions,
+    queue: &Receiver<Job>,
+    shared: &Shared,
+) -> Outcome {
+    let resolver = Resolver::new(options);
+    resolver.set_background(true);
+    let mut ids = Ids::default();
+    let mut traces: HashMap<ProcessKey, ProcessTrace> = HashMap::new();
+    let mut processes = Vec::new();
+    let mut last_look = Instant::now();
+    loop {
+        let job = if traces.values().any(ProcessTrace::is_pending) {
+            queue.recv_timeout(FLUSH_AFTER)
+        } else if traces.is_empty() {
+            queue.recv().map_err(RecvTimeoutError::from)
+        } else {
+            queue.recv_timeout(LOOK_EVERY)
+        };
+        let mut tools = Tools {
+            run,
+            resolver: &resolver,
+            ids: &mut ids,
+            hurry: &shared.hurry,
+        };
+        match job {
+            Ok(Job::Start(key, identity)) => {
+                traces.insert(key, ProcessTrace::new(*identity, run));
+            }
+            Ok(Job::Batch(key, batch)) => {
+                let bytes = batch.bytes();
+                if let Some(trace) = traces.get_mut(&key) {
+                    trace.take(batch, &mut tools);
+                }
+                shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            Ok(Job::End(key, end, counts)) => {
+                if let Some(trace) = traces.remove(&key) {
+                    processes.push(trace.finish(end, *counts, &mut tools));
+                }
+            }
+            Ok(Job::Foreground) => resolver.set_background(false),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        for trace in traces.values_mut().filter(|trace| trace.is_pending()) {
+            trace.flush(false);
+        }
+        if last_look.elapsed() >= LOOK_EVERY {
+            last_look = Instant::now();
+            let now_ns = os::boot_time_ns();
+            for trace in traces.values_mut() {
+                trace.look_at_threads(now_ns);
+            }
+        }
+    }
+    resolver.flush();
+    Outcome {
+        processes,
+        resolver: resolver.stats(),
+    }
+}

@@ -1,0 +1,169 @@
+//! Where the agent's library is, and the environment that brings it into the target.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
+
+/// File name of the agent.
+pub const AGENT_FILE: &str = "librsys_agent.so";
+
+/// Environment variable with the agent's path, for unusual installations.
+pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
+
+const LD_PRELOAD: &str = "LD_PRELOAD";
+
+/// Why the agent cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// It is nowhere.
+    #[error(
+        "{AGENT_FILE} is not in {looked}; install it beside rsys-sample or set {ENV_AGENT} to its path"
+    )]
+    NotFound {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// Its path cannot be written into LD_PRELOAD.
+    #[error(
+        "{0}: LD_PRELOAD cannot name a path with a blank, `:` or `$` in it; move the installation or set {ENV_AGENT}"
+    )]
+    Path(String),
+}
+
+/// The agent's path: from [`ENV_AGENT`], else beside the executable, else in `../lib` of it.
+///
+/// # Errors
+/// When it is at none of these places, or at one that LD_PRELOAD cannot name.
+pub fn find_agent(executable: &Path, chosen: Option<&OsStr>) -> Result<PathBuf, AgentError> {
+    let candidates = match chosen.filter(|path| !path.is_empty()) {
+        Some(path) => vec![PathBuf::from(path)],
+        None => {
+            let beside = executable.parent().unwrap_or(Path::new("/"));
+            vec![
+                beside.join(AGENT_FILE),
+                // Where cargo puts it for tests and benchmarks.
+                beside.join("..").join(AGENT_FILE),
+                beside.join("../lib").join(AGENT_FILE),
+                beside.join("../lib64").join(AGENT_FILE),
+            ]
+        }
+    };
+    let found = candidates.iter().find(|path| path.is_file());
+    let Some(found) = found.and_then(|path| path.canonicalize().ok()) else {
+        let looked: Vec<_> = candidates
+            .iter()
+            .filter_map(|path| Some(path.parent()?.display().to_string()))
+            .collect();
+        return Err(AgentError::NotFound {
+            looked: looked.join(", "),
+        });
+    };
+    let bytes = found.as_os_str().as_bytes();
+    if bytes
+        .iter()
+        .any(|byte| matches!(byte, b' ' | b'\t' | b':' | b'$'))
+    {
+        return Err(AgentError::Path(found.display().to_string()));
+    }
+    Ok(found)
+}
+
+/// The environment of the target: `inherited`, in its order, with the agent in front of what LD_PRELOAD already held.
+#[must_use]
+pub fn target_environment(
+    inherited: impl IntoIterator<Item = (OsString, OsString)>,
+    agent: &Path,
+    session: &str,
+    settings: &AgentSettings,
+) -> Vec<(OsString, OsString)> {
+    let mut preload = None;
+    let mut environment: Vec<_> = inherited
+        .into_iter()
+        .filter_map(|(name, value)| {
+            if name == LD_PRELOAD {
+                let value = preload_value(agent, &value);
+                preload = Some(());
+                Some((name, value))
+            } else if name == ENV_SESSION || name == ENV_SETTINGS {
+                // Of a sampler around us.
+                None
+            } else {
+                Some((name, value))
+            }
+        })
+        .collect();
+    if preload.is_none() {
+        environment.push((LD_PRELOAD.into(), agent.into()));
+    }
+    environment.push((ENV_SESSION.into(), session.into()));
+    environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
+    environment
+}
+
+fn preload_value(agent: &Path, existing: &OsStr) -> OsString {
+    let mut value = agent.as_os_str().as_bytes().to_vec();
+    let others = existing
+        .as_bytes()
+        .split(|byte| matches!(byte, b' ' | b':' | b'\t'))
+        .filter(|other| !other.is_empty() && *other != agent.as_os_str().as_bytes());
+    for other in others {
+        value.push(b':');
+        value.extend_from_slice(other);
+    }
+    OsString::from_vec(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_preload(existing: Option<&str>) -> String {
+        let inherited = existing
+            .map(|value| (OsString::from(LD_PRELOAD), OsString::from(value)))
+            .into_iter()
+            .chain([
+                ("A".into(), "1".into()),
+                (ENV_SESSION.into(), "outer".into()),
+            ]);
+        let settings = AgentSettings::default();
+        let environment =
+            target_environment(inherited, Path::new("/x/agent.so"), "inner", &settings);
+        let get = |key: &str| {
+            let mut values = environment.iter().filter(|(name, _)| name == key);
+            let value = values
+                .next()
+                .map(|(_, value)| value.to_str().unwrap().to_owned());
+            assert!(values.next().is_none(), "{key} twice");
+            value
+        };
+        assert_eq!(get("A").as_deref(), Some("1"));
+        assert_eq!(get(ENV_SESSION).as_deref(), Some("inner"));
+        assert_eq!(get(ENV_SETTINGS), Some(settings.to_line()));
+        get(LD_PRELOAD).unwrap()
+    }
+
+    #[test]
+    fn an_existing_preload_is_kept_behind_the_agent() {
+        for (existing, expected) in [
+            (None, "/x/agent.so"),
+            (Some(""), "/x/agent.so"),
+            (Some("/a.so"), "/x/agent.so:/a.so"),
+            (Some("/a.so /b.so:/c.so"), "/x/agent.so:/a.so:/b.so:/c.so"),
+            (Some("/x/agent.so:/a.so"), "/x/agent.so:/a.so"),
+        ] {
+            assert_eq!(with_preload(existing), expected, "{existing:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_agent_is_said_with_the_remedy() {
+        let error = find_agent(Path::new("/nowhere/bin/rsys-sample"), None).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("/nowhere/bin") && text.contains(ENV_AGENT),
+            "{text}"
+        );
+    }
+}

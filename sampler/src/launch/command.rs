@@ -1,0 +1,197 @@
+//! Which file a command is, and whether the agent can be loaded into it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, geteuid};
+
+use super::elf::{HEAD_BYTES, Kind, kind_of};
+use crate::os::has_file_capabilities;
+
+/// Where programs are looked for when PATH is not set, as in the C library.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Interpreters of interpreters are followed so far; the kernel gives up sooner.
+const INTERPRETERS_MAX: u32 = 4;
+
+/// Why a command cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// Nothing was given to run.
+    #[error("no command to run; write: rsys-sample [options] -- command [arguments]")]
+    Missing,
+    /// There is no such file.
+    #[error("{0}: command not found")]
+    NotFound(String),
+    /// There is one which cannot be executed.
+    #[error("{path}: cannot be executed: {reason}")]
+    NotExecutable {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl CommandError {
+    /// The exit code that shells give for it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            CommandError::Missing => super::exit::USAGE,
+            CommandError::NotFound(_) => super::exit::NOT_FOUND,
+            CommandError::NotExecutable { .. } => super::exit::NOT_EXECUTABLE,
+        }
+    }
+}
+
+/// What the agent can do in a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It can be loaded.
+    Sampled,
+    /// It stays out, without harm; programs started from there may load it. Why, in words.
+    Ignored(String),
+    /// It must not be tried. Why, in words.
+    Refused(String),
+}
+
+/// Finds the file of `command` as a shell would.
+///
+/// # Errors
+/// When there is none, or none that may be executed.
+pub fn find(command: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, CommandError> {
+    if command.is_empty() {
+        return Err(CommandError::NotFound(String::new()));
+    }
+    if command.as_bytes().contains(&b'/') {
+        return executable(PathBuf::from(command));
+    }
+    let directories = path.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
+    let mut refused = None;
+    for directory in std::env::split_paths(&directories) {
+        // An empty entry means the current directory.
+        let directory = if directory.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            directory
+        };
+        match executable(directory.join(command)) {
+            Ok(found) => return Ok(found),
+            Err(CommandError::NotFound(_)) => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| CommandError::NotFound(command.to_string_lossy().into_owned())))
+}
+
+fn executable(path: PathBuf) -> Result<PathBuf, CommandError> {
+    let refuse = |reason: &str| CommandError::NotExecutable {
+        path: path.display().to_string(),
+        reason: reason.to_owned(),
+    };
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(refuse("permission denied in its directory"));
+        }
+        Err(_) => return Err(CommandError::NotFound(path.display().to_string())),
+    };
+    if metadata.is_dir() {
+        return Err(refuse("it is a directory"));
+    }
+    if nix::unistd::eaccess(&path, AccessFlags::X_OK).is_err() {
+        return Err(refuse("no permission (chmod +x makes it executable)"));
+    }
+    Ok(path)
+}
+
+/// What the agent can do in the program at `path`.
+#[must_use]
+pub fn judge(path: &Path) -> Verdict {
+    let mut path = path.to_path_buf();
+    for _ in 0..INTERPRETERS_MAX {
+        if let Some(reason) = secure_mode(&path) {
+            return Verdict::Ignored(reason);
+        }
+        let Some(head) = head_of(&path) else {
+            // Executable and not readable: the loader can still load an agent.
+            return Verdict::Sampled;
+        };
+        let name = path.display();
+        match kind_of(&head) {
+            Kind::Dynamic(loader) if loader.contains("ld-musl") => {
+                return Verdict::Refused(format!("{name} uses the musl C library"));
+            }
+            Kind::Dynamic(_) => return Verdict::Sampled,
+            Kind::Static => return Verdict::Ignored(format!("{name} is statically linked")),
+            Kind::Foreign(what) => return Verdict::Refused(format!("{name} {what}")),
+            Kind::Script(interpreter) => path = PathBuf::from(interpreter),
+            Kind::Other => path = PathBuf::from("/bin/sh"),
+        }
+    }
+    Verdict::Sampled
+}
+
+fn secure_mode(path: &Path) -> Option<String> {
+    let metadata = fs::metadata(path).ok()?;
+    let mode = metadata.permissions().mode();
+    let euid = geteuid();
+    if mode & libc::S_ISUID != 0 && metadata.uid() != euid.as_raw() {
+        return Some(format!("{} is a setuid program", path.display()));
+    }
+    if mode & libc::S_ISGID != 0 && metadata.gid() != nix::unistd::getegid().as_raw() {
+        return Some(format!("{} is a setgid program", path.display()));
+    }
+    if !euid.is_root() && has_file_capabilities(path) {
+        return Some(format!("{} has file capabilities", path.display()));
+    }
+    None
+}
+
+fn head_of(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head)
+        .ok()?;
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_as_a_shell_finds_them() {
+        let path = Some(OsStr::new("/nowhere:/etc:/bin:/usr/bin"));
+        assert!(find(OsStr::new("sh"), path).is_ok());
+        assert!(find(OsStr::new("/bin/sh"), None).is_ok());
+        assert!(find(OsStr::new("sh"), None).is_ok());
+        // command => exit code
+        for (command, code) in [
+            ("", 127),
+            ("no-such-command", 127),
+            ("/no/such/command", 127),
+            ("passwd-like-file-that-is-not-there", 127),
+            ("/etc", 126),
+            ("/proc/self/status", 126),
+            // In /etc, not executable, and nowhere else.
+            ("hostname-that-is-not-there", 127),
+        ] {
+            let error = find(OsStr::new(command), path).unwrap_err();
+            assert_eq!(error.exit_code(), code, "{command}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_program_is_sampled() {
+        assert_eq!(judge(Path::new("/bin/sh")), Verdict::Sampled);
+        assert_eq!(judge(&std::env::current_exe().unwrap()), Verdict::Sampled);
+    }
+}

@@ -1,0 +1,198 @@
+//! The few system calls that no crate of ours wraps, each behind a safe face.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+
+/// A descriptor that becomes readable when process `pid` ends.
+///
+/// # Errors
+/// `ESRCH` when it has ended and was waited for already.
+pub fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call takes two integers and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0_i64) };
+    let fd = i32::try_from(Errno::result(result)?).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel just made this descriptor (close-on-exec) and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The seals of a memory object; empty when it is no such object.
+#[must_use]
+pub fn seals(fd: BorrowedFd<'_>) -> i32 {
+    // SAFETY: the call takes integers only.
+    let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+    seals.max(0)
+}
+
+/// Queues a signal with a value to one thread, in the manner of `sigqueue`.
+///
+/// # Errors
+/// `ESRCH` when the thread is gone, `EPERM` when it is not ours.
+pub fn queue_signal(pid: u32, tid: u32, signal: i32, value: i32) -> Result<(), Errno> {
+    /// The head of the kernel's `siginfo_t` for queued signals on 64-bit machines.
+    #[repr(C)]
+    struct QueuedSignal {
+        signo: i32,
+        errno: i32,
+        code: i32,
+        padding: i32,
+        pid: i32,
+        uid: u32,
+        value: usize,
+        rest: [u64; 12],
+    }
+    const _: () = assert!(size_of::<QueuedSignal>() == size_of::<libc::siginfo_t>());
+    let info = QueuedSignal {
+        signo: signal,
+        errno: 0,
+        code: libc::SI_QUEUE,
+        padding: 0,
+        pid: std::process::id().cast_signed(),
+        uid: nix::unistd::getuid().as_raw(),
+        value: value.cast_unsigned() as usize,
+        rest: [0; 12],
+    };
+    // SAFETY: the kernel copies a whole siginfo_t from `info`, which has that size.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::c_long::from(pid),
+            libc::c_long::from(tid),
+            libc::c_long::from(signal),
+            std::ptr::from_ref(&info),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Whether the file carries capabilities, with which it runs in secure mode.
+#[must_use]
+pub fn has_file_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: both strings end in NUL, and a size of 0 asks for the length only.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    length > 0
+}
+
+/// Makes the calling thread yield to others: it works for the profiler, not for the user.
+pub fn lower_thread_priority() {
+    // SAFETY: takes integers only; 0 means the calling thread on Linux. A failure changes nothing.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+}
+
+/// A clock's time in nanoseconds.
+#[must_use]
+pub fn clock_ns(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, |time| time.num_nanoseconds().max(0).cast_unsigned())
+}
+
+/// CLOCK_BOOTTIME, the clock of all records, in nanoseconds.
+#[must_use]
+pub fn boot_time_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_BOOTTIME)
+}
+
+/// What this process has used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnUsage {
+    /// CPU time of all its threads.
+    pub cpu: Duration,
+    /// The most memory it had resident, in bytes.
+    pub peak_resident_bytes: u64,
+}
+
+/// What this process has used so far.
+#[must_use]
+pub fn own_usage() -> OwnUsage {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return OwnUsage::default();
+    };
+    let microseconds =
+        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    OwnUsage {
+        cpu: Duration::from_micros(microseconds.max(0).cast_unsigned()),
+        peak_resident_bytes: usage.max_rss().max(0).cast_unsigned() * 1024,
+    }
+}
+
+/// The local time now in the notation of strftime(3); `None` when it would be empty or very long.
+#[must_use]
+pub fn local_time(format: &str) -> Option<String> {
+    let format = CString::new(format).ok()?;
+    let mut text = vec![0_u8; 256];
+    // SAFETY: `now` and `parts` are valid places; `text` has the given length, and the format ends in NUL.
+    let length = unsafe {
+        let now = libc::time(std::ptr::null_mut());
+        let mut parts: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&raw const now, &raw mut parts).is_null() {
+            return None;
+        }
+        libc::strftime(
+            text.as_mut_ptr().cast(),
+            text.len(),
+            format.as_ptr(),
+            &raw const parts,
+        )
+    };
+    text.truncate(length);
+    String::from_utf8(text).ok().filter(|text| !text.is_empty())
+}
+
+/// How a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildState {
+    /// It runs, or was continued.
+    Running,
+    /// A signal stopped it.
+    Stopped,
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it; it may be a real-time signal, which has no name.
+    Killed(i32),
+}
+
+/// How the child `pid` is, without waiting.
+///
+/// # Errors
+/// `ECHILD` when it is not our child.
+pub fn child_state(pid: i32) -> Result<ChildState, Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is a valid place for the answer.
+    let result = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+    Ok(match Errno::result(result)? {
+        0 => ChildState::Running,
+        _ if libc::WIFEXITED(status) => ChildState::Exited(libc::WEXITSTATUS(status)),
+        _ if libc::WIFSIGNALED(status) => ChildState::Killed(libc::WTERMSIG(status)),
+        _ if libc::WIFSTOPPED(status) => ChildState::Stopped,
+        _ => ChildState::Running,
+    })
+}
+
+/// Sends ourselves a signal with its default action, even if it was blocked. Returns if that does not end us.
+pub fn end_by_signal(signal: i32) {
+    // SAFETY: the default action runs no code of ours; the set is a valid place that `sigemptyset` fills.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a run is to do, from what the user asked for.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsys_config::keys::{KeyValues, expand};
+use rsys_config::rank::rank_from_env;
+use rsys_config::{Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_proto::Compression;
+use rsys_wire::handshake::{AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, UnwinderChoice};
+
+use crate::emit::naming::Layout;
+use crate::emit::run::{RunContext, boot_and_host};
+use crate::os;
+use crate::resolve::{CacheLocation, ResolverOptions};
+
+/// The folder of a run when the time cannot be written as the user asked.
+const TIME_FORMAT: &str = "%F_%H.%M.%S";
+
+/// What a run is to do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The command and its arguments; never empty.
+    pub command: Vec<OsString>,
+    /// Variables that the target gets beside its environment.
+    pub exports: Vec<(OsString, OsString)>,
+    /// What the agent is told.
+    pub agent: AgentSettings,
+    /// What all traces have in common.
+    pub run: RunContext,
+    /// How names are found.
+    pub resolver: ResolverOptions,
+    /// How long to wait for processes that outlive the command.
+    pub linger: Duration,
+}
+
+impl Plan {
+    /// The plan for settings and a command.
+    #[must_use]
+    pub fn new(resolved: &Resolved, command: Vec<OsString>, exports: &[(String, String)]) -> Self {
+        let (boot_id, host) = boot_and_host();
+        let keys = key_values(&command, &host);
+        let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
+        if resolved.time_output {
+            let time =
+                os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
+            directory.push(time.unwrap_or_default());
+        }
+        // The target may go elsewhere; our files do not.
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        let run = RunContext {
+            layout: Layout {
+                directory,
+                prefix: resolved.output_prefix.clone(),
+                file_name: resolved.perfetto_file.clone(),
+                name_processes: resolved.use_pid,
+            },
+            keys,
+            compression: if resolved.compress_trace {
+                Compression::Zlib
+            } else {
+                Compression::None
+            },
+            frequency_hz: resolved.sampling_freq_hz,
+            unwinder: resolved.unwinder.as_str().to_owned(),
+            start_ns: os::boot_time_ns(),
+            delay: resolved.sampling_delay,
+            duration: resolved.sampling_duration,
+            boot_id,
+            host,
+            verbosity: resolved.verbose,
+        };
+        Self {
+            command,
+            exports: exports
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            agent: agent_settings(resolved),
+            run,
+            resolver: ResolverOptions {
+                cache: match &resolved.symbol_cache {
+                    SymbolCache::DefaultFolder => CacheLocation::User,
+                    SymbolCache::Folder(folder) => CacheLocation::Directory(folder.clone()),
+                    SymbolCache::Off => CacheLocation::Disabled,
+                },
+                inlines: resolved.sampling_include_inlines,
+                ..ResolverOptions::default()
+            },
+            linger: resolved.linger,
+        }
+    }
+}
+
+fn agent_settings(resolved: &Resolved) -> AgentSettings {
+    AgentSettings {
+        frequency_hz: resolved.sampling_freq_hz,
+        clock: match resolved.sampling_clock {
+            SamplingClock::Auto => ClockChoice::Auto,
+            SamplingClock::Timer => ClockChoice::Timer,
+            SamplingClock::Perf => ClockChoice::Perf,
+        },
+        unwinder: match resolved.unwinder {
+            Unwinder::Cfi => UnwinderChoice::Cfi,
+            Unwinder::Framehop => UnwinderChoice::Framehop,
+            Unwinder::FramePointers => UnwinderChoice::FramePointer,
+        },
+        follow: match resolved.follow {
+            Follow::All => FollowChoice::All,
+            Follow::Exec => FollowChoice::Exec,
+            Follow::None => FollowChoice::None,
+        },
+        max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
+        ring_words: u32::try_from(resolved.ring_bytes / 8)
+            .unwrap_or(u32::MAX / 2)
+            .next_power_of_two(),
+        verbose: resolved.verbose >= 3,
+    }
+}
+
+fn key_values(command: &[OsString], host: &str) -> KeyValues {
+    let id = |pid: nix::unistd::Pid| pid.as_raw().unsigned_abs();
+    let environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let rank = rank_from_env(|name| environment.get(name).cloned());
+    KeyValues {
+        pid: std::process::id(),
+        parent_pid: id(nix::unistd::getppid()),
+        process_group: id(nix::unistd::getpgrp()),
+        session: nix::unistd::getsid(None).map_or(0, id),
+        rank: rank.as_ref().map(|rank| rank.rank),
+        size: rank.and_then(|rank| rank.size),
+        job: environment.get("SLURM_JOB_ID").cloned(),
+        host: host.to_owned(),
+        launch_time: os::local_time(TIME_FORMAT).unwrap_or_default(),
+        command: command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        environment,
+    }
+}

@@ -1,0 +1,361 @@
+//! One run of `rsys-sample`, from the command to its end.
+//!
+//! The main thread starts the target and then serves everything that can happen: signals, new processes, their ends, and the time to
+//! empty the rings. Two threads help: one takes datagrams, one writes traces.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Pid;
+
+use crate::collect::{Collector, Pass};
+use crate::emit::writer::{Outcome, Writer};
+use crate::launch::agent::{ENV_AGENT, find_agent, target_environment};
+use crate::launch::command::{self, Verdict};
+use crate::launch::directory::OutputDirectory;
+use crate::launch::exit::{self, Ending};
+use crate::launch::inherited::Inherited;
+use crate::launch::signals::{Noticed, Signals};
+use crate::launch::spawn;
+use crate::os::{self, ChildState};
+use crate::plan::Plan;
+use crate::session::{Receiver, SessionSocket};
+use crate::summary;
+
+/// Rings are emptied after this time while they fill.
+const BUSY: Duration = Duration::from_millis(25);
+/// And after this time when one of them was nearly full.
+const CROWDED: Duration = Duration::from_millis(5);
+/// When nothing comes, the time grows up to this.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Why a run did not begin.
+#[derive(Debug)]
+struct Refusal {
+    text: String,
+    code: u8,
+}
+
+impl Refusal {
+    fn new(text: impl std::fmt::Display) -> Self {
+        Self {
+            text: text.to_string(),
+            code: exit::FAILED,
+        }
+    }
+}
+
+/// Runs the plan and returns how to end.
+#[must_use]
+pub fn profile(plan: Plan) -> Ending {
+    match run(plan) {
+        Ok(ending) => ending,
+        Err(refusal) => {
+            say(&format!("error: {}", refusal.text));
+            Ending::Code(refusal.code)
+        }
+    }
+}
+
+/// Runs the command in place of us, without profiling it. Returns only when that failed.
+#[must_use]
+pub fn run_without_profiling(
+    command: &[std::ffi::OsString],
+    exports: &[(std::ffi::OsString, std::ffi::OsString)],
+) -> Ending {
+    let inherited = Inherited::take();
+    let environment: Vec<_> = std::env::vars_os().chain(exports.iter().cloned()).collect();
+    let path = std::env::var_os("PATH");
+    let name = command
+        .first()
+        .map(std::ffi::OsString::as_os_str)
+        .unwrap_or_default();
+    match command::find(name, path.as_deref()) {
+        Err(error) => {
+            say(&format!("error: {error}"));
+            Ending::Code(error.exit_code())
+        }
+        Ok(file) => {
+            let error = spawn::replace(&file, command, &environment, &inherited);
+            say(&format!("error: {error}"));
+            Ending::Code(error.exit_code())
+        }
+    }
+}
+
+fn run(plan: Plan) -> Result<Ending, Refusal> {
+    let path = std::env::var_os("PATH");
+    let name = plan
+        .command
+        .first()
+        .map(std::ffi::OsString::as_os_str)
+        .unwrap_or_default();
+    let file = command::find(name, path.as_deref()).map_err(|error| Refusal {
+        code: error.exit_code(),
+        text: error.to_string(),
+    })?;
+    let verdict = command::judge(&file);
+    if let Verdict::Ignored(reason) | Verdict::Refused(reason) = &verdict
+        && plan.run.verbosity >= 0
+    {
+        say(&format!(
+            "warning: {reason}: it runs, but cannot be sampled"
+        ));
+    }
+    if let Verdict::Refused(_) = verdict {
+        return Ok(run_without_profiling(&plan.command, &plan.exports));
+    }
+    let inherited = Inherited::take();
+    let executable = std::env::current_exe().unwrap_or_default();
+    let agent =
+        find_agent(&executable, std::env::var_os(ENV_AGENT).as_deref()).map_err(Refusal::new)?;
+    let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
+    let socket = SessionSocket::bind()
+        .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
+    let inherited_environment =
+        std::env::vars_os().filter(|(name, _)| plan.exports.iter().all(|(key, _)| key != name));
+    let environment = target_environment(
+        inherited_environment.chain(plan.exports.iter().cloned()),
+        &agent,
+        socket.name(),
+        &plan.agent,
+    );
+    // Before any thread is made: all of ours block what the target is to get.
+    let signals = Signals::watch()
+        .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
+    let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
+    let receiver = Receiver::start(socket).map_err(no_thread)?;
+    let writer = Writer::start(plan.run.clone(), plan.resolver.clone()).map_err(no_thread)?;
+    if plan.run.verbosity >= 1 {
+        say(&format!("traces go to {}", directory.path().display()));
+        say(&format!(
+            "agent {}: {}",
+            agent.display(),
+            plan.agent.to_line()
+        ));
+    }
+    let target = spawn::spawn(
+        &file,
+        &plan.command,
+        &environment,
+        signals.original_mask(),
+        &inherited,
+    )
+    .map_err(|error| Refusal {
+        code: error.exit_code(),
+        text: error.to_string(),
+    });
+    let target = match target {
+        Ok(target) => target,
+        Err(refusal) => {
+            directory.remove_if_empty();
+            return Err(refusal);
+        }
+    };
+    let mut collector = Collector::new(writer);
+    collector.set_child(target.as_raw().unsigned_abs());
+    let watch = Watch {
+        signals,
+        receiver,
+        collector,
+        target,
+        ending: None,
+        refusal: None,
+    };
+    Ok(watch.serve(&plan, &directory))
+}
+
+/// The main loop and what it serves.
+struct Watch {
+    signals: Signals,
+    receiver: Receiver,
+    collector: Collector,
+    target: Pid,
+    ending: Option<Ending>,
+    /// Why the first of the refused datagrams was.
+    refusal: Option<String>,
+}
+
+impl Watch {
+    fn serve(mut self, plan: &Plan, directory: &OutputDirectory) -> Ending {
+        let ending = self.until_target_ends();
+        self.linger(plan.linger);
+        if plan.run.verbosity >= 1 {
+            say(&format!("the command ended: {ending}"));
+        }
+        let known = self.collector.known();
+        let refused = self.receiver.refused();
+        let refusal = self.refusal.take();
+        let outcome = self.close();
+        if plan.run.verbosity >= 0 {
+            if let Some(reason) = refusal {
+                say(&format!(
+                    "warning: refused {reason}; more of the kind are only counted"
+                ));
+            }
+            for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
+                say(&line);
+            }
+        }
+        if plan.run.verbosity >= 1 {
+            let stats = &outcome.resolver;
+            say(&format!(
+                "{known} programs announced themselves, {refused} datagrams were refused"
+            ));
+            say(&format!(
+                "names: {} addresses found, {} not; {} from earlier runs; {} files opened of {} modules, {} unusable; {:.3} s",
+                stats.resolved,
+                stats.unresolved,
+                stats.disk_hits,
+                stats.modules_opened,
+                stats.modules,
+                stats.modules_unusable,
+                stats.busy.as_secs_f64(),
+            ));
+        }
+        directory.remove_if_empty();
+        ending
+    }
+
+    fn until_target_ends(&mut self) -> Ending {
+        let mut interval = BUSY;
+        loop {
+            self.wait(interval);
+            self.signals.read(Some(self.target));
+            self.reap();
+            interval = self.collect(interval);
+            self.collector.adopt();
+            if let Some(ending) = self.ending {
+                return ending;
+            }
+        }
+    }
+
+    /// Waits for processes that outlive the target. Whoever asks us to end now ends the waiting.
+    fn linger(&mut self, linger: Duration) {
+        let deadline = Instant::now() + linger;
+        let mut interval = BUSY;
+        loop {
+            self.receiver.settle();
+            self.take_arrivals();
+            if self.collector.live() == 0 {
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.wait(interval.min(left));
+            if self.signals.read(None).ask_to_end {
+                break;
+            }
+            interval = self.collect(interval);
+            self.collector.adopt();
+        }
+        self.collector.abandon();
+    }
+
+    /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves: what is written is valid.
+    fn close(mut self) -> Outcome {
+        let writer = self.collector.into_writer();
+        writer.to_foreground();
+        let writer = writer.close();
+        let mut asked = 0;
+        while !writer.is_done() {
+            wait_for(&self.signals, Duration::from_millis(2));
+            if let Noticed {
+                ask_to_end: true, ..
+            } = self.signals.read(None)
+            {
+                asked += 1;
+                writer.hurry();
+            }
+            if asked >= 2 {
+                return Outcome::default();
+            }
+        }
+        writer.finish()
+    }
+
+    /// Sleeps until something happens, or for the given time.
+    fn wait(&self, interval: Duration) {
+        let mut descriptors = vec![
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.receiver.bell(), PollFlags::POLLIN),
+        ];
+        descriptors.extend(
+            self.collector
+                .lives()
+                .map(|life| PollFd::new(life, PollFlags::POLLIN)),
+        );
+        // A failure is an interruption: everything is looked at anyway.
+        poll(&mut descriptors, timeout(interval)).ok();
+    }
+
+    fn collect(&mut self, interval: Duration) -> Duration {
+        let over = self.collector.over();
+        if !over.is_empty() {
+            self.receiver.settle();
+        }
+        self.take_arrivals();
+        match self.collector.pass(over) {
+            Pass { crowded: true, .. } => CROWDED,
+            Pass { found: true, .. } => BUSY,
+            Pass { .. } => (interval * 3 / 2).clamp(BUSY, IDLE),
+        }
+    }
+
+    fn take_arrivals(&mut self) {
+        for arrival in self.receiver.take() {
+            if let Err(reason) = self.collector.arrive(arrival) {
+                self.note_refusal(reason);
+            }
+        }
+        if let Some(reason) = self.receiver.first_refusal() {
+            self.note_refusal(reason);
+        }
+    }
+
+    /// Keeps the first reason for the end: the terminal is the target's.
+    fn note_refusal(&mut self, reason: String) {
+        self.refusal.get_or_insert(reason);
+    }
+
+    /// Learns how the target is.
+    fn reap(&mut self) {
+        while self.ending.is_none() {
+            let ending = match os::child_state(self.target.as_raw()) {
+                Ok(ChildState::Running) => return,
+                Ok(ChildState::Exited(code)) => Ending::Code(code as u8),
+                Ok(ChildState::Killed(signal)) => Ending::Signal(signal),
+                Ok(ChildState::Stopped) => {
+                    self.signals.target_stopped();
+                    continue;
+                }
+                Err(nix::errno::Errno::EINTR) => continue,
+                // It cannot be: nobody else waits for our child.
+                Err(_) => Ending::Code(exit::FAILED),
+            };
+            self.ending = Some(ending);
+            self.collector.child_ended(ending);
+        }
+    }
+}
+
+fn wait_for(signals: &Signals, time: Duration) {
+    let mut descriptors = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+    poll(&mut descriptors, timeout(time)).ok();
+}
+
+fn timeout(time: Duration) -> PollTimeout {
+    // Rounded up: a poll of 0 ms would spin.
+    let milliseconds = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
+    PollTimeout::from(milliseconds)
+}
+
+/// One line on standard error. If nobody reads it, nobody misses it.
+pub fn say(line: &str) {
+    writeln!(std::io::stderr().lock(), "rsys: {line}").ok();
+}

@@ -1,0 +1,238 @@
+//! One opened ELF file with its debug information: addresses in, raw frames out.
+//!
+//! DWARF is asked first. Where it has nothing, or is damaged, the symbol tables are: a broken unit in one corner of a file must not
+//! cost the file all its names.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use blazesym::helper::ElfResolver;
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{
+    CodeInfo, FindSymOpts, Input, SrcLang, Symbolize, Symbolized, Symbolizer,
+};
+
+use super::locate::Located;
+use super::types::ModuleProblem;
+
+/// After so many panics of the parser a module is given up.
+const PANICS_MAX: u32 = 16;
+
+/// A frame as the file names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RawFrame {
+    /// The symbol, not demangled.
+    pub symbol: String,
+    /// Source file with directory.
+    pub file: Option<String>,
+    /// Source line.
+    pub line: Option<u32>,
+    /// Start of the function that is not inlined.
+    pub function_start: u64,
+}
+
+/// An opened module. Bound to its thread.
+pub(super) struct Image {
+    dwarf: Option<ElfResolver>,
+    symbols: Symbolizer,
+    symbol_sources: Vec<PathBuf>,
+    mangled_names: RefCell<HashMap<u64, Option<String>>>,
+    options: FindSymOpts,
+    path: PathBuf,
+    panics: u32,
+    /// Last, as `path` may live in its memory file.
+    located: Located,
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Image")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Image {
+    /// Opens a module that was found.
+    pub fn open(
+        located: Located,
+        debug_dirs: &[PathBuf],
+        inlines: bool,
+    ) -> Result<Self, ModuleProblem> {
+        let path = located
+            .debug_path
+            .clone()
+            .unwrap_or_else(|| located.path.clone());
+        let mut symbol_sources = vec![path.clone()];
+        if located.debug_path.is_some() {
+            symbol_sources.push(located.path.clone());
+        }
+        // A debug link that leads to a wrong file is an error here; the symbol table is still good.
+        let dwarf = guarded(&path, || {
+            ElfResolver::open_with_debug_dirs(&path, debug_dirs).ok()
+        })?;
+        let symbols = Symbolizer::builder()
+            .enable_auto_reload(false)
+            .enable_code_info(false)
+            .enable_inlined_fns(false)
+            .enable_demangling(false)
+            .build();
+        Ok(Self {
+            dwarf,
+            symbols,
+            symbol_sources,
+            mangled_names: RefCell::default(),
+            options: if inlines {
+                FindSymOpts::CodeInfoAndInlined
+            } else {
+                FindSymOpts::CodeInfo
+            },
+            path,
+            panics: 0,
+            located,
+        })
+    }
+
+    /// The size of the file, as a measure of what it costs to hold it open.
+    pub fn file_bytes(&self) -> u64 {
+        self.located.file_bytes
+    }
+
+    /// The frames at an address, innermost first; empty when the file has no name for it.
+    ///
+    /// # Errors
+    /// When the parser has panicked too often.
+    pub fn frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
+        match guarded(&self.path, || self.frames_from_dwarf(vaddr)) {
+            Ok(DwarfAnswer::Frames(frames)) => return Ok(frames),
+            // The same symbol tables have been asked already.
+            Ok(DwarfAnswer::Nothing) if self.symbol_sources.len() == 1 => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(problem) => self.count_panic(problem)?,
+        }
+        match guarded(&self.path, || self.frames_from_symbols(vaddr)) {
+            Ok(frames) => Ok(frames),
+            Err(problem) => self.count_panic(problem).map(|()| Vec::new()),
+        }
+    }
+
+    fn count_panic(&mut self, problem: ModuleProblem) -> Result<(), ModuleProblem> {
+        self.panics += 1;
+        if self.panics > PANICS_MAX {
+            Err(problem)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn frames_from_dwarf(&self, vaddr: u64) -> DwarfAnswer {
+        let Some(dwarf) = &self.dwarf else {
+            return DwarfAnswer::Damaged;
+        };
+        let symbol = match dwarf.find_sym(vaddr, &self.options) {
+            Ok(Ok(symbol)) if !symbol.name.is_empty() => symbol,
+            Ok(Err(_)) => return DwarfAnswer::Nothing,
+            Ok(Ok(_)) | Err(_) => return DwarfAnswer::Damaged,
+        };
+        let mut frames = Vec::with_capacity(1 + symbol.inlined.len());
+        for inlined in symbol.inlined.iter().rev() {
+            frames.push(RawFrame {
+                symbol: inlined.name.clone().into_owned(),
+                file: inlined.code_info.as_ref().and_then(source_file),
+                line: inlined.code_info.as_ref().and_then(|code| code.line),
+                function_start: symbol.addr,
+            });
+        }
+        // DWARF gives C++ functions without linkage (lambdas, statics, anonymous namespaces) their bare name: `operator()`. The
+        // symbol table has the whole one. See the test `cplusplus_names`.
+        let mangled = (symbol.lang == SrcLang::Cpp && !symbol.name.starts_with("_Z"))
+            .then(|| self.mangled_name(vaddr, symbol.addr))
+            .flatten();
+        frames.push(RawFrame {
+            symbol: mangled.unwrap_or_else(|| symbol.name.to_owned()),
+            file: symbol.code_info.as_deref().and_then(source_file),
+            line: symbol.code_info.as_deref().and_then(|code| code.line),
+            function_start: symbol.addr,
+        });
+        DwarfAnswer::Frames(frames)
+    }
+
+    /// The mangled name that the symbol table has for the function at `start`, which holds `vaddr`.
+    fn mangled_name(&self, vaddr: u64, start: u64) -> Option<String> {
+        if let Some(known) = self.mangled_names.borrow().get(&start) {
+            return known.clone();
+        }
+        let found = self
+            .frames_from_symbols(vaddr)
+            .pop()
+            .filter(|frame| frame.function_start == start && frame.symbol.starts_with("_Z"))
+            .map(|frame| frame.symbol);
+        self.mangled_names.borrow_mut().insert(start, found.clone());
+        found
+    }
+
+    fn frames_from_symbols(&self, vaddr: u64) -> Vec<RawFrame> {
+        for path in &self.symbol_sources {
+            let mut elf = Elf::new(path);
+            elf.debug_syms = false;
+            if let Ok(Symbolized::Sym(symbol)) = self
+                .symbols
+                .symbolize_single(&Source::Elf(elf), Input::VirtOffset(vaddr))
+                && !symbol.name.is_empty()
+            {
+                return vec![RawFrame {
+                    symbol: symbol.name.into_owned(),
+                    file: None,
+                    line: None,
+                    function_start: symbol.addr,
+                }];
+            }
+        }
+        Vec::new()
+    }
+}
+
+enum DwarfAnswer {
+    Frames(Vec<RawFrame>),
+    Nothing,
+    Damaged,
+}
+
+fn source_file(code: &CodeInfo<'_>) -> Option<String> {
+    if code.file.is_empty() {
+        return None;
+    }
+    Some(code.to_path().to_string_lossy().into_owned())
+}
+
+/// Runs a parser; its panic becomes an error.
+fn guarded<R>(path: &Path, parse: impl FnOnce() -> R) -> Result<R, ModuleProblem> {
+    catch_unwind(AssertUnwindSafe(parse)).map_err(|payload| {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|message| (*message).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "panic".to_owned());
+        ModuleProblem::Panicked {
+            path: path.display().to_string(),
+            message,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let problem = guarded(Path::new("/a"), || panic!("broken {}", 7)).unwrap_err();
+        assert_eq!(
+            problem.to_string(),
+            "/a: the parser of symbols failed: broken 7"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What the resolver knows about one module.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::cache_file::CacheContent;
+use super::types::{ModuleDesc, ModuleProblem, Symbolized};
+
+/// So many root directories are tried for one module.
+const ROOTS_MAX: usize = 8;
+
+/// The answer for one address.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// Never empty.
+    pub frames: Arc<[Symbolized]>,
+    /// Whether the names come from the file, and not from the address.
+    pub named: bool,
+}
+
+/// A module and all that was found in it.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// What the first process that maps it said.
+    pub desc: ModuleDesc,
+    /// The base name of its path.
+    pub name: String,
+    /// Answers by address.
+    pub answers: RwLock<HashMap<u64, Answer>>,
+    /// The worker that holds the file open, counted from one; zero if none does.
+    pub home: AtomicUsize,
+    /// The rest, rarely touched.
+    pub state: Mutex<ModuleState>,
+}
+
+/// The slow-moving part of a [`Module`].
+#[derive(Debug, Default)]
+pub(super) struct ModuleState {
+    /// Root directories of processes that map it.
+    pub roots: Vec<PathBuf>,
+    /// The fingerprint of its files; `None` until the cache was asked.
+    pub fingerprint: Option<u64>,
+    /// The name under which results are kept; empty if they are not.
+    pub cache_key: Vec<u8>,
+    /// The content of a cache file whose fingerprint is another: better than nothing if there is no file.
+    pub stale: Option<CacheContent>,
+    /// Whether `answers` holds what the cache file does not.
+    pub dirty: bool,
+    /// Why it gives no names.
+    pub problem: Option<ModuleProblem>,
+}
+
+impl Module {
+    /// A module of which nothing is known yet.
+    pub fn new(desc: ModuleDesc) -> Self {
+        let name = desc
+            .path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "[anonymous]".to_owned());
+        let state = ModuleState {
+            roots: desc.root.iter().cloned().collect(),
+            ..ModuleState::default()
+        };
+        Self {
+            desc,
+            name: name
+                .strip_suffix(" (deleted)")
+                .map_or(name.clone(), str::to_owned),
+            answers: RwLock::default(),
+            home: AtomicUsize::new(0),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Another process that maps it has this root directory.
+    pub fn add_root(&self, root: &PathBuf) {
+        let mut state = self.state();
+        if state.roots.len() < ROOTS_MAX && !state.roots.contains(root) {
+            state.roots.push(root.clone());
+            // The file may be found there.
+            if matches!(
+                state.problem,
+                Some(ModuleProblem::FileMissing { .. } | ModuleProblem::BuildIdMismatch { .. })
+            ) {
+                state.problem = None;
+                drop(state);
+                // Names made for want of a file are to be made anew.
+                let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+                answers.retain(|_, answer| answer.named);
+            }
+        }
+    }
+
+    /// The state; whoever panicked while holding it left it in order, as all changes are single assignments.
+    pub fn state(&self) -> MutexGuard<'_, ModuleState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer for an address, if it is there.
+    pub fn answer(&self, vaddr: u64) -> Option<Answer> {
+        let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
+        answers.get(&vaddr).cloned()
+    }
+
+    /// Adds answers; those that are there stay.
+    pub fn add_answers(&self, new: impl IntoIterator<Item = (u64, Answer)>) {
+        let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+        for (vaddr, answer) in new {
+            answers.entry(vaddr).or_insert(answer);
+        }
+    }
+}

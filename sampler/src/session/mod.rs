@@ -1,0 +1,13 @@
+//! How processes become known.
+//!
+//! A [`socket`] in the abstract namespace takes the agents' datagrams; a [`receive`] thread turns each into an [`Arrival`]: the
+//! checked and mapped [`segment`], and a descriptor that tells the end of the process. Nothing here trusts the other side: what is
+//! odd is counted and refused, since any program on the machine can send to the socket and every target can write into its segment.
+
+pub mod receive;
+pub mod segment;
+pub mod socket;
+
+pub use receive::{Arrival, Life, Receiver};
+pub use segment::MappedSegment;
+pub use socket::SessionSocket;

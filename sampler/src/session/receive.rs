@@ -1,0 +1,230 @@
+//! The thread that takes datagrams as soon as they come: the kernel queues ten, and agents do not wait long.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::{geteuid, getuid};
+use rsys_wire::handshake::{Hello, HelloKind};
+
+use super::segment::MappedSegment;
+use super::socket::{Datagram, SessionSocket};
+use crate::os;
+
+/// How the end of a process is learnt.
+#[derive(Debug)]
+pub enum Life {
+    /// This descriptor becomes readable.
+    Watched(OwnedFd),
+    /// It ended before we could watch it.
+    Over,
+    /// We cannot watch it: it is outside of our pid namespace, or the kernel is too old.
+    Unwatched,
+}
+
+/// A segment that an agent announced.
+#[derive(Debug)]
+pub struct Arrival {
+    /// What it said.
+    pub hello: Hello,
+    /// The kind, checked.
+    pub kind: HelloKind,
+    /// The sender's process id in our pid namespace, 0 when it has none there.
+    pub pid: u32,
+    /// Its memory.
+    pub segment: MappedSegment,
+    /// Its life.
+    pub life: Life,
+}
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct Shared {
+    arrivals: Mutex<VecDeque<Arrival>>,
+    bell: EventFd,
+    refused: AtomicU64,
+    first_refusal: Mutex<Option<String>>,
+    stop: AtomicBool,
+    /// The last mark that came; see [`Receiver::settle`].
+    mark: Mutex<u64>,
+    marked: Condvar,
+}
+
+/// First word of a mark: "rsysmark" in ASCII.
+const MARK: u64 = u64::from_le_bytes(*b"rsysmark");
+
+/// How long to wait for a mark: the thread may have to wait for a CPU.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+
+/// The running thread.
+#[derive(Debug)]
+pub struct Receiver {
+    socket: Arc<SessionSocket>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Receiver {
+    /// Starts to receive.
+    ///
+    /// # Errors
+    /// When the system has no thread or descriptor for us.
+    pub fn start(socket: SessionSocket) -> std::io::Result<Self> {
+        let socket = Arc::new(socket);
+        let shared = Arc::new(Shared {
+            arrivals: Mutex::default(),
+            bell: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            refused: AtomicU64::new(0),
+            first_refusal: Mutex::default(),
+            stop: AtomicBool::new(false),
+            mark: Mutex::new(0),
+            marked: Condvar::new(),
+        });
+        let (thread_socket, thread_shared) = (Arc::clone(&socket), Arc::clone(&shared));
+        let thread = std::thread::Builder::new()
+            .name("rsys-hello".to_owned())
+            .spawn(move || receive_all(&thread_socket, &thread_shared))?;
+        Ok(Self {
+            socket,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Becomes readable when something arrived.
+    #[must_use]
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.shared.bell.as_fd()
+    }
+
+    /// What arrived since the last call.
+    #[must_use]
+    pub fn take(&self) -> VecDeque<Arrival> {
+        // Silence the bell first: what comes after rings it again.
+        self.shared.bell.read().ok();
+        std::mem::take(&mut lock(&self.shared.arrivals))
+    }
+
+    /// Waits until everything that was sent before this call has arrived.
+    ///
+    /// A process may announce itself in its last moment. We send a mark behind what waits in the socket, and wait until it comes out.
+    pub fn settle(&self) {
+        let mut mark = lock(&self.shared.mark);
+        let awaited = *mark + 1;
+        let bytes = [MARK.to_le_bytes(), awaited.to_le_bytes()].concat();
+        drop(mark);
+        if self.socket.send_to_ourselves(&bytes).is_err() {
+            return;
+        }
+        mark = lock(&self.shared.mark);
+        let waiting = self
+            .shared
+            .marked
+            .wait_timeout_while(mark, SETTLE_MAX, |mark| *mark < awaited);
+        drop(waiting);
+    }
+
+    /// How many datagrams were refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// Why the first of them was; given out once.
+    #[must_use]
+    pub fn first_refusal(&self) -> Option<String> {
+        lock(&self.shared.first_refusal).take()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.socket.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened.
+            thread.join().ok();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn receive_all(socket: &SessionSocket, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let outcome = match socket.receive() {
+            Ok(_) if shared.stop.load(Ordering::Relaxed) => return,
+            Ok(datagram) => match mark_in(&datagram.bytes) {
+                Some(mark) => {
+                    let mut last = lock(&shared.mark);
+                    // Anybody may send one; only the next counts.
+                    *last += u64::from(mark == *last + 1);
+                    shared.marked.notify_all();
+                    continue;
+                }
+                None => arrival(datagram),
+            },
+            Err(Errno::EINTR) => continue,
+            Err(errno) => {
+                // For instance no descriptor left: do not spin while it lasts.
+                std::thread::sleep(Duration::from_millis(1));
+                Err(format!("a datagram that cannot be received: {errno}"))
+            }
+        };
+        match outcome {
+            Ok(arrival) => {
+                lock(&shared.arrivals).push_back(arrival);
+                // Full means that it is ringing already.
+                shared.bell.write(1).ok();
+            }
+            Err(reason) => {
+                shared.refused.fetch_add(1, Ordering::Relaxed);
+                lock(&shared.first_refusal).get_or_insert(reason);
+            }
+        }
+    }
+}
+
+fn mark_in(bytes: &[u8]) -> Option<u64> {
+    let bytes: &[u8; 16] = bytes.try_into().ok()?;
+    let (magic, mark) = bytes.split_at(8);
+    (magic == MARK.to_le_bytes()).then(|| u64::from_le_bytes(mark.try_into().unwrap_or_default()))
+}
+
+fn arrival(datagram: Datagram) -> Result<Arrival, String> {
+    let hello = Hello::from_bytes(&datagram.bytes).map_err(|error| error.to_string())?;
+    let kind = hello.kind().map_err(|error| error.to_string())?;
+    let sender = datagram.sender.ok_or("a datagram without a sender")?;
+    // Abstract names are public: others must not fill our files. A target may have changed its user if it was root.
+    if !geteuid().is_root()
+        && sender.uid() != getuid().as_raw()
+        && sender.uid() != geteuid().as_raw()
+    {
+        return Err(format!("a datagram of another user ({})", sender.uid()));
+    }
+    let pid = u32::try_from(sender.pid()).unwrap_or(0);
+    let life = match pid {
+        0 => Life::Unwatched,
+        _ => match os::pidfd_open(pid) {
+            Ok(descriptor) => Life::Watched(descriptor),
+            Err(Errno::ESRCH) => Life::Over,
+            Err(_) => Life::Unwatched,
+        },
+    };
+    let segment =
+        MappedSegment::map(datagram.descriptors, &hello).map_err(|error| error.to_string())?;
+    Ok(Arrival {
+        hello,
+        kind,
+        pid,
+        segment,
+        life,
+    })
+}

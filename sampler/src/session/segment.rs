@@ -1,0 +1,153 @@
+//! A target's shared memory, mapped and checked.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rsys_wire::handshake::Hello;
+use rsys_wire::layout::{Counter, Geometry, Segment};
+use rsys_wire::ring::{Consumer, DROP_CAUSES, Drained};
+
+use crate::os;
+
+/// Why a segment is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// No descriptor came with the datagram, or several.
+    #[error("a datagram with {0} descriptors instead of one")]
+    Descriptors(usize),
+    /// The announced numbers do not fit together.
+    #[error("an impossible geometry: {rings} rings of {words} words in {bytes} bytes")]
+    Geometry {
+        /// Rings.
+        rings: u32,
+        /// Words of each.
+        words: u32,
+        /// Bytes of all.
+        bytes: u64,
+    },
+    /// The memory could shrink under us.
+    #[error("memory that is not sealed against shrinking")]
+    Unsealed,
+    /// The memory is smaller than announced.
+    #[error("memory of {actual} bytes where {announced} were announced")]
+    Small {
+        /// Its size.
+        actual: u64,
+        /// The size it should have.
+        announced: u64,
+    },
+    /// It cannot be looked at or mapped.
+    #[error("memory that cannot be mapped: {0}")]
+    Map(#[from] std::io::Error),
+}
+
+/// The rings of one segment, ready to be drained.
+#[derive(Debug)]
+pub struct MappedSegment {
+    // Dropped before the mapping that they point into.
+    consumers: Vec<Consumer<'static>>,
+    segment: Segment,
+    _mapping: MmapRaw,
+}
+
+impl MappedSegment {
+    /// Maps the memory behind `descriptors`, which `hello` announced.
+    ///
+    /// # Errors
+    /// When it is not what was announced, or could change its size.
+    pub fn map(descriptors: Vec<OwnedFd>, hello: &Hello) -> Result<Self, SegmentError> {
+        let [descriptor]: [OwnedFd; 1] = descriptors
+            .try_into()
+            .map_err(|all: Vec<OwnedFd>| SegmentError::Descriptors(all.len()))?;
+        let geometry = Geometry::of_hello(hello).ok_or(SegmentError::Geometry {
+            rings: hello.ring_count,
+            words: hello.ring_words,
+            bytes: hello.segment_bytes,
+        })?;
+        if os::seals(descriptor.as_fd()) & libc::F_SEAL_SHRINK == 0 {
+            return Err(SegmentError::Unsealed);
+        }
+        let file = File::from(descriptor);
+        let actual = file.metadata()?.len();
+        if actual < hello.segment_bytes {
+            return Err(SegmentError::Small {
+                actual,
+                announced: hello.segment_bytes,
+            });
+        }
+        let mapping = MmapOptions::new().len(geometry.bytes()).map_raw(&file)?;
+        // SAFETY: the mapping is shared, writable and page-aligned, has `geometry.bytes()` bytes, cannot shrink (sealed, checked
+        // above), and is kept in the same structure as the view.
+        let segment = unsafe { Segment::new(mapping.as_ptr(), geometry) };
+        let consumers = (0..geometry.ring_count())
+            .filter_map(|index| {
+                let header = std::ptr::from_ref(segment.ring_header(index)?);
+                let words = std::ptr::from_ref(segment.ring_words(index)?);
+                // SAFETY: both point into the mapping, which does not move and outlives the consumers: they are dropped first and
+                // never leave this structure.
+                unsafe { Consumer::new(&*header, &*words) }
+            })
+            .collect();
+        Ok(Self {
+            consumers,
+            segment,
+            _mapping: mapping,
+        })
+    }
+
+    /// Number of rings.
+    #[must_use]
+    pub fn rings(&self) -> usize {
+        self.consumers.len()
+    }
+
+    /// Words in each ring.
+    #[must_use]
+    pub fn ring_words(&self) -> usize {
+        self.segment.geometry().ring_words() as usize
+    }
+
+    /// Whether ring `index` holds something new.
+    #[must_use]
+    pub fn has_data(&self, index: usize) -> bool {
+        self.consumers.get(index).is_some_and(Consumer::has_data)
+    }
+
+    /// Moves what ring `index` holds to the end of `out`.
+    pub fn drain(&mut self, index: usize, out: &mut Vec<u64>) -> Drained {
+        self.consumers
+            .get_mut(index)
+            .map_or(Drained::Empty, |consumer| consumer.drain(out))
+    }
+
+    /// Records dropped by the agent, by cause, and the sum of their weights, over all rings.
+    #[must_use]
+    pub fn dropped(&self) -> ([u64; DROP_CAUSES], u64) {
+        let mut causes = [0_u64; DROP_CAUSES];
+        let mut weight = 0_u64;
+        for consumer in &self.consumers {
+            let header = consumer.header();
+            for (sum, cause) in causes.iter_mut().zip(&header.dropped) {
+                *sum = sum.saturating_add(cause.load(std::sync::atomic::Ordering::Relaxed));
+            }
+            let dropped = header
+                .dropped_weight
+                .load(std::sync::atomic::Ordering::Relaxed);
+            weight = weight.saturating_add(dropped);
+        }
+        (causes, weight)
+    }
+
+    /// One of the process-wide counters.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.segment.header().get(counter)
+    }
+
+    /// The process information.
+    #[must_use]
+    pub fn info(&self) -> Vec<u8> {
+        self.segment.info()
+    }
+}

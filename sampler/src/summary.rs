@@ -1,0 +1,218 @@
+//! What `rsys-sample` says at the end.
+
+use std::path::PathBuf;
+
+use crate::emit::tally::{AgentCounts, End, Tally};
+
+/// What became of one process.
+#[derive(Debug, Clone)]
+pub struct ProcessSummary {
+    /// Its trace, if it has one.
+    pub path: Option<PathBuf>,
+    /// Why there is no trace, or not all of it.
+    pub trouble: Option<String>,
+    /// Its id.
+    pub pid: u32,
+    /// Its program.
+    pub name: String,
+    /// The clock that its samples follow.
+    pub clock: String,
+    /// What its agent had to say.
+    pub notes: Vec<String>,
+    /// What was recorded.
+    pub tally: Tally,
+    /// What the agent counted.
+    pub counts: AgentCounts,
+    /// How it ended.
+    pub end: End,
+}
+
+impl ProcessSummary {
+    /// The line about its trace, if it has one.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let still = match self.end {
+            End::StillRunning => ", still running, trace ends here",
+            _ => "",
+        };
+        let cut = if self.trouble.is_some() {
+            ", incomplete"
+        } else {
+            ""
+        };
+        Some(format!(
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){still}{cut}",
+            path.display(),
+            self.tally.samples,
+            self.tally.weight,
+            self.tally.threads,
+            self.counts.dropped(),
+            self.pid,
+            self.name,
+        ))
+    }
+
+    /// What else is worth knowing, in lines.
+    #[must_use]
+    pub fn details(&self) -> Vec<String> {
+        let mut lines = vec![format!(
+            "pid {} ({}): {}; clock {}; stacks: {} truncated, {} broken; {} scanned frames",
+            self.pid,
+            self.name,
+            self.end,
+            if self.clock.is_empty() {
+                "unknown"
+            } else {
+                &self.clock
+            },
+            self.tally.truncated_stacks,
+            self.tally.broken_stacks,
+            self.tally.scanned_frames,
+        )];
+        let causes: Vec<_> = self
+            .counts
+            .causes()
+            .map(|(cause, count)| format!("{count} {cause}"))
+            .collect();
+        if !causes.is_empty() {
+            lines.push(format!("pid {}: dropped: {}", self.pid, causes.join(", ")));
+        }
+        if self.tally.corrupt > 0 {
+            lines.push(format!(
+                "pid {}: {} records made no sense",
+                self.pid, self.tally.corrupt
+            ));
+        }
+        lines.extend(
+            self.notes
+                .iter()
+                .map(|note| format!("pid {}: {note}", self.pid)),
+        );
+        lines
+    }
+}
+
+/// The lines about all processes: one for each trace, or one that says why there is none.
+#[must_use]
+pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
+    let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
+    if lines.is_empty() {
+        lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+    }
+    if verbose {
+        lines.extend(processes.iter().flat_map(ProcessSummary::details));
+    }
+    lines
+}
+
+fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
+    let Some(first) = processes.first() else {
+        return "no process loaded the agent (a program that is statically linked, or started with a cleared environment?)"
+            .to_owned();
+    };
+    if let Some(trouble) = processes
+        .iter()
+        .find_map(|process| process.trouble.as_ref())
+    {
+        return trouble.clone();
+    }
+    let outside: u64 = processes
+        .iter()
+        .map(|process| process.tally.outside_window)
+        .sum();
+    if outside > 0 {
+        return format!(
+            "all {outside} samples lie outside of the time that delay and duration ask for"
+        );
+    }
+    let dropped: u64 = processes
+        .iter()
+        .map(|process| process.counts.dropped())
+        .sum();
+    if dropped > 0 {
+        let causes: Vec<_> = first.counts.causes().map(|(cause, _)| cause).collect();
+        return format!("all {dropped} records were dropped ({})", causes.join(", "));
+    }
+    let count = processes.len();
+    let plural = if count == 1 {
+        "the process"
+    } else {
+        "none of the processes"
+    };
+    let used = if count == 1 {
+        "used too little CPU time for a sample"
+    } else {
+        "used enough CPU time for a sample"
+    };
+    format!("{plural} {used}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> ProcessSummary {
+        ProcessSummary {
+            path: Some("/out/t-7.proto".into()),
+            trouble: None,
+            pid: 7,
+            name: "app".into(),
+            clock: "timer".into(),
+            notes: Vec::new(),
+            tally: Tally {
+                samples: 10,
+                weight: 12,
+                threads: 2,
+                ..Tally::default()
+            },
+            counts: AgentCounts::default(),
+            end: End::Process,
+        }
+    }
+
+    #[test]
+    fn every_trace_has_its_line() {
+        let mut running = process();
+        running.end = End::StillRunning;
+        running.counts.dropped_by_cause[0] = 3;
+        assert_eq!(
+            lines(&[process(), running], false),
+            [
+                "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
+                "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_has_a_reason() {
+        let silent = ProcessSummary {
+            path: None,
+            tally: Tally::default(),
+            ..process()
+        };
+        let mut dropped = silent.clone();
+        dropped.counts.dropped_by_cause[1] = 1;
+        let refused = ProcessSummary {
+            trouble: Some("disk full".into()),
+            ..silent.clone()
+        };
+        for (processes, part) in [
+            (vec![], "no process loaded the agent"),
+            (vec![silent.clone()], "too little CPU time"),
+            (
+                vec![silent.clone(), silent],
+                "none of the processes used enough",
+            ),
+            (vec![dropped], "agent busy"),
+            (vec![refused], "disk full"),
+        ] {
+            let text = lines(&processes, false).join("\n");
+            assert!(
+                text.starts_with("no trace: ") && text.contains(part),
+                "{text}"
+            );
+        }
+    }
+}
