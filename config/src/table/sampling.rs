@@ -63,7 +63,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "SAMPLING_MAX_DEPTH",
         Kind::Int {
             min: 1,
-            max: 65_535,
+            max: 2048,
             unit: "frames",
         },
         "512",

@@ -82,6 +82,10 @@ impl Engine for CfiEngine<'_> {
                     EXACT
                 }
                 Ok(Step::Root) => return End::Root,
+                Ok(Step::Entry) => {
+                    out.mark_last(EXACT);
+                    return End::Root;
+                }
                 Err(reason) => {
                     if reason == Broken::BadReturnAddress && !walk.exact {
                         out.pop();
@@ -105,6 +109,8 @@ enum Step {
     Interrupted,
     /// There is no caller.
     Root,
+    /// There is no caller, and the frame is at its function's first instruction.
+    Entry,
 }
 
 struct Walk<'a, M, S> {
@@ -127,6 +133,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let rule = self.rule();
         match rule.kind() {
             Kind::Register | Kind::Dereference => self.compact(rule),
+            Kind::Root if rule == Rule::ENTRY => Ok(Step::Entry),
             Kind::Root => Ok(Step::Root),
             _ => self.rare(rule),
         }
@@ -170,8 +177,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             .and_then(|address| entry::fde(self.memory, address))
             .filter(|fde| fde.contains(lookup));
         let Some(fde) = fde else {
-            let signal = arch::signal::is_trampoline(self.memory, pc, exact);
-            return Rule::of(if signal { Kind::Signal } else { Kind::NoTables });
+            if arch::signal::is_trampoline(self.memory, pc, exact) {
+                return Rule::of(Kind::Signal);
+            }
+            let entry = !exact && self.begins_a_function(pc);
+            return if entry { Rule::ENTRY } else { Rule::of(Kind::NoTables) };
         };
         if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, exact) {
             return Rule::of(Kind::Signal);
@@ -189,6 +199,16 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             arch::rules::pack(&row, self.memory, exact.then_some(pc))
         };
         compact.unwrap_or(Rule::evaluate(fde.address))
+    }
+
+    /// Whether a function begins at a return address that no function's call can have pushed. Such a frame was built by hand
+    /// (`makecontext` and its like) and has no caller.
+    fn begins_a_function(&self, pc: u64) -> bool {
+        self.modules
+            .find(pc)
+            .and_then(|tables| table::find(self.memory, &tables, pc))
+            .and_then(|address| entry::fde(self.memory, address))
+            .is_some_and(|fde| fde.start == pc)
     }
 
     #[inline(always)]

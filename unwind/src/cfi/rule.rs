@@ -25,6 +25,9 @@ pub(crate) enum Kind {
 pub(crate) struct Rule(pub(crate) [u64; 2]);
 
 impl Rule {
+    /// The outermost frame of a stack that was built by hand: its return address is a function's first instruction.
+    pub(crate) const ENTRY: Self = Self([Kind::Root as u64, 1]);
+
     /// A rule without further data.
     pub(crate) const fn of(kind: Kind) -> Self {
         Self([kind as u64, 0])
