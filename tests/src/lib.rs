@@ -1,1 +1,70 @@
 //! End-to-end tests, as a user would run them, and the workloads that they run.
+//!
+//! A test starts a program under `rsys-sample` with [`Run`], looks at how it ended in the [`Outcome`], and asks
+//! questions of the [`Trace`]s that it left behind. The answers come from Perfetto's own trace processor.
+//!
+//! ```no_run
+//! use rsys_tests::{Run, TestResult, workload};
+//!
+//! fn hot_spots_are_found() -> TestResult {
+//!     let outcome = Run::new().freq(1000).command(workload("rate").args(["--threads", "4"])).run()?;
+//!     let trace = outcome.expect_success().trace()?;
+//!     trace.assert_clean();
+//!     assert!(trace.shares_of("worker")?.self_share("burn") > 0.9);
+//!     Ok(())
+//! }
+//! ```
+
+mod bounds;
+mod invocation;
+mod judge;
+mod needs;
+mod outcome;
+mod packets;
+mod paths;
+mod procs;
+mod pty;
+mod rows;
+mod run;
+mod samples;
+mod screenshot;
+mod timeline;
+mod trace;
+mod workload;
+
+pub use bounds::{assert_share, share_bound};
+pub use invocation::Invocation;
+pub use judge::Judge;
+pub use needs::{is_root, missing_python_module, missing_tool, must_not_skip};
+pub use outcome::{Outcome, Summary};
+pub use packets::{PacketScan, scan_packets};
+pub use paths::{Scratch, judge_dir, sampler, target_dir, workspace_dir};
+pub use procs::{alive, children_of, descendants, signal, wait_until};
+pub use pty::Terminal;
+pub use rows::{Cell, Row, Rows};
+pub use run::{Run, Running, run_plain};
+pub use samples::{Frame, Sample, Samples, Shares, THREAD_ROOTS};
+pub use screenshot::screenshot;
+pub use timeline::{Slice, Timeline};
+pub use trace::{Metadata, Trace, key};
+pub use workload::{Workload, python, script, workload};
+
+/// What a test function returns.
+pub type TestResult = anyhow::Result<()>;
+
+/// Ends the test early when something that it needs is missing.
+///
+/// Each condition is an `Option<String>` that says what is missing. Where everything must be there (`CI` or
+/// `RSYS_REQUIRE_ALL` is set), the test fails instead.
+#[macro_export]
+macro_rules! skip_if_missing {
+    ($($missing:expr),+ $(,)?) => {
+        $(if let Some(why) = $missing {
+            if $crate::must_not_skip() {
+                panic!("cannot be skipped here: {why}");
+            }
+            println!("skipped: {why}");
+            return Ok(());
+        })+
+    };
+}

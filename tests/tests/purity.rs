@@ -21,11 +21,7 @@ const ALLOWED: [&str; 6] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, and framehop is for comparison only.
-const BOUNDARIES: [&str; 3] = [
-    "signals::forward",
-    "threads::adopt_self",
-    "framehop::walk",
-];
+const BOUNDARIES: [&str; 3] = ["signals::forward", "threads::adopt_self", "framehop::walk"];
 
 fn agent() -> PathBuf {
     std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(

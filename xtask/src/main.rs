@@ -1,3 +1,66 @@
 //! `cargo xtask`: the tasks of this repository.
+//!
+//! Each subcommand is a module of its own. They say what they do, line by line, and stop at the first step that fails.
 
-fn main() {}
+mod bench;
+mod demo;
+mod install;
+mod judges;
+mod steps;
+mod system;
+mod test;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The tasks of the rsys repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build, profile an example program and say where its trace is
+    Demo,
+    /// Install what the tests need (where that is allowed) and run them all
+    Test {
+        /// Run only the tests whose names contain this
+        filter: Option<String>,
+        /// Install nothing
+        #[arg(long)]
+        no_install: bool,
+    },
+    /// Measure every figure that we claim, beside its peers
+    Bench(bench::BenchOptions),
+    /// Install rsys below a folder
+    Install {
+        /// The folder: gets bin/, lib/ and share/rsys/
+        #[arg(long, default_value = "/usr/local")]
+        prefix: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    match task {
+        Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
+        Task::Test { filter, no_install } => test::run(filter.as_deref(), !no_install),
+        Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
+        Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
+    }
+}

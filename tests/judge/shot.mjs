@@ -1,0 +1,106 @@
+// A look through the user's eyes: node shot.mjs WEB_DIRECTORY TRACE PICTURE.png
+//
+// Serves Perfetto's own pages on the loopback interface, opens the trace in a headless browser, waits until it is
+// loaded, fails on any error that the page reports, selects the whole trace on the tracks of threads so that the flame
+// graph shows, and takes a picture. RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
+
+import fs from 'node:fs';
+import http from 'node:http';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+
+const [web, trace, picture] = process.argv.slice(2).map((word) => path.resolve(word));
+const { chromium } = createRequire(path.join(process.env.RSYS_JUDGE_DIR, 'index.js'))('playwright-core');
+
+const LOAD_MS = 120_000;
+const TYPES = {
+  '.css': 'text/css', '.html': 'text/html', '.js': 'text/javascript', '.json': 'application/json',
+  '.png': 'image/png', '.wasm': 'application/wasm', '.woff2': 'font/woff2',
+};
+
+const server = http.createServer((request, response) => {
+  const wanted = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
+  const file = wanted === '/the-trace' ? trace : path.join(web, wanted === '/' ? 'index.html' : wanted);
+  if (!fs.existsSync(file) || !fs.statSync(file).isFile()) {
+    response.writeHead(404).end();
+    return;
+  }
+  const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
+  response.writeHead(200, { 'content-type': type, 'content-length': fs.statSync(file).size });
+  fs.createReadStream(file).pipe(response);
+});
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+const origin = `http://127.0.0.1:${server.address().port}`;
+
+const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-shot-'));
+const browser = await chromium.launchPersistentContext(profile, {
+  executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+  headless: true,
+  viewport: { width: 1600, height: 1000 },
+  args: [
+    '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-dev-shm-usage',
+    '--disable-background-networking', '--disable-component-update', '--disable-sync',
+  ],
+});
+
+const complaints = [];
+try {
+  const page = await browser.newPage();
+  page.on('pageerror', (error) => complaints.push(`page error: ${error}`));
+  await page.addInitScript(() => {
+    localStorage.setItem('cookieAck', 'true');
+    localStorage.setItem('dismissedPanningHint', 'true');
+  });
+  const query = `?testing=1&hideSidebar=true#!/?url=${encodeURIComponent(`${origin}/the-trace`)}`;
+  await page.goto(`${origin}/${query}`);
+
+  // Loaded, or an error dialog: whichever comes first.
+  const dialog = page.locator('.modal-dialog, .pf-modal-dialog, .modal-confirm');
+  await Promise.race([
+    page.waitForFunction(() => window.app?.trace && !window.app.isLoadingTrace, null, { timeout: LOAD_MS }),
+    dialog.first().waitFor({ state: 'visible', timeout: LOAD_MS }),
+  ]);
+  if (await dialog.first().isVisible()) throw new Error(`dialog: ${await dialog.first().innerText()}`);
+  const idle = () => page.evaluate(() => window.waitForPerfettoIdle(500));
+  await idle();
+
+  const errors = await page.evaluate(async () => {
+    const answer = await window.app.trace.engine.query(
+      "select name || ': ' || value as line from stats where value > 0 and severity in ('error', 'data_loss')");
+    const lines = [];
+    for (const row = answer.iter({}); row.valid(); row.next()) lines.push(row.get('line'));
+    return lines;
+  });
+  complaints.push(...errors.map((line) => `import: ${line}`));
+  const badge = page.locator('.error-box, .pf-statusbar-error, [title*="errors occurred" i]');
+  if (await badge.count() > 0) complaints.push(`the page shows an error badge: ${await badge.first().innerText()}`);
+
+  // Open every group, then select all time on all tracks: the flame graph of the samples shows below.
+  await page.evaluate(() => {
+    const app = window.app.trace;
+    const workspace = app.currentWorkspace ?? app.workspaces.currentWorkspace; // its place depends on the version
+    const tracks = workspace.flatTracks;
+    for (const node of tracks) if (node.hasChildren) node.expand();
+    const trackUris = tracks.map((node) => node.uri).filter((uri) => uri !== undefined);
+    app.selection.selectArea({ start: app.traceInfo.start, end: app.traceInfo.end, trackUris });
+  });
+  await idle();
+  const tab = page.getByText(/perf sample flamegraph/i);
+  if (await tab.count() === 0) complaints.push('no flame graph tab');
+  else await tab.first().click();
+  await idle();
+  const names = await page.evaluate(() => document.querySelectorAll('canvas').length);
+  if (names === 0) complaints.push('nothing was drawn');
+  await page.mouse.move(0, 0);
+  await page.screenshot({ path: picture });
+} catch (error) {
+  complaints.push(String(error?.message ?? error));
+} finally {
+  await browser.close();
+  server.close();
+  fs.rmSync(profile, { recursive: true, force: true });
+}
+for (const complaint of complaints) console.error(complaint);
+if (complaints.length === 0) console.log(picture);
+process.exit(complaints.length === 0 ? 0 : 1);

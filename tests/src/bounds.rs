@@ -1,0 +1,33 @@
+//! How far a sampled share may be from the true one.
+
+use crate::samples::Shares;
+
+/// The least number of periods from which shares are judged.
+const LEAST_WEIGHT: f64 = 2000.0;
+
+/// The distance that a share `p`, estimated from `samples` samples, may have from the truth: 3.5 standard deviations
+/// of a binomial proportion, and one point for what is not chance (calibration, the edges of the run).
+#[must_use]
+pub fn share_bound(p: f64, samples: f64) -> f64 {
+    3.5 * (p * (1.0 - p) / samples.max(1.0)).sqrt() + 0.01
+}
+
+/// Fails unless the share of time in a function itself is within [`share_bound`] of the expected one.
+///
+/// On a busy machine a sample stands for several periods; the bound then knows that there were fewer draws.
+#[track_caller]
+pub fn assert_share(what: &str, shares: &Shares, function: &str, expected: f64) {
+    let (measured, weight, draws) = (shares.self_share(function), shares.weight, shares.draws());
+    assert!(
+        weight >= LEAST_WEIGHT,
+        "{what}: {weight} weighted samples are too few to judge shares"
+    );
+    let bound = share_bound(expected, draws);
+    assert!(
+        (measured - expected).abs() <= bound,
+        "{what}: {function} has {:.2} %, expected {:.2} % ± {:.2} ({draws:.0} draws)",
+        100.0 * measured,
+        100.0 * expected,
+        100.0 * bound,
+    );
+}

@@ -1,0 +1,235 @@
+//! A look at a trace file without any trace processor: is it an exact sequence of packets, and what is in them?
+//!
+//! Cheap enough for hundreds of files, and independent of every decoder that the product has.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use flate2::read::ZlibDecoder;
+
+const TRACE_PACKET: u32 = 1;
+const PACKET_PERF_SAMPLE: u32 = 66;
+const PACKET_TRACK_EVENT: u32 = 11;
+const SAMPLE_TIMEBASE_COUNT: u32 = 6;
+const PACKET_COMPRESSED: u32 = 50;
+const PACKET_DEFAULTS: u32 = 59;
+const DEFAULTS_SAMPLE: u32 = 12;
+const DEFAULTS_TIMEBASE: u32 = 1;
+const TIMEBASE_FREQUENCY: u32 = 2;
+const TIMEBASE_NAME: u32 = 10;
+const EVENT_TYPE: u32 = 9;
+const TYPE_SLICE_BEGIN: u64 = 1;
+const TYPE_SLICE_END: u64 = 2;
+
+/// What one file holds.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct PacketScan {
+    /// All packets.
+    pub packets: u64,
+    /// `PerfSample` packets.
+    pub samples: u64,
+    /// The sum of their weights, in sampling periods.
+    pub weight: u64,
+    /// Beginnings of slices.
+    pub begins: u64,
+    /// Ends of slices.
+    pub ends: u64,
+    /// Bytes of a last, incomplete packet; 0 in a file that was closed.
+    pub torn_bytes: usize,
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// When the file cannot be read, or something that is not a packet stands between two packets.
+pub fn scan_packets(path: &Path) -> Result<PacketScan> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    scan(&bytes).with_context(|| format!("{} is not a sequence of packets", path.display()))
+}
+
+fn scan(bytes: &[u8]) -> Result<PacketScan> {
+    let mut found = PacketScan::default();
+    let mut time_base = TimeBase::default();
+    found.torn_bytes = scan_sequence(bytes, &mut found, &mut time_base)?;
+    found.weight = time_base.periods(found.weight);
+    Ok(found)
+}
+
+/// Returns the bytes of a last, incomplete packet.
+fn scan_sequence(bytes: &[u8], found: &mut PacketScan, time_base: &mut TimeBase) -> Result<usize> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let before = rest;
+        match next_field(&mut rest) {
+            Some((TRACE_PACKET, Value::Bytes(packet))) => scan_packet(packet, found, time_base)?,
+            Some((number, _)) => bail!("field {number} at byte {}", bytes.len() - before.len()),
+            None => return Ok(before.len()),
+        }
+    }
+    Ok(0)
+}
+
+/// The unit in which the samples of a file are weighted.
+#[derive(Default)]
+struct TimeBase {
+    hertz: u64,
+    is_in_ns: bool,
+}
+
+impl TimeBase {
+    fn read(&mut self, defaults: &[u8]) -> Result<()> {
+        let Some(sample) = bytes_in(defaults, DEFAULTS_SAMPLE)? else {
+            return Ok(());
+        };
+        let Some(time_base) = bytes_in(sample, DEFAULTS_TIMEBASE)? else {
+            return Ok(());
+        };
+        self.hertz = number_in(time_base, TIMEBASE_FREQUENCY)?.unwrap_or(0);
+        self.is_in_ns =
+            bytes_in(time_base, TIMEBASE_NAME)?.is_some_and(|name| name.ends_with(b" ns"));
+        Ok(())
+    }
+
+    fn periods(&self, weight: u64) -> u64 {
+        if !self.is_in_ns {
+            return weight;
+        }
+        let periods = u128::from(weight) * u128::from(self.hertz) + 500_000_000;
+        u64::try_from(periods / 1_000_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBase) -> Result<()> {
+    found.packets += 1;
+    while !packet.is_empty() {
+        match next_field(&mut packet).context("a packet holds a torn field")? {
+            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) => {
+                found.samples += 1;
+                // Without a count the sample stands for itself.
+                found.weight += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(1);
+            }
+            (PACKET_COMPRESSED, Value::Bytes(compressed)) => {
+                let mut inner = Vec::new();
+                ZlibDecoder::new(compressed)
+                    .read_to_end(&mut inner)
+                    .context("packets do not inflate")?;
+                let torn = scan_sequence(&inner, found, time_base)?;
+                ensure!(torn == 0, "compressed packets end in a torn one");
+            }
+            (PACKET_DEFAULTS, Value::Bytes(defaults)) => time_base.read(defaults)?,
+            (PACKET_TRACK_EVENT, Value::Bytes(event)) => match number_in(event, EVENT_TYPE)? {
+                Some(TYPE_SLICE_BEGIN) => found.begins += 1,
+                Some(TYPE_SLICE_END) => found.ends += 1,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn number_in(mut message: &[u8], wanted: u32) -> Result<Option<u64>> {
+    let mut found = None;
+    while !message.is_empty() {
+        if let (number, Value::Number(value)) =
+            next_field(&mut message).context("a message holds a torn field")?
+            && number == wanted
+        {
+            found = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+fn bytes_in(mut message: &[u8], wanted: u32) -> Result<Option<&[u8]>> {
+    let mut found = None;
+    while !message.is_empty() {
+        if let (number, Value::Bytes(bytes)) =
+            next_field(&mut message).context("a message holds a torn field")?
+            && number == wanted
+        {
+            found = Some(bytes);
+        }
+    }
+    Ok(found)
+}
+
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Takes one field off the front; nothing when it is cut off or malformed.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
+    let tag = varint(rest)?;
+    let number = u32::try_from(tag >> 3).ok().filter(|&number| number > 0)?;
+    let value = match tag & 7 {
+        0 => Value::Number(varint(rest)?),
+        1 => Value::Bytes(take(rest, 8)?),
+        2 => {
+            let length = usize::try_from(varint(rest)?).ok()?;
+            Value::Bytes(take(rest, length)?)
+        }
+        5 => Value::Bytes(take(rest, 4)?),
+        _ => return None,
+    };
+    Some((number, value))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (head, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    Some(head)
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, tail) = rest.split_first()?;
+        *rest = tail;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet with one sample of weight 3, and one with the beginning of a slice.
+    const TWO: &[u8] = &[0x0a, 5, 0x92, 0x04, 2, 0x30, 3, 0x0a, 4, 0x5a, 2, 0x48, 1];
+
+    #[test]
+    fn counts_what_is_there() {
+        let found = scan(TWO).unwrap();
+        assert_eq!(
+            found,
+            PacketScan {
+                packets: 2,
+                samples: 1,
+                weight: 3,
+                begins: 1,
+                ..PacketScan::default()
+            }
+        );
+    }
+
+    #[test]
+    fn any_cut_loses_only_the_last_packet() {
+        for cut in 8..TWO.len() {
+            let found = scan(&TWO[..cut]).unwrap();
+            assert_eq!((found.samples, found.torn_bytes), (1, cut - 7));
+        }
+    }
+
+    #[test]
+    fn a_stray_byte_between_packets_is_an_error() {
+        let stray: Vec<u8> = [&TWO[..7], &[0x10, 0x00], &TWO[7..]].concat();
+        assert!(scan(&stray).is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! Programs that make life hard for a profiler must behave as without it.
+
+use std::fs;
+use std::time::Duration;
+
+use rsys_tests::{Run, Scratch, TestResult, is_root, skip_if_missing, wait_until, workload};
+
+/// Modes of `hostile` after which its samples must still be there: those taken before, and those taken after where the
+/// program leaves that possible.
+const HOSTILE: &[&str] = &[
+    "closefrom",
+    "close-all",
+    "nofile",
+    "fsize",
+    "as",
+    "sigpending",
+    "memlock",
+    "chdir",
+    "seccomp",
+    "prctl",
+    "blocked",
+    "stdio",
+    "environment",
+];
+
+fn survives(mode: &str, clock: &str) -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .options(["--clock", clock])
+        .command(workload("hostile").args([mode]))
+        .run()?;
+    assert_eq!(
+        outcome.expect_success().stdout,
+        format!("ok {mode}\n"),
+        "{}",
+        outcome.story()
+    );
+    outcome.assert_counts()?;
+    let trace = outcome.trace()?;
+    trace.assert_clean();
+    // 50 ms before, 250 ms after: most of it must be seen.
+    let weight = trace.samples()?.weight();
+    assert!(
+        weight > 250.0,
+        "{mode} by {clock}: only {weight} weighted samples\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn hostile_programs_run_and_are_seen() -> TestResult {
+    HOSTILE.iter().try_for_each(|mode| survives(mode, "auto"))
+}
+
+#[test]
+fn hostile_programs_run_with_the_timer_clock() -> TestResult {
+    ["closefrom", "nofile", "sigpending", "seccomp", "blocked"]
+        .iter()
+        .try_for_each(|mode| survives(mode, "timer"))
+}
+
+#[test]
+fn dropping_privileges() -> TestResult {
+    skip_if_missing!((!is_root()).then(|| "only root can become somebody else".to_owned()));
+    survives("setuid", "auto")
+}
+
+#[test]
+fn a_daemon_is_followed() -> TestResult {
+    let scratch = Scratch::new("daemon")?;
+    let file = scratch.path().join("done");
+    let program = workload("hostile").args(["daemon".as_ref(), file.as_os_str()]);
+    let outcome = Run::new()
+        .freq(500)
+        .options(["--linger", "20"])
+        .command(program)
+        .run()?;
+    outcome.expect_success();
+    assert!(
+        wait_until(Duration::from_secs(20), || file.exists()),
+        "the daemon did not get through\n{}",
+        outcome.story()
+    );
+    assert_eq!(fs::read_to_string(&file)?, "ok daemon\n");
+    outcome.assert_counts()?;
+    let weight = outcome.all_clean()?.weight();
+    assert!(
+        weight > 100.0,
+        "{weight} weighted samples\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_program_with_its_own_sigprof() -> TestResult {
+    let bare = Run::bare().command(workload("sigprof_user")).run()?;
+    let own_ticks = bare.expect_success().number("ticks")?;
+    for clock in ["timer", "perf"] {
+        let outcome = Run::new()
+            .freq(500)
+            .options(["--clock", clock])
+            .command(workload("sigprof_user"))
+            .run()?;
+        let ticks = outcome.expect_success().number("ticks")?;
+        // Ticks that come close together are one: a busy machine has fewer. More than one in 10 ms cannot be.
+        let most = 1.2 * outcome.number("cpu")? / 0.01;
+        assert!(
+            ticks > 0.4 * own_ticks && ticks < most,
+            "{ticks} ticks, without us {own_ticks}"
+        );
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let weights = trace.samples()?.thread_weights();
+        // The thread that blocks every signal burns as long as the main thread.
+        let blocked = weights.get("blocked").copied().unwrap_or(0.0);
+        assert!(
+            blocked > 150.0,
+            "the thread that blocks all signals is not seen: {weights:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_that_recovers_from_faults() -> TestResult {
+    let outcome = Run::new().freq(2000).command(workload("segv_user")).run()?;
+    assert_eq!(outcome.expect_success().number("faults")?, 1010.0);
+    outcome.trace()?.assert_clean();
+    Ok(())
+}
+
+#[test]
+fn little_stacks_and_coroutines() -> TestResult {
+    for clock in ["timer", "perf"] {
+        let outcome = Run::new()
+            .freq(2000)
+            .options(["--clock", clock])
+            .command(workload("tinystack"))
+            .run()?;
+        assert_eq!(outcome.expect_success().number("turns")?, 1.0);
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        for function in ["small", "coroutine_body", "on_signal"] {
+            let share = trace.shares()?.total_share(function);
+            assert!(
+                share > 0.2,
+                "{function} has a share of {share}: {:?}",
+                trace.shares()?.top(10)
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_of_all_origins_are_seen() -> TestResult {
+    let outcome = Run::new().freq(500).command(workload("early")).run()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    let share = trace.shares()?.total_share("early_worker");
+    assert!(
+        share > 0.3,
+        "the thread from before main has a share of {share}"
+    );
+
+    let outcome = Run::new()
+        .freq(500)
+        .command(workload("raw_clone").args(["--seconds", "1"]))
+        .run()?;
+    let tid = outcome.expect_success().number("tid")?;
+    let trace = outcome.trace()?;
+    trace.assert_clean();
+    let samples = trace.samples()?;
+    let mine = samples.share_where(|sample| sample.tid as f64 == tid && sample.calls("raw_work"));
+    assert!(
+        mine > 0.3,
+        "the raw thread has a share of {mine}: {:?}",
+        samples.thread_weights()
+    );
+    Ok(())
+}
+
+#[test]
+fn the_first_instructions_count() -> TestResult {
+    // A program of 10 ms: at 1000 Hz its few samples are there, from the beginning on.
+    let outcome = Run::new()
+        .freq(1000)
+        .command(workload("rate").args(["--seconds", "0.01"]))
+        .run()?;
+    outcome.expect_success().assert_counts()?;
+    let weighted: u64 = outcome
+        .summaries
+        .iter()
+        .map(|summary| summary.weighted)
+        .sum();
+    let expected = 1000.0 * outcome.number("cpu")?;
+    assert!(
+        (weighted as f64 - expected).abs() <= 4.0,
+        "{weighted} weighted samples, expected {expected}"
+    );
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Our goals, judged by the figures of this run.
+
+use super::numbers::ratio;
+use super::table::{Cell, Figures, Table};
+
+/// Judges all goals. A figure that was not measured leaves its goal open.
+pub fn judge(figures: &Figures) -> Table {
+    let mut table = Table::new(
+        "Goals: ours beside the best peer, all of this run",
+        &[
+            "goal",
+            "what",
+            "ours",
+            "bound",
+            "peer",
+            "its figure",
+            "x ours",
+            "met",
+        ],
+    );
+    for goal in goals(figures) {
+        let met = match goal.met() {
+            None => "not measured",
+            Some(true) => "yes",
+            Some(false) => "NO",
+        };
+        table.row(vec![
+            goal.name.into(),
+            goal.what.into(),
+            Cell::number(goal.ours, 2),
+            goal.bound_text().into(),
+            goal.peer_name.into(),
+            Cell::number(goal.peer, 2),
+            Cell::number(
+                goal.peer
+                    .zip(goal.ours)
+                    .and_then(|(theirs, ours)| ratio(theirs, ours)),
+                2,
+            ),
+            met.into(),
+        ]);
+    }
+    table.note("G4 (completeness), G5 (handler purity), G6 (kill -9): see the tests, they are not a matter of speed");
+    table
+}
+
+/// Within what a figure must lie.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    AtMost(f64),
+    /// Around 1, by this much.
+    Within(f64),
+    /// Not above the peer.
+    Peer,
+}
+
+#[derive(Debug)]
+struct Goal {
+    name: &'static str,
+    what: &'static str,
+    ours: Option<f64>,
+    bound: Bound,
+    peer_name: &'static str,
+    peer: Option<f64>,
+}
+
+impl Goal {
+    /// Nothing where a figure is missing.
+    fn met(&self) -> Option<bool> {
+        let ours = self.ours?;
+        Some(match self.bound {
+            Bound::AtMost(bound) => ours <= bound,
+            Bound::Within(bound) => (ours - 1.0).abs() <= bound,
+            Bound::Peer => ours <= self.peer?,
+        })
+    }
+
+    fn bound_text(&self) -> String {
+        match self.bound {
+            Bound::AtMost(bound) => format!("<= {bound:.2}"),
+            Bound::Within(bound) => format!("1 +- {bound:.2}"),
+            Bound::Peer => "<= peer".to_owned(),
+        }
+    }
+}
+
+fn goals(figures: &Figures) -> Vec<Goal> {
+    let get = |key: &str| figures.get(key).copied();
+    let walk = |least: f64, most: f64, cache: &str, figure: &str| {
+        figures.iter().find_map(|(key, frames)| {
+            let start = key.strip_suffix("/frames")?;
+            let fits = start.ends_with(cache) && (least..=most).contains(frames);
+            get(&format!("{start}/{figure}")).filter(|_| fits)
+        })
+    };
+    let walk_goal = |what, least, most, cache: &str, bound, scale: f64| Goal {
+        name: "G1",
+        what,
+        ours: walk(least, most, cache, "ours_ns").map(|ns| ns / scale),
+        bound: Bound::AtMost(bound),
+        peer_name: "framehop",
+        peer: walk(least, most, cache, "framehop_ns").map(|ns| ns / scale),
+    };
+    let overhead = |program: &str, rate: u32, tool: &str, figure: &str| {
+        get(&format!("overhead/{program}/{rate}/{tool}/{figure}"))
+    };
+    let floor_bound = |program: &str| {
+        let floor = overhead(program, 1000, "perf, no stacks", "cpu_percent");
+        Bound::AtMost(floor.unwrap_or(0.0) + 1.5)
+    };
+    let cpu = |what, program: &str, rate, bound| Goal {
+        name: "G2",
+        what,
+        ours: overhead(program, rate, "rsys", "cpu_percent"),
+        bound,
+        peer_name: "perf -g (fp)",
+        peer: overhead(program, rate, "perf -g (fp)", "cpu_percent"),
+    };
+    let sample = |what, program: &str, peer_name: &'static str| Goal {
+        name: "G2",
+        what,
+        ours: overhead(program, 1000, "rsys", "us_per_sample"),
+        bound: Bound::Peer,
+        peer_name,
+        peer: overhead(program, 1000, peer_name, "us_per_sample"),
+    };
+    let worst_rate = |tool: &str| {
+        figures
+            .iter()
+            .filter(|(key, _)| key.starts_with("rate/") && key.ends_with(&format!("/{tool}")))
+            .map(|(_, ratio)| *ratio)
+            .max_by(|one, other| (one - 1.0).abs().total_cmp(&(other - 1.0).abs()))
+    };
+    let size = |what, program: &str, peer_name: &'static str| Goal {
+        name: "G8",
+        what,
+        ours: get(&format!("size/{program}/rsys/bytes_per_sample")),
+        bound: Bound::AtMost(40.0),
+        peer_name,
+        peer: get(&format!("size/{program}/{peer_name}/bytes_per_sample")),
+    };
+    let memory = |what, program: &str, bound| Goal {
+        name: "G8",
+        what,
+        ours: get(&format!("memory/{program}/rsys/above_bare_mb")),
+        bound: Bound::AtMost(bound),
+        peer_name: "samply",
+        peer: get(&format!("memory/{program}/samply/above_bare_mb")),
+    };
+    let finish = |what, ours: &str, bound| Goal {
+        name: "G7",
+        what,
+        ours: get(&format!("finish/PyTorch/{ours}")),
+        bound: Bound::AtMost(bound),
+        peer_name: "perf -g + perf script",
+        peer: get("finish/PyTorch/perf -g + perf script"),
+    };
+    vec![
+        walk_goal(
+            "walk of about 30 frames, warm, us",
+            25.0,
+            40.0,
+            "warm",
+            1.0,
+            1e3,
+        ),
+        walk_goal(
+            "walk of about 100 frames, warm, us",
+            90.0,
+            120.0,
+            "warm",
+            2.0,
+            1e3,
+        ),
+        walk_goal(
+            "walk of about 100 frames, cold, us",
+            90.0,
+            120.0,
+            "cold",
+            25.0,
+            1e3,
+        ),
+        cpu(
+            "CPU +%, C depth 30, 100 Hz",
+            "C, depth 30",
+            100,
+            Bound::AtMost(1.0),
+        ),
+        cpu("CPU +%, Python, 100 Hz", "Python", 100, Bound::AtMost(1.0)),
+        cpu(
+            "CPU +%, C depth 30, 1000 Hz, floor + 1.5",
+            "C, depth 30",
+            1000,
+            floor_bound("C, depth 30"),
+        ),
+        cpu(
+            "CPU +%, C depth 100, 1000 Hz, floor + 1.5",
+            "C, depth 100",
+            1000,
+            floor_bound("C, depth 100"),
+        ),
+        cpu(
+            "CPU +%, C 4 threads, 1000 Hz, floor + 1.5",
+            "C, depth 30, 4 threads",
+            1000,
+            floor_bound("C, depth 30, 4 threads"),
+        ),
+        cpu(
+            "CPU +%, Python, 1000 Hz, floor + 1.5",
+            "Python",
+            1000,
+            floor_bound("Python"),
+        ),
+        sample("us/sample, C depth 10", "C, depth 10", "perf -g (fp)"),
+        sample("us/sample, C depth 30", "C, depth 30", "perf -g (fp)"),
+        sample("us/sample, C depth 100", "C, depth 100", "perf -g (fp)"),
+        sample("us/sample, C depth 30", "C, depth 30", "perf dwarf"),
+        sample("us/sample, C depth 30", "C, depth 30", "samply"),
+        sample("us/sample, Python", "Python", "perf -g (fp)"),
+        Goal {
+            name: "G2",
+            what: "wall +%, Python, 1000 Hz",
+            ours: overhead("Python", 1000, "rsys", "wall_percent"),
+            bound: Bound::Peer,
+            peer_name: "py-spy --native",
+            peer: overhead("Python", 1000, "py-spy --native", "wall_percent"),
+        },
+        Goal {
+            name: "G3",
+            what: "weighted samples / (rate x CPU s), the worst case",
+            ours: worst_rate("rsys"),
+            bound: Bound::Within(0.02),
+            peer_name: "perf, no stacks",
+            peer: worst_rate("perf, no stacks"),
+        },
+        Goal {
+            name: "G7",
+            what: "10 000 addresses of libtorch, first run, s",
+            ours: get("names/first run/seconds"),
+            bound: Bound::AtMost(0.15),
+            peer_name: "addr2line",
+            peer: get("names/addr2line/seconds"),
+        },
+        Goal {
+            name: "G7",
+            what: "10 000 addresses of libtorch, peak RSS MB",
+            ours: get("names/first run/peak_mb"),
+            bound: Bound::AtMost(150.0),
+            peer_name: "addr2line",
+            peer: get("names/addr2line/peak_mb"),
+        },
+        finish(
+            "PyTorch: s from exit to trace, first run",
+            "rsys, first",
+            2.0,
+        ),
+        finish(
+            "PyTorch: s from exit to trace, second run",
+            "rsys, again",
+            1.0,
+        ),
+        size(
+            "bytes per sample, C depth 30",
+            "C, depth 30",
+            "perf -g (fp)",
+        ),
+        size("bytes per sample, C depth 30", "C, depth 30", "samply"),
+        size("bytes per sample, Python", "Python", "samply"),
+        size("bytes per sample, Python", "Python", "py-spy --native"),
+        memory("MB added to the program, 1 thread", "C, depth 30", 4.6),
+        memory(
+            "MB added to the program, 64 threads",
+            "C, depth 30, 64 threads",
+            4.0 + 64.0 * 0.6,
+        ),
+        Goal {
+            name: "G8",
+            what: "MB of the profiler, PyTorch",
+            ours: get("memory/PyTorch/rsys/profiler_mb"),
+            bound: Bound::Peer,
+            peer_name: "samply",
+            peer: get("memory/PyTorch/samply/profiler_mb"),
+        },
+        Goal {
+            name: "G9",
+            what: "ms added to /bin/true, profiler included",
+            ours: get("startup/true/rsys/added_ms"),
+            bound: Bound::AtMost(5.0),
+            peer_name: "perf -g (fp)",
+            peer: get("startup/true/perf -g (fp)/added_ms"),
+        },
+        Goal {
+            name: "G9",
+            what: "us added to thread create + join",
+            ours: get("births/thread_us/rsys/added_min"),
+            bound: Bound::AtMost(3.0),
+            peer_name: "perf -g (fp)",
+            peer: get("births/thread_us/perf -g (fp)/added_min"),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_met_missed_or_open() {
+        let mut figures = Figures::new();
+        figures.insert("finish/PyTorch/rsys, first".into(), 1.0);
+        figures.insert("finish/PyTorch/rsys, again".into(), 1.5);
+        let text = judge(&figures).print();
+        let line = |what: &str| text.lines().find(|line| line.contains(what)).unwrap();
+        assert!(line("trace, first run").ends_with("yes"));
+        assert!(line("trace, second run").ends_with("NO"));
+        assert!(line("bytes per sample, Python").ends_with("not measured"));
+    }
+
+    #[test]
+    fn walks_are_found_by_their_depth() {
+        let mut figures = Figures::new();
+        for (key, value) in [
+            ("frames", 32.0),
+            ("ours_ns", 500.0),
+            ("framehop_ns", 2000.0),
+        ] {
+            figures.insert(format!("walks/32/warm/{key}"), value);
+        }
+        let walk = &goals(&figures)[0];
+        assert_eq!((walk.ours, walk.peer), (Some(0.5), Some(2.0)));
+    }
+}

