@@ -116,7 +116,9 @@ impl Workload {
         let include = workloads_dir();
         let common = || {
             let mut command = Command::new(compiler);
+            // Some compilers leave files where they run.
             command
+                .current_dir(folder)
                 .args(&self.flags)
                 .arg("-pthread")
                 .arg("-I")

@@ -110,6 +110,7 @@ impl AtEnd<'_> {
         let mut data = Data::new();
         put(&mut data, "samples", tally.samples);
         put(&mut data, "weighted_samples", tally.weight);
+        put(&mut data, "slices", tally.slices);
         put(&mut data, "threads", tally.threads);
         put(&mut data, "dropped", self.counts.dropped());
         put(&mut data, "dropped_weight", self.counts.dropped_weight);

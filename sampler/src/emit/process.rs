@@ -290,6 +290,7 @@ impl ProcessTrace {
             output,
             names: &mut self.slice_names,
             frames: &self.frames,
+            slices: &mut self.tally.slices,
         };
         let ThreadTrack { sequence, builder } = track;
         builder.sample(time_ns, weight, &functions, |event| {
@@ -306,6 +307,7 @@ impl ProcessTrace {
                 output,
                 names: &mut self.slice_names,
                 frames: &self.frames,
+                slices: &mut self.tally.slices,
             };
             let ThreadTrack { sequence, builder } = track;
             builder.close(|event| pen.write(sequence, event));
@@ -359,6 +361,7 @@ impl ProcessTrace {
                     output,
                     names: &mut self.slice_names,
                     frames: &self.frames,
+                slices: &mut self.tally.slices,
                 };
                 builder.idle(now_ns, |event| pen.write(sequence, event));
             }
@@ -442,6 +445,7 @@ struct Pen<'a> {
     output: &'a mut Output,
     names: &'a mut SliceNames,
     frames: &'a Frames,
+    slices: &'a mut u64,
 }
 
 impl Pen<'_> {
@@ -451,6 +455,7 @@ impl Pen<'_> {
         event: SliceEvent<super::frames::FunctionId>,
     ) {
         let out = self.output.buffer();
+        *self.slices += u64::from(matches!(event, SliceEvent::Begin(..)));
         match event {
             SliceEvent::Begin(time_ns, Part::Function(function)) => {
                 let name = self.names.get(function, || {

@@ -12,6 +12,8 @@ pub struct Tally {
     pub samples: u64,
     /// Periods of CPU time that they stand for.
     pub weight: u64,
+    /// Slices on the tracks of threads.
+    pub slices: u64,
     /// Threads that got a ring.
     pub threads: u64,
     /// Stacks that were deeper than the limit.

@@ -353,7 +353,8 @@ impl Drop for Lab {
     }
 }
 
-/// Libraries that start threads of their own would make the work depend on the machine; settings of the user would change ours.
+/// Libraries that start threads of their own, and hashes that differ from run to run, would make the work vary; settings of the user
+/// would change ours.
 fn quiet_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let own = ["RSYS_", "ROCPROFSYS_", "OMNITRACE_"];
@@ -367,5 +368,6 @@ fn quiet_environment(command: &mut Command) {
     command
         .env("OMP_NUM_THREADS", "1")
         .env("OPENBLAS_NUM_THREADS", "1")
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONHASHSEED", "0");
 }
