@@ -150,7 +150,11 @@ fn open_perf(tid: u32, period_ns: u64) -> Result<c_int, i32> {
     let owner = [F_OWNER_TID, tid as c_int];
     let directed = sys::fcntl_object(high, F_SETOWN_EX, &owner) >= 0
         && sys::fcntl(high, F_SETSIG, SAMPLE_SIGNAL as u64) >= 0
-        && sys::fcntl(high, libc::F_SETFL, (libc::O_ASYNC | libc::O_NONBLOCK) as u64) >= 0;
+        && sys::fcntl(
+            high,
+            libc::F_SETFL,
+            (libc::O_ASYNC | libc::O_NONBLOCK) as u64,
+        ) >= 0;
     if directed {
         Ok(high)
     } else {

@@ -1,19 +1,31 @@
 //! The program's arguments and environment, as the loader handed them over.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
 use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
 
+use crate::guard;
 use crate::process::c_string;
 use crate::sys;
 
 /// Starts of the names of variables that tell a rank, a job or a team.
 const TELLING: [&[u8]; 14] = [
-    b"SLURM_", b"SLURMD_NODENAME=", b"OMPI_COMM_WORLD_", b"PMIX_", b"PMI_", b"MPI_LOCAL",
-    b"MV2_COMM_WORLD_", b"FLUX_", b"RANK=", b"WORLD_SIZE=", b"LOCAL_RANK=", b"LOCAL_WORLD_SIZE=",
-    b"GROUP_RANK=", b"TORCHELASTIC_",
+    b"SLURM_",
+    b"SLURMD_NODENAME=",
+    b"OMPI_COMM_WORLD_",
+    b"PMIX_",
+    b"PMI_",
+    b"MPI_LOCAL",
+    b"MV2_COMM_WORLD_",
+    b"FLUX_",
+    b"RANK=",
+    b"WORLD_SIZE=",
+    b"LOCAL_RANK=",
+    b"LOCAL_WORLD_SIZE=",
+    b"GROUP_RANK=",
+    b"TORCHELASTIC_",
 ];
 /// No variable of interest is longer; a job's node list can be.
 const MOST_VALUE: usize = 256;
@@ -48,14 +60,33 @@ impl<'a> Environment<'a> {
     ///
     /// # Safety
     /// They must be what the loader passes to constructors.
-    pub unsafe fn new(
-        _count: c_int,
-        arguments: *const *const c_char,
-        variables: *const *const c_char,
-    ) -> Self {
+    pub unsafe fn new(arguments: *const *const c_char, variables: *const *const c_char) -> Self {
         ARGUMENTS.store(arguments.cast_mut(), Ordering::Relaxed);
         VARIABLES.store(variables.cast_mut(), Ordering::Relaxed);
         Self::current()
+    }
+
+    /// The vectors of the program, found from libc's `environ`.
+    pub fn find() -> Self {
+        unsafe extern "C" {
+            static environ: *const *const c_char;
+        }
+        // SAFETY: libc sets it before any constructor of ours or others runs.
+        let variables = unsafe { environ };
+        // The kernel puts the argument count, the arguments and a null pointer in front of the
+        // environment. A program that has replaced its environment by now has nothing there that
+        // looks so, hence the bound.
+        const MOST_ARGUMENTS: usize = 4096;
+        let is_stack_vector = guard::read_u64((variables.addr() as u64).wrapping_sub(8)) == Some(0);
+        let arguments = (1..MOST_ARGUMENTS)
+            .take_while(|_| is_stack_vector)
+            .map(|count| (count, variables.wrapping_sub(count + 1)))
+            .find(|(count, start)| {
+                guard::read_u64((start.addr() as u64).wrapping_sub(8)) == Some(*count as u64)
+            })
+            .map_or(std::ptr::null(), |(_, start)| start);
+        // SAFETY: both are what the kernel laid out, or null.
+        unsafe { Self::new(arguments, variables) }
     }
 
     /// The vectors that were remembered.
@@ -79,7 +110,12 @@ impl<'a> Environment<'a> {
     pub fn describe(&self, info: &mut [u8; INFO_BYTES], mut length: usize) -> usize {
         let mut path = [0_u8; 1024];
         let bytes = sys::readlink(c"/proc/self/exe", &mut path);
-        length = push_info(info, length, InfoTag::Executable, &path[..bytes.min(path.len())]);
+        length = push_info(
+            info,
+            length,
+            InfoTag::Executable,
+            &path[..bytes.min(path.len())],
+        );
         let mut line = [0_u8; 2048];
         let mut used = 0;
         for argument in strings(self.arguments) {
@@ -113,7 +149,9 @@ impl<'a> Environment<'a> {
             next = next.wrapping_add(1);
             let bytes = string.to_bytes();
             let ours = [ENV_SESSION, ENV_SETTINGS].iter().any(|name| {
-                bytes.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
+                bytes
+                    .strip_prefix(name.as_bytes())
+                    .is_some_and(|rest| rest.first() == Some(&b'='))
             });
             if ours || (bytes.starts_with(b"LD_PRELOAD=") && !without_agent(entry.cast_mut())) {
                 continue;
@@ -130,7 +168,9 @@ impl<'a> Environment<'a> {
 /// Removes our library, the first entry, from an `LD_PRELOAD=...` string in place. Returns whether
 /// anything is left.
 fn without_agent(entry: *mut c_char) -> bool {
-    let Some(string) = c_string(entry) else { return false };
+    let Some(string) = c_string(entry) else {
+        return false;
+    };
     let prefix = b"LD_PRELOAD=".len();
     let value = &string.to_bytes()[prefix..];
     let is_separator = |byte: &u8| *byte == b':' || *byte == b' ';
@@ -142,7 +182,11 @@ fn without_agent(entry: *mut c_char) -> bool {
     let rest_bytes = string.to_bytes_with_nul().len() - rest_at;
     // SAFETY: both within the string with its NUL; the regions may overlap.
     unsafe {
-        std::ptr::copy(entry.wrapping_add(rest_at), entry.wrapping_add(prefix), rest_bytes);
+        std::ptr::copy(
+            entry.wrapping_add(rest_at),
+            entry.wrapping_add(prefix),
+            rest_bytes,
+        );
     }
     rest_bytes > 1
 }

@@ -32,7 +32,10 @@ pub fn drop_engine(slot: &mut Slot) {
 /// # Signal safety
 /// framehop does not allocate here, but it may panic on damaged tables: this engine is for
 /// comparison, not for every day.
-#[allow(improper_ctypes_definitions, reason = "the ABI only says that no panic leaves it")]
+#[allow(
+    improper_ctypes_definitions,
+    reason = "the ABI only says that no panic leaves it"
+)]
 #[inline(never)]
 pub extern "C" fn walk(
     slot: &Slot,
@@ -69,7 +72,9 @@ unsafe extern "C" fn collect(
             header = Some((start, segment.p_memsz as usize));
         }
     }
-    let Some((header_start, header_bytes)) = header else { return 0 };
+    let Some((header_start, header_bytes)) = header else {
+        return 0;
+    };
     let bytes = |start: u64, length: usize| {
         let pointer = std::ptr::with_exposed_provenance::<u8>(start as usize);
         // SAFETY: mapped read-only by the loader for as long as the module is loaded.
@@ -77,11 +82,15 @@ unsafe extern "C" fn collect(
     };
     let eh_frame_hdr = bytes(header_start, header_bytes);
     // Version, encoding of eh_frame_ptr: every linker writes DW_EH_PE_pcrel | DW_EH_PE_sdata4.
-    let Some([1, 0x1b, _, _, offset @ ..]) = eh_frame_hdr.first_chunk::<8>() else { return 0 };
+    let Some([1, 0x1b, _, _, offset @ ..]) = eh_frame_hdr.first_chunk::<8>() else {
+        return 0;
+    };
     let start = header_start
         .wrapping_add(4)
         .wrapping_add_signed(i64::from(i32::from_le_bytes(*offset)));
-    let Some(load) = loads.iter().find(|load| load.contains(&start)) else { return 0 };
+    let Some(load) = loads.iter().find(|load| load.contains(&start)) else {
+        return 0;
+    };
     modules.push(FramehopModule {
         range,
         eh_frame_hdr_address: header_start,

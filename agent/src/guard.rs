@@ -75,18 +75,58 @@ macro_rules! guarded {
 
 #[cfg(target_arch = "x86_64")]
 mod loads {
-    guarded!(read_u64, u64, "mov {value}, qword ptr [{address}]", "Reads eight bytes.");
-    guarded!(read_u32, u32, "mov {value:e}, dword ptr [{address}]", "Reads four bytes.");
-    guarded!(read_u16, u16, "movzx {value:e}, word ptr [{address}]", "Reads two bytes.");
-    guarded!(read_u8, u8, "movzx {value:e}, byte ptr [{address}]", "Reads one byte.");
+    guarded!(
+        read_u64,
+        u64,
+        "mov {value}, qword ptr [{address}]",
+        "Reads eight bytes."
+    );
+    guarded!(
+        read_u32,
+        u32,
+        "mov {value:e}, dword ptr [{address}]",
+        "Reads four bytes."
+    );
+    guarded!(
+        read_u16,
+        u16,
+        "movzx {value:e}, word ptr [{address}]",
+        "Reads two bytes."
+    );
+    guarded!(
+        read_u8,
+        u8,
+        "movzx {value:e}, byte ptr [{address}]",
+        "Reads one byte."
+    );
 }
 
 #[cfg(target_arch = "aarch64")]
 mod loads {
-    guarded!(read_u64, u64, "ldr {value}, [{address}]", "Reads eight bytes.");
-    guarded!(read_u32, u32, "ldr {value:w}, [{address}]", "Reads four bytes.");
-    guarded!(read_u16, u16, "ldrh {value:w}, [{address}]", "Reads two bytes.");
-    guarded!(read_u8, u8, "ldrb {value:w}, [{address}]", "Reads one byte.");
+    guarded!(
+        read_u64,
+        u64,
+        "ldr {value}, [{address}]",
+        "Reads eight bytes."
+    );
+    guarded!(
+        read_u32,
+        u32,
+        "ldr {value:w}, [{address}]",
+        "Reads four bytes."
+    );
+    guarded!(
+        read_u16,
+        u16,
+        "ldrh {value:w}, [{address}]",
+        "Reads two bytes."
+    );
+    guarded!(
+        read_u8,
+        u8,
+        "ldrb {value:w}, [{address}]",
+        "Reads one byte."
+    );
 }
 
 pub use loads::{read_u8, read_u16, read_u32, read_u64};

@@ -115,7 +115,13 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     };
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
-    let end = walk(slot, &registers(machine), &seen, blocked(machine), &mut frames);
+    let end = walk(
+        slot,
+        &registers(machine),
+        &seen,
+        blocked(machine),
+        &mut frames,
+    );
     let flags = kind
         | match end {
             End::Root => 0,
@@ -124,11 +130,17 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
         };
     seen.report(slot.ring(), time_ns);
     let frames = frames.words();
-    let shared = frames.iter().rev().zip(previous.iter().rev()).take_while(|(a, b)| a == b).count();
-    let new = frames.get(..frames.len().wrapping_sub(shared)).unwrap_or(frames);
+    let shared = frames
+        .iter()
+        .rev()
+        .zip(previous.iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let new = frames
+        .get(..frames.len().wrapping_sub(shared))
+        .unwrap_or(frames);
     let weight_word = u32::try_from(weight).unwrap_or(u32::MAX);
-    let written =
-        record::put_sample(slot.ring(), time_ns, weight_word, flags, shared as u16, new);
+    let written = record::put_sample(slot.ring(), time_ns, weight_word, flags, shared as u16, new);
     if written {
         slot.previous_frames = frames.len() as u32;
         std::mem::swap(&mut slot.current, &mut slot.previous);

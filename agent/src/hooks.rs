@@ -27,9 +27,15 @@ pub unsafe extern "C" fn pthread_create(
     start: StartRoutine,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(real) = real::pthread_create::get() else { return MISSING };
+    let Some(real) = real::pthread_create::get() else {
+        return MISSING;
+    };
     // SAFETY: the caller's own arguments, or a start routine of the same kind with its slot.
-    unsafe { create(start, argument, |start, argument| real(thread, attributes, start, argument)) }
+    unsafe {
+        create(start, argument, |start, argument| {
+            real(thread, attributes, start, argument)
+        })
+    }
 }
 
 /// Starts a thread with a clock.
@@ -43,9 +49,15 @@ pub unsafe extern "C" fn thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     const THRD_ERROR: c_int = 2;
-    let Some(real) = real::thrd_create::get() else { return THRD_ERROR };
+    let Some(real) = real::thrd_create::get() else {
+        return THRD_ERROR;
+    };
     // SAFETY: as above. C11's routine returns an int, in the register that the trampoline keeps.
-    unsafe { create(start, argument, |start, argument| real(thread, start, argument)) }
+    unsafe {
+        create(start, argument, |start, argument| {
+            real(thread, start, argument)
+        })
+    }
 }
 
 unsafe fn create(
@@ -53,6 +65,7 @@ unsafe fn create(
     argument: *mut c_void,
     real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
 ) -> c_int {
+    process::start_early();
     if !process::is_active() || !process::is_own_process() {
         return real(start, argument);
     }
@@ -108,29 +121,54 @@ fn simple(
             None => libc::SIG_ERR,
         };
     }
-    signals::exchange(signal, Some(Action { handler, flags, mask }))
-        .map_or(libc::SIG_ERR, |before| before.handler)
+    signals::exchange(
+        signal,
+        Some(Action {
+            handler,
+            flags,
+            mask,
+        }),
+    )
+    .map_or(libc::SIG_ERR, |before| before.handler)
 }
 
 /// # Safety
 /// As `signal(2)`, with BSD semantics.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+    simple(
+        signal,
+        handler,
+        libc::SA_RESTART,
+        mask_of(signal),
+        real::signal::get(),
+    )
 }
 
 /// # Safety
 /// As `signal(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bsd_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+    simple(
+        signal,
+        handler,
+        libc::SA_RESTART,
+        mask_of(signal),
+        real::signal::get(),
+    )
 }
 
 /// # Safety
 /// As `signal(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ssignal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(signal, handler, libc::SA_RESTART, mask_of(signal), real::signal::get())
+    simple(
+        signal,
+        handler,
+        libc::SA_RESTART,
+        mask_of(signal),
+        real::signal::get(),
+    )
 }
 
 /// # Safety
@@ -161,8 +199,16 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> Simple
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigignore(signal: c_int) -> c_int {
     if signals::is_shared(signal) && process::is_own_process() {
-        let ignore = Action { handler: libc::SIG_IGN, flags: 0, mask: 0 };
-        return if signals::exchange(signal, Some(ignore)).is_some() { 0 } else { -1 };
+        let ignore = Action {
+            handler: libc::SIG_IGN,
+            flags: 0,
+            mask: 0,
+        };
+        return if signals::exchange(signal, Some(ignore)).is_some() {
+            0
+        } else {
+            -1
+        };
     }
     match real::sigignore::get() {
         // SAFETY: the caller's own argument.
@@ -193,7 +239,10 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
 }
 
 fn mask_of(signal: c_int) -> u64 {
-    u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+    u32::try_from(signal - 1)
+        .ok()
+        .and_then(|shift| 1_u64.checked_shl(shift))
+        .unwrap_or(0)
 }
 
 unsafe fn change_mask(
@@ -228,7 +277,9 @@ pub unsafe extern "C" fn pthread_sigmask(
     set: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> c_int {
-    let Some(real) = real::pthread_sigmask::get() else { return MISSING };
+    let Some(real) = real::pthread_sigmask::get() else {
+        return MISSING;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
 }
@@ -241,7 +292,9 @@ pub unsafe extern "C" fn sigprocmask(
     set: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> c_int {
-    let Some(real) = real::sigprocmask::get() else { return -1 };
+    let Some(real) = real::sigprocmask::get() else {
+        return -1;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
 }
@@ -262,7 +315,9 @@ unsafe fn wait_for(
 /// As `sigwait(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int {
-    let Some(real) = real::sigwait::get() else { return MISSING };
+    let Some(real) = real::sigwait::get() else {
+        return MISSING;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     unsafe { wait_for(set, |set| real(set, signal)) }
 }
@@ -274,7 +329,9 @@ pub unsafe extern "C" fn sigwaitinfo(
     set: *const libc::sigset_t,
     info: *mut libc::siginfo_t,
 ) -> c_int {
-    let Some(real) = real::sigwaitinfo::get() else { return -1 };
+    let Some(real) = real::sigwaitinfo::get() else {
+        return -1;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     unsafe { wait_for(set, |set| real(set, info)) }
 }
@@ -287,7 +344,9 @@ pub unsafe extern "C" fn sigtimedwait(
     info: *mut libc::siginfo_t,
     timeout: *const libc::timespec,
 ) -> c_int {
-    let Some(real) = real::sigtimedwait::get() else { return -1 };
+    let Some(real) = real::sigtimedwait::get() else {
+        return -1;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     unsafe { wait_for(set, |set| real(set, info, timeout)) }
 }
@@ -295,12 +354,10 @@ pub unsafe extern "C" fn sigtimedwait(
 /// # Safety
 /// As `signalfd(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn signalfd(
-    fd: c_int,
-    set: *const libc::sigset_t,
-    flags: c_int,
-) -> c_int {
-    let Some(real) = real::signalfd::get() else { return -1 };
+pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: c_int) -> c_int {
+    let Some(real) = real::signalfd::get() else {
+        return -1;
+    };
     // SAFETY: the caller's own arguments, or a set of ours.
     match unsafe { set.as_ref() } {
         Some(set) if signals::is_installed() => {
@@ -355,7 +412,9 @@ pub unsafe extern "C" fn syscall(
 /// As `_Fork(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> libc::pid_t {
-    let Some(real) = real::fork_raw::get() else { return -1 };
+    let Some(real) = real::fork_raw::get() else {
+        return -1;
+    };
     // SAFETY: no arguments.
     let pid = unsafe { real() };
     if pid == 0 {
@@ -370,7 +429,9 @@ pub unsafe extern "C" fn _Fork() -> libc::pid_t {
 /// As `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
-    let Some(real) = real::dlclose::get() else { return -1 };
+    let Some(real) = real::dlclose::get() else {
+        return -1;
+    };
     // SAFETY: the caller's own argument.
     let result = unsafe { real(handle) };
     if process::is_active() {

@@ -64,7 +64,9 @@ pub struct Object {
 /// `_dl_find_object` is documented as async-signal-safe; the snapshot is immutable.
 #[inline]
 pub fn find(pc: u64) -> Option<Object> {
-    let Some(find_object) = real::dl_find_object::known() else { return snapshot::find(pc) };
+    let Some(find_object) = real::dl_find_object::known() else {
+        return snapshot::find(pc);
+    };
     let mut found = DlFindObject {
         flags: 0,
         map_start: 0,
@@ -132,7 +134,11 @@ impl Seen {
     /// For one walk; `new` must have room for [`MOST_NEW`] objects and belong to the caller.
     #[inline]
     pub fn new(new: *mut Object) -> Self {
-        Seen { generation: GENERATION.load(Ordering::Acquire), new, count: Cell::new(0) }
+        Seen {
+            generation: GENERATION.load(Ordering::Acquire),
+            new,
+            count: Cell::new(0),
+        }
     }
 
     /// Notes the object of an address that no walk asked for.
@@ -257,7 +263,9 @@ fn build_id_of(object: &Object, buffer: &mut [u8; MOST_BUILD_ID]) -> Option<usiz
         if guard::read_u32(entry)? != PT_NOTE {
             continue;
         }
-        let mut note = object.bias.wrapping_add(guard::read_u64(entry.wrapping_add(0x10))?);
+        let mut note = object
+            .bias
+            .wrapping_add(guard::read_u64(entry.wrapping_add(0x10))?);
         let bytes = guard::read_u64(entry.wrapping_add(0x28))?.min(4096);
         let end = note.wrapping_add(bytes);
         // At most a hundred notes: each is twelve bytes or more.

@@ -126,7 +126,11 @@ pub fn instance() -> u64 {
 pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
     // SAFETY: written by `start` before the first segment is made.
     let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
-    let kind = if segment == 0 { HelloKind::Process } else { HelloKind::Segment };
+    let kind = if segment == 0 {
+        HelloKind::Process
+    } else {
+        HelloKind::Segment
+    };
     let hello = Hello {
         magic: MAGIC,
         version: VERSION,
@@ -147,14 +151,20 @@ pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> 
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
 
 /// Runs when the library was loaded; glibc passes the program's arguments.
-extern "C" fn constructor(
-    argc: c_int,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) {
+extern "C" fn constructor(_argc: c_int, argv: *const *const c_char, envp: *const *const c_char) {
     // SAFETY: the loader passes the program's own vectors.
-    let environment = unsafe { Environment::new(argc, argv, envp) };
-    if start(&environment).is_none() {
+    start_once(|| unsafe { Environment::new(argv, envp) });
+}
+
+/// Starts from a hook that another library's constructor calls before ours had its turn.
+pub fn start_early() {
+    start_once(Environment::find);
+}
+
+fn start_once(environment: impl FnOnce() -> Environment<'static>) {
+    // Constructors run one after another, on one thread.
+    if STATE.load(Ordering::Acquire) == State::NotStarted as u32 && start(&environment()).is_none()
+    {
         STATE.store(State::Dormant as u32, Ordering::Release);
     }
 }
@@ -163,10 +173,18 @@ extern "C" fn constructor(
 /// as without the agent.
 fn start(environment: &Environment<'_>) -> Option<()> {
     let session = environment.get(ENV_SESSION)?;
-    let line = environment.get(ENV_SETTINGS).and_then(|line| line.to_str().ok()).unwrap_or("");
+    let line = environment
+        .get(ENV_SETTINGS)
+        .and_then(|line| line.to_str().ok())
+        .unwrap_or("");
     let settings = AgentSettings::from_line(line);
-    let mut name = SessionName { bytes: [0; 100], length: session.to_bytes().len() };
-    name.bytes.get_mut(..name.length)?.copy_from_slice(session.to_bytes());
+    let mut name = SessionName {
+        bytes: [0; 100],
+        length: session.to_bytes().len(),
+    };
+    name.bytes
+        .get_mut(..name.length)?
+        .copy_from_slice(session.to_bytes());
     // SAFETY: the constructor runs once, and nobody reads before it is done.
     unsafe {
         (*SETTINGS.0.get()).write(settings);
@@ -258,7 +276,12 @@ pub extern "C" fn after_fork_in_child() {
     // The child's trace needs every module anew.
     modules::new_generation();
     let environment = Environment::current();
-    if begin(|info, length| environment.describe(info, length), parent_instance).is_none() {
+    if begin(
+        |info, length| environment.describe(info, length),
+        parent_instance,
+    )
+    .is_none()
+    {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }

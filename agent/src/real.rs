@@ -16,14 +16,21 @@ pub struct Real {
 
 impl Real {
     const fn new(name: &'static CStr) -> Self {
-        Real { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+        Real {
+            name,
+            address: AtomicPtr::new(std::ptr::null_mut()),
+        }
     }
 
     /// The address, or null when no library has the function.
     #[inline]
     pub fn address(&self) -> *mut () {
         let known = self.address.load(Ordering::Relaxed);
-        if known.is_null() { self.look_up() } else { known }
+        if known.is_null() {
+            self.look_up()
+        } else {
+            known
+        }
     }
 
     /// The address if it was looked up already, or null.

@@ -21,8 +21,7 @@ use crate::tls;
 /// The signals that we handle.
 const OURS: [c_int; 3] = [SAMPLE_SIGNAL, libc::SIGSEGV, libc::SIGBUS];
 /// The same as a kernel signal set.
-pub const OUR_SET: u64 =
-    sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+pub const OUR_SET: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 
 /// What the program wants of one signal: the fields of its `struct sigaction`.
 #[derive(Debug)]
@@ -81,7 +80,9 @@ pub fn is_installed() -> bool {
 }
 
 fn wanted(signal: c_int) -> Option<&'static Wanted> {
-    OURS.iter().position(|ours| *ours == signal).and_then(|index| WANTED.get(index))
+    OURS.iter()
+        .position(|ours| *ours == signal)
+        .and_then(|index| WANTED.get(index))
 }
 
 /// The first 64 signals of a `sigset_t`.
@@ -152,7 +153,11 @@ pub fn install() {
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
     for signal in OURS {
-        let none = Action { handler: libc::SIG_DFL, flags: 0, mask: 0 };
+        let none = Action {
+            handler: libc::SIG_DFL,
+            flags: 0,
+            mask: 0,
+        };
         let action = if signal == SAMPLE_SIGNAL {
             Action {
                 handler: sample as usize,
@@ -201,7 +206,11 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
         libc::SIG_SETMASK => *signals = *signals & !OUR_SET | asked & OUR_SET,
         _ => {}
     }
-    sigset(if how == libc::SIG_UNBLOCK { asked } else { asked & !OUR_SET })
+    sigset(if how == libc::SIG_UNBLOCK {
+        asked
+    } else {
+        asked & !OUR_SET
+    })
 }
 
 /// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
@@ -236,7 +245,11 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
             real(libc::SIGPROF, std::ptr::null(), &raw mut action) == 0
         });
     let handled = known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
-    if handled { sigset(set_of(&others) & !profiling) } else { others }
+    if handled {
+        sigset(set_of(&others) & !profiling)
+    } else {
+        others
+    }
 }
 
 /// Does with a sample signal that is not ours what the program wants.
@@ -247,20 +260,19 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
 /// # Signal safety
 /// As safe as the program's own handler.
 #[inline(never)]
-pub unsafe extern "C" fn forward(
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
+pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let action = WANTED[0].load();
     match action.handler {
         libc::SIG_IGN => {}
         libc::SIG_DFL => die_of(signal),
         _ => {
             // SAFETY: the third argument of a handler with SA_SIGINFO.
-            let before =
-                unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
-            let itself = if action.flags & libc::SA_NODEFER != 0 { 0 } else { sys::bit(signal) };
+            let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
+            let itself = if action.flags & libc::SA_NODEFER != 0 {
+                0
+            } else {
+                sys::bit(signal)
+            };
             sys::sigmask(libc::SIG_SETMASK, before | action.mask & !OUR_SET | itself);
             // SAFETY: passes the kernel's arguments on.
             unsafe { call(&WANTED[0], action, signal, info, context) };
@@ -270,7 +282,14 @@ pub unsafe extern "C" fn forward(
 
 /// Ends the process by a signal's default action, once the handler has returned.
 fn die_of(signal: c_int) {
-    kernel_sigaction(signal, Action { handler: libc::SIG_DFL, flags: 0, mask: 0 });
+    kernel_sigaction(
+        signal,
+        Action {
+            handler: libc::SIG_DFL,
+            flags: 0,
+            mask: 0,
+        },
+    );
     sys::tgkill(sys::gettid(), signal);
 }
 
@@ -320,7 +339,14 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
             // Returning repeats the faulting instruction, which now ends the process with the right
             // registers in its core. A signal that was sent has to be sent again.
             if raised_by_kernel {
-                kernel_sigaction(signal, Action { handler: libc::SIG_DFL, flags: 0, mask: 0 });
+                kernel_sigaction(
+                    signal,
+                    Action {
+                        handler: libc::SIG_DFL,
+                        flags: 0,
+                        mask: 0,
+                    },
+                );
             } else {
                 die_of(signal);
             }

@@ -113,14 +113,20 @@ fn blocks() -> impl Iterator<Item = &'static Block> {
 
 impl Block {
     fn slot(&self, index: u32) -> *mut Slot {
-        self.first_slot.wrapping_add(index as usize * self.stride).cast()
+        self.first_slot
+            .wrapping_add(index as usize * self.stride)
+            .cast()
     }
 
     fn claim(&self) -> Option<*mut Slot> {
         let hint = self.hint.load(Ordering::Relaxed);
         for step in 0..self.rings {
-            let Some(index) = hint.wrapping_add(step).checked_rem(self.rings) else { break };
-            let Some(ring) = self.segment.ring_header(index) else { continue };
+            let Some(index) = hint.wrapping_add(step).checked_rem(self.rings) else {
+                break;
+            };
+            let Some(ring) = self.segment.ring_header(index) else {
+                continue;
+            };
             if ring.claim(u64::from(self.segment.geometry().ring_words())) {
                 self.hint.store(index.wrapping_add(1), Ordering::Relaxed);
                 return Some(self.slot(index));
@@ -132,7 +138,9 @@ impl Block {
     fn contains(&self, address: usize) -> bool {
         let offset = address.wrapping_sub(self.first_slot.addr());
         offset.checked_rem(self.stride) == Some(0)
-            && offset.checked_div(self.stride).is_some_and(|index| index < self.rings as usize)
+            && offset
+                .checked_div(self.stride)
+                .is_some_and(|index| index < self.rings as usize)
     }
 }
 
@@ -198,7 +206,11 @@ pub fn claim() -> Option<*mut Slot> {
             sys::sched_yield();
             continue;
         }
-        let grown = if NEWEST.load(Ordering::Acquire) == seen { grow(seen) } else { Ok(()) };
+        let grown = if NEWEST.load(Ordering::Acquire) == seen {
+            grow(seen)
+        } else {
+            Ok(())
+        };
         GROWING.store(false, Ordering::Release);
         if let Err(error) = grown {
             count(Counter::ThreadsWithoutRing, 1);
@@ -221,8 +233,15 @@ fn grow(newest: *mut Block) -> Result<(), i32> {
         return Err(libc::EPERM);
     }
     // SAFETY: blocks are never freed.
-    let Some(last) = (unsafe { newest.as_ref() }) else { return Err(libc::ENOENT) };
-    make_block(newest, last.number + 1, (last.rings * 2).min(MOST_RINGS), &[])
+    let Some(last) = (unsafe { newest.as_ref() }) else {
+        return Err(libc::ENOENT);
+    };
+    make_block(
+        newest,
+        last.number + 1,
+        (last.rings * 2).min(MOST_RINGS),
+        &[],
+    )
 }
 
 fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<(), i32> {
@@ -231,7 +250,11 @@ fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<
     let fd = sys::sealed_memfd(geometry.bytes())?;
     let made = map_block(next, number, geometry, fd).and_then(|block| {
         // SAFETY: just mapped, and nobody else knows it.
-        unsafe { (*block).segment.initialise(number, process::instance(), info) };
+        unsafe {
+            (*block)
+                .segment
+                .initialise(number, process::instance(), info)
+        };
         process::announce(number, geometry, fd).map(|()| block)
     });
     sys::close(fd);
@@ -269,7 +292,9 @@ fn map_block(
     })?;
     let first_slot = memory.wrapping_add(PAGE + SIGNAL_STACK_BYTES);
     for index in 0..rings {
-        let slot = first_slot.wrapping_add(index as usize * stride).cast::<Slot>();
+        let slot = first_slot
+            .wrapping_add(index as usize * stride)
+            .cast::<Slot>();
         let (Some(header), Some(words)) = (segment.ring_header(index), segment.ring_words(index))
         else {
             continue;
@@ -277,8 +302,13 @@ fn map_block(
         // SAFETY: the references point into the shared mapping, which stays for the process's life
         // (a fork child unmaps it after it has forgotten the slots).
         let (header, words) = unsafe { (&*(&raw const *header), &*(&raw const *words)) };
-        let Some(ring) = Producer::new(header, words) else { continue };
-        let current = slot.cast::<u8>().wrapping_add(size_of::<Slot>()).cast::<u64>();
+        let Some(ring) = Producer::new(header, words) else {
+            continue;
+        };
+        let current = slot
+            .cast::<u8>()
+            .wrapping_add(size_of::<Slot>())
+            .cast::<u64>();
         // SAFETY: fresh zeroed memory with room for the slot and its buffers.
         unsafe {
             slot.write(Slot {

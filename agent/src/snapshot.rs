@@ -25,7 +25,10 @@ pub fn find(pc: u64) -> Option<Object> {
     // SAFETY: lists are published complete and never freed.
     let objects = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
     let after = objects.partition_point(|object| object.start <= pc);
-    objects.get(after.checked_sub(1)?).filter(|object| pc < object.end).copied()
+    objects
+        .get(after.checked_sub(1)?)
+        .filter(|object| pc < object.end)
+        .copied()
 }
 
 /// Renews the list if the loader has changed something and the C library needs the list. Not for
@@ -34,7 +37,9 @@ pub fn renew() {
     if real::dl_find_object::get().is_some() {
         return;
     }
-    let Ok(_making) = MAKING.try_lock() else { return };
+    let Ok(_making) = MAKING.try_lock() else {
+        return;
+    };
     let mut found: (Vec<Object>, u64) = (Vec::new(), 0);
     // SAFETY: the callback matches the signature and only touches `found`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut found).cast()) };
@@ -53,11 +58,15 @@ unsafe extern "C" fn collect(
     found: *mut c_void,
 ) -> c_int {
     // SAFETY: dl_iterate_phdr passes a valid entry, and `renew` its own object.
-    let (info, (objects, stamp)) =
-        unsafe { (&*info, &mut *found.cast::<(Vec<Object>, u64)>()) };
+    let (info, (objects, stamp)) = unsafe { (&*info, &mut *found.cast::<(Vec<Object>, u64)>()) };
     *stamp = info.dlpi_adds.wrapping_add(info.dlpi_subs << 32);
     let bias = info.dlpi_addr;
-    let mut object = Object { start: u64::MAX, bias, path: info.dlpi_name.addr() as u64, ..Object::default() };
+    let mut object = Object {
+        start: u64::MAX,
+        bias,
+        path: info.dlpi_name.addr() as u64,
+        ..Object::default()
+    };
     for index in 0..info.dlpi_phnum {
         // SAFETY: the table has dlpi_phnum entries.
         let header = unsafe { &*info.dlpi_phdr.add(usize::from(index)) };

@@ -114,7 +114,14 @@ pub fn mmap(bytes: usize, flags: c_int, fd: c_int) -> Result<*mut u8, i32> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let result = call(
         libc::SYS_mmap,
-        &[0, bytes as u64, protection as u64, flags as u64, fd as u64, 0],
+        &[
+            0,
+            bytes as u64,
+            protection as u64,
+            flags as u64,
+            fd as u64,
+            0,
+        ],
     );
     if (-4095..0).contains(&result) {
         return Err(-result as i32);
@@ -123,7 +130,11 @@ pub fn mmap(bytes: usize, flags: c_int, fd: c_int) -> Result<*mut u8, i32> {
 }
 
 fn checked(result: i64) -> Result<i64, i32> {
-    if result < 0 { Err(-result as i32) } else { Ok(result) }
+    if result < 0 {
+        Err(-result as i32)
+    } else {
+        Ok(result)
+    }
 }
 
 /// Makes a memfd of a fixed size that can neither shrink nor grow.
@@ -132,31 +143,52 @@ fn checked(result: i64) -> Result<i64, i32> {
 /// The kernel's error number; `EFBIG` when the process's file-size limit forbids the size.
 pub fn sealed_memfd(bytes: usize) -> Result<c_int, i32> {
     // A file-size limit would kill the process with SIGXFSZ in ftruncate: look before.
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     let resource = libc::RLIMIT_FSIZE as u64;
-    call(libc::SYS_prlimit64, &[0, resource, 0, address(&raw mut limit)]);
+    call(
+        libc::SYS_prlimit64,
+        &[0, resource, 0, address(&raw mut limit)],
+    );
     let raised = limit.rlim_cur < bytes as u64;
     if raised {
-        let wider = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+        let wider = libc::rlimit {
+            rlim_cur: limit.rlim_max,
+            rlim_max: limit.rlim_max,
+        };
         if limit.rlim_max < bytes as u64
-            || call(libc::SYS_prlimit64, &[0, resource, address(&raw const wider), 0]) < 0
+            || call(
+                libc::SYS_prlimit64,
+                &[0, resource, address(&raw const wider), 0],
+            ) < 0
         {
             return Err(libc::EFBIG);
         }
     }
     let made = memfd_of_size(bytes);
     if raised {
-        call(libc::SYS_prlimit64, &[0, resource, address(&raw const limit), 0]);
+        call(
+            libc::SYS_prlimit64,
+            &[0, resource, address(&raw const limit), 0],
+        );
     }
     made
 }
 
 fn memfd_of_size(bytes: usize) -> Result<c_int, i32> {
     let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-    let fd = checked(call(libc::SYS_memfd_create, &[address(c"rsys".as_ptr()), flags]))? as c_int;
+    let fd = checked(call(
+        libc::SYS_memfd_create,
+        &[address(c"rsys".as_ptr()), flags],
+    ))? as c_int;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     let sized = checked(call(libc::SYS_ftruncate, &[fd as u64, bytes as u64])).and_then(|_| {
-        checked(call(libc::SYS_fcntl, &[fd as u64, libc::F_ADD_SEALS as u64, seals as u64]))
+        checked(call(
+            libc::SYS_fcntl,
+            &[fd as u64, libc::F_ADD_SEALS as u64, seals as u64],
+        ))
     });
     match sized {
         Ok(_) => Ok(fd),
@@ -175,8 +207,14 @@ fn memfd_of_size(bytes: usize) -> Result<c_int, i32> {
 /// The kernel's error number.
 pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(), i32> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    let socket = checked(call(libc::SYS_socket, &[libc::AF_UNIX as u64, kind as u64, 0]))? as c_int;
-    let wait = libc::timeval { tv_sec: 5, tv_usec: 0 };
+    let socket = checked(call(
+        libc::SYS_socket,
+        &[libc::AF_UNIX as u64, kind as u64, 0],
+    ))? as c_int;
+    let wait = libc::timeval {
+        tv_sec: 5,
+        tv_usec: 0,
+    };
     call(
         libc::SYS_setsockopt,
         &[
@@ -187,13 +225,18 @@ pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(
             size_of::<libc::timeval>() as u64,
         ],
     );
-    let mut target = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+    let mut target = libc::sockaddr_un {
+        sun_family: libc::AF_UNIX as u16,
+        sun_path: [0; 108],
+    };
     for (to, from) in target.sun_path.iter_mut().skip(1).zip(name) {
         *to = *from as libc::c_char;
     }
     let address_bytes = 2 + 1 + name.len().min(107);
-    let part =
-        libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
+    let part = libc::iovec {
+        iov_base: datagram.as_ptr().cast_mut().cast(),
+        iov_len: datagram.len(),
+    };
     // A cmsghdr, one descriptor, and padding: 24 bytes.
     let control: [u64; 3] = [
         20,
@@ -210,8 +253,10 @@ pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(
     message.msg_controllen = size_of_val(&control) as _;
     let sent = loop {
         let flags = libc::MSG_NOSIGNAL as u64;
-        let result =
-            call(libc::SYS_sendmsg, &[socket as u64, address(&raw const message), flags]);
+        let result = call(
+            libc::SYS_sendmsg,
+            &[socket as u64, address(&raw const message), flags],
+        );
         if result != -i64::from(libc::EINTR) {
             break checked(result);
         }
@@ -236,16 +281,24 @@ pub fn thread_cpu_ns() -> u64 {
 
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a valid timespec; errno is untouched on success, which is certain for
     // these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
 }
 
 /// The kernel's tick in nanoseconds: CPU timers expire no finer than this.
 pub fn tick_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a valid timespec. The coarse clocks advance once per tick.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     (time.tv_nsec as u64).max(1)
@@ -283,9 +336,14 @@ pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     };
-    let setting =
-        libc::itimerspec { it_interval: time(period_ns), it_value: time(first_ns.max(1)) };
-    call(libc::SYS_timer_settime, &[timer as u64, 0, address(&raw const setting), 0]);
+    let setting = libc::itimerspec {
+        it_interval: time(period_ns),
+        it_value: time(first_ns.max(1)),
+    };
+    call(
+        libc::SYS_timer_settime,
+        &[timer as u64, 0, address(&raw const setting), 0],
+    );
 }
 
 /// Deletes a timer.
@@ -295,12 +353,18 @@ pub fn timer_delete(timer: c_int) {
 
 /// Changes the calling thread's signal mask behind libc's back.
 pub fn sigmask(how: c_int, signals: u64) {
-    call(libc::SYS_rt_sigprocmask, &[how as u64, address(&raw const signals), 0, 8]);
+    call(
+        libc::SYS_rt_sigprocmask,
+        &[how as u64, address(&raw const signals), 0, 8],
+    );
 }
 
 /// Sends a signal to a thread of this process.
 pub fn tgkill(tid: u32, signal: c_int) {
-    call(libc::SYS_tgkill, &[u64::from(getpid()), u64::from(tid), signal as u64]);
+    call(
+        libc::SYS_tgkill,
+        &[u64::from(getpid()), u64::from(tid), signal as u64],
+    );
 }
 
 /// The bit of a signal in a kernel signal set.
@@ -311,7 +375,10 @@ pub const fn bit(signal: c_int) -> u64 {
 /// The thread's name.
 pub fn thread_name() -> [u8; 16] {
     let mut name = [0_u8; 16];
-    call(libc::SYS_prctl, &[libc::PR_GET_NAME as u64, address(name.as_mut_ptr())]);
+    call(
+        libc::SYS_prctl,
+        &[libc::PR_GET_NAME as u64, address(name.as_mut_ptr())],
+    );
     name
 }
 
@@ -327,7 +394,12 @@ pub fn readlink(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     let at = libc::AT_FDCWD as u64;
     let result = call(
         libc::SYS_readlinkat,
-        &[at, address(path.as_ptr()), address(buffer.as_mut_ptr()), buffer.len() as u64],
+        &[
+            at,
+            address(path.as_ptr()),
+            address(buffer.as_mut_ptr()),
+            buffer.len() as u64,
+        ],
     );
     usize::try_from(result).unwrap_or(0)
 }
@@ -350,16 +422,28 @@ pub fn perf_event_open<T>(attributes: &T, tid: u32, flags: u64) -> Result<c_int,
     let any_cpu = u64::MAX;
     let result = call(
         libc::SYS_perf_event_open,
-        &[address(&raw const *attributes), u64::from(tid), any_cpu, u64::MAX, flags],
+        &[
+            address(&raw const *attributes),
+            u64::from(tid),
+            any_cpu,
+            u64::MAX,
+            flags,
+        ],
     );
     checked(result).map(|fd| fd as c_int)
 }
 
 /// The soft limit on open descriptors.
 pub fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     let resource = libc::RLIMIT_NOFILE as u64;
-    call(libc::SYS_prlimit64, &[0, resource, 0, address(&raw mut limit)]);
+    call(
+        libc::SYS_prlimit64,
+        &[0, resource, 0, address(&raw mut limit)],
+    );
     limit.rlim_cur
 }
 

@@ -114,7 +114,9 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
     if process::is_confined() {
         return std::ptr::null_mut();
     }
-    let Some(slot) = slots::claim() else { return std::ptr::null_mut() };
+    let Some(slot) = slots::claim() else {
+        return std::ptr::null_mut();
+    };
     // SAFETY: the slot is ours until the thread starts.
     unsafe {
         (*slot).start = start;
@@ -166,8 +168,14 @@ fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
     let clock = prepare(slot);
     let routine = slot.start.addr() as u64;
     let time_ns = sys::boottime_ns();
-    let written =
-        record::put_thread_start(slot.ring(), time_ns, slot.tid, clock as u64, &[0; 16], routine);
+    let written = record::put_thread_start(
+        slot.ring(),
+        time_ns,
+        slot.tid,
+        clock as u64,
+        &[0; 16],
+        routine,
+    );
     if !written {
         slot.ring().header().count_drop(DropCause::RingFull, 0);
     }
@@ -198,8 +206,11 @@ fn leave_signal_stack(slot: *mut Slot) {
     let mut old: libc::stack_t = unsafe { std::mem::zeroed() };
     sys::sigaltstack(None, Some(&mut old));
     if old.ss_sp == Slot::signal_stack(slot) && old.ss_flags & libc::SS_DISABLE == 0 {
-        let none =
-            libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        let none = libc::stack_t {
+            ss_sp: std::ptr::null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: 0,
+        };
         sys::sigaltstack(Some(&none), None);
     }
 }
@@ -212,7 +223,9 @@ unsafe extern "C" fn on_exit(_slot: *mut c_void) {
 extern "C" fn end_current() {
     let slot = tls::slot();
     // SAFETY: the thread's own slot or null.
-    let Some(state) = (unsafe { slot.as_mut() }) else { return };
+    let Some(state) = (unsafe { slot.as_mut() }) else {
+        return;
+    };
     // A signal that is on its way already must not find the slot in another thread's hands.
     sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());

@@ -1,5 +1,7 @@
 //! Do stacks reach the root, and does the timeline say the same as the stacks?
 
+use std::collections::HashMap;
+
 use rsys_tests::{Run, TestResult, Trace, Workload, key, missing_tool, skip_if_missing, workload};
 
 /// One sample in a thousand may hit a place that no table describes.
@@ -205,11 +207,21 @@ fn timeline_and_stacks_say_the_same() -> TestResult {
         "the slices name the functions of only {:.1} % of the samples",
         100.0 * agreement
     );
-    // Equal neighbours are one slice: the outermost function of a thread that never sleeps has few of them.
+    // Equal neighbours are one slice: the outermost function of a thread begins anew after gaps only.
+    let metadata = trace.metadata()?;
+    let period_ns = 1_000_000_000 / 500;
+    let longest_step_ns = 2 * metadata.int("tick_ns")?.max(period_ns);
+    let mut last_ns: HashMap<i64, i64> = HashMap::new();
+    let mut stretches = 0;
+    for sample in samples.iter() {
+        let before = last_ns.insert(sample.utid, sample.time_ns);
+        stretches +=
+            usize::from(before.is_none_or(|before| sample.time_ns - before > longest_step_ns));
+    }
     let outermost = timeline.iter().filter(|slice| slice.depth == 0).count();
     assert!(
-        outermost * 5 < samples.count(),
-        "{outermost} outermost slices for {} samples",
+        outermost <= stretches,
+        "{outermost} outermost slices for {stretches} stretches of {} samples",
         samples.count()
     );
     Ok(())

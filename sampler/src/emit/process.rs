@@ -361,7 +361,7 @@ impl ProcessTrace {
                     output,
                     names: &mut self.slice_names,
                     frames: &self.frames,
-                slices: &mut self.tally.slices,
+                    slices: &mut self.tally.slices,
                 };
                 builder.idle(now_ns, |event| pen.write(sequence, event));
             }

@@ -181,7 +181,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 return Rule::of(Kind::Signal);
             }
             let entry = !exact && self.begins_a_function(pc);
-            return if entry { Rule::ENTRY } else { Rule::of(Kind::NoTables) };
+            return if entry {
+                Rule::ENTRY
+            } else {
+                Rule::of(Kind::NoTables)
+            };
         };
         if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, exact) {
             return Rule::of(Kind::Signal);

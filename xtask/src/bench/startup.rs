@@ -100,24 +100,29 @@ fn births(lab: &Lab, figures: &mut Figures) -> Table {
         &[
             "what",
             "tool",
-            "us (min)",
-            "us (median)",
-            "added us (min)",
-            "added us (median)",
+            "wall us (min)",
+            "wall us (median)",
+            "CPU us (min)",
+            "CPU us (median)",
+            "added CPU us (min)",
+            "added CPU us (median)",
         ],
     );
     for (what, key) in [
-        ("thread: create + join", "thread_us"),
-        ("fork + _exit + wait", "fork_us"),
-        ("posix_spawn /bin/true + wait", "spawn_us"),
+        ("thread: create + join", "thread"),
+        ("fork + _exit + wait", "fork"),
+        ("posix_spawn /bin/true + wait", "spawn"),
     ] {
         let mut bare = (None, None);
         for (tool, runs) in &runs {
-            let values: Vec<f64> = runs
-                .iter()
-                .filter_map(|run| run.report.get(key).ok())
-                .collect();
-            let now = (minimum(&values), median(&values));
+            let values = |suffix: &str| -> Vec<f64> {
+                let key = format!("{key}{suffix}");
+                runs.iter()
+                    .filter_map(|run| run.report.get(&key).ok())
+                    .collect()
+            };
+            let (wall, cpu) = (values("_us"), values("_cpu_us"));
+            let now = (minimum(&cpu), median(&cpu));
             let profiled = *tool != Tool::Bare;
             if !profiled {
                 bare = now;
@@ -128,24 +133,23 @@ fn births(lab: &Lab, figures: &mut Figures) -> Table {
                     .filter(|_| profiled)
                     .map(|(value, bare)| value - bare)
             };
+            let added_minimum = added(now.0, bare.0);
             table.row(vec![
                 what.into(),
                 tool.name().into(),
+                Cell::number(minimum(&wall), 1),
+                Cell::number(median(&wall), 1),
                 Cell::number(now.0, 1),
                 Cell::number(now.1, 1),
-                Cell::number(added(now.0, bare.0), 1),
+                Cell::number(added_minimum, 1),
                 Cell::number(added(now.1, bare.1), 1),
             ]);
-            for (figure, value) in [
-                ("added", added(now.1, bare.1)),
-                ("added_min", added(now.0, bare.0)),
-            ] {
-                if let Some(value) = value {
-                    figures.insert(format!("births/{key}/{}/{figure}", tool.name()), value);
-                }
+            if let Some(added) = added_minimum {
+                figures.insert(format!("births/{key}/{}/added_cpu_us", tool.name()), added);
             }
         }
     }
+    table.note("CPU us: of the program and its children; wall time is mostly waiting for a processor where the machine is busy");
     table.note(format!(
         "means over {threads} threads, {forks} forks, {spawns} programs in a row; {repetitions} repetitions"
     ));
