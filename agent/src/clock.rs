@@ -73,15 +73,29 @@ pub fn prepare_timer(slot: &mut Slot) -> Clock {
 
 /// Starts the thread's clocks. The first expiry is anywhere in the first period, so that threads do
 /// not go in lock-step and short threads are neither favoured nor missed on average.
-pub fn start(slot: &Slot) {
+pub fn start(slot: &mut Slot) {
     let period = period_ns();
     if slot.timer >= 0 {
-        sys::timer_arm(slot.timer, phase_ns(slot.tid, period), period);
+        let phase = phase_ns(slot.tid, period);
+        slot.first_expiry_ns = phase;
+        sys::timer_arm(slot.timer, phase, period);
     }
     if slot.perf >= 0 {
         // PERF_EVENT_IOC_ENABLE, from include/uapi/linux/perf_event.h.
         sys::ioctl(slot.perf, 0x2400, 0);
     }
+}
+
+/// Periods that ended since the thread's last sample, when its CPU time is `cpu_ns`.
+///
+/// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread
+/// never becomes a signal. Over many short threads that would be much.
+pub fn unsampled_periods(slot: &Slot, cpu_ns: u64) -> u64 {
+    if slot.timer < 0 || cpu_ns < slot.first_expiry_ns {
+        return 0;
+    }
+    let expired = 1 + (cpu_ns - slot.first_expiry_ns) / period_ns().max(1);
+    expired.saturating_sub(slot.accounted_weight)
 }
 
 /// Stops and removes the thread's clocks.

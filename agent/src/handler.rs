@@ -11,7 +11,7 @@ use rsys_unwind::{CfiEngine, End, Engine, FrameBuffer, FramePointerEngine, Regis
 use rsys_wire::adopt::ADOPT_COOKIE;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
-use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED};
+use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TRUNCATED};
 use rsys_wire::ring::DropCause;
 
 use crate::guard::{self, Guarded};
@@ -104,7 +104,7 @@ fn on_timer(slot: &mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
 /// Records one stack.
 fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     let time_ns = sys::boottime_ns();
-    let weight = weight.wrapping_add(std::mem::take(&mut slot.carried_weight));
+    slot.accounted_weight = slot.accounted_weight.wrapping_add(weight);
     let depth = Slot::depth();
     // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
     let (current, previous) = unsafe {
@@ -206,6 +206,40 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
 fn blocked(machine: &libc::ucontext_t) -> u64 {
     // SAFETY: a kernel signal set is the first eight bytes of a sigset_t.
     unsafe { (&raw const machine.uc_sigmask).cast::<u64>().read() }
+}
+
+/// Records what a thread did between its last tick and its end: with the stack of its last sample,
+/// or, if it had none, as its start routine. `bottom` are the registers of the trampoline that called
+/// that routine. Runs when the thread's clocks have stopped or are blocked, not in the handler.
+pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>) {
+    if periods == 0 {
+        return;
+    }
+    let time_ns = sys::boottime_ns();
+    let weight = u32::try_from(periods).unwrap_or(u32::MAX);
+    let mut words = [0_u64; 16];
+    let (shared, frames): (u16, &[u64]) = if slot.previous_frames > 0 {
+        (slot.previous_frames as u16, &[])
+    } else if let Some(bottom) = bottom {
+        let seen = Seen::new(slot.new_modules);
+        let mut frames = FrameBuffer::new(&mut words);
+        CfiEngine::new(process::rules()).walk(&bottom, &Guarded, &seen, &mut frames);
+        let length = frames.len();
+        // In the trampoline's place, what it called.
+        if let Some(innermost) = words.first_mut() {
+            *innermost = slot.start.addr() as u64 | record::FRAME_EXACT;
+        }
+        seen.note(slot.start.addr() as u64);
+        seen.report(slot.ring(), time_ns);
+        (0, words.get(..length).unwrap_or(&[]))
+    } else {
+        return;
+    };
+    if !record::put_sample(slot.ring(), time_ns, weight, SAMPLE_TAIL, shared, frames) {
+        slot.ring()
+            .header()
+            .count_drop(DropCause::RingFull, periods);
+    }
 }
 
 /// Counts a signal that no thread can be found for.

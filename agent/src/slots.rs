@@ -40,8 +40,10 @@ pub struct Slot {
     pub previous_frames: u32,
     /// Samples that perf delivered and the timer has not accounted for yet.
     pub perf_balance: i64,
-    /// Weight of ticks that could not be sampled, for the next sample.
-    pub carried_weight: u64,
+    /// Periods that the samples so far stand for, recorded or dropped.
+    pub accounted_weight: u64,
+    /// CPU time of the thread at which the timer expires first.
+    pub first_expiry_ns: u64,
     /// Signals that the creating thread believed blocked; see [`crate::tls::ThreadWords`].
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
@@ -187,7 +189,8 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).perf = -1;
         (*slot).previous_frames = 0;
         (*slot).perf_balance = 0;
-        (*slot).carried_weight = 0;
+        (*slot).accounted_weight = 0;
+        (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
         (*slot).active.store(true, Ordering::Relaxed);
     }
@@ -319,7 +322,8 @@ fn map_block(
                 perf: -1,
                 previous_frames: 0,
                 perf_balance: 0,
-                carried_weight: 0,
+                accounted_weight: 0,
+                first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),

@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rsys_unwind::Registers;
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
@@ -38,6 +39,8 @@ pub fn register_hooks() {
 unsafe extern "C" {
     /// The start routine of every thread: `slot` in, the real routine's result out.
     pub fn rsys_thread_trampoline(slot: *mut c_void) -> *mut c_void;
+    /// Where the trampoline goes on after the end of the thread.
+    fn rsys_thread_trampoline_end();
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -62,7 +65,11 @@ std::arch::global_asm!(
     "mov rdi, r12",
     "call rbx",
     "mov rbx, rax",
+    "mov rdi, rsp",
     "call {end}",
+    ".globl rsys_thread_trampoline_end",
+    ".hidden rsys_thread_trampoline_end",
+    "rsys_thread_trampoline_end:",
     "mov rax, rbx",
     "add rsp, 8",
     ".cfi_def_cfa_offset 24",
@@ -74,7 +81,7 @@ std::arch::global_asm!(
     ".cfi_endproc",
     ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
     begin = sym begin,
-    end = sym end_current,
+    end = sym end_from_trampoline,
 );
 
 #[cfg(target_arch = "aarch64")]
@@ -98,7 +105,11 @@ std::arch::global_asm!(
     "mov x0, x20",
     "blr x19",
     "mov x19, x0",
+    "mov x0, sp",
     "bl {end}",
+    ".globl rsys_thread_trampoline_end",
+    ".hidden rsys_thread_trampoline_end",
+    "rsys_thread_trampoline_end:",
     "mov x0, x19",
     "ldp x19, x20, [sp, #16]",
     "ldp x29, x30, [sp], #32",
@@ -106,7 +117,7 @@ std::arch::global_asm!(
     ".cfi_endproc",
     ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
     begin = sym begin,
-    end = sym end_current,
+    end = sym end_from_trampoline,
 );
 
 /// Takes a slot for a thread that is about to be created; null when it cannot be sampled.
@@ -216,11 +227,16 @@ fn leave_signal_stack(slot: *mut Slot) {
 }
 
 unsafe extern "C" fn on_exit(_slot: *mut c_void) {
-    end_current();
+    end_current(None);
 }
 
-/// Ends the calling thread's recording.
-extern "C" fn end_current() {
+extern "C" fn end_from_trampoline(sp: u64) {
+    let pc = (rsys_thread_trampoline_end as *const ()).addr() as u64;
+    end_current(Some(Registers::new(pc, sp, 0)));
+}
+
+/// Ends the calling thread's recording. `bottom` are the trampoline's registers, if it runs.
+fn end_current(bottom: Option<Registers>) {
     let slot = tls::slot();
     // SAFETY: the thread's own slot or null.
     let Some(state) = (unsafe { slot.as_mut() }) else {
@@ -230,6 +246,7 @@ extern "C" fn end_current() {
     sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
+    handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
     clock::stop(state);
     let name = sys::thread_name();
     let time_ns = sys::boottime_ns();

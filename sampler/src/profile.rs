@@ -21,7 +21,7 @@ use crate::launch::signals::{Noticed, Signals};
 use crate::launch::spawn;
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
-use crate::session::{Receiver, SessionSocket};
+use crate::session::{Receiver, SessionSocket, members};
 use crate::summary;
 
 /// Rings are emptied after this time while they fill.
@@ -30,6 +30,9 @@ const BUSY: Duration = Duration::from_millis(25);
 const CROWDED: Duration = Duration::from_millis(5);
 /// When nothing comes, the time grows up to this.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// A process that was just forked, or is loading its libraries, is given this time to announce itself.
+const ANNOUNCE: Duration = Duration::from_millis(500);
 
 /// Why a run did not begin.
 #[derive(Debug)]
@@ -122,6 +125,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         socket.name(),
         &plan.agent,
     );
+    let session = socket.name().to_owned();
     // Before any thread is made: all of ours block what the target is to get.
     let signals = Signals::watch()
         .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
@@ -163,6 +167,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         target,
         ending: None,
         refusal: None,
+        session,
     };
     Ok(watch.serve(&plan, &directory))
 }
@@ -176,6 +181,8 @@ struct Watch {
     ending: Option<Ending>,
     /// Why the first of the refused datagrams was.
     refusal: Option<String>,
+    /// Name of the session, as the agents know it.
+    session: String,
 }
 
 impl Watch {
@@ -235,12 +242,17 @@ impl Watch {
 
     /// Waits for processes that outlive the target. Whoever asks us to end now ends the waiting.
     fn linger(&mut self, linger: Duration) {
-        let deadline = Instant::now() + linger;
+        let begin = Instant::now();
+        let deadline = begin + linger;
         let mut interval = BUSY;
         loop {
+            // Looked for before the arrivals are taken: whoever is not found any more has arrived, or never will.
+            let unannounced = begin.elapsed() < ANNOUNCE
+                && self.collector.live() == 0
+                && members::any(&self.session);
             self.receiver.settle();
             self.take_arrivals();
-            if self.collector.live() == 0 {
+            if self.collector.live() == 0 && !unannounced {
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());

@@ -48,6 +48,9 @@ pub const SAMPLE_BROKEN: u8 = 2;
 /// The sample came from perf, not from the timer.
 pub const SAMPLE_PERF: u8 = 4;
 
+/// The sample stands for what a thread did after its last tick; its stack is the one before.
+pub const SAMPLE_TAIL: u8 = 8;
+
 /// Words of a thread's or module's fixed part.
 const START_WORDS: usize = 7;
 const END_WORDS: usize = 5;

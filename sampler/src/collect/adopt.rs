@@ -11,7 +11,7 @@ use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
 use crate::os;
 
 /// How often a process's threads are listed.
-pub const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A thread is asked so often; then it does not want to, for instance because it blocks all signals.
 const REQUESTS_MAX: u32 = 3;
@@ -67,11 +67,7 @@ impl Adoption {
             else {
                 continue;
             };
-            let known = self.others.insert(tid, (ticks, 0));
-            let Some((before, requests)) = known else {
-                continue;
-            };
-            let mut requests = requests;
+            let (before, mut requests) = self.others.get(&tid).copied().unwrap_or_default();
             if state == 'R'
                 && ticks > before
                 && requests < REQUESTS_MAX
