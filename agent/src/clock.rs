@@ -19,6 +19,10 @@ use crate::process;
 use crate::slots::{self, Slot};
 use crate::sys;
 
+/// PERF_EVENT_IOC_ENABLE and _DISABLE, from include/uapi/linux/perf_event.h.
+const PERF_ENABLE: u64 = 0x2400;
+const PERF_DISABLE: u64 = 0x2401;
+
 /// perf is used when a period is shorter than this fraction of the tick.
 const PERF_BELOW: f64 = 1.0 / 1.5;
 
@@ -81,8 +85,7 @@ pub fn start(slot: &mut Slot) {
         sys::timer_arm(slot.timer, phase, period);
     }
     if slot.perf >= 0 {
-        // PERF_EVENT_IOC_ENABLE, from include/uapi/linux/perf_event.h.
-        sys::ioctl(slot.perf, 0x2400, 0);
+        sys::ioctl(slot.perf, PERF_ENABLE, 0);
     }
 }
 
@@ -105,6 +108,8 @@ pub fn stop(slot: &mut Slot) {
         slot.timer = -1;
     }
     if slot.perf >= 0 {
+        // A fork child may hold the descriptor open: closing ours does not stop the event.
+        sys::ioctl(slot.perf, PERF_DISABLE, 0);
         close_perf(slot.perf);
         slot.perf = -1;
     }

@@ -107,15 +107,10 @@ impl<'a> Environment<'a> {
     }
 
     /// Writes executable, command line and telling variables into the process information.
-    pub fn describe(&self, info: &mut [u8; INFO_BYTES], mut length: usize) -> usize {
+    pub fn describe(&self, info: &mut [u8; INFO_BYTES]) -> usize {
         let mut path = [0_u8; 1024];
         let bytes = sys::readlink(c"/proc/self/exe", &mut path);
-        length = push_info(
-            info,
-            length,
-            InfoTag::Executable,
-            &path[..bytes.min(path.len())],
-        );
+        let mut length = push_info(info, 0, InfoTag::Executable, &path[..bytes.min(path.len())]);
         let mut line = [0_u8; 2048];
         let mut used = 0;
         for argument in strings(self.arguments) {

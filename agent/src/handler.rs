@@ -15,7 +15,7 @@ use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TR
 use rsys_wire::ring::DropCause;
 
 use crate::guard::{self, Guarded};
-use crate::modules::Seen;
+use crate::modules::{self, Seen};
 use crate::process;
 use crate::signals;
 use crate::slots::{self, Slot};
@@ -60,9 +60,12 @@ pub unsafe extern "C-unwind" fn on_sample(
         libc::SI_TIMER => {
             let value = std::ptr::with_exposed_provenance_mut(details.value as usize);
             if let Some(slot) = slots::look_up(value) {
-                // SAFETY: an active slot belongs to the thread that its timer signals: this one.
+                // SAFETY: an active slot belongs to the thread that its timer signals, and its
+                // timer is the one that signalled: this thread's.
                 let slot = unsafe { &mut *slot };
-                return on_timer(slot, details.second, machine);
+                if slot.timer == details.first {
+                    return on_timer(slot, details.second, machine);
+                }
             }
         }
         // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
@@ -81,8 +84,12 @@ pub unsafe extern "C-unwind" fn on_sample(
         }
         _ => {}
     }
-    // SAFETY: passes the kernel's arguments on.
-    unsafe { signals::forward(signal, info, context) }
+    if signals::was_sent(details.code, details.first) {
+        // SAFETY: passes the kernel's arguments on.
+        unsafe { signals::forward(signal, info, context) }
+    } else {
+        count_unattributed();
+    }
 }
 
 /// One timer expiry and its overruns.
@@ -115,13 +122,8 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     };
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
-    let end = walk(
-        slot,
-        &registers(machine),
-        &seen,
-        blocked(machine),
-        &mut frames,
-    );
+    let confined = !guard::faults_are_caught(blocked(machine)) || is_short_of_stack(machine);
+    let end = walk(slot, &registers(machine), &seen, confined, &mut frames);
     let flags = kind
         | match end {
             End::Root => 0,
@@ -154,11 +156,11 @@ fn walk(
     slot: &Slot,
     registers: &Registers,
     seen: &Seen,
-    blocked: u64,
+    confined: bool,
     frames: &mut FrameBuffer<'_>,
 ) -> End {
-    if !guard::faults_are_caught(blocked) {
-        // A fault would kill the process: the leaf has to do.
+    if confined {
+        // A fault or the walk itself would kill the process: the leaf has to do.
         return match frames.push(registers.pc(), rsys_unwind::EXACT) {
             Ok(()) => End::Broken(rsys_unwind::Broken::UnreadableStack),
             Err(_) => End::Truncated,
@@ -166,7 +168,11 @@ fn walk(
     }
     match process::settings().unwinder {
         UnwinderChoice::Cfi => {
-            CfiEngine::new(process::rules()).walk(registers, &Guarded, seen, frames)
+            let end = CfiEngine::new(process::rules()).walk(registers, &Guarded, seen, frames);
+            if modules::some_unreported() {
+                note_all(seen, frames);
+            }
+            end
         }
         UnwinderChoice::FramePointer => {
             let end = FramePointerEngine.walk(registers, &Guarded, seen, frames);
@@ -199,6 +205,17 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
 fn registers(machine: &libc::ucontext_t) -> Registers {
     let context = &machine.uc_mcontext;
     Registers::from_mcontext(&context.regs, context.sp, context.pc)
+}
+
+/// Whether the handler runs on an alternate stack of the program's with too little room for a walk.
+#[inline]
+fn is_short_of_stack(machine: &libc::ucontext_t) -> bool {
+    const NEEDED: usize = 2560;
+    let here = (&raw const *machine).addr();
+    let stack = &machine.uc_stack;
+    let room = here.wrapping_sub(stack.ss_sp.addr());
+    // Elsewhere, the difference is larger than the stack.
+    stack.ss_flags & libc::SS_DISABLE == 0 && room < stack.ss_size && room < NEEDED
 }
 
 /// The signals that were blocked when this one arrived.

@@ -66,7 +66,7 @@ unsafe fn create(
     real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
 ) -> c_int {
     process::start_early();
-    if !process::is_active() || !process::is_own_process() {
+    if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return real(start, argument);
     }
     let slot = threads::prepare(start as *mut c_void, argument);
@@ -251,7 +251,8 @@ unsafe fn change_mask(
     old: *mut libc::sigset_t,
     real: impl FnOnce(*const libc::sigset_t, *mut libc::sigset_t) -> c_int,
 ) -> c_int {
-    if !signals::is_installed() {
+    // In a child after vfork the words are the parent's.
+    if !signals::is_installed() || (!process::is_confined() && !process::is_own_process()) {
         return real(set, old);
     }
     let believed = signals::believed();
@@ -374,14 +375,22 @@ pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: 
 /// As `prctl(2)`; unused arguments are passed on as they come.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) -> c_int {
-    if option == libc::PR_SET_SECCOMP && process::is_active() {
-        process::confine();
-    }
-    match real::prctl::get() {
+    let Some(real) = real::prctl::get() else {
+        return -1;
+    };
+    let strict = a == u64::from(libc::SECCOMP_MODE_STRICT);
+    let filter = a == u64::from(libc::SECCOMP_MODE_FILTER) && b != 0;
+    if option == libc::PR_SET_SECCOMP && (strict || filter) && process::is_active() {
+        let before = process::confine(true);
         // SAFETY: the caller's own arguments.
-        Some(real) => unsafe { real(option, a, b, c, d) },
-        None => -1,
+        let result = unsafe { real(option, a, b, c, d) };
+        if result != 0 {
+            process::confine(before);
+        }
+        return result;
     }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(option, a, b, c, d) }
 }
 
 /// # Safety
@@ -396,14 +405,29 @@ pub unsafe extern "C" fn syscall(
     e: u64,
     f: u64,
 ) -> c_long {
-    if number == libc::SYS_seccomp && process::is_active() {
-        process::confine();
-    }
-    match real::syscall::get() {
+    let Some(real) = real::syscall::get() else {
+        return -1;
+    };
+    let strict = a == u64::from(libc::SECCOMP_SET_MODE_STRICT);
+    let filter = a == u64::from(libc::SECCOMP_SET_MODE_FILTER) && c != 0;
+    if number == libc::SYS_seccomp && (strict || filter) && process::is_active() {
+        let before = process::confine(true);
         // SAFETY: the caller's own arguments.
-        Some(real) => unsafe { real(number, a, b, c, d, e, f) },
-        None => -1,
+        let result = unsafe { real(number, a, b, c, d, e, f) };
+        if result < 0 {
+            process::confine(before);
+        }
+        return result;
     }
+    if number == libc::SYS_rt_sigaction
+        && c_int::try_from(a).is_ok_and(signals::is_shared)
+        && process::is_own_process()
+    {
+        // SAFETY: the caller's own pointers, as the kernel takes them.
+        return unsafe { signals::exchange_raw(a as c_int, b, c) };
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { real(number, a, b, c, d, e, f) }
 }
 
 /// `_Fork` runs no fork handlers.

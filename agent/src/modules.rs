@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rsys_unwind::{ModuleTables, Modules};
 use rsys_wire::record::{self, Module};
@@ -105,6 +105,19 @@ fn key(start: u64, generation: u32) -> u64 {
     u64::from(generation) << START_BITS | (start >> PAGE_BITS & ((1 << START_BITS) - 1))
 }
 
+/// Set when a module could not be reported while its rules were cached already: from then on the
+/// modules of every stack are looked up.
+static UNREPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the cache of rules may hide a module that the sampler was not told of.
+///
+/// # Signal safety
+/// One relaxed load.
+#[inline]
+pub fn some_unreported() -> bool {
+    UNREPORTED.load(Ordering::Relaxed)
+}
+
 /// The place of a key, and whether it stands there already.
 fn place(key: u64) -> Option<(&'static AtomicU64, bool)> {
     let home = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
@@ -170,8 +183,8 @@ impl Seen {
         self.count.set(count.wrapping_add(1));
     }
 
-    /// Writes a record for each new module. What cannot be written makes a new generation, so that
-    /// it is asked for again.
+    /// Writes a record for each new module. What cannot be written now is noted again from later
+    /// stacks; see [`some_unreported`].
     ///
     /// # Signal safety
     /// Guarded reads of the module's headers, stores into the ring.
@@ -202,7 +215,7 @@ impl Seen {
             }
         }
         if !complete {
-            new_generation();
+            UNREPORTED.store(true, Ordering::Relaxed);
         }
     }
 }

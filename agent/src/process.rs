@@ -6,7 +6,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use rsys_unwind::{RuleCache, RuleSlot};
 use rsys_wire::VERSION;
@@ -70,10 +70,10 @@ pub fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
 
-/// Notes that the process confines itself.
-pub fn confine() {
-    CONFINED.store(true, Ordering::Relaxed);
-    slots::set_counter(Counter::Seccomp, 1);
+/// Notes that the process confines itself, or that it failed to. Returns what was noted before.
+pub fn confine(confined: bool) -> bool {
+    slots::set_counter(Counter::Seccomp, u64::from(confined));
+    CONFINED.swap(confined, Ordering::Relaxed)
 }
 
 /// Whether the caller runs in the process that the agent knows, not in a child that shares its
@@ -100,8 +100,7 @@ pub fn settings() -> &'static AgentSettings {
 pub fn rules() -> RuleCache<'static> {
     let base = RULES.load(Ordering::Relaxed);
     let slots: &'static [RuleSlot] = if base.is_null() {
-        const FALLBACK: [RuleSlot; 1] = [RuleSlot::new()];
-        static NO_CACHE: [RuleSlot; 1] = FALLBACK;
+        static NO_CACHE: [RuleSlot; 2] = [const { RuleSlot::new() }; 2];
         &NO_CACHE
     } else {
         // SAFETY: mapped by `start` with this size, zeroed, and never unmapped.
@@ -199,7 +198,10 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
         RULES.store(memory.cast(), Ordering::Relaxed);
     }
-    begin(|info, length| environment.describe(info, length), 0)?;
+    // SAFETY: there is one thread; see `Information`.
+    let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });
+    DESCRIBED.store(described, Ordering::Relaxed);
+    begin(0)?;
     threads::register_hooks();
     // SAFETY: the handler needs nothing that is not set up by now.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
@@ -209,35 +211,43 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     Some(())
 }
 
+/// What the sampler is told of the process. Not on the stack: a fork may come from a tiny one.
+#[derive(Debug)]
+struct Information(UnsafeCell<[u8; INFO_BYTES]>);
+
+// SAFETY: written at the start and in fork children only, where there is one thread.
+unsafe impl Sync for Information {}
+
+static INFORMATION: Information = Information(UnsafeCell::new([0; INFO_BYTES]));
+/// How much of [`INFORMATION`] describes the program, which a fork does not change.
+static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
+
 /// Makes the process known to the sampler.
-fn begin(
-    describe: impl FnOnce(&mut [u8; INFO_BYTES], usize) -> usize,
-    parent_instance: u64,
-) -> Option<()> {
+fn begin(parent_instance: u64) -> Option<()> {
     let pid = sys::getpid();
     let now = sys::boottime_ns();
     PID.store(pid, Ordering::Relaxed);
     // Unique in time and space: no two program runs of a machine share pid and nanosecond.
     let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     INSTANCE.store(instance, Ordering::Relaxed);
-    let mut info = [0_u8; INFO_BYTES];
+    // SAFETY: there is one thread; see `Information`.
+    let info = unsafe { &mut *INFORMATION.0.get() };
     let mut number = [0_u8; 20];
-    let mut length = 0;
+    let mut length = DESCRIBED.load(Ordering::Relaxed);
     for (tag, value) in [
         (InfoTag::StartTime, now),
         (InfoTag::ParentPid, u64::from(sys::getppid())),
         (InfoTag::ParentInstance, parent_instance),
         (InfoTag::TickNs, sys::tick_ns()),
     ] {
-        length = push_info(&mut info, length, tag, decimal(value, &mut number));
+        length = push_info(info, length, tag, decimal(value, &mut number));
     }
     let clock: &[u8] = if crate::clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
     } else {
         b"CPU timer"
     };
-    length = push_info(&mut info, length, InfoTag::Clock, clock);
-    length = describe(&mut info, length);
+    length = push_info(info, length, InfoTag::Clock, clock);
     slots::start(info.get(..length)?).ok()
 }
 
@@ -264,24 +274,21 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     let parent_instance = instance();
-    let settings = settings();
-    // Forgetting the parent's slots comes first: this thread must not write into its ring.
+    // Forgetting the parent's slots comes first: this thread must not write into its ring, and
+    // perf events would go on for the parent's thread.
     tls::set_slot(std::ptr::null_mut());
-    let follow = settings.follow == FollowChoice::All && !is_confined();
-    if !follow {
+    if is_confined() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }
     slots::forget_parents();
+    if settings().follow != FollowChoice::All {
+        STATE.store(State::Dormant as u32, Ordering::Release);
+        return;
+    }
     // The child's trace needs every module anew.
     modules::new_generation();
-    let environment = Environment::current();
-    if begin(
-        |info, length| environment.describe(info, length),
-        parent_instance,
-    )
-    .is_none()
-    {
+    if begin(parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }

@@ -90,6 +90,9 @@ macro_rules! reals {
         /// Looks everything up now.
         pub fn resolve_all() {
             $( $constant::REAL.address(); )*
+            // A name that was not found must not be the program's next `dlerror`.
+            // SAFETY: no arguments.
+            unsafe { libc::dlerror() };
         }
     };
 }

@@ -132,6 +132,16 @@ fn kernel_sigaction(signal: c_int, action: Action) -> Option<Action> {
     (result == 0).then(|| Action::from_c(&old))
 }
 
+/// The disposition that the kernel knows.
+fn current_action(signal: c_int) -> Option<Action> {
+    let real = real::sigaction::get()?;
+    // SAFETY: all zero is valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks only.
+    let result = unsafe { real(signal, std::ptr::null(), &raw mut action) };
+    (result == 0).then(|| Action::from_c(&action))
+}
+
 /// Our registration of a fault signal. The kernel gives the program's handler what it asked for:
 /// its mask, its stack, its flags.
 fn fault_action(wanted: Action) -> Action {
@@ -153,10 +163,8 @@ pub fn install() {
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
     for signal in OURS {
-        let none = Action {
-            handler: libc::SIG_DFL,
-            flags: 0,
-            mask: 0,
+        let Some(before) = current_action(signal) else {
+            continue;
         };
         let action = if signal == SAMPLE_SIGNAL {
             Action {
@@ -166,18 +174,22 @@ pub fn install() {
                 mask: !FAULTS,
             }
         } else {
-            fault_action(none)
+            // A library's constructor may have been here before us.
+            fault_action(before)
         };
-        if let (Some(before), Some(wanted)) = (kernel_sigaction(signal, action), wanted(signal)) {
+        if let Some(wanted) = wanted(signal) {
             wanted.store(before);
         }
+        kernel_sigaction(signal, action);
     }
     INSTALLED.store(true, Ordering::Release);
 }
 
 /// Lets our signals through in the calling thread, whatever it inherited.
-pub fn unblock_ours() {
-    sys::sigmask(libc::SIG_UNBLOCK, OUR_SET);
+///
+/// Returns those of ours that were blocked.
+pub fn unblock_ours() -> u64 {
+    sys::sigmask(libc::SIG_UNBLOCK, OUR_SET) & OUR_SET
 }
 
 /// `sigaction` for a shared signal: keeps the program's wish and returns the one before.
@@ -191,6 +203,39 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
         }
     }
     Some(before)
+}
+
+/// `rt_sigaction` for a shared signal: as [`exchange`], for the kernel's own structure.
+///
+/// # Safety
+/// `new` and `old` must be 0 or addresses of the kernel's `struct sigaction`.
+pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_long {
+    /// The kernel's structure: handler, flags, restorer (x86-64), mask.
+    #[repr(C)]
+    struct KernelAction {
+        handler: usize,
+        flags: u64,
+        #[cfg(target_arch = "x86_64")]
+        restorer: usize,
+        mask: u64,
+    }
+    let pointer =
+        |address: u64| std::ptr::with_exposed_provenance_mut::<KernelAction>(address as usize);
+    // SAFETY: null or valid, as the caller says.
+    let wish = unsafe { pointer(new).as_ref() }.map(|new| Action {
+        handler: new.handler,
+        flags: new.flags as c_int,
+        mask: new.mask,
+    });
+    if let Some(before) = exchange(signal, wish)
+        // SAFETY: as above.
+        && let Some(old) = unsafe { pointer(old).as_mut() }
+    {
+        old.handler = before.handler;
+        old.flags = before.flags as u64;
+        old.mask = before.mask;
+    }
+    0
 }
 
 /// What a thread's mask must be when the program asks for `set`, and what it will believe.
@@ -231,24 +276,31 @@ pub fn without_sample_signal(set: &libc::sigset_t) -> libc::sigset_t {
 
 /// As [`without_sample_signal`], for a thread that takes signals by waiting for them.
 ///
-/// A SIGPROF that the program has a handler for is left out as well. The kernel gives a process's
+/// Where a thread waits for (nearly) everything, a SIGPROF that the program has a handler for is left
+/// out as well. The kernel gives a process's
 /// signal to a thread that has no other pending; next to ours, which come at the same ticks as an
 /// `ITIMER_PROF`, that would often be the one that waits for everything.
 pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     let others = without_sample_signal(set);
     let profiling = sys::bit(libc::SIGPROF);
-    // SAFETY: all zero is valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let known = set_of(set) & profiling != 0
-        // SAFETY: asks only.
-        && real::sigaction::get().is_some_and(|real| unsafe {
-            real(libc::SIGPROF, std::ptr::null(), &raw mut action) == 0
-        });
-    let handled = known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+    let waits_for_everything = set_of(set).count_ones() > 16 && set_of(set) & profiling != 0;
+    let handled = waits_for_everything
+        && current_action(libc::SIGPROF)
+            .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
     if handled {
         sigset(set_of(&others) & !profiling)
     } else {
         others
+    }
+}
+
+/// Whether a process sent this signal, to be told apart from leftovers of clocks that were stopped:
+/// those must not end the program.
+pub fn was_sent(code: c_int, sender: c_int) -> bool {
+    match code {
+        libc::SI_USER => sender != 0,
+        libc::SI_TKILL | libc::SI_QUEUE => true,
+        _ => false,
     }
 }
 

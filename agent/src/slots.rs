@@ -17,9 +17,9 @@ use crate::sys;
 
 /// Size of a slot's alternate signal stack: room for the largest register state (AMX: 11 KiB), our
 /// handler, and a handler of the target's that asks for an alternate stack.
-pub const SIGNAL_STACK_BYTES: usize = 64 * 1024;
+pub const SIGNAL_STACK_BYTES: usize = 256 * 1024;
 
-const FIRST_RINGS: u32 = 4;
+const FIRST_RINGS: u32 = 8;
 const MOST_RINGS: u32 = 1024;
 
 /// One thread's state. Only the thread that owns it (and its signal handler) touches it.
@@ -48,6 +48,8 @@ pub struct Slot {
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
+    /// Whether the thread was adopted: it does not say when it ends.
+    pub adopted: AtomicBool,
     /// framehop's state, when that engine was chosen.
     pub framehop: *mut c_void,
     ring: Producer<'static>,
@@ -182,7 +184,11 @@ pub fn look_up(value: *mut c_void) -> Option<*mut Slot> {
 /// # Signal safety
 /// Atomics and stores into the slot.
 pub fn claim_existing() -> Option<*mut Slot> {
-    let slot = blocks().find_map(Block::claim)?;
+    let claimed = blocks().find_map(Block::claim);
+    let slot = claimed.or_else(|| {
+        reclaim_adopted();
+        blocks().find_map(Block::claim)
+    })?;
     // SAFETY: the claim made the slot ours.
     unsafe {
         (*slot).timer = -1;
@@ -192,9 +198,32 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).accounted_weight = 0;
         (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
+        (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
     }
     Some(slot)
+}
+
+/// Takes the slots of adopted threads back that are gone. Makes system calls.
+fn reclaim_adopted() {
+    for block in blocks() {
+        for index in 0..block.rings {
+            let slot = block.slot(index);
+            // SAFETY: slots are never unmapped. An adopted thread that is gone has no handler that
+            // could use the slot, and nobody else may claim it before it is released.
+            unsafe {
+                let in_use = (*slot).active.load(Ordering::Relaxed)
+                    && (*slot).adopted.load(Ordering::Relaxed);
+                if in_use
+                    && sys::is_gone((*slot).tid)
+                    && (*slot).adopted.swap(false, Ordering::Relaxed)
+                {
+                    crate::clock::stop(&mut *slot);
+                    (*slot).release();
+                }
+            }
+        }
+    }
 }
 
 /// Takes a slot, making more when there is none. Not for signal handlers.
@@ -286,18 +315,21 @@ fn map_block(
     let buffers = Slot::depth() * 8;
     let modules = MOST_NEW * size_of::<Object>();
     let slot_bytes = (size_of::<Slot>() + 2 * buffers + modules).next_multiple_of(PAGE);
-    let stride = SIGNAL_STACK_BYTES + slot_bytes;
+    let stride = PAGE + SIGNAL_STACK_BYTES + slot_bytes;
     let bytes = PAGE + stride * rings as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let memory = sys::mmap(bytes, flags, -1).inspect_err(|_| {
         // SAFETY: nothing refers to the mapping yet.
         unsafe { sys::munmap(shared_base.cast(), geometry.bytes()) };
     })?;
-    let first_slot = memory.wrapping_add(PAGE + SIGNAL_STACK_BYTES);
+    let first_slot = memory.wrapping_add(2 * PAGE + SIGNAL_STACK_BYTES);
     for index in 0..rings {
         let slot = first_slot
             .wrapping_add(index as usize * stride)
             .cast::<Slot>();
+        // Whoever needs more than the stack has must not find another thread's slot below it.
+        let below = Slot::signal_stack(slot).cast::<u8>().wrapping_sub(PAGE);
+        sys::forbid(below, PAGE);
         let (Some(header), Some(words)) = (segment.ring_header(index), segment.ring_words(index))
         else {
             continue;
@@ -326,6 +358,7 @@ fn map_block(
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
+                adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,
                 new_modules: current.wrapping_add(2 * Slot::depth()).cast(),

@@ -212,7 +212,7 @@ pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(
         &[libc::AF_UNIX as u64, kind as u64, 0],
     ))? as c_int;
     let wait = libc::timeval {
-        tv_sec: 5,
+        tv_sec: 2,
         tv_usec: 0,
     };
     call(
@@ -352,11 +352,20 @@ pub fn timer_delete(timer: c_int) {
 }
 
 /// Changes the calling thread's signal mask behind libc's back.
-pub fn sigmask(how: c_int, signals: u64) {
+///
+/// Returns the mask before.
+pub fn sigmask(how: c_int, signals: u64) -> u64 {
+    let mut before = 0_u64;
     call(
         libc::SYS_rt_sigprocmask,
-        &[how as u64, address(&raw const signals), 0, 8],
+        &[
+            how as u64,
+            address(&raw const signals),
+            address(&raw mut before),
+            8,
+        ],
     );
+    before
 }
 
 /// Sends a signal to a thread of this process.
@@ -365,6 +374,12 @@ pub fn tgkill(tid: u32, signal: c_int) {
         libc::SYS_tgkill,
         &[u64::from(getpid()), u64::from(tid), signal as u64],
     );
+}
+
+/// Whether a thread of this process is gone.
+pub fn is_gone(tid: u32) -> bool {
+    let result = call(libc::SYS_tgkill, &[u64::from(getpid()), u64::from(tid), 0]);
+    result == -i64::from(libc::ESRCH)
 }
 
 /// The bit of a signal in a kernel signal set.
@@ -450,6 +465,14 @@ pub fn descriptor_limit() -> u64 {
 /// Gives the rest of the time slice away.
 pub fn sched_yield() {
     call(libc::SYS_sched_yield, &[]);
+}
+
+/// Makes memory inaccessible.
+pub fn forbid(base: *mut u8, bytes: usize) {
+    call(
+        libc::SYS_mprotect,
+        &[address(base), bytes as u64, libc::PROT_NONE as u64],
+    );
 }
 
 /// `ioctl` with a number.

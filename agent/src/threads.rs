@@ -125,6 +125,7 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
     if process::is_confined() {
         return std::ptr::null_mut();
     }
+    snapshot::renew();
     let Some(slot) = slots::claim() else {
         return std::ptr::null_mut();
     };
@@ -153,7 +154,6 @@ pub fn begin_current() {
 /// # Safety
 /// The slot must have been claimed for this thread.
 unsafe extern "C" fn begin(slot: *mut Slot) {
-    snapshot::renew();
     // SAFETY: claimed for this thread; its handler does not run before the clock starts.
     let state = unsafe { &mut *slot };
     state.tid = sys::gettid();
@@ -163,7 +163,9 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
         (*tls::words()).slot = slot;
     }
     use_signal_stack(slot);
-    signals::unblock_ours();
+    let blocked = signals::unblock_ours();
+    // SAFETY: the thread's own words.
+    unsafe { (*tls::words()).signals |= blocked };
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.
@@ -242,6 +244,11 @@ fn end_current(bottom: Option<Registers>) {
     let Some(state) = (unsafe { slot.as_mut() }) else {
         return;
     };
+    if process::is_confined() {
+        // What would have to be done may be forbidden. The slot stays the thread's for ever.
+        tls::set_slot(std::ptr::null_mut());
+        return;
+    }
     // A signal that is on its way already must not find the slot in another thread's hands.
     sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
@@ -285,6 +292,7 @@ pub extern "C" fn adopt_self() {
     // SAFETY: claimed just now.
     let state = unsafe { &mut *slot };
     state.tid = tid;
+    state.adopted.store(true, Ordering::Relaxed);
     state.start = std::ptr::null_mut();
     start_recording(state, clock::prepare_timer);
     slots::count(Counter::ThreadsAdopted, 1);

@@ -62,7 +62,7 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         "x ours: the tool's us/sample (min) over ours; '-' where noise is larger than the cost",
     );
     table.note("tool CPU s: median CPU time of the whole tree minus the program's: the profiler's own process, in steps of 10 ms");
-    table.note("py-spy stops the program to look at it: its cost is in the wall time");
+    table.note("py-spy stops the program to look at it: its cost is in the wall time, and so are its samples: its us/sample compares with nobody's");
     Ok(vec![table])
 }
 
@@ -169,6 +169,10 @@ fn tabulate(
             ("cpu_percent_median", cpu_percent_median),
             ("wall_percent", wall_percent),
             ("us_per_sample", us_per_sample),
+            (
+                "us_per_sample_median",
+                outcome.us_per_sample_median(bare).filter(|_| profiled),
+            ),
         ] {
             if let Some(value) = value {
                 figures.insert(format!("{key}/{figure}"), value);

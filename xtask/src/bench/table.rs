@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// One field of a table.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone)]
 pub enum Cell {
     /// Words.
     Text(String),
     /// A number, and with how many digits after the point it is printed.
-    Number(f64, #[serde(skip)] usize),
+    Number(f64, usize),
     /// Not measured.
     None,
 }
@@ -28,6 +27,17 @@ impl Cell {
             Self::Text(text) => text.clone(),
             Self::Number(value, digits) => format!("{value:.digits$}"),
             Self::None => "-".to_owned(),
+        }
+    }
+}
+
+/// A string, a number with all its digits, or null.
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(value, _) => serializer.serialize_f64(*value),
+            Self::None => serializer.serialize_none(),
         }
     }
 }
@@ -135,6 +145,12 @@ pub type Figures = BTreeMap<String, f64>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_are_plain_json() {
+        let cells = ["a".into(), Cell::Number(1.25, 1), Cell::None];
+        assert_eq!(serde_json::to_string(&cells).unwrap(), r#"["a",1.25,null]"#);
+    }
 
     #[test]
     fn columns_line_up() {
