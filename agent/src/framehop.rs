@@ -57,7 +57,7 @@ unsafe extern "C" fn collect(
 ) -> c_int {
     // SAFETY: dl_iterate_phdr passes a valid entry, and `make_engine` its own vector.
     let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<FramehopModule>>()) };
-    let mut range = u64::MAX..0;
+    let (mut first, mut last) = (u64::MAX, 0);
     let mut loads = Vec::new();
     let mut header = None;
     for index in 0..info.dlpi_phnum {
@@ -66,7 +66,7 @@ unsafe extern "C" fn collect(
         let start = info.dlpi_addr.wrapping_add(segment.p_vaddr);
         let end = start.wrapping_add(segment.p_memsz);
         if segment.p_type == libc::PT_LOAD {
-            range = range.start.min(start & !4095)..range.end.max(end);
+            (first, last) = (first.min(start & !4095), last.max(end));
             loads.push(start..end);
         } else if segment.p_type == libc::PT_GNU_EH_FRAME {
             header = Some((start, segment.p_memsz as usize));
@@ -92,7 +92,7 @@ unsafe extern "C" fn collect(
         return 0;
     };
     modules.push(FramehopModule {
-        range,
+        range: first..last,
         eh_frame_hdr_address: header_start,
         eh_frame_hdr,
         eh_frame_address: start,

@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use rsys_unwind::{CfiEngine, End, Engine, FrameBuffer, FramePointerEngine, Registers};
+use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
 use rsys_wire::adopt::ADOPT_COOKIE;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
@@ -168,7 +168,7 @@ fn walk(
     }
     match process::settings().unwinder {
         UnwinderChoice::Cfi => {
-            let end = CfiEngine::new(process::rules()).walk(registers, &Guarded, seen, frames);
+            let end = process::cfi_engine().walk(registers, &Guarded, seen, frames);
             if modules::some_unreported() {
                 note_all(seen, frames);
             }
@@ -240,7 +240,7 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
     } else if let Some(bottom) = bottom {
         let seen = Seen::new(slot.new_modules);
         let mut frames = FrameBuffer::new(&mut words);
-        CfiEngine::new(process::rules()).walk(&bottom, &Guarded, &seen, &mut frames);
+        process::cfi_engine().walk(&bottom, &Guarded, &seen, &mut frames);
         let length = frames.len();
         // In the trampoline's place, what it called.
         if let Some(innermost) = words.first_mut() {

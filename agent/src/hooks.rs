@@ -258,7 +258,10 @@ unsafe fn change_mask(
     let believed = signals::believed();
     // SAFETY: the caller passes null or a valid set.
     let result = match unsafe { set.as_ref() } {
-        Some(set) => real(&raw const *(&signals::translate_mask(how, set)), old),
+        Some(set) => {
+            let set = signals::translate_mask(how, set);
+            real(&raw const set, old)
+        }
         None => real(set, old),
     };
     // SAFETY: as above.
@@ -307,7 +310,10 @@ unsafe fn wait_for(
 ) -> c_int {
     // SAFETY: the caller passes null or a valid set.
     match unsafe { set.as_ref() } {
-        Some(set) if signals::is_installed() => real(&raw const *(&signals::to_wait_for(set))),
+        Some(set) if signals::is_installed() => {
+            let set = signals::to_wait_for(set);
+            real(&raw const set)
+        }
         _ => real(set),
     }
 }

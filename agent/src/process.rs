@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use rsys_unwind::{RuleCache, RuleSlot};
+use rsys_unwind::{CfiEngine, RuleCache, RuleSlot};
 use rsys_wire::VERSION;
 use rsys_wire::handshake::{
     AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice, Hello, HelloKind, MAGIC,
@@ -97,20 +97,24 @@ pub fn settings() -> &'static AgentSettings {
 /// # Signal safety
 /// Reads a pointer.
 #[inline]
-pub fn rules() -> RuleCache<'static> {
+fn rules() -> Option<RuleCache<'static>> {
     let base = RULES.load(Ordering::Relaxed);
-    let slots: &'static [RuleSlot] = if base.is_null() {
-        static NO_CACHE: [RuleSlot; 2] = [const { RuleSlot::new() }; 2];
-        &NO_CACHE
-    } else {
-        // SAFETY: mapped by `start` with this size, zeroed, and never unmapped.
-        unsafe { std::slice::from_raw_parts(base, RuleCache::DEFAULT_SLOTS) }
-    };
-    match RuleCache::new(slots) {
-        Some(cache) => cache,
-        // Both lengths are powers of two.
-        None => loop {},
+    if base.is_null() {
+        return None;
     }
+    // SAFETY: mapped by `start` with this size, zeroed, and never unmapped.
+    let slots: &'static [RuleSlot] =
+        unsafe { std::slice::from_raw_parts(base, RuleCache::DEFAULT_SLOTS) };
+    RuleCache::new(slots)
+}
+
+/// The engine that walks by call-frame information, with the cache if there is memory for one.
+///
+/// # Signal safety
+/// As [`rules`].
+#[inline]
+pub fn cfi_engine() -> CfiEngine<'static> {
+    rules().map_or_else(CfiEngine::without_cache, CfiEngine::new)
 }
 
 /// Identifies this program run; see [`Hello::instance`].

@@ -6,10 +6,10 @@
 //! against them. When all are taken, another segment is made, twice the size of the last.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
-use rsys_wire::ring::Producer;
+use rsys_wire::ring::{Producer, RingHeader};
 
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
@@ -19,6 +19,7 @@ use crate::sys;
 /// handler, and a handler of the target's that asks for an alternate stack.
 pub const SIGNAL_STACK_BYTES: usize = 256 * 1024;
 
+const PAGE: usize = 4096;
 const FIRST_RINGS: u32 = 8;
 const MOST_RINGS: u32 = 1024;
 
@@ -48,6 +49,8 @@ pub struct Slot {
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
+    /// Whether there is a guard page below the signal stack.
+    pub guarded: bool,
     /// Whether the thread was adopted: it does not say when it ends.
     pub adopted: AtomicBool,
     /// framehop's state, when that engine was chosen.
@@ -75,6 +78,17 @@ impl Slot {
     /// The lowest address of the slot's alternate signal stack.
     pub fn signal_stack(slot: *mut Slot) -> *mut c_void {
         slot.cast::<u8>().wrapping_sub(SIGNAL_STACK_BYTES).cast()
+    }
+
+    /// Makes the page below the signal stack inaccessible, once: whoever needs more than the stack has
+    /// must not find another thread's slot there.
+    pub fn guard_signal_stack(slot: *mut Slot) {
+        // SAFETY: the caller owns the slot.
+        let guarded = unsafe { std::mem::replace(&mut (*slot).guarded, true) };
+        if !guarded {
+            let below = Slot::signal_stack(slot).cast::<u8>().wrapping_sub(PAGE);
+            sys::forbid(below, PAGE);
+        }
     }
 
     /// Gives ring and slot back. The owner must have stopped its clocks.
@@ -306,7 +320,6 @@ fn map_block(
     geometry: Geometry,
     fd: std::ffi::c_int,
 ) -> Result<*mut Block, i32> {
-    const PAGE: usize = 4096;
     let rings = geometry.ring_count();
     let shared_base = sys::mmap(geometry.bytes(), libc::MAP_SHARED, fd)?;
     // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that
@@ -327,16 +340,14 @@ fn map_block(
         let slot = first_slot
             .wrapping_add(index as usize * stride)
             .cast::<Slot>();
-        // Whoever needs more than the stack has must not find another thread's slot below it.
-        let below = Slot::signal_stack(slot).cast::<u8>().wrapping_sub(PAGE);
-        sys::forbid(below, PAGE);
         let (Some(header), Some(words)) = (segment.ring_header(index), segment.ring_words(index))
         else {
             continue;
         };
+        let (header, words): (*const RingHeader, *const [AtomicU64]) = (header, words);
         // SAFETY: the references point into the shared mapping, which stays for the process's life
         // (a fork child unmaps it after it has forgotten the slots).
-        let (header, words) = unsafe { (&*(&raw const *header), &*(&raw const *words)) };
+        let (header, words) = unsafe { (&*header, &*words) };
         let Some(ring) = Producer::new(header, words) else {
             continue;
         };
@@ -358,6 +369,7 @@ fn map_block(
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
+                guarded: false,
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,

@@ -199,32 +199,33 @@ fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
 /// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
 /// thread has an alternate stack of its own.
 fn use_signal_stack(slot: *mut Slot) {
-    // SAFETY: zero is a valid value.
-    let mut old: libc::stack_t = unsafe { std::mem::zeroed() };
-    sys::sigaltstack(None, Some(&mut old));
-    if old.ss_flags & libc::SS_DISABLE == 0 {
-        return;
-    }
+    Slot::guard_signal_stack(slot);
     let ours = libc::stack_t {
         ss_sp: Slot::signal_stack(slot),
         ss_flags: 0,
         ss_size: SIGNAL_STACK_BYTES,
     };
-    sys::sigaltstack(Some(&ours), None);
+    // SAFETY: zero is a valid value.
+    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(Some(&ours), Some(&mut before));
+    if before.ss_flags & libc::SS_DISABLE == 0 {
+        sys::sigaltstack(Some(&before), None);
+    }
 }
 
 /// Takes the signal stack away again, before another thread gets it with the slot.
 fn leave_signal_stack(slot: *mut Slot) {
+    let none = libc::stack_t {
+        ss_sp: std::ptr::null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    };
     // SAFETY: zero is a valid value.
-    let mut old: libc::stack_t = unsafe { std::mem::zeroed() };
-    sys::sigaltstack(None, Some(&mut old));
-    if old.ss_sp == Slot::signal_stack(slot) && old.ss_flags & libc::SS_DISABLE == 0 {
-        let none = libc::stack_t {
-            ss_sp: std::ptr::null_mut(),
-            ss_flags: libc::SS_DISABLE,
-            ss_size: 0,
-        };
-        sys::sigaltstack(Some(&none), None);
+    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(Some(&none), Some(&mut before));
+    let foreign = before.ss_sp != Slot::signal_stack(slot);
+    if foreign && before.ss_flags & libc::SS_DISABLE == 0 {
+        sys::sigaltstack(Some(&before), None);
     }
 }
 
@@ -255,7 +256,9 @@ fn end_current(bottom: Option<Registers>) {
     let cpu_time_ns = sys::thread_cpu_ns();
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
     clock::stop(state);
-    let name = sys::thread_name();
+    // Nobody sees the name of a thread without samples.
+    let named = state.previous_frames > 0;
+    let name = if named { sys::thread_name() } else { [0; 16] };
     let time_ns = sys::boottime_ns();
     if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
         state.ring().header().count_drop(DropCause::RingFull, 0);

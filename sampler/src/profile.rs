@@ -17,7 +17,7 @@ use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::exit::{self, Ending};
 use crate::launch::inherited::Inherited;
-use crate::launch::signals::{Noticed, Signals};
+use crate::launch::signals::Signals;
 use crate::launch::spawn;
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
@@ -275,12 +275,17 @@ impl Watch {
         writer.to_foreground();
         let writer = writer.close();
         let mut asked = 0;
-        while !writer.is_done() {
-            wait_for(&self.signals, Duration::from_millis(2));
-            if let Noticed {
-                ask_to_end: true, ..
-            } = self.signals.read(None)
-            {
+        loop {
+            let mut descriptors = [
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(writer.done(), PollFlags::POLLIN),
+            ];
+            // A failure is an interruption: everything is looked at anyway.
+            poll(&mut descriptors, PollTimeout::NONE).ok();
+            if descriptors[1].any() == Some(true) {
+                break;
+            }
+            if self.signals.read(None).ask_to_end {
                 asked += 1;
                 writer.hurry();
             }
@@ -354,11 +359,6 @@ impl Watch {
             self.collector.child_ended(ending);
         }
     }
-}
-
-fn wait_for(signals: &Signals, time: Duration) {
-    let mut descriptors = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-    poll(&mut descriptors, timeout(time)).ok();
 }
 
 fn timeout(time: Duration) -> PollTimeout {

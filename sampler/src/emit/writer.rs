@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -57,6 +58,7 @@ pub struct Writer {
     waiting_bytes: Arc<AtomicUsize>,
     hurry: Arc<AtomicBool>,
     thread: JoinHandle<Outcome>,
+    done: OwnedFd,
 }
 
 impl Writer {
@@ -72,9 +74,12 @@ impl Writer {
             waiting_bytes: Arc::clone(&waiting_bytes),
             hurry: Arc::clone(&hurry),
         };
+        let (done, end) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
         let thread = std::thread::Builder::new()
             .name("rsys-write".to_owned())
             .spawn(move || {
+                // Closed when the thread ends, however it does: whoever polls the other end wakes up.
+                let _end = end;
                 os::lower_thread_priority();
                 work(&run, options, &queue, &shared)
             })?;
@@ -83,6 +88,7 @@ impl Writer {
             waiting_bytes,
             hurry,
             thread,
+            done,
         })
     }
 
@@ -120,6 +126,7 @@ impl Writer {
         Closing {
             hurry: self.hurry,
             thread: self.thread,
+            done: self.done,
         }
     }
 
@@ -134,13 +141,14 @@ impl Writer {
 pub struct Closing {
     hurry: Arc<AtomicBool>,
     thread: JoinHandle<Outcome>,
+    done: OwnedFd,
 }
 
 impl Closing {
-    /// Whether all is written.
+    /// A descriptor that hangs up when all is written.
     #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.thread.is_finished()
+    pub fn done(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
     }
 
     /// From now on, addresses are written in place of names that are not known yet.
