@@ -219,6 +219,15 @@ impl Run {
         command
             .current_dir(folder)
             .env("XDG_CACHE_HOME", target_dir().join("tmp/cache"));
+        // A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+        // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         // Neither the developer's own settings nor their symbol cache take part.
         command.env("RSYS_CONFIG_FILE", "none");
         for name in FOREIGN_VARIABLES {

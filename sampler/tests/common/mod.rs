@@ -5,6 +5,7 @@
 pub mod fake;
 pub mod trace;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -63,6 +64,15 @@ pub fn sampler(folder: &Folder) -> Command {
         .env_remove("SLURM_PROCID")
         .args(["-c", "none", "-o"])
         .arg(folder.path());
+    // A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+    // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command
 }
 
