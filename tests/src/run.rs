@@ -219,12 +219,13 @@ impl Run {
         command
             .current_dir(folder)
             .env("XDG_CACHE_HOME", target_dir().join("tmp/cache"));
-        // A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+        // A shell that runs tests in the background lets them ignore the terminal's signals, and so would the program.
         // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
                 Ok(())
             });
         }
