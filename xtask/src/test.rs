@@ -24,33 +24,19 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
         judges::fetch()?;
     }
     build_release()?;
-    let mut command = cargo();
-    // One profile only: the tests use the very build that users get. `--show-output` brings out why a test was skipped.
-    command
-        .args(["test", "--release", "--workspace", "--no-fail-fast"])
-        .args(filter)
-        .args(["--", "--show-output"]);
-    command
-        .env("RSYS_JUDGE_DIR", judges::folder())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    say("cargo test --release --workspace");
-    let mut child = command.spawn().context("cannot start cargo")?;
     let mut counts = Counts::default();
+    // One profile only: the tests use the very build that users get. `--show-output` brings out why a test was skipped.
+    let mut success = cargo_test(&["--workspace", "--no-fail-fast"], filter, &mut counts)?;
+    // The ring under a model checker, which needs atomics of its own.
+    let model = ["-p", "rsys-wire", "--features", "model", "--test", "model"];
+    success &= cargo_test(&model, filter, &mut counts)?;
     let mut out = std::io::stdout().lock();
-    for line in BufReader::new(child.stdout.take().context("no output")?).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        writeln!(out, "{line}")?;
-        counts.take(&line);
-    }
-    let status = child.wait()?;
     for name in &counts.names_of_failed {
         writeln!(out, "failed: {name}")?;
     }
     let passed = counts.passed.saturating_sub(counts.skipped);
     // A test binary that does not compile, or crashes, counts as one failure.
-    let failed = if status.success() {
+    let failed = if success {
         counts.failed
     } else {
         counts.failed.max(1)
@@ -60,11 +46,34 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
         "tests: {passed} passed, {failed} failed, {} skipped",
         counts.skipped
     )?;
-    Ok(if status.success() {
+    Ok(if success {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs `cargo test` with these arguments and counts; returns whether all passed.
+fn cargo_test(arguments: &[&str], filter: Option<&str>, counts: &mut Counts) -> Result<bool> {
+    let mut command = cargo();
+    command
+        .args(["test", "--release"])
+        .args(arguments)
+        .args(filter)
+        .args(["--", "--show-output"])
+        .env("RSYS_JUDGE_DIR", judges::folder())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    say(&format!("cargo test --release {}", arguments.join(" ")));
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let mut out = std::io::stdout().lock();
+    for line in BufReader::new(child.stdout.take().context("no output")?).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        writeln!(out, "{line}")?;
+        counts.take(&line);
+    }
+    Ok(child.wait()?.success())
 }
 
 impl Counts {
