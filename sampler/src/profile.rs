@@ -249,7 +249,7 @@ impl Watch {
             // Looked for before the arrivals are taken: whoever is not found any more has arrived, or never will.
             let unannounced = begin.elapsed() < ANNOUNCE
                 && self.collector.live() == 0
-                && members::any(&self.session);
+                && members::any(&self.session, self.target.as_raw().unsigned_abs());
             self.receiver.settle();
             self.take_arrivals();
             if self.collector.live() == 0 && !unannounced {

@@ -8,19 +8,21 @@ use std::fs;
 use rsys_wire::handshake::ENV_SESSION;
 
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
+///
+/// Only process ids above `first` are looked at: those of a run are younger than its command. (After a wrap of the ids some are
+/// not; then a straggler may be missed.)
 #[must_use]
-pub fn any(session: &str) -> bool {
+pub fn any(session: &str, first: u32) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return false;
     };
     let variable = format!("{ENV_SESSION}={session}").into_bytes();
     entries.flatten().any(|entry| {
-        let is_process = entry
+        let pid = entry
             .file_name()
-            .as_encoded_bytes()
-            .iter()
-            .all(u8::is_ascii_digit);
-        is_process
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        pid.is_some_and(|pid| pid > first)
             && fs::read(entry.path().join("environ")).is_ok_and(|environment| {
                 environment
                     .split(|byte| *byte == 0)
@@ -37,16 +39,16 @@ mod tests {
     #[test]
     fn a_child_is_found_by_its_environment_while_it_lives() {
         let session = format!("a-session-of-process-{}", std::process::id());
-        assert!(!any(&session));
+        assert!(!any(&session, 0));
         let mut child = Command::new("cat")
             .env(ENV_SESSION, &session)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .expect("cat runs");
-        assert!(any(&session));
+        assert!(any(&session, 0));
         drop(child.stdin.take());
         child.wait().expect("cat ends");
-        assert!(!any(&session));
+        assert!(!any(&session, 0));
     }
 }
