@@ -202,3 +202,22 @@ fn the_first_instructions_count() -> TestResult {
     );
     Ok(())
 }
+
+#[test]
+fn signals_and_stacks_are_shared() -> TestResult {
+    for mode in ["sigwait", "small-fork", "large-handler", "seccomp-probe"] {
+        let outcome = Run::new()
+            .freq(1000)
+            .command(workload("sharing").args([mode]))
+            .run()?;
+        assert_eq!(outcome.expect_success().stdout.trim(), format!("ok {mode}"));
+        if mode == "seccomp-probe" {
+            let share = outcome.trace()?.shares()?.total_share("burn_here");
+            assert!(
+                share > 0.8,
+                "the thread after the probe has a share of {share}"
+            );
+        }
+    }
+    Ok(())
+}
