@@ -16,10 +16,12 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
+use crate::jit;
 use crate::modules;
 use crate::real;
 use crate::signals;
 use crate::slots;
+use crate::snapshot;
 use crate::sys;
 use crate::threads;
 use crate::tls;
@@ -197,7 +199,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         environment.stop_following();
     }
     real::resolve_all();
-    crate::snapshot::renew();
+    snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
     let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
         RULES.store(memory.cast(), Ordering::Relaxed);
@@ -286,6 +288,7 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
