@@ -112,10 +112,10 @@ fn on_perf(slot: &mut Slot, machine: &libc::ucontext_t) {
 #[inline]
 fn on_timer(slot: &mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
     let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
-    if slot.perf < 0 {
+    if slot.perf < 0 && slot.perf_balance == 0 {
         return sample(slot, ticks, 0, machine);
     }
-    // perf sampled some of these ticks already; the rest is time in the kernel and merged signals.
+    // perf sampled, or an end that did not come accounted for, some of these ticks already; the rest is time in the kernel and merged signals.
     slot.perf_balance = slot.perf_balance.wrapping_sub_unsigned(ticks);
     if slot.perf_balance < 0 {
         let missing = slot.perf_balance.unsigned_abs();
@@ -243,7 +243,7 @@ fn blocked(machine: &libc::ucontext_t) -> u64 {
 
 /// Records what a thread did between its last tick and its end: with the stack of its last sample,
 /// or, if it had none, as its start routine. `bottom` are the registers of the trampoline that called
-/// that routine. Runs when the thread's clocks have stopped or are blocked, not in the handler.
+/// that routine. The first thread starts at the program's entry. Runs when the thread's clocks have stopped or are blocked, not in the handler.
 pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>) {
     if periods == 0 {
         return;
@@ -266,7 +266,15 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
         seen.report(slot.ring(), time_ns);
         (0, words.get(..length).unwrap_or(&[]))
     } else {
-        return;
+        let entry = match slot.start.addr() as u64 {
+            0 => sys::program_entry(),
+            routine => routine,
+        };
+        let seen = Seen::new(slot.new_modules);
+        seen.note(entry);
+        seen.report(slot.ring(), time_ns);
+        words[0] = entry | record::FRAME_EXACT;
+        (0, &words[..1])
     };
     if !record::put_sample(slot.ring(), time_ns, weight, SAMPLE_TAIL, shared, frames) {
         slot.ring()

@@ -9,11 +9,12 @@
 //! thread's slot ([`slots`]). The sampler on the other side does everything else.
 //!
 //! The rest keeps that going: [`process`] starts it and survives `fork`, [`threads`] gives every
-//! thread its clock, [`signals`] shares three signals with the program, and [`hooks`] are the
+//! thread its clock, [`exit`] accounts for the last of them, [`signals`] shares three signals with the program, and [`hooks`] are the
 //! functions of the C library that have to be seen.
 
 mod clock;
 mod environment;
+mod exit;
 mod framehop;
 mod guard;
 mod handler;
@@ -23,6 +24,7 @@ mod modules;
 mod perf;
 mod process;
 mod real;
+mod seccomp;
 mod signals;
 mod slots;
 mod snapshot;

@@ -37,10 +37,12 @@ enum State {
 }
 
 static STATE: AtomicU32 = AtomicU32::new(State::NotStarted as u32);
-/// Set when the process installed a seccomp filter: from then on nothing is set up that would take
-/// system calls which the filter may punish.
+/// Set when the process confined itself: from then on nothing is set up that would take system calls which its
+/// filter may punish. See [`crate::seccomp`].
 static CONFINED: AtomicBool = AtomicBool::new(false);
 static INSTANCE: AtomicU64 = AtomicU64::new(0);
+/// CPU time of the process when the agent began in it: an exec keeps that of the program before.
+static CPU_BASE_NS: AtomicU64 = AtomicU64::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
 static RULES: AtomicPtr<RuleSlot> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -83,6 +85,11 @@ pub fn confine(confined: bool) -> bool {
 /// memory after `vfork`.
 pub fn is_own_process() -> bool {
     PID.load(Ordering::Relaxed) == sys::getpid()
+}
+
+/// CPU time that the process has used since the agent began.
+pub fn cpu_time_ns() -> u64 {
+    sys::process_cpu_ns().saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
 }
 
 /// The settings of the session. Only once a slot exists.
@@ -178,7 +185,9 @@ fn start_once(environment: impl FnOnce() -> Environment<'static>) {
 /// Starts sampling. `None` when there is nothing to do or it cannot be done: the program then runs
 /// as without the agent.
 fn start(environment: &Environment<'_>) -> Option<()> {
-    let session = environment.get(ENV_SESSION)?;
+    let session = environment
+        .get(ENV_SESSION)
+        .filter(|session| !session.is_empty())?;
     let line = environment
         .get(ENV_SETTINGS)
         .and_then(|line| line.to_str().ok())
@@ -237,6 +246,7 @@ fn begin(parent_instance: u64) -> Option<()> {
     let pid = sys::getpid();
     let now = sys::boottime_ns();
     PID.store(pid, Ordering::Relaxed);
+    CPU_BASE_NS.store(sys::process_cpu_ns(), Ordering::Relaxed);
     // Unique in time and space: no two program runs of a machine share pid and nanosecond.
     let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     INSTANCE.store(instance, Ordering::Relaxed);
@@ -280,7 +290,8 @@ fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
 /// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
 /// allocates or locks.
 pub extern "C" fn after_fork_in_child() {
-    if !is_active() || is_own_process() {
+    // A confined process must not even ask who it is.
+    if !is_active() || (!is_confined() && is_own_process()) {
         return;
     }
     let parent_instance = instance();

@@ -119,6 +119,8 @@ reals! {
     signalfd = "signalfd": fn(c_int, *const libc::sigset_t, c_int) -> c_int;
     prctl = "prctl": fn(c_int, u64, u64, u64, u64) -> c_int;
     syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
+    exit_at_once = "_exit": fn(c_int) -> !;
+    quick_exit = "quick_exit": fn(c_int) -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
     dlclose = "dlclose": fn(*mut c_void) -> c_int;
     register_frame = "__register_frame": fn(*mut c_void) -> ();

@@ -14,6 +14,7 @@ use rsys_wire::layout::Counter;
 use crate::guard;
 use crate::handler;
 use crate::perf;
+use crate::process;
 use crate::real;
 use crate::slots;
 use crate::sys;
@@ -306,6 +307,7 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     let profiling = sys::bit(libc::SIGPROF);
     let waits_for_everything = set_of(set).count_ones() > 16 && set_of(set) & profiling != 0;
     let handled = waits_for_everything
+        && !process::is_confined()
         && current_action(libc::SIGPROF)
             .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
     if handled {

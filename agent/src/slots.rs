@@ -39,10 +39,12 @@ pub struct Slot {
     pub perf: i32,
     /// Frames in the previous stack.
     pub previous_frames: u32,
-    /// Samples that perf delivered and the timer has not accounted for yet.
+    /// Periods that were sampled by perf, or accounted for, before the timer told of them.
     pub perf_balance: i64,
     /// Periods that the samples so far stand for, recorded or dropped.
     pub accounted_weight: u64,
+    /// CPU time that the thread had used when its recording began.
+    pub cpu_base_ns: u64,
     /// CPU time of the thread at which the timer expires first.
     pub first_expiry_ns: u64,
     /// Signals that the creating thread believed blocked; see [`crate::tls::ThreadWords`].
@@ -89,6 +91,12 @@ impl Slot {
             let below = Slot::signal_stack(slot).cast::<u8>().wrapping_sub(PAGE);
             sys::forbid(below, PAGE);
         }
+    }
+
+    /// Notes periods that were accounted for before the timer tells of them.
+    pub fn account_ahead(&mut self, periods: u64) {
+        self.accounted_weight = self.accounted_weight.saturating_add(periods);
+        self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
     }
 
     /// Gives ring and slot back. The owner must have stopped its clocks.
@@ -210,12 +218,28 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).previous_frames = 0;
         (*slot).perf_balance = 0;
         (*slot).accounted_weight = 0;
+        (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
         (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
     }
     Some(slot)
+}
+
+/// Does something with every slot that a thread has.
+///
+/// The threads run on: only what concerns the kernel's objects alone is safe to do.
+pub fn for_each_active(mut what: impl FnMut(&Slot)) {
+    for block in blocks() {
+        for index in 0..block.rings {
+            // SAFETY: slots are never unmapped.
+            let slot = unsafe { &*block.slot(index) };
+            if slot.active.load(Ordering::Relaxed) {
+                what(slot);
+            }
+        }
+    }
 }
 
 /// Takes the slots of adopted threads back that are gone. Makes system calls.
@@ -246,24 +270,42 @@ pub fn claim() -> Option<*mut Slot> {
         if let Some(slot) = claim_existing() {
             return Some(slot);
         }
-        let seen = NEWEST.load(Ordering::Acquire);
-        if GROWING.swap(true, Ordering::Acquire) {
+        match try_to_grow() {
+            Some(Ok(())) => {}
+            Some(Err(())) => return None,
             // Another thread is making a block: that takes some tens of microseconds.
-            sys::sched_yield();
-            continue;
-        }
-        let grown = if NEWEST.load(Ordering::Acquire) == seen {
-            grow(seen)
-        } else {
-            Ok(())
-        };
-        GROWING.store(false, Ordering::Release);
-        if let Err(error) = grown {
-            count(Counter::ThreadsWithoutRing, 1);
-            set_counter(Counter::LastError, error as u64);
-            return None;
+            None => sys::sched_yield(),
         }
     }
+}
+
+/// Takes a slot for a thread that runs already, making more when there is none and nobody else is at it.
+///
+/// # Signal safety
+/// Waits for nobody, but makes system calls.
+pub fn claim_in_handler() -> Option<*mut Slot> {
+    claim_existing().or_else(|| {
+        try_to_grow()?.ok()?;
+        claim_existing()
+    })
+}
+
+/// Makes a block, unless another thread does (`None`) or has done so since all were taken.
+fn try_to_grow() -> Option<Result<(), ()>> {
+    let seen = NEWEST.load(Ordering::Acquire);
+    if GROWING.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    let grown = if NEWEST.load(Ordering::Acquire) == seen {
+        grow(seen)
+    } else {
+        Ok(())
+    };
+    GROWING.store(false, Ordering::Release);
+    Some(grown.map_err(|error| {
+        count(Counter::ThreadsWithoutRing, 1);
+        set_counter(Counter::LastError, error as u64);
+    }))
 }
 
 /// Makes the first block of a process and announces it with `info`.
@@ -366,6 +408,7 @@ fn map_block(
                 previous_frames: 0,
                 perf_balance: 0,
                 accounted_weight: 0,
+                cpu_base_ns: 0,
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),

@@ -279,6 +279,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of all threads of the process in nanoseconds (a system call).
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
@@ -291,6 +296,12 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Address of the program's first instruction, `_start`.
+pub fn program_entry() -> u64 {
+    // SAFETY: reads the vector that the kernel passed.
+    unsafe { libc::getauxval(libc::AT_ENTRY) }
 }
 
 /// The kernel's tick in nanoseconds: CPU timers expire no finer than this.
@@ -330,7 +341,7 @@ pub fn timer_create(tid: u32, signal: c_int, value: u64) -> Result<c_int, i32> {
     checked(made).map(|_| timer)
 }
 
-/// Arms a timer.
+/// Arms a timer; two zeros disarm it.
 pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
     let time = |ns: u64| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -338,7 +349,7 @@ pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
     };
     let setting = libc::itimerspec {
         it_interval: time(period_ns),
-        it_value: time(first_ns.max(1)),
+        it_value: time(first_ns.max(u64::from(period_ns > 0))),
     };
     call(
         libc::SYS_timer_settime,
@@ -380,6 +391,11 @@ pub fn tgkill(tid: u32, signal: c_int) {
 pub fn is_gone(tid: u32) -> bool {
     let result = call(libc::SYS_tgkill, &[u64::from(getpid()), u64::from(tid), 0]);
     result == -i64::from(libc::ESRCH)
+}
+
+/// Ends the process.
+pub fn exit_group(status: c_int) {
+    call(libc::SYS_exit_group, &[status as u64]);
 }
 
 /// The bit of a signal in a kernel signal set.

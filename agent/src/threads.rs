@@ -144,6 +144,7 @@ pub fn begin_current() {
     unsafe {
         (*slot).start = std::ptr::null_mut();
         (*slot).inherited_signals = (*tls::words()).signals;
+        (*slot).cpu_base_ns = sys::thread_cpu_ns();
         begin(slot);
     }
 }
@@ -287,7 +288,7 @@ pub extern "C" fn adopt_self() {
     if unsafe { tls::slot().as_ref() }.is_some_and(|slot| slot.tid == tid) {
         return;
     }
-    let Some(slot) = slots::claim_existing() else {
+    let Some(slot) = slots::claim_in_handler() else {
         handler::count_unattributed();
         return;
     };

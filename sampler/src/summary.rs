@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::emit::tally::{AgentCounts, End, Stops, Tally};
+use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
 /// What became of one process.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct ProcessSummary {
     pub tally: Tally,
     /// Where broken stacks stopped.
     pub stops: Stops,
+    /// How much of its CPU time was recorded.
+    pub coverage: Coverage,
     /// What the agent counted.
     pub counts: AgentCounts,
     /// How it ended.
@@ -74,6 +76,25 @@ impl ProcessSummary {
         ))
     }
 
+    /// A warning, when much of its time passed unseen and nothing else tells of it.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        const LEAST_PERCENT: f64 = 60.0;
+        const LEAST_EXPECTED: f64 = 100.0;
+        let Coverage::OfProcess(percent) = self.coverage else {
+            return None;
+        };
+        let is_told = self.counts.dropped() > 0 || self.trouble.is_some();
+        let expected = self.tally.weight as f64 * 100.0 / percent;
+        let is_much = expected >= LEAST_EXPECTED;
+        (percent < LEAST_PERCENT && is_much && !is_told).then(|| {
+            format!(
+                "warning: pid {} ({}): its samples stand for {percent:.0} % of its CPU time; something took the sample signal (SIGSTKFLT) or the clocks away",
+                self.pid, self.name
+            )
+        })
+    }
+
     /// What else is worth knowing, in lines.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
@@ -117,6 +138,7 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
     if lines.is_empty() {
         lines.push(format!("no trace: {}", reason_for_nothing(processes)));
     }
+    lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
         lines.extend(processes.iter().flat_map(ProcessSummary::details));
     }
@@ -177,6 +199,7 @@ mod tests {
             name: "app".into(),
             clock: "timer".into(),
             notes: Vec::new(),
+            coverage: Coverage::Unknown,
             tally: Tally {
                 samples: 10,
                 weight: 12,

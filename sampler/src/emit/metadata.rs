@@ -4,7 +4,7 @@ use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, TrackSequence
 
 use super::identity::Identity;
 use super::run::RunContext;
-use super::tally::{AgentCounts, COUNTER_NAMES, End, Stops, Tally};
+use super::tally::{AgentCounts, COUNTER_NAMES, Coverage, End, Stops, Tally};
 use crate::launch::exit::Ending;
 use crate::os;
 
@@ -143,8 +143,12 @@ impl AtEnd<'_> {
         for ((_, name), value) in COUNTER_NAMES.iter().zip(self.counts.counters) {
             put(&mut data, *name, value);
         }
-        if let Some(percent) = tally.coverage_percent(self.period_ns) {
-            put(&mut data, "coverage_percent", percent);
+        match Coverage::new(tally, self.counts, self.period_ns) {
+            Coverage::OfProcess(percent) => put(&mut data, "coverage_percent", percent),
+            Coverage::OfEndedThreads(percent) => {
+                put(&mut data, "coverage_percent_of_ended_threads", percent);
+            }
+            Coverage::Unknown => {}
         }
         put(&mut data, "end", self.end.to_string());
         match self.end {

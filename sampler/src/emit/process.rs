@@ -17,7 +17,7 @@ use super::naming::Ids;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
-use super::tally::{AgentCounts, End, Stops, Tally};
+use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
 use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
 use crate::os;
 use crate::resolve::Resolver;
@@ -438,6 +438,7 @@ impl ProcessTrace {
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),
             notes: self.notes,
+            coverage: Coverage::new(&self.tally, &counts, self.timing.period_ns),
             tally: self.tally,
             stops: self.stops,
             counts,

@@ -49,12 +49,31 @@ impl Tally {
         let complete = self.samples.saturating_sub(incomplete);
         (self.samples > 0).then(|| 100.0 * complete as f64 / self.samples as f64)
     }
+}
 
-    /// How much of the CPU time of ended threads their samples stand for, in percent.
+/// How much of the CPU time that was used the samples stand for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Coverage {
+    /// Of the process, whose end was seen: in percent.
+    OfProcess(f64),
+    /// Of those threads alone that ended while the process lived: in percent. It was killed later, or still runs.
+    OfEndedThreads(f64),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Coverage {
+    /// Compares what the samples stand for with what the agent said at the end.
     #[must_use]
-    pub fn coverage_percent(&self, period_ns: u64) -> Option<f64> {
-        let seen = self.ended_weight as f64 * period_ns as f64;
-        (self.ended_cpu_ns > 0).then(|| 100.0 * seen / self.ended_cpu_ns as f64)
+    pub fn new(tally: &Tally, counts: &AgentCounts, period_ns: u64) -> Self {
+        let percent =
+            |weight: u64, cpu_ns: u64| 100.0 * weight as f64 * period_ns as f64 / cpu_ns as f64;
+        match counts.counter(Counter::CpuTime) {
+            _ if tally.outside_window > 0 => Coverage::Unknown,
+            0 if tally.ended_cpu_ns == 0 => Coverage::Unknown,
+            0 => Coverage::OfEndedThreads(percent(tally.ended_weight, tally.ended_cpu_ns)),
+            cpu_ns => Coverage::OfProcess(percent(tally.weight, cpu_ns)),
+        }
     }
 }
 
@@ -104,7 +123,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 10] = [
+pub const COUNTER_NAMES: [(Counter, &str); 11] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -115,6 +134,7 @@ pub const COUNTER_NAMES: [(Counter, &str); 10] = [
     (Counter::Seccomp, "seccomp"),
     (Counter::Dormant, "dormant"),
     (Counter::Unattributed, "unattributed"),
+    (Counter::CpuTime, "cpu_time_ns"),
 ];
 
 impl AgentCounts {
@@ -124,6 +144,15 @@ impl AgentCounts {
         self.dropped_by_cause
             .iter()
             .fold(0, |sum, &count| sum.saturating_add(count))
+    }
+
+    /// One of the process-wide counters.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        let mut named = COUNTER_NAMES.iter().zip(self.counters);
+        named
+            .find(|((named, _), _)| *named == counter)
+            .map_or(0, |(_, value)| value)
     }
 
     /// The causes that occurred, with their counts.
@@ -166,12 +195,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coverage_compares_with_the_time_of_ended_threads() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.coverage_percent(100), None);
+    fn coverage_is_of_what_is_known() {
+        let (mut tally, mut counts) = (Tally::default(), AgentCounts::default());
+        let coverage = |tally: &Tally, counts: &AgentCounts| Coverage::new(tally, counts, 100);
+        assert_eq!(coverage(&tally, &counts), Coverage::Unknown);
         tally.ended_cpu_ns = 1000;
         tally.ended_weight = 9;
-        assert_eq!(tally.coverage_percent(100), Some(90.0));
+        tally.weight = 15;
+        assert_eq!(coverage(&tally, &counts), Coverage::OfEndedThreads(90.0));
+        let is_cpu_time = |(counter, _): &(Counter, &str)| *counter == Counter::CpuTime;
+        let place = COUNTER_NAMES.iter().position(is_cpu_time).unwrap();
+        counts.counters[place] = 2000;
+        assert_eq!(coverage(&tally, &counts), Coverage::OfProcess(75.0));
+        tally.outside_window = 1;
+        assert_eq!(coverage(&tally, &counts), Coverage::Unknown);
     }
 
     #[test]
