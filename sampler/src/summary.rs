@@ -19,6 +19,8 @@ pub struct ProcessSummary {
     pub clock: String,
     /// What its agent had to say.
     pub notes: Vec<String>,
+    /// Versions of its Python interpreters.
+    pub interpreters: Vec<String>,
     /// What was recorded.
     pub tally: Tally,
     /// What the agent counted.
@@ -70,6 +72,18 @@ impl ProcessSummary {
             self.tally.broken_stacks,
             self.tally.scanned_frames,
         )];
+        if !self.interpreters.is_empty() {
+            let python = &self.tally.python;
+            lines.push(format!(
+                "pid {}: {}: {} samples with Python frames, {} of them cut, {} unreadable; {} Python frames without their native function",
+                self.pid,
+                self.interpreters.join(", "),
+                python.samples,
+                python.truncated,
+                python.broken,
+                python.unpaired_frames,
+            ));
+        }
         let causes: Vec<_> = self
             .counts
             .causes()
@@ -160,6 +174,7 @@ mod tests {
             name: "app".into(),
             clock: "timer".into(),
             notes: Vec::new(),
+            interpreters: Vec::new(),
             tally: Tally {
                 samples: 10,
                 weight: 12,
