@@ -585,8 +585,13 @@ impl Pen<'_> {
 
 /// Takes over the kernel's name when it is another one than before.
 fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
-    if name != thread.kernel_name {
-        name.clone_into(&mut thread.kernel_name);
+    if name == thread.kernel_name {
+        return;
+    }
+    let first = thread.kernel_name.is_empty();
+    name.clone_into(&mut thread.kernel_name);
+    // A young thread's name is not known yet, while Python's may be.
+    if !first || thread.name.is_empty() {
         rename(output, thread, name.to_owned());
     }
 }
