@@ -16,6 +16,7 @@ use rsys_wire::ring::Producer;
 
 use crate::guard;
 use crate::jit;
+use crate::python;
 use crate::real;
 use crate::snapshot;
 
@@ -264,6 +265,11 @@ const MOST_PATH: usize = 1024;
 const MOST_BUILD_ID: usize = 32;
 
 fn report(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
+    report_module(ring, time_ns, object) && python::inspect(ring, time_ns, object)
+}
+
+#[inline(never)]
+fn report_module(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
     let mut path = [0_u8; MOST_PATH];
     let path_bytes = guard::copy_c_string(object.path, &mut path);
     let mut build_id = [0_u8; MOST_BUILD_ID];

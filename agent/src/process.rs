@@ -19,6 +19,7 @@ use crate::environment::Environment;
 use crate::jit;
 use crate::modules;
 use crate::perf;
+use crate::python;
 use crate::real;
 use crate::signals;
 use crate::slots;
@@ -308,8 +309,9 @@ pub extern "C" fn after_fork_in_child() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }
-    // The child's trace needs every module anew.
+    // The child's trace needs every module and code object anew.
     modules::new_generation();
+    python::forget_told();
     if begin(parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

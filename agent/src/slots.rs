@@ -64,7 +64,24 @@ pub struct Slot {
     pub current: *mut u64,
     /// The buffer with the stack of the previous sample.
     pub previous: *mut u64,
+    /// The same two for Python frames.
+    pub current_python: *mut u64,
+    /// See [`Slot::current_python`].
+    pub previous_python: *mut u64,
+    /// Frames in the previous Python stack.
+    pub previous_python_frames: u32,
+    /// How often the thread's Python name is still looked for.
+    pub name_tries: u8,
+    /// What the last sample's flags say of Python.
+    pub python_flags: u8,
+    /// The thread state that was found in an interpreter's list, or 0.
+    pub python_thread: u64,
 }
+
+/// A thread that `threading` started has its name from the start; what is in the midst of a change is looked at again.
+const NAME_TRIES: u8 = 4;
+/// Buffers of a slot, each as long as the deepest stack.
+const BUFFERS: usize = 4;
 
 impl Slot {
     /// The ring that the slot records into.
@@ -216,6 +233,10 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).timer = -1;
         (*slot).perf = -1;
         (*slot).previous_frames = 0;
+        (*slot).previous_python_frames = 0;
+        (*slot).name_tries = NAME_TRIES;
+        (*slot).python_flags = 0;
+        (*slot).python_thread = 0;
         (*slot).perf_balance = 0;
         (*slot).accounted_weight = 0;
         (*slot).cpu_base_ns = 0;
@@ -369,7 +390,7 @@ fn map_block(
     let segment = unsafe { Segment::new(shared_base, geometry) };
     let buffers = Slot::depth() * 8;
     let modules = MOST_NEW * size_of::<Object>();
-    let slot_bytes = (size_of::<Slot>() + 2 * buffers + modules).next_multiple_of(PAGE);
+    let slot_bytes = (size_of::<Slot>() + BUFFERS * buffers + modules).next_multiple_of(PAGE);
     let stride = PAGE + SIGNAL_STACK_BYTES + slot_bytes;
     let bytes = PAGE + stride * rings as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -416,9 +437,15 @@ fn map_block(
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,
-                new_modules: current.wrapping_add(2 * Slot::depth()).cast(),
+                new_modules: current.wrapping_add(BUFFERS * Slot::depth()).cast(),
                 current,
                 previous: current.wrapping_add(Slot::depth()),
+                current_python: current.wrapping_add(2 * Slot::depth()),
+                previous_python: current.wrapping_add(3 * Slot::depth()),
+                previous_python_frames: 0,
+                name_tries: 0,
+                python_flags: 0,
+                python_thread: 0,
             });
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
 //! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`emit`] makes traces of it
-//! with the names that [`resolve`] finds, and [`summary`] says what became of it all.
+//! with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`] says what became of it all.
 
 pub mod cli;
 pub mod collect;
@@ -11,6 +11,7 @@ pub mod launch;
 mod os;
 pub mod plan;
 pub mod profile;
+pub mod python;
 pub mod resolve;
 pub mod session;
 pub mod summary;

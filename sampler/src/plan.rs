@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::rank_from_env;
-use rsys_config::{Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_config::{Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
-use rsys_wire::handshake::{AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, UnwinderChoice};
+use rsys_wire::handshake::{
+    AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, PythonChoice, UnwinderChoice,
+};
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
 use crate::os;
+use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
 
 /// The folder of a run when the time cannot be written as the user asked.
@@ -65,6 +68,10 @@ impl Plan {
             },
             frequency_hz: resolved.sampling_freq_hz,
             unwinder: resolved.unwinder.as_str().to_owned(),
+            python: PythonView {
+                interpreter: resolved.python_native,
+                only: resolved.python == Python::Only,
+            },
             start_ns: os::boot_time_ns(),
             delay: resolved.sampling_delay,
             duration: resolved.sampling_duration,
@@ -111,6 +118,11 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             Follow::All => FollowChoice::All,
             Follow::Exec => FollowChoice::Exec,
             Follow::None => FollowChoice::None,
+        },
+        python: match resolved.python {
+            Python::On => PythonChoice::On,
+            Python::Off => PythonChoice::Off,
+            Python::Only => PythonChoice::Only,
         },
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)

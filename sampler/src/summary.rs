@@ -19,6 +19,8 @@ pub struct ProcessSummary {
     pub clock: String,
     /// What its agent had to say.
     pub notes: Vec<String>,
+    /// Versions of its Python interpreters.
+    pub interpreters: Vec<String>,
     /// What was recorded.
     pub tally: Tally,
     /// Where broken stacks stopped.
@@ -108,6 +110,18 @@ impl ProcessSummary {
             self.pid, self.name, self.end,
         )];
         lines.extend(self.stacks());
+        if !self.interpreters.is_empty() {
+            let python = &self.tally.python;
+            lines.push(format!(
+                "pid {}: {}: {} samples with Python frames, {} of them cut, {} unreadable; {} Python frames without their native function",
+                self.pid,
+                self.interpreters.join(", "),
+                python.samples,
+                python.truncated,
+                python.broken,
+                python.unpaired_frames,
+            ));
+        }
         let causes: Vec<_> = self
             .counts
             .causes()
@@ -200,6 +214,7 @@ mod tests {
             clock: "timer".into(),
             notes: Vec::new(),
             coverage: Coverage::Unknown,
+            interpreters: Vec::new(),
             tally: Tally {
                 samples: 10,
                 weight: 12,

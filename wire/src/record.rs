@@ -10,12 +10,20 @@
 //! | sample | time, weight (0–31) + shared frames (32–47) + new frames (48–63), new frames |
 //! | module | time, start, end, load bias, build-id bytes (0–31) + path bytes (32–63), both as bytes |
 //! | note | time, code, text bytes, bytes |
+//! | Python stack | shared frames (0–15) + new frames (16–31), new frames |
+//! | Python code | key, first line (0–31), bytes of name, of file, of the table of lines, the three |
+//! | Python thread | text, its bytes |
+//! | Python interpreter | time, version, address in it |
 //!
 //! A sample's frames are listed from the innermost outwards. Its outermost `shared` frames equal
 //! those of the previous sample that was committed to the same ring since the thread's start, so
 //! only the frames that changed are sent.
+//!
+//! A sample with [`SAMPLE_PYTHON`] has Python frames as well: those of the last Python stack in its ring, which shares frames with
+//! the one before it in the same way. The record of a code object is written before the first stack that refers to it. What it
+//! refers to by a key and by address is described in `rsys-python`, whose words travel here unread.
 
-use crate::ring::Producer;
+use crate::ring::{Producer, Reservation};
 
 /// Set in a frame word when its address is a program counter that was interrupted there, not a
 /// return address: symbols are looked up at the address itself.
@@ -39,6 +47,14 @@ pub enum Kind {
     Module = 4,
     /// Something to tell the user.
     Note = 5,
+    /// The Python frames of the samples that follow.
+    PythonStack = 16,
+    /// What is behind the key of a Python code object.
+    PythonCode = 17,
+    /// How Python calls the thread of this ring.
+    PythonThread = 18,
+    /// A Python interpreter was found in the process.
+    PythonInterpreter = 19,
 }
 
 /// The sample's stack was cut because it was deeper than the limit.
@@ -50,6 +66,18 @@ pub const SAMPLE_PERF: u8 = 4;
 
 /// The sample stands for what a thread did after its last tick; its stack is the one before.
 pub const SAMPLE_TAIL: u8 = 8;
+/// The sample has Python frames: those of the last [`Kind::PythonStack`] in its ring.
+pub const SAMPLE_PYTHON: u8 = 16;
+
+/// The Python stack was cut because it was deeper than the limit.
+pub const PYTHON_TRUNCATED: u8 = 1;
+/// The Python stack could not be read to its end.
+pub const PYTHON_BROKEN: u8 = 2;
+/// The thread runs in another interpreter than the main one.
+pub const PYTHON_SUBINTERPRETER: u8 = 4;
+
+/// The frames of the interpreter are understood.
+pub const INTERPRETER_KNOWN: u8 = 1;
 
 /// Words of a thread's or module's fixed part.
 const START_WORDS: usize = 7;
@@ -57,6 +85,10 @@ const END_WORDS: usize = 5;
 const SAMPLE_WORDS: usize = 3;
 const MODULE_WORDS: usize = 6;
 const NOTE_WORDS: usize = 4;
+const PYTHON_STACK_WORDS: usize = 2;
+const PYTHON_CODE_WORDS: usize = 6;
+const PYTHON_THREAD_WORDS: usize = 2;
+const PYTHON_INTERPRETER_WORDS: usize = 4;
 
 /// A thread's name as the kernel keeps it: up to 15 bytes and NUL.
 pub type ThreadName = [u8; 16];
@@ -212,6 +244,145 @@ pub fn put_note(ring: &Producer<'_>, time_ns: u64, code: u64, text: &[u8]) -> bo
     true
 }
 
+/// Writes the Python frames of the samples that follow: `frames` are those that differ from the Python stack before, innermost first,
+/// `shared` is the number of outermost frames that do not. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[inline]
+#[must_use]
+pub fn put_python_stack(ring: &Producer<'_>, flags: u8, shared: u16, frames: &[u64]) -> bool {
+    let words = PYTHON_STACK_WORDS.wrapping_add(frames.len());
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::PythonStack, flags, words));
+    record.put(u64::from(shared) | (frames.len() as u64) << 16);
+    for frame in frames {
+        record.put(*frame);
+    }
+    record.commit();
+    true
+}
+
+/// Text of another program: its length, how it is written, and where its words come from.
+#[derive(Debug, Clone, Copy)]
+pub struct ForeignText<F> {
+    /// Bytes of it.
+    pub bytes: u32,
+    /// Bytes of one character: 1 (Latin-1), 2 or 4, in the machine's byte order.
+    pub width: u8,
+    /// Gives the eight bytes from an offset on.
+    pub word: F,
+}
+
+impl<F: Fn(u64) -> u64> ForeignText<F> {
+    fn words(&self) -> u64 {
+        u64::from(self.bytes).div_ceil(8)
+    }
+
+    /// Length and width in one word.
+    fn head(&self) -> u64 {
+        u64::from(self.bytes) | u64::from(self.width) << 32
+    }
+
+    fn put(&self, record: &mut Reservation<'_>) {
+        for number in 0..self.words() {
+            record.put((self.word)(number.wrapping_mul(8)));
+        }
+    }
+}
+
+/// Writes what is behind the key of a Python code object: name, file and table of lines, in the form that `flags` says. Returns
+/// whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring, and the three functions.
+#[must_use]
+pub fn put_python_code<A, B, C>(
+    ring: &Producer<'_>,
+    key: u64,
+    first_line: u32,
+    flags: u8,
+    name: &ForeignText<A>,
+    file: &ForeignText<B>,
+    lines: &ForeignText<C>,
+) -> bool
+where
+    A: Fn(u64) -> u64,
+    B: Fn(u64) -> u64,
+    C: Fn(u64) -> u64,
+{
+    let text_words = name
+        .words()
+        .wrapping_add(file.words())
+        .wrapping_add(lines.words());
+    let words = PYTHON_CODE_WORDS.wrapping_add(text_words as usize);
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::PythonCode, flags, words));
+    for word in [
+        key,
+        u64::from(first_line),
+        name.head(),
+        file.head(),
+        lines.head(),
+    ] {
+        record.put(word);
+    }
+    name.put(&mut record);
+    file.put(&mut record);
+    lines.put(&mut record);
+    record.commit();
+    true
+}
+
+/// Writes the name that Python gave to the thread of this ring. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring, and the text's function.
+#[must_use]
+pub fn put_python_thread<F: Fn(u64) -> u64>(ring: &Producer<'_>, name: &ForeignText<F>) -> bool {
+    let words = PYTHON_THREAD_WORDS.wrapping_add(name.words() as usize);
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(header(Kind::PythonThread, 0, words));
+    record.put(name.head());
+    name.put(&mut record);
+    record.commit();
+    true
+}
+
+/// Writes that there is an interpreter of a version (as `PY_VERSION_HEX`) with something of it at `address`. Returns whether there
+/// was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_python_interpreter(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    flags: u8,
+    version: u32,
+    address: u64,
+) -> bool {
+    let Some(mut record) = ring.begin(PYTHON_INTERPRETER_WORDS) else {
+        return false;
+    };
+    record.put(header(
+        Kind::PythonInterpreter,
+        flags,
+        PYTHON_INTERPRETER_WORDS,
+    ));
+    for word in [time_ns, u64::from(version), address] {
+        record.put(word);
+    }
+    record.commit();
+    true
+}
+
 /// A record as the sampler reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record<'a> {
@@ -273,6 +444,46 @@ pub enum Record<'a> {
         code: u64,
         /// The text.
         text: Vec<u8>,
+    },
+    /// See [`put_python_stack`].
+    PythonStack {
+        /// [`PYTHON_TRUNCATED`] and its like.
+        flags: u8,
+        /// Outermost frames taken from the Python stack before.
+        shared: u16,
+        /// The frames that differ, innermost first.
+        frames: &'a [u64],
+    },
+    /// See [`put_python_code`].
+    PythonCode {
+        /// Its key.
+        key: u64,
+        /// The line at which it starts.
+        first_line: u32,
+        /// The form of the table of lines.
+        form: u8,
+        /// Its name.
+        name: String,
+        /// Its file.
+        file: String,
+        /// The table of lines.
+        lines: Vec<u8>,
+    },
+    /// See [`put_python_thread`].
+    PythonThread {
+        /// The name.
+        name: String,
+    },
+    /// See [`put_python_interpreter`].
+    PythonInterpreter {
+        /// When it was found.
+        time_ns: u64,
+        /// [`INTERPRETER_KNOWN`] or nothing.
+        flags: u8,
+        /// As `PY_VERSION_HEX`; 0 when it could not be told.
+        version: u32,
+        /// An address in it.
+        address: u64,
     },
 }
 
@@ -340,6 +551,33 @@ fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Takes a text whose head is `head` off the front of `words`.
+fn take_bytes(words: &mut &[u64], head: u64) -> Option<Vec<u8>> {
+    let bytes = (head as u32) as usize;
+    let (text, rest) = words.split_at_checked(bytes.div_ceil(8))?;
+    *words = rest;
+    bytes_of(text, bytes)
+}
+
+/// The same, as characters. What is no character becomes a replacement.
+fn take_text(words: &mut &[u64], head: u64) -> Option<String> {
+    let bytes = take_bytes(words, head)?;
+    let wide = |[a, b, c, d]: [u8; 4]| {
+        char::from_u32(u32::from_le_bytes([a, b, c, d])).unwrap_or(char::REPLACEMENT_CHARACTER)
+    };
+    Some(match (head >> 32) as u8 {
+        2 => bytes
+            .chunks_exact(2)
+            .map(|pair| wide([pair[0], pair[1], 0, 0]))
+            .collect(),
+        4 => bytes
+            .chunks_exact(4)
+            .map(|four| wide([four[0], four[1], four[2], four[3]]))
+            .collect(),
+        _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    })
+}
+
 fn parse(words: &[u64]) -> Option<Record<'_>> {
     let (header, body) = words.split_first()?;
     let flags = (header >> 8) as u8;
@@ -384,6 +622,33 @@ fn parse(words: &[u64]) -> Option<Record<'_>> {
             time_ns: *time_ns,
             code: *code,
             text: bytes_of(text, usize::try_from(*length).ok()?)?,
+        }),
+        (16, [counts, frames @ ..]) if (counts >> 16) as usize == frames.len() => {
+            Some(Record::PythonStack {
+                flags,
+                shared: *counts as u16,
+                frames,
+            })
+        }
+        (17, [key, first_line, name, file, lines, text @ ..]) => {
+            let mut text = text;
+            Some(Record::PythonCode {
+                key: *key,
+                first_line: *first_line as u32,
+                form: flags,
+                name: take_text(&mut text, *name)?,
+                file: take_text(&mut text, *file)?,
+                lines: take_bytes(&mut text, *lines)?,
+            })
+        }
+        (18, [name, text @ ..]) => Some(Record::PythonThread {
+            name: take_text(&mut &*text, *name)?,
+        }),
+        (19, [time_ns, version, address]) => Some(Record::PythonInterpreter {
+            time_ns: *time_ns,
+            flags,
+            version: *version as u32,
+            address: *address,
         }),
         _ => None,
     }

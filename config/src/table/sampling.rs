@@ -99,6 +99,35 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(Some('i'), "inlines", ""),
     Setting::new(
         Category::Sampling,
+        "PYTHON",
+        Kind::Choice(&[
+            Choice {
+                name: "on",
+                help: "Python functions and lines in the same stack as the C and C++ beneath them",
+            },
+            Choice {
+                name: "off",
+                help: "native frames only, the interpreter's among them",
+            },
+            Choice {
+                name: "only",
+                help: "Python frames only",
+            },
+        ]),
+        "on",
+        "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
+    )
+    .option(None, "python", "FRAMES"),
+    Setting::new(
+        Category::Sampling,
+        "PYTHON_NATIVE",
+        Kind::Bool,
+        "false",
+        "Show the functions of the Python interpreter itself between the Python frames",
+    )
+    .option(None, "python-native", ""),
+    Setting::new(
+        Category::Sampling,
         "RING_SIZE_KB",
         Kind::Int {
             min: 16,

@@ -102,6 +102,14 @@ pub struct AtEnd<'a> {
     pub unresolved: u64,
     /// CPU time between two samples.
     pub period_ns: u64,
+    /// What its agent had to say, and what was noted of it.
+    pub notes: &'a [String],
+    /// Versions of the Python interpreters.
+    pub python: &'a [String],
+    /// Python code objects that were told of.
+    pub codes: u64,
+    /// Python frames whose code object nobody told of.
+    pub unknown_codes: u64,
 }
 
 impl AtEnd<'_> {
@@ -137,6 +145,23 @@ impl AtEnd<'_> {
         put(&mut data, "unresolved", self.unresolved);
         put(&mut data, "modules", self.modules);
         put(&mut data, "corrupt_records", tally.corrupt);
+        if !self.python.is_empty() {
+            put(&mut data, "python", self.python.join(", "));
+            for (key, count) in [
+                ("python_samples", tally.python.samples),
+                ("python_truncated_stacks", tally.python.truncated),
+                ("python_broken_stacks", tally.python.broken),
+                ("python_subinterpreter_samples", tally.python.subinterpreter),
+                ("python_unpaired_frames", tally.python.unpaired_frames),
+                ("python_code_objects", self.codes),
+                ("python_unknown_code_objects", self.unknown_codes),
+            ] {
+                put(&mut data, key, count);
+            }
+        }
+        if !self.notes.is_empty() {
+            put(&mut data, "notes", self.notes.join("; "));
+        }
         if tally.outside_window > 0 {
             put(&mut data, "outside_window", tally.outside_window);
         }

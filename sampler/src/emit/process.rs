@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_proto::Sample;
 use rsys_wire::record::{
-    FRAME_SCANNED, Record, Records, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED,
+    FRAME_SCANNED, INTERPRETER_KNOWN, PYTHON_BROKEN, PYTHON_TRUNCATED, Record, Records,
+    SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_PYTHON, SAMPLE_TRUNCATED,
 };
 
 use super::batch::{Batch, RingWords};
@@ -18,8 +19,13 @@ use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
-use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
+use super::threads::{
+    PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
+};
 use crate::os;
+use crate::python::codes::Code;
+use crate::python::merge::Ends;
+use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
 use crate::summary::ProcessSummary;
 
@@ -30,6 +36,7 @@ const NOTES_MAX: usize = 20;
 #[derive(Debug, Default)]
 struct Ring {
     stack: Stack,
+    python: PythonStack,
     thread: Option<Thread>,
 }
 
@@ -38,6 +45,14 @@ struct Ring {
 struct Marks {
     truncated: FrameId,
     broken: FrameId,
+    no_python: FrameId,
+}
+
+impl Ring {
+    fn clear(&mut self) {
+        self.stack.clear();
+        self.python.clear();
+    }
 }
 
 /// What the trace of a process is made with.
@@ -63,6 +78,8 @@ pub struct ProcessTrace {
     held: Vec<RingWords>,
     slice_names: SliceNames,
     marks: Marks,
+    python_view: PythonView,
+    shown: ShownStack,
     samples: Vec<Sample>,
     output: Option<Output>,
     /// Why there is no file, or no more.
@@ -72,6 +89,8 @@ pub struct ProcessTrace {
     tally: Tally,
     stops: Stops,
     notes: Vec<String>,
+    /// Versions of the Python interpreters.
+    interpreters: Vec<String>,
 }
 
 impl ProcessTrace {
@@ -83,6 +102,7 @@ impl ProcessTrace {
         let marks = Marks {
             truncated: frames.pseudo_frame("[truncated]"),
             broken: frames.pseudo_frame("[broken]"),
+            no_python: frames.pseudo_frame("[no Python]"),
         };
         Self {
             timing: Timing {
@@ -94,6 +114,8 @@ impl ProcessTrace {
             held: Vec::new(),
             slice_names: SliceNames::default(),
             marks,
+            python_view: run.python,
+            shown: ShownStack::default(),
             samples: Vec::new(),
             output: None,
             trouble: None,
@@ -102,6 +124,7 @@ impl ProcessTrace {
             tally: Tally::default(),
             stops: Stops::default(),
             notes: identity.notes.clone(),
+            interpreters: Vec::new(),
             identity,
         }
     }
@@ -121,20 +144,57 @@ impl ProcessTrace {
         self.handle(held.iter().chain(&batch.words), tools);
     }
 
+    /// Takes what describes others, wherever it stands: another ring may refer to it.
     fn add_modules(&mut self, words: &[u64], resolver: &Resolver) {
         for record in Records::new(words) {
-            if let Ok(Record::Module {
-                time_ns,
-                start,
-                end,
-                bias,
-                build_id,
-                path,
-            }) = record
-            {
-                self.frames
-                    .add_module(resolver, time_ns, (start, end), bias, build_id, &path);
+            match record {
+                Ok(Record::Module {
+                    time_ns,
+                    start,
+                    end,
+                    bias,
+                    build_id,
+                    path,
+                }) => {
+                    self.frames
+                        .add_module(resolver, time_ns, (start, end), bias, build_id, &path);
+                }
+                Ok(Record::PythonCode {
+                    key,
+                    first_line,
+                    form,
+                    name,
+                    file,
+                    lines,
+                }) => {
+                    let code = Code::new(&name, &file, first_line, form, &lines);
+                    self.frames.add_code(key, code);
+                }
+                Ok(Record::PythonInterpreter {
+                    time_ns,
+                    flags,
+                    version,
+                    address,
+                }) => {
+                    self.add_interpreter(time_ns, flags & INTERPRETER_KNOWN != 0, version, address)
+                }
+                _ => {}
             }
+        }
+    }
+
+    fn add_interpreter(&mut self, time_ns: u64, known: bool, version: u32, address: u64) {
+        let name = version_name(version);
+        if known {
+            self.frames.add_interpreter(address, time_ns);
+        } else {
+            let note = format!("{name} is not understood: its frames appear as native functions");
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        if !self.interpreters.contains(&name) {
+            self.interpreters.push(name);
         }
     }
 
@@ -161,14 +221,14 @@ impl ProcessTrace {
             let mut state = self.rings.remove(&ring.ring).unwrap_or_default();
             if ring.after_damage {
                 self.tally.corrupt += 1;
-                state.stack.clear();
+                state.clear();
             }
             for record in Records::new(&ring.words) {
                 match record {
                     Ok(record) => self.record(&mut state, record, tools),
                     Err(_) => {
                         self.tally.corrupt += 1;
-                        state.stack.clear();
+                        state.clear();
                     }
                 }
             }
@@ -190,10 +250,12 @@ impl ProcessTrace {
                 routine: _,
             } => {
                 self.close_thread(ring);
-                ring.stack.clear();
+                ring.clear();
+                let name = thread_name(&name);
                 ring.thread = Some(Thread {
                     tid,
-                    name: thread_name(&name),
+                    name: name.clone(),
+                    kernel_name: name,
                     track: None,
                     weight: 0,
                 });
@@ -207,11 +269,10 @@ impl ProcessTrace {
                 if let Some(thread) = &mut ring.thread {
                     self.tally.ended_cpu_ns = self.tally.ended_cpu_ns.saturating_add(cpu_time_ns);
                     self.tally.ended_weight = self.tally.ended_weight.saturating_add(thread.weight);
-                    let name = thread_name(&name);
-                    rename(self.output.as_mut(), thread, name);
+                    rename_by_kernel(self.output.as_mut(), thread, &thread_name(&name));
                 }
                 self.close_thread(ring);
-                ring.stack.clear();
+                ring.clear();
             }
             Record::Sample {
                 time_ns,
@@ -226,8 +287,23 @@ impl ProcessTrace {
                     self.tally.corrupt += 1;
                 }
             }
+            Record::PythonStack {
+                flags,
+                shared,
+                frames,
+            } => {
+                let known = ring.python.update(&mut self.frames, flags, shared, frames);
+                self.tally.corrupt += u64::from(!known);
+            }
+            Record::PythonThread { name } => {
+                if let Some(thread) = &mut ring.thread {
+                    rename(self.output.as_mut(), thread, name);
+                }
+            }
             // Taken before all others.
-            Record::Module { .. } => {}
+            Record::Module { .. }
+            | Record::PythonCode { .. }
+            | Record::PythonInterpreter { .. } => {}
             Record::Note { text, .. } => {
                 if self.notes.len() < NOTES_MAX {
                     self.notes.push(String::from_utf8_lossy(&text).into_owned());
@@ -261,10 +337,15 @@ impl ProcessTrace {
         let scanned = scanned.count() as u64;
         self.tally.scanned_frames += scanned;
         self.tally.scanned_stacks += u64::from(scanned > 0);
-        let mark = if flags & SAMPLE_TRUNCATED != 0 {
+        let python = (flags & SAMPLE_PYTHON != 0).then_some(ring.python.flags);
+        let truncated = flags & SAMPLE_TRUNCATED != 0
+            || python.is_some_and(|flags| flags & PYTHON_TRUNCATED != 0);
+        let broken =
+            flags & SAMPLE_BROKEN != 0 || python.is_some_and(|flags| flags & PYTHON_BROKEN != 0);
+        let mark = if truncated {
             self.tally.truncated_stacks += 1;
             Some(self.marks.truncated)
-        } else if flags & SAMPLE_BROKEN != 0 {
+        } else if broken {
             self.tally.broken_stacks += 1;
             if let Some(&outermost) = words.first() {
                 self.stops.add(self.frames.path_of(outermost, time_ns));
@@ -281,8 +362,33 @@ impl ProcessTrace {
             self.tally.unwritten += 1;
             return;
         };
-        let (frames, functions) = ring.stack.with_marks(&self.frames, mark.as_slice());
-        let callstack = output.callstack(&self.frames, &frames);
+        let shown = &mut self.shown;
+        shown.start(&self.frames, mark.as_slice());
+        match python {
+            Some(python) => {
+                self.tally.python.count(python);
+                let ends = Ends {
+                    native_root: flags & (SAMPLE_TRUNCATED | SAMPLE_BROKEN) == 0,
+                    python_root: python & (PYTHON_TRUNCATED | PYTHON_BROKEN) == 0,
+                };
+                if self.python_view.only {
+                    shown.push(&self.frames, ring.python.frames());
+                } else {
+                    let show_interpreter = self.python_view.interpreter;
+                    let unpaired = shown.push_merged(
+                        &self.frames,
+                        &ring.stack,
+                        &ring.python,
+                        ends,
+                        show_interpreter,
+                    );
+                    self.tally.python.unpaired_frames += unpaired as u64;
+                }
+            }
+            None if self.python_view.only => shown.push(&self.frames, &[self.marks.no_python]),
+            None => shown.push_native(&ring.stack),
+        }
+        let callstack = output.callstack(&self.frames, &shown.frames);
         let weight_ns = u64::from(weight).saturating_mul(self.timing.period_ns);
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
@@ -297,7 +403,7 @@ impl ProcessTrace {
             slices: &mut self.tally.slices,
         };
         let ThreadTrack { sequence, builder } = track;
-        builder.sample(time_ns, weight, &functions, |event| {
+        builder.sample(time_ns, weight, &shown.functions, |event| {
             pen.write(sequence, event)
         });
     }
@@ -358,7 +464,7 @@ impl ProcessTrace {
                 && let Ok(name) =
                     std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
             {
-                rename(Some(output), thread, name.trim_end_matches('\n').to_owned());
+                rename_by_kernel(Some(output), thread, name.trim_end_matches('\n'));
             }
             if let Some(ThreadTrack { sequence, builder }) = &mut thread.track {
                 let mut pen = Pen {
@@ -421,6 +527,10 @@ impl ProcessTrace {
             modules: self.frames.modules() as u64,
             unresolved: self.frames.unresolved(),
             period_ns: self.timing.period_ns,
+            notes: &self.notes,
+            python: &self.interpreters,
+            codes: self.frames.codes(),
+            unknown_codes: self.frames.unknown_codes(),
         }
         .data();
         let time_ns = match end {
@@ -439,6 +549,7 @@ impl ProcessTrace {
             clock: self.identity.clock.clone(),
             notes: self.notes,
             coverage: Coverage::new(&self.tally, &counts, self.timing.period_ns),
+            interpreters: self.interpreters,
             tally: self.tally,
             stops: self.stops,
             counts,
@@ -476,6 +587,19 @@ impl Pen<'_> {
             }
             SliceEvent::End(time_ns) => sequence.slice_end(out, time_ns),
         }
+    }
+}
+
+/// Takes over the kernel's name when it is another one than before.
+fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
+    if name == thread.kernel_name {
+        return;
+    }
+    let first = thread.kernel_name.is_empty();
+    name.clone_into(&mut thread.kernel_name);
+    // A young thread's name is not known yet, while Python's may be.
+    if !first || thread.name.is_empty() {
+        rename(output, thread, name.to_owned());
     }
 }
 

@@ -7,6 +7,7 @@ use rsys_proto::Compression;
 
 use super::identity::Identity;
 use super::naming::Layout;
+use crate::python::PythonView;
 
 /// What all traces of a run have in common.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct RunContext {
     pub frequency_hz: f64,
     /// Which unwinder was asked for.
     pub unwinder: String,
+    /// What is shown of Python.
+    pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
     /// Samples before this time after the start are not kept.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use rsys_wire::layout::Counter;
+use rsys_wire::record::{PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
 use rsys_wire::ring::{DROP_CAUSES, DROP_NAMES};
 
 use crate::launch::exit::Ending;
@@ -39,6 +40,33 @@ pub struct Tally {
     pub ended_cpu_ns: u64,
     /// Periods that the samples of those threads stand for.
     pub ended_weight: u64,
+    /// Python stacks.
+    pub python: PythonTally,
+}
+
+/// What was seen of Python stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PythonTally {
+    /// Samples with Python frames.
+    pub samples: u64,
+    /// Of these, those that were deeper than the limit.
+    pub truncated: u64,
+    /// Of these, those that could not be read to the end.
+    pub broken: u64,
+    /// Of these, those in another interpreter than the main one.
+    pub subinterpreter: u64,
+    /// Frames for which the native stack shows no function that runs them.
+    pub unpaired_frames: u64,
+}
+
+impl PythonTally {
+    /// Counts a sample whose Python stack has these flags.
+    pub fn count(&mut self, flags: u8) {
+        self.samples += 1;
+        self.truncated += u64::from(flags & PYTHON_TRUNCATED != 0);
+        self.broken += u64::from(flags & PYTHON_BROKEN != 0);
+        self.subinterpreter += u64::from(flags & PYTHON_SUBINTERPRETER != 0);
+    }
 }
 
 impl Tally {
