@@ -21,6 +21,10 @@ pub struct Interpreter {
 
 /// What a module turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per interpreter, where nothing may be allocated"
+)]
 pub enum Found {
     /// An interpreter that is understood.
     Known(Interpreter),
