@@ -23,6 +23,7 @@ mod modules;
 mod perf;
 mod process;
 mod real;
+mod sanitizer;
 mod seccomp;
 mod signals;
 mod slots;

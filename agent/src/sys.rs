@@ -379,6 +379,13 @@ pub fn sigmask(how: c_int, signals: u64) -> u64 {
     before
 }
 
+/// `rt_sigaction` with the kernel's own structure.
+pub fn sigaction<T>(signal: c_int, new: Option<&T>, old: Option<&mut T>) -> i64 {
+    let new = new.map_or(0, |action| address(&raw const *action));
+    let old = old.map_or(0, |action| address(&raw mut *action));
+    call(libc::SYS_rt_sigaction, &[signal as u64, new, old, 8])
+}
+
 /// Sends a signal to a thread of this process.
 pub fn tgkill(tid: u32, signal: c_int) {
     call(
