@@ -25,6 +25,7 @@ mod perf;
 mod process;
 mod python;
 mod real;
+mod sanitizer;
 mod seccomp;
 mod signals;
 mod slots;

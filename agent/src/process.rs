@@ -138,26 +138,44 @@ pub fn instance() -> u64 {
 /// # Errors
 /// The kernel's error number.
 pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
-    // SAFETY: written by `start` before the first segment is made.
-    let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
     let kind = if segment == 0 {
         HelloKind::Process
     } else {
         HelloKind::Segment
     };
     let hello = Hello {
+        ring_count: geometry.ring_count(),
+        ring_words: geometry.ring_words(),
+        segment_bytes: geometry.bytes() as u64,
+        ..hello(kind, segment)
+    };
+    sys::send(session_name(), &hello.to_bytes(), Some(fd))
+}
+
+/// Tells the sampler that this process cannot be sampled, and why. If that fails too, nobody is left to tell.
+fn announce_failure(error: i32) {
+    let hello = hello(HelloKind::Failed, error.unsigned_abs());
+    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
+fn hello(kind: HelloKind, segment: u32) -> Hello {
+    Hello {
         magic: MAGIC,
         version: VERSION,
         kind: kind as u32,
         instance: instance(),
         pid: sys::getpid(),
         segment,
-        ring_count: geometry.ring_count(),
-        ring_words: geometry.ring_words(),
-        segment_bytes: geometry.bytes() as u64,
-    };
-    let name = session.bytes.get(..session.length).unwrap_or(&[]);
-    sys::send_with_descriptor(name, &hello.to_bytes(), fd)
+        ring_count: 0,
+        ring_words: 0,
+        segment_bytes: 0,
+    }
+}
+
+fn session_name() -> &'static [u8] {
+    // SAFETY: written by `start` before the first segment is made.
+    let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
+    session.bytes.get(..session.length).unwrap_or(&[])
 }
 
 #[used]
@@ -269,7 +287,9 @@ fn begin(parent_instance: u64) -> Option<()> {
         b"CPU timer"
     };
     length = push_info(info, length, InfoTag::Clock, clock);
-    slots::start(info.get(..length)?).ok()
+    slots::start(info.get(..length)?)
+        .inspect_err(|error| announce_failure(*error))
+        .ok()
 }
 
 /// A number's decimal digits, without the allocations of `format!`: a fork child of a program with

@@ -147,24 +147,72 @@ impl Action {
     }
 }
 
-fn kernel_sigaction(signal: c_int, action: Action) -> Option<Action> {
-    let real = real::sigaction::get()?;
+/// The kernel's `struct sigaction`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    #[cfg(target_arch = "x86_64")]
+    restorer: usize,
+    mask: u64,
+}
+
+impl KernelAction {
+    fn action(&self) -> Action {
+        Action {
+            handler: self.handler,
+            flags: self.flags as c_int & !RESTORER_FLAG,
+            mask: self.mask,
+        }
+    }
+}
+
+/// SA_RESTORER: the kernel returns from handlers by a function of the C library's. Unwinders know it.
+#[cfg(target_arch = "x86_64")]
+const RESTORER_FLAG: c_int = 0x0400_0000;
+#[cfg(not(target_arch = "x86_64"))]
+const RESTORER_FLAG: c_int = 0;
+
+#[cfg(target_arch = "x86_64")]
+static RESTORER: AtomicUsize = AtomicUsize::new(0);
+
+/// Learns the C library's restorer from a handler that it installs for us.
+fn learn_restorer(signal: c_int, action: Action) {
+    let Some(real) = real::sigaction::get() else {
+        return;
+    };
     let new = action.to_c();
-    // SAFETY: all zero is valid.
-    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structures are valid, and the handlers match SA_SIGINFO.
-    let result = unsafe { real(signal, &raw const new, &raw mut old) };
-    (result == 0).then(|| Action::from_c(&old))
+    // SAFETY: a valid structure, and the handler matches SA_SIGINFO.
+    unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(installed) = ask_kernel(signal) {
+        RESTORER.store(installed.restorer, Ordering::Relaxed);
+    }
+}
+
+/// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
+/// our handler when they please.
+fn kernel_sigaction(signal: c_int, action: Action) {
+    let new = KernelAction {
+        handler: action.handler,
+        flags: (action.flags | RESTORER_FLAG) as u64,
+        #[cfg(target_arch = "x86_64")]
+        restorer: RESTORER.load(Ordering::Relaxed),
+        mask: action.mask,
+    };
+    sys::sigaction(signal, Some(&new), None);
+}
+
+fn ask_kernel(signal: c_int) -> Option<KernelAction> {
+    let mut action = KernelAction::default();
+    let result = sys::sigaction(signal, None, Some(&mut action));
+    (result == 0).then_some(action)
 }
 
 /// The disposition that the kernel knows.
 fn current_action(signal: c_int) -> Option<Action> {
-    let real = real::sigaction::get()?;
-    // SAFETY: all zero is valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only.
-    let result = unsafe { real(signal, std::ptr::null(), &raw mut action) };
-    (result == 0).then(|| Action::from_c(&action))
+    ask_kernel(signal).map(|action| action.action())
 }
 
 /// Our registration of a fault signal. The kernel gives the program's handler what it asked for:
@@ -202,6 +250,9 @@ pub fn install() {
         if let Some(wanted) = wanted(signal) {
             wanted.store(before);
         }
+        if signal == SAMPLE_SIGNAL {
+            learn_restorer(signal, action);
+        }
         kernel_sigaction(signal, action);
     }
     INSTALLED.store(true, Ordering::Release);
@@ -232,23 +283,10 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
 /// # Safety
 /// `new` and `old` must be 0 or addresses of the kernel's `struct sigaction`.
 pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_long {
-    /// The kernel's structure: handler, flags, restorer (x86-64), mask.
-    #[repr(C)]
-    struct KernelAction {
-        handler: usize,
-        flags: u64,
-        #[cfg(target_arch = "x86_64")]
-        restorer: usize,
-        mask: u64,
-    }
     let pointer =
         |address: u64| std::ptr::with_exposed_provenance_mut::<KernelAction>(address as usize);
     // SAFETY: null or valid, as the caller says.
-    let wish = unsafe { pointer(new).as_ref() }.map(|new| Action {
-        handler: new.handler,
-        flags: new.flags as c_int,
-        mask: new.mask,
-    });
+    let wish = unsafe { pointer(new).as_ref() }.map(KernelAction::action);
     if let Some(before) = exchange(signal, wish)
         // SAFETY: as above.
         && let Some(old) = unsafe { pointer(old).as_mut() }

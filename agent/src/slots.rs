@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use rsys_wire::handshake::LEAST_RING_WORDS;
 use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
@@ -354,9 +355,7 @@ fn grow(newest: *mut Block) -> Result<(), i32> {
 }
 
 fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<(), i32> {
-    let settings = process::settings();
-    let geometry = Geometry::new(rings, settings.ring_words).ok_or(libc::EINVAL)?;
-    let fd = sys::sealed_memfd(geometry.bytes())?;
+    let (geometry, fd) = make_memory(rings, process::settings().ring_words)?;
     let made = map_block(next, number, geometry, fd).and_then(|block| {
         // SAFETY: just mapped, and nobody else knows it.
         unsafe {
@@ -375,6 +374,19 @@ fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<
     }
     NEWEST.store(block, Ordering::Release);
     Ok(())
+}
+
+/// Makes the shared memory: as wished or, under a limit on the size of files, as large as may be.
+fn make_memory(mut rings: u32, mut words: u32) -> Result<(Geometry, std::ffi::c_int), i32> {
+    loop {
+        let geometry = Geometry::new(rings, words).ok_or(libc::EINVAL)?;
+        match sys::sealed_memfd(geometry.bytes()) {
+            Ok(fd) => return Ok((geometry, fd)),
+            Err(libc::EFBIG) if words > LEAST_RING_WORDS => words /= 2,
+            Err(libc::EFBIG) if rings > 1 => rings /= 2,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn map_block(

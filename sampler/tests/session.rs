@@ -186,7 +186,7 @@ fn records_become_a_trace() {
         ("main", "renamed")
     );
     assert_eq!(trace.metadata["rsys end"]["exit_code"], "7");
-    let coverage: f64 = trace.metadata["rsys end"]["coverage_percent"]
+    let coverage: f64 = trace.metadata["rsys end"]["coverage_percent_of_ended_threads"]
         .parse()
         .unwrap();
     assert!((coverage - 100.0).abs() < 1e-9, "{coverage}");

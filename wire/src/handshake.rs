@@ -24,6 +24,8 @@ pub enum HelloKind {
     Process = 1,
     /// One more segment of a process that is known.
     Segment = 2,
+    /// A process that cannot be sampled, because it could get no segment; [`Hello::segment`] holds the error number.
+    Failed = 3,
 }
 
 /// The datagram.
@@ -40,7 +42,7 @@ pub struct Hello {
     pub instance: u64,
     /// The process id as the sender sees it (it may live in another pid namespace).
     pub pid: u32,
-    /// Number of this segment, counted from 0.
+    /// Number of this segment, counted from 0; see [`HelloKind::Failed`].
     pub segment: u32,
     /// Number of rings in the segment.
     pub ring_count: u32,
@@ -113,6 +115,7 @@ impl Hello {
         match self.kind {
             1 => Ok(HelloKind::Process),
             2 => Ok(HelloKind::Segment),
+            3 => Ok(HelloKind::Failed),
             _ => Err(HelloError::Kind),
         }
     }
@@ -233,6 +236,9 @@ impl Default for AgentSettings {
     }
 }
 
+/// The smallest ring in words: it must hold the largest record twice over.
+pub const LEAST_RING_WORDS: u32 = 8 * 1024;
+
 /// The deepest stack that fits a record; see [`AgentSettings::max_depth`].
 pub const MAX_DEPTH: u32 = 2048;
 
@@ -300,8 +306,8 @@ impl AgentSettings {
                 }
                 ("ring", _) => {
                     let words: u32 = value.parse().unwrap_or(settings.ring_words);
-                    // A ring must hold the largest record twice over.
-                    settings.ring_words = words.clamp(8 * 1024, 1 << 24).next_power_of_two();
+                    settings.ring_words =
+                        words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
