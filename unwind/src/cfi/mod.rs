@@ -21,11 +21,12 @@ pub use self::cache::{RuleCache, RuleSlot};
 pub(crate) use self::expression::{CfaShape, shape_of_cfa, shape_of_location};
 pub(crate) use self::row::{RegisterRule, Row};
 pub(crate) use self::rule::{Kind, Rule};
+pub use self::table::described_functions;
 
 use crate::arch::{self, Registers};
 use crate::fallback;
 use crate::frames::{Broken, EXACT, End, FrameBuffer, SCANNED};
-use crate::{Engine, Memory, Modules};
+use crate::{Engine, Memory, ModuleTables, Modules};
 
 /// How often a walk may follow the frame of a function that switched stacks, where the next frame can be anywhere.
 const MAX_STACK_SWITCHES: u32 = 8;
@@ -154,11 +155,13 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             if let Some(rule) = cache.get(key, self.generation) {
                 return rule;
             }
-            let rule = self.resolve(pc, exact);
-            cache.insert(key, self.generation, rule);
+            let (rule, lasting) = self.resolve(pc, exact);
+            if lasting {
+                cache.insert(key, self.generation, rule);
+            }
             return rule;
         }
-        self.resolve(pc, exact)
+        self.resolve(pc, exact).0
     }
 
     #[inline(never)]
@@ -166,14 +169,20 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.rule_of(return_address, false)
     }
 
-    /// Makes the rule from the tables.
+    /// Makes the rule from the tables, and says whether it holds for as long as no module goes. What is in no module today may
+    /// be described tomorrow: code that is generated, and a library that is being loaded.
     #[inline(never)]
-    fn resolve(&self, pc: u64, exact: bool) -> Rule {
+    fn resolve(&self, pc: u64, exact: bool) -> (Rule, bool) {
         let lookup = if exact { pc } else { pc.wrapping_sub(1) };
-        let fde = self
-            .modules
-            .find(lookup)
-            .and_then(|tables| table::find(self.memory, &tables, lookup))
+        let tables = self.modules.find(lookup);
+        let rule = self.rule_in(tables.as_ref(), pc, exact);
+        (rule, tables.is_some())
+    }
+
+    fn rule_in(&self, tables: Option<&ModuleTables>, pc: u64, exact: bool) -> Rule {
+        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
+        let fde = tables
+            .and_then(|tables| table::find(self.memory, tables, lookup))
             .and_then(|address| entry::fde(self.memory, address))
             .filter(|fde| fde.contains(lookup));
         let Some(fde) = fde else {
