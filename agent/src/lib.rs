@@ -18,6 +18,7 @@ mod framehop;
 mod guard;
 mod handler;
 mod hooks;
+mod jit;
 mod modules;
 mod perf;
 mod process;

@@ -16,11 +16,13 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
+use crate::jit;
 use crate::modules;
 use crate::perf;
 use crate::real;
 use crate::signals;
 use crate::slots;
+use crate::snapshot;
 use crate::sys;
 use crate::threads;
 use crate::tls;
@@ -201,7 +203,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if crate::clock::wants_perf() {
         perf::choose_delivery();
     }
-    crate::snapshot::renew();
+    snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
     let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
         RULES.store(memory.cast(), Ordering::Relaxed);
@@ -290,6 +292,7 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

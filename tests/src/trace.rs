@@ -35,6 +35,8 @@ pub mod key {
     pub const TRUNCATED_STACKS: &str = "truncated_stacks";
     /// Stacks whose walk did not reach the root.
     pub const BROKEN_STACKS: &str = "broken_stacks";
+    /// Frames that were found by searching the stack.
+    pub const SCANNED_FRAMES: &str = "scanned_frames";
     /// The process.
     pub const PID: &str = "pid";
     /// Its parent.
