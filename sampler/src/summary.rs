@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::emit::tally::{AgentCounts, End, Tally};
+use crate::emit::tally::{AgentCounts, End, Stops, Tally};
 
 /// What became of one process.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct ProcessSummary {
     pub notes: Vec<String>,
     /// What was recorded.
     pub tally: Tally,
+    /// Where broken stacks stopped.
+    pub stops: Stops,
     /// What the agent counted.
     pub counts: AgentCounts,
     /// How it ended.
@@ -53,23 +55,38 @@ impl ProcessSummary {
         ))
     }
 
+    /// How many of the stacks are whole.
+    fn stacks(&self) -> Option<String> {
+        let tally = &self.tally;
+        let stops = self.stops.most();
+        let stops = if stops.is_empty() {
+            stops
+        } else {
+            format!(" ({stops})")
+        };
+        Some(format!(
+            "pid {}: stacks: {:.2} % complete, {} truncated, {} broken{stops}, {} with scanned frames",
+            self.pid,
+            tally.complete_percent()?,
+            tally.truncated_stacks,
+            tally.broken_stacks,
+            tally.scanned_stacks,
+        ))
+    }
+
     /// What else is worth knowing, in lines.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
+        let clock = if self.clock.is_empty() {
+            "unknown"
+        } else {
+            &self.clock
+        };
         let mut lines = vec![format!(
-            "pid {} ({}): {}; clock {}; stacks: {} truncated, {} broken; {} scanned frames",
-            self.pid,
-            self.name,
-            self.end,
-            if self.clock.is_empty() {
-                "unknown"
-            } else {
-                &self.clock
-            },
-            self.tally.truncated_stacks,
-            self.tally.broken_stacks,
-            self.tally.scanned_frames,
+            "pid {} ({}): {}; clock {clock}",
+            self.pid, self.name, self.end,
         )];
+        lines.extend(self.stacks());
         let causes: Vec<_> = self
             .counts
             .causes()
@@ -166,6 +183,7 @@ mod tests {
                 threads: 2,
                 ..Tally::default()
             },
+            stops: Stops::default(),
             counts: AgentCounts::default(),
             end: End::Process,
         }
@@ -181,6 +199,20 @@ mod tests {
             [
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
+            ]
+        );
+    }
+
+    #[test]
+    fn broken_stacks_are_told_with_their_place() {
+        let mut process = process();
+        process.tally.broken_stacks = 1;
+        process.stops.add("/lib/libfoo.so");
+        assert_eq!(
+            process.details(),
+            [
+                "pid 7 (app): ended; clock timer",
+                "pid 7: stacks: 90.00 % complete, 0 truncated, 1 broken (1 in libfoo.so), 0 with scanned frames",
             ]
         );
     }

@@ -224,7 +224,80 @@ fn generated_code_with_registered_tables() -> TestResult {
     // Tables led there, not the decoys on the stack.
     let decoys = samples.share_where(|sample| sample.calls("decoy_caller"));
     assert_eq!(decoys, 0.0);
-    assert_eq!(trace.metadata()?.int(key::SCANNED_FRAMES)?, 0);
+    assert_eq!(trace.metadata()?.int(key::SCANNED_STACKS)?, 0);
+    Ok(())
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_a_search_of_the_stack_found_is_marked() -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .options(["-v"])
+        .command(workload("jit_frames").args(["--silent", "1"]))
+        .run()?;
+    let trace = outcome.expect_success().trace()?;
+    std::fs::remove_file(format!("/tmp/perf-{}.map", outcome.number("map")?))?;
+    trace.assert_clean();
+    let samples = trace.samples()?;
+    assert_called_through(&samples, "jit_frame", &["[scanned]", "run_jitted", "main"]);
+    let marked = samples
+        .iter()
+        .filter(|sample| sample.calls("[scanned]"))
+        .count();
+    let metadata = trace.metadata()?;
+    assert_eq!(metadata.int(key::SCANNED_STACKS)?, marked as i64);
+    assert!(
+        outcome
+            .stderr
+            .contains(&format!("{marked} with scanned frames")),
+        "{}",
+        outcome.stderr
+    );
+    // The mark stands between the two frames of which one led to the other by a search.
+    let sample = samples.iter().find(|sample| sample.calls("[scanned]"));
+    let names = sample.map(|sample| sample.names()).unwrap_or_default();
+    let at = names.iter().position(|name| *name == "[scanned]");
+    let around = at.and_then(|at| names.get(at - 1..=at + 1));
+    assert_eq!(around, Some(&["run_jitted", "[scanned]", "jit_frame"][..]));
+    Ok(())
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn broken_stacks_are_marked_and_told() -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .options(["-v"])
+        .command(workload("flows").args(["--what", "lost"]))
+        .run()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    let samples = trace.samples()?;
+    assert_called_through(&samples, "fiber", &["[broken]"]);
+    let marked = samples
+        .iter()
+        .filter(|sample| sample.calls("[broken]"))
+        .count();
+    let metadata = trace.metadata()?;
+    assert_eq!(metadata.int(key::BROKEN_STACKS)?, marked as i64);
+    assert_eq!(
+        metadata.text(key::BROKEN_MOST)?,
+        format!("{marked} in flows")
+    );
+    let complete = metadata.get(key::COMPLETE_PERCENT)?.as_float();
+    let expected = 100.0 * (1.0 - marked as f64 / samples.count() as f64);
+    assert!(
+        complete.is_some_and(|complete| (complete - expected).abs() < 0.01),
+        "{complete:?} instead of {expected}"
+    );
+    assert!(
+        outcome
+            .stderr
+            .contains(&format!("{marked} broken ({marked} in flows)")),
+        "{}",
+        outcome.stderr
+    );
     Ok(())
 }
 

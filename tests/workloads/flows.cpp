@@ -1,4 +1,4 @@
-// Control that does not return where it came from: flows --what throw|longjmp|context|switch|vfork [--seconds S].
+// Control that does not return where it came from: flows --what throw|longjmp|context|switch|lost|vfork [--seconds S].
 #include "work.h"
 #include <setjmp.h>
 #include <spawn.h>
@@ -120,11 +120,12 @@ static void fiber() {
     for (;;) fiber_work(5);
 }
 
-HIDDEN static void switch_storm() {
+// `caller` is where the fiber's outermost function would return to.
+HIDDEN static void switch_storm(uint64_t caller) {
     std::vector<uint64_t> stack(8 * 1024);
-    // As if `fiber` had been called by nobody: a null return address, its start, six registers.
+    // As if `fiber` had been called from there: the return address, its start, six registers.
     uint64_t *top = stack.data() + stack.size() - 8;
-    top[0] = 0;
+    top[0] = caller;
     top[-1] = (uint64_t)(uintptr_t)fiber;
     own_stack = top - 7;
     for (double end = thread_cpu() + seconds; thread_cpu() < end;) {
@@ -153,7 +154,8 @@ int main(int argc, char **argv) {
     else if (what == "longjmp") longjmp_storm();
     else if (what == "context") context_storm();
 #if defined(__x86_64__)
-    else if (what == "switch") switch_storm();
+    else if (what == "switch") switch_storm(0);
+    else if (what == "lost") switch_storm(0x123456);
 #endif
     else if (what == "vfork") vfork_storm();
     else CHECK(!"what?");

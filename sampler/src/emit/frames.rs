@@ -100,6 +100,7 @@ pub struct Frames {
     unresolved: u64,
     root: Option<PathBuf>,
     executable: String,
+    scanned_mark: FrameId,
 }
 
 impl Frames {
@@ -111,7 +112,7 @@ impl Frames {
             path: path.to_owned(),
             build_id: Vec::new(),
         };
-        Self {
+        let mut frames = Self {
             modules: ModuleTable::default(),
             files: vec![made_up("[unknown]"), made_up("[rsys]")],
             file_index: HashMap::new(),
@@ -130,7 +131,10 @@ impl Frames {
             unresolved: 0,
             root,
             executable: executable.to_owned(),
-        }
+            scanned_mark: FrameId(0),
+        };
+        frames.scanned_mark = frames.pseudo_frame("[scanned]");
+        frames
     }
 
     /// Adds a module that covers `range`; an empty path means the executable.
@@ -203,6 +207,19 @@ impl Frames {
     #[must_use]
     pub fn file(&self, index: u32) -> &CodeFile {
         &self.files[index as usize]
+    }
+
+    /// The path of the file that a word's code is in.
+    #[must_use]
+    pub fn path_of(&self, word: u64, time_ns: u64) -> &str {
+        let (known, _) = self.place(word, time_ns);
+        &self.file(known.map_or(NO_FILE, |known| known.file)).path
+    }
+
+    /// The frame that stands between a caller that was found by searching the stack and its callee.
+    #[must_use]
+    pub fn scanned_mark(&self) -> FrameId {
+        self.scanned_mark
     }
 
     /// A frame that says something about the stack.

@@ -4,7 +4,7 @@ use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, TrackSequence
 
 use super::identity::Identity;
 use super::run::RunContext;
-use super::tally::{AgentCounts, COUNTER_NAMES, End, Tally};
+use super::tally::{AgentCounts, COUNTER_NAMES, End, Stops, Tally};
 use crate::launch::exit::Ending;
 use crate::os;
 
@@ -90,6 +90,8 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
 pub struct AtEnd<'a> {
     /// What was in the records.
     pub tally: &'a Tally,
+    /// Where broken stacks stopped.
+    pub stops: &'a Stops,
     /// What the agent counted.
     pub counts: &'a AgentCounts,
     /// How the program ended.
@@ -121,8 +123,15 @@ impl AtEnd<'_> {
                 count,
             );
         }
+        if let Some(percent) = tally.complete_percent() {
+            put(&mut data, "complete_stacks_percent", percent);
+        }
         put(&mut data, "truncated_stacks", tally.truncated_stacks);
         put(&mut data, "broken_stacks", tally.broken_stacks);
+        if tally.broken_stacks > 0 {
+            put(&mut data, "broken_most", self.stops.most());
+        }
+        put(&mut data, "scanned_stacks", tally.scanned_stacks);
         put(&mut data, "scanned_frames", tally.scanned_frames);
         put(&mut data, "perf_samples", tally.perf_samples);
         put(&mut data, "unresolved", self.unresolved);

@@ -17,7 +17,7 @@ use super::naming::Ids;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
-use super::tally::{AgentCounts, End, Tally};
+use super::tally::{AgentCounts, End, Stops, Tally};
 use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
 use crate::os;
 use crate::resolve::Resolver;
@@ -70,6 +70,7 @@ pub struct ProcessTrace {
     path: Option<PathBuf>,
     last_time_ns: u64,
     tally: Tally,
+    stops: Stops,
     notes: Vec<String>,
 }
 
@@ -99,6 +100,7 @@ impl ProcessTrace {
             path: None,
             last_time_ns: identity.start_time_ns,
             tally: Tally::default(),
+            stops: Stops::default(),
             notes: identity.notes.clone(),
             identity,
         }
@@ -254,17 +256,19 @@ impl ProcessTrace {
         self.tally.weight = self.tally.weight.saturating_add(u64::from(weight));
         thread.weight = thread.weight.saturating_add(u64::from(weight));
         self.tally.perf_samples += u64::from(flags & SAMPLE_PERF != 0);
-        self.tally.scanned_frames += ring
-            .stack
-            .words()
-            .iter()
-            .filter(|word| **word & FRAME_SCANNED != 0)
-            .count() as u64;
+        let words = ring.stack.words();
+        let scanned = words.iter().filter(|word| **word & FRAME_SCANNED != 0);
+        let scanned = scanned.count() as u64;
+        self.tally.scanned_frames += scanned;
+        self.tally.scanned_stacks += u64::from(scanned > 0);
         let mark = if flags & SAMPLE_TRUNCATED != 0 {
             self.tally.truncated_stacks += 1;
             Some(self.marks.truncated)
         } else if flags & SAMPLE_BROKEN != 0 {
             self.tally.broken_stacks += 1;
+            if let Some(&outermost) = words.first() {
+                self.stops.add(self.frames.path_of(outermost, time_ns));
+            }
             Some(self.marks.broken)
         } else {
             None
@@ -411,6 +415,7 @@ impl ProcessTrace {
         }
         let data = AtEnd {
             tally: &self.tally,
+            stops: &self.stops,
             counts: &counts,
             end,
             modules: self.frames.modules() as u64,
@@ -434,6 +439,7 @@ impl ProcessTrace {
             clock: self.identity.clock.clone(),
             notes: self.notes,
             tally: self.tally,
+            stops: self.stops,
             counts,
             end,
         }

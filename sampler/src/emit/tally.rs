@@ -1,5 +1,8 @@
 //! What is counted of a process, and how it ended.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use rsys_wire::layout::Counter;
 use rsys_wire::ring::{DROP_CAUSES, DROP_NAMES};
 
@@ -20,7 +23,9 @@ pub struct Tally {
     pub truncated_stacks: u64,
     /// Stacks that could not be walked to their root.
     pub broken_stacks: u64,
-    /// Frames found by scanning.
+    /// Stacks in which a frame was found by searching the stack.
+    pub scanned_stacks: u64,
+    /// Such frames.
     pub scanned_frames: u64,
     /// Samples that perf took.
     pub perf_samples: u64,
@@ -37,11 +42,53 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// How many of the stacks reach from the root to the leaf, in percent.
+    #[must_use]
+    pub fn complete_percent(&self) -> Option<f64> {
+        let incomplete = self.truncated_stacks.saturating_add(self.broken_stacks);
+        let complete = self.samples.saturating_sub(incomplete);
+        (self.samples > 0).then(|| 100.0 * complete as f64 / self.samples as f64)
+    }
+
     /// How much of the CPU time of ended threads their samples stand for, in percent.
     #[must_use]
     pub fn coverage_percent(&self, period_ns: u64) -> Option<f64> {
         let seen = self.ended_weight as f64 * period_ns as f64;
         (self.ended_cpu_ns > 0).then(|| 100.0 * seen / self.ended_cpu_ns as f64)
+    }
+}
+
+/// In which files broken stacks stopped, and how many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stops(HashMap<String, u64>);
+
+impl Stops {
+    /// How many files are named.
+    const NAMED: usize = 3;
+
+    /// Counts a stack that stopped in the code of a file.
+    pub fn add(&mut self, path: &str) {
+        match self.0.get_mut(path) {
+            Some(count) => *count += 1,
+            None => _ = self.0.insert(path.to_owned(), 1),
+        }
+    }
+
+    /// The files in which most stacks stopped: `12 in libfoo.so, 3 in [unknown]`. Empty when none did.
+    #[must_use]
+    pub fn most(&self) -> String {
+        let mut counts: Vec<(&str, u64)> = self
+            .0
+            .iter()
+            .map(|(path, &count)| (path.rsplit('/').next().unwrap_or(path), count))
+            .collect();
+        counts.sort_unstable_by_key(|&(name, count)| (Reverse(count), name));
+        let named: Vec<String> = counts
+            .iter()
+            .take(Self::NAMED)
+            .map(|(name, count)| format!("{count} in {name}"))
+            .collect();
+        named.join(", ")
     }
 }
 
@@ -125,6 +172,27 @@ mod tests {
         tally.ended_cpu_ns = 1000;
         tally.ended_weight = 9;
         assert_eq!(tally.coverage_percent(100), Some(90.0));
+    }
+
+    #[test]
+    fn a_stack_is_complete_when_it_is_neither_cut_nor_broken() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.complete_percent(), None);
+        tally.samples = 200;
+        tally.truncated_stacks = 3;
+        tally.broken_stacks = 1;
+        tally.scanned_stacks = 50;
+        assert_eq!(tally.complete_percent(), Some(98.0));
+    }
+
+    #[test]
+    fn the_files_with_most_stops_are_named() {
+        let mut stops = Stops::default();
+        assert_eq!(stops.most(), "");
+        for path in ["/l/b.so", "/l/a.so", "[unknown]", "/l/b.so", "/l/c.so"] {
+            stops.add(path);
+        }
+        assert_eq!(stops.most(), "2 in b.so, 1 in [unknown], 1 in a.so");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use rsys_proto::{StringId, TrackSequence};
-use rsys_wire::record::ThreadName;
+use rsys_wire::record::{FRAME_SCANNED, ThreadName};
 
 use super::frames::{FrameId, Frames, FunctionId};
 use super::slices::{SliceBuilder, Timing};
@@ -46,10 +46,12 @@ impl Stack {
         self.frames.truncate(kept);
         self.functions.truncate(kept);
         for &word in new.iter().rev() {
-            let frames = tables.frames_of(word, time_ns);
-            self.frames.extend_from_slice(frames);
-            self.functions
-                .extend(frames.iter().map(|&frame| tables.frame(frame).function));
+            let mark = (word & FRAME_SCANNED != 0).then(|| tables.scanned_mark());
+            let frames = tables.frames_of(word, time_ns).iter().copied();
+            for frame in frames.chain(mark) {
+                self.frames.push(frame);
+                self.functions.push(tables.frame(frame).function);
+            }
             self.words.push(word);
             self.ends.push(self.frames.len() as u32);
         }
