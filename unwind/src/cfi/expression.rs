@@ -247,6 +247,7 @@ pub(crate) fn shape_of_cfa<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) ->
 }
 
 /// The register and offset of an expression that is nothing else.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn shape_of_location<M: Memory>(
     row: &Row,
     memory: &M,

@@ -18,7 +18,9 @@ mod table;
 pub(crate) mod testing;
 
 pub use self::cache::{RuleCache, RuleSlot};
-pub(crate) use self::expression::{CfaShape, shape_of_cfa, shape_of_location};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::expression::shape_of_location;
+pub(crate) use self::expression::{CfaShape, shape_of_cfa};
 pub(crate) use self::row::{RegisterRule, Row};
 pub(crate) use self::rule::{Kind, Rule};
 pub use self::table::described_functions;
