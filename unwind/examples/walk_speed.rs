@@ -4,39 +4,20 @@
 //! time, for every walk). "no cache": the tables are read for every frame. Figures are medians, "p50" and "p99" those of walks that
 //! were timed one by one; both engines read memory without a guard.
 
-#[cfg(target_arch = "x86_64")]
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/common/machine.rs"]
+mod machine;
 
-#[cfg(target_arch = "x86_64")]
 mod bench {
-    use std::arch::naked_asm;
     use std::hint::black_box;
     use std::time::Instant;
 
-    use rsys_unwind::{
-        CfiEngine, Engine, FrameBuffer, FramehopEngine, Modules, Registers, register,
-    };
+    use rsys_unwind::{CfiEngine, Engine, FrameBuffer, FramehopEngine, Modules, Registers};
 
     use super::common::{DirectMemory, OwnModules, cache, framehop_modules};
-
-    /// Stores the callee-saved registers, the caller's stack pointer and the return address.
-    #[unsafe(naked)]
-    extern "C" fn capture(words: &mut [u64; 8]) {
-        naked_asm!(
-            "mov [rdi], rbx",
-            "mov [rdi + 8], rbp",
-            "mov [rdi + 16], r12",
-            "mov [rdi + 24], r13",
-            "mov [rdi + 32], r14",
-            "mov [rdi + 40], r15",
-            "lea rax, [rsp + 8]",
-            "mov [rdi + 48], rax",
-            "mov rax, [rsp]",
-            "mov [rdi + 56], rax",
-            "ret",
-        )
-    }
+    use super::machine;
 
     /// `OwnModules` under a generation, so that one cache can be made cold.
     struct Generation(u32);
@@ -164,14 +145,9 @@ mod bench {
 
     #[inline(never)]
     fn leaf() -> u32 {
-        let mut words = [0; 8];
-        capture(&mut words);
-        let mut registers = Registers::new(words[7], words[6], words[1]);
-        registers.set(register::RBX, words[0]);
-        registers.set(register::R12, words[2]);
-        registers.set(register::R13, words[3]);
-        registers.set(register::R14, words[4]);
-        registers.set(register::R15, words[5]);
+        let mut words = [0; 16];
+        machine::capture(&mut words);
+        let registers = machine::registers(&words);
         measure(&registers);
         0
     }
@@ -185,6 +161,5 @@ mod bench {
 }
 
 fn main() {
-    #[cfg(target_arch = "x86_64")]
     bench::main();
 }
