@@ -109,29 +109,24 @@ impl<'a> RuleCache<'a> {
 mod tests {
     extern crate std;
     use super::*;
-    use std::boxed::Box;
     use std::vec::Vec;
 
-    fn slots(count: usize) -> &'static [RuleSlot] {
-        Box::leak(
-            (0..count)
-                .map(|_| RuleSlot::new())
-                .collect::<Vec<_>>()
-                .into(),
-        )
+    fn slots(count: usize) -> Vec<RuleSlot> {
+        (0..count).map(|_| RuleSlot::new()).collect()
     }
 
     #[test]
     fn sizes_that_are_no_power_of_two_are_refused() {
         assert!(RuleCache::new(&[]).is_none());
-        assert!(RuleCache::new(slots(1)).is_none());
-        assert!(RuleCache::new(slots(3)).is_none());
-        assert!(RuleCache::new(slots(2)).is_some());
+        assert!(RuleCache::new(&slots(1)).is_none());
+        assert!(RuleCache::new(&slots(3)).is_none());
+        assert!(RuleCache::new(&slots(2)).is_some());
     }
 
     #[test]
     fn a_rule_is_found_in_its_generation_only() {
-        let cache = RuleCache::new(slots(16)).unwrap();
+        let slots = slots(16);
+        let cache = RuleCache::new(&slots).unwrap();
         let rule = Rule([9, 7]);
         assert_eq!(cache.get(0x1234, 0), None);
         assert_eq!(cache.get(0, 0), None);
@@ -145,7 +140,8 @@ mod tests {
 
     #[test]
     fn neighbouring_addresses_do_not_share_entries() {
-        let cache = RuleCache::new(slots(8192)).unwrap();
+        let slots = slots(8192);
+        let cache = RuleCache::new(&slots).unwrap();
         for pc in 0..1024 {
             cache.insert(0x5555_0000_0000 + pc * 16, 1, Rule([1, pc]));
         }

@@ -1,7 +1,9 @@
 //! The evaluator of DWARF expressions in call frame information, and the shapes of them that compact rules can hold.
 
 use super::cursor::Cursor;
-use super::row::{Cfa, Location, Row};
+#[cfg(target_arch = "x86_64")]
+use super::row::Location;
+use super::row::{Cfa, Row};
 use crate::Memory;
 use crate::arch::Registers;
 

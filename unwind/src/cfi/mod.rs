@@ -396,7 +396,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// tables lead to exactly the frame of the frame pointer. Left-over return addresses do not lead there. Uses up the registers.
     #[inline(never)]
     fn look_below(&mut self, guess: &mut fallback::Guess) {
-        let record = guess.sp.wrapping_sub(16);
+        let Some(record) = self.registers.fp() else {
+            return;
+        };
         let mut from = self.registers.sp();
         for _ in 0..MAX_CANDIDATES {
             let found = fallback::scan(from, record, self.memory, self.modules);
@@ -404,10 +406,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             };
             from = slot.wrapping_add(8);
-            self.registers = Registers::new(candidate, from, record);
-            if self.leads_to(guess) {
+            let sp = arch::caller_sp(from, Some(record));
+            self.registers = Registers::new(candidate, sp, record);
+            if self.leads_to(record, guess.return_address) {
                 guess.return_address = candidate;
-                guess.sp = from;
+                guess.sp = sp;
                 guess.fp = Some(record);
                 guess.certain = false;
                 break;
@@ -416,9 +419,10 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.saved = arch::rules::Saved::default();
     }
 
-    /// Whether compact rules lead from the registers to the caller `above`, without passing its frame.
+    /// Whether compact rules lead from the registers to the return address in a frame record, without passing it.
     #[inline(never)]
-    fn leads_to(&mut self, above: &fallback::Guess) -> bool {
+    fn leads_to(&mut self, record: u64, return_address: u64) -> bool {
+        let wanted = record.wrapping_add(8);
         self.saved = arch::rules::Saved::default();
         for _ in 0..MAX_PROBED_FRAMES {
             let rule = self.rule_of_return(self.registers.pc());
@@ -435,8 +439,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 return false;
             };
             let address = arch::strip(address);
-            if cfa >= above.sp {
-                return cfa == above.sp && address == above.return_address;
+            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+            if slot >= wanted {
+                return slot == wanted && address == return_address;
             }
             if cfa <= self.registers.sp() {
                 return false;
@@ -458,8 +463,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             self.apply(rule, cfa, return_address);
         } else {
             self.saved.load(&mut self.registers, self.memory);
-            let sp = slot.wrapping_add(8);
-            let fp = fallback::plausible_fp(&self.registers, sp);
+            let above = slot.wrapping_add(8);
+            let fp = fallback::plausible_fp(&self.registers, above);
+            let sp = arch::caller_sp(above, fp);
             self.registers.keep_only(0);
             self.registers.set_pc(return_address);
             self.registers.set_sp(sp);

@@ -42,7 +42,7 @@ pub fn walks(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     if table.rows.is_empty() {
         bail!("walk_speed printed no figures: {said}");
     }
-    table.note("warm: the rules of all frames are cached; cold: an empty cache; no cache: the tables are read for every frame");
+    table.note("warm: the rules of all frames are cached (p50 and p99: walks timed one by one); cold: an empty cache; no cache: the tables are read for every frame");
     Ok(vec![table])
 }
 
