@@ -21,6 +21,10 @@ pub struct Interpreter {
 
 /// What a module turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on one stack frame, and there is no heap"
+)]
 pub enum Found {
     /// An interpreter that is understood.
     Known(Interpreter),

@@ -104,6 +104,7 @@ mod tests {
             compression: Compression::None,
             frequency_hz: 300.0,
             unwinder: String::new(),
+            python: PythonView::default(),
             start_ns: 5_000_000_000,
             delay: Duration::ZERO,
             duration: None,
