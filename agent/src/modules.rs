@@ -265,6 +265,7 @@ const MOST_PATH: usize = 1024;
 const MOST_BUILD_ID: usize = 32;
 
 fn report(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
+    // Each with a stack frame of its own: a program's alternate stack may be small.
     report_module(ring, time_ns, object) && python::inspect(ring, time_ns, object)
 }
 

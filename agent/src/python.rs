@@ -62,6 +62,7 @@ static INTERPRETERS: [Place; INTERPRETERS_MAX] = [const { Place::new() }; INTERP
 ///
 /// # Signal safety
 /// Guarded reads, atomics, stores into the ring.
+#[inline(never)]
 pub fn inspect(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
     if process::settings().python == PythonChoice::Off {
         return true;

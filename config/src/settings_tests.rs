@@ -206,6 +206,7 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.follow.as_str(),
                     resolved.unwinder.as_str(),
                     resolved.sampling_clock.as_str(),
+                    resolved.python.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);
             }

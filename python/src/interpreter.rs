@@ -23,7 +23,7 @@ pub struct Interpreter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "made once per interpreter, where nothing may be allocated"
+    reason = "it lives on one stack frame, and there is no heap"
 )]
 pub enum Found {
     /// An interpreter that is understood.

@@ -139,40 +139,6 @@ impl Stops {
     }
 }
 
-/// In which files broken stacks stopped, and how many.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stops(HashMap<String, u64>);
-
-impl Stops {
-    /// How many files are named.
-    const NAMED: usize = 3;
-
-    /// Counts a stack that stopped in the code of a file.
-    pub fn add(&mut self, path: &str) {
-        match self.0.get_mut(path) {
-            Some(count) => *count += 1,
-            None => _ = self.0.insert(path.to_owned(), 1),
-        }
-    }
-
-    /// The files in which most stacks stopped: `12 in libfoo.so, 3 in [unknown]`. Empty when none did.
-    #[must_use]
-    pub fn most(&self) -> String {
-        let mut counts: Vec<(&str, u64)> = self
-            .0
-            .iter()
-            .map(|(path, &count)| (path.rsplit('/').next().unwrap_or(path), count))
-            .collect();
-        counts.sort_unstable_by_key(|&(name, count)| (Reverse(count), name));
-        let named: Vec<String> = counts
-            .iter()
-            .take(Self::NAMED)
-            .map(|(name, count)| format!("{count} in {name}"))
-            .collect();
-        named.join(", ")
-    }
-}
-
 /// What the agent counted, read from shared memory at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentCounts {
@@ -271,27 +237,6 @@ mod tests {
         assert_eq!(coverage(&tally, &counts), Coverage::OfProcess(75.0));
         tally.outside_window = 1;
         assert_eq!(coverage(&tally, &counts), Coverage::Unknown);
-    }
-
-    #[test]
-    fn a_stack_is_complete_when_it_is_neither_cut_nor_broken() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.complete_percent(), None);
-        tally.samples = 200;
-        tally.truncated_stacks = 3;
-        tally.broken_stacks = 1;
-        tally.scanned_stacks = 50;
-        assert_eq!(tally.complete_percent(), Some(98.0));
-    }
-
-    #[test]
-    fn the_files_with_most_stops_are_named() {
-        let mut stops = Stops::default();
-        assert_eq!(stops.most(), "");
-        for path in ["/l/b.so", "/l/a.so", "[unknown]", "/l/b.so", "/l/c.so"] {
-            stops.add(path);
-        }
-        assert_eq!(stops.most(), "2 in b.so, 1 in [unknown], 1 in a.so");
     }
 
     #[test]

@@ -183,7 +183,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_table_is_read(form in 0_u8..5, table in proptest::collection::vec(any::<u8>(), 0..60), first: u32, at: u32) {
-            std::hint::black_box(Lines::read(form, &table, first).line(Some(at)));
+            let lines = Lines::read(form, &table, first);
+            prop_assert_eq!(lines.line(None), first);
+            prop_assert_eq!(lines.line(Some(at)), lines.line(Some(at)));
         }
     }
 }

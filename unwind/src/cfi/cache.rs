@@ -155,7 +155,8 @@ mod tests {
     fn threads_never_see_a_mixed_rule() {
         // Miri takes a while for each.
         const ROUNDS: u64 = if cfg!(miri) { 300 } else { 200_000 };
-        let cache = RuleCache::new(slots(2)).unwrap();
+        let slots = slots(2);
+        let cache = RuleCache::new(&slots).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
                 scope.spawn(move || {
