@@ -19,9 +19,11 @@ use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, End, Tally};
 use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
+use super::waits::{WaitPen, WaitTracks};
 use crate::os;
 use crate::resolve::Resolver;
 use crate::summary::ProcessSummary;
+use crate::waits::record::WaitRecord;
 
 /// So many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -64,6 +66,7 @@ pub struct ProcessTrace {
     slice_names: SliceNames,
     marks: Marks,
     samples: Vec<Sample>,
+    waits: WaitTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -94,6 +97,7 @@ impl ProcessTrace {
             slice_names: SliceNames::default(),
             marks,
             samples: Vec::new(),
+            waits: WaitTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -117,6 +121,50 @@ impl ProcessTrace {
         }
         let held = std::mem::replace(&mut self.held, batch.later);
         self.handle(held.iter().chain(&batch.words), tools);
+    }
+
+    /// Takes over what was seen of blocked threads.
+    pub fn take_waits(&mut self, records: &[WaitRecord], tools: &mut Tools<'_>) {
+        let mut kept = false;
+        for record in records {
+            match record {
+                WaitRecord::Module(module) => self.frames.add_module(
+                    tools.resolver,
+                    module.time_ns,
+                    (module.start, module.end),
+                    module.bias,
+                    module.build_id.clone(),
+                    module.path.as_bytes(),
+                ),
+                WaitRecord::Begin { time_ns, wait, .. } => {
+                    kept |= tools.run.keeps(*time_ns);
+                    for &word in &wait.words {
+                        self.frames.want(word, *time_ns);
+                    }
+                }
+                WaitRecord::Continue { time_ns, .. } | WaitRecord::End { time_ns, .. } => {
+                    kept |= tools.run.keeps(*time_ns);
+                    self.last_time_ns = self.last_time_ns.max(*time_ns);
+                }
+                _ => {}
+            }
+        }
+        self.frames
+            .resolve_wanted((!tools.hurry.load(Ordering::Relaxed)).then_some(tools.resolver));
+        if kept && self.output.is_none() && self.trouble.is_none() {
+            self.open(tools);
+        }
+        if let Some(output) = &mut self.output {
+            let mut pen = WaitPen {
+                output,
+                frames: &mut self.frames,
+                names: &mut self.slice_names,
+                tally: &mut self.tally.waits,
+                run: tools.run,
+            };
+            self.waits.take(records, &mut pen);
+        }
+        self.flush(false);
     }
 
     fn add_modules(&mut self, words: &[u64], resolver: &Resolver) {
@@ -416,6 +464,7 @@ impl ProcessTrace {
             modules: self.frames.modules() as u64,
             unresolved: self.frames.unresolved(),
             period_ns: self.timing.period_ns,
+            realtime: tools.run.realtime_hz.is_some(),
         }
         .data();
         let time_ns = match end {

@@ -66,6 +66,27 @@ fn call_length(modrm: u8, sib: u8) -> u32 {
     }
 }
 
+/// Where a stub of a procedure linkage table at `address` leads: `[endbr64] [bnd] jmp [rip + n]`, once the linker filled the word in.
+pub(crate) fn stub_target<M: Memory>(memory: &M, address: u64) -> Option<u64> {
+    const ENDBR64: u32 = 0xfa1e_0ff3;
+    const BND: u8 = 0xf2;
+    let mut at = address;
+    if memory.read_u32(at)? == ENDBR64 {
+        at = at.wrapping_add(4);
+    }
+    if memory.read_u8(at)? == BND {
+        at = at.wrapping_add(1);
+    }
+    if memory.read_u16(at)? != 0x25ff {
+        return None;
+    }
+    let displacement = memory.read_u32(at.wrapping_add(2))?.cast_signed();
+    memory.read_u64(
+        at.wrapping_add(6)
+            .wrapping_add_signed(i64::from(displacement)),
+    )
+}
+
 /// The word on top of the stack, which is the return address at the first instruction of a function, and the stack pointer
 /// of the caller.
 pub(crate) fn leaf_return_address<M: Memory>(
@@ -125,6 +146,22 @@ mod tests {
             bytes[16 - code.len()..].copy_from_slice(code);
             assert_eq!(call_before(&Bytes(bytes), 0x1010), *expected, "{name}");
         }
+    }
+
+    #[test]
+    fn stubs_lead_where_their_word_says() {
+        let endbr64_bnd = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2];
+        for head in [&[][..], &endbr64_bnd, &endbr64_bnd[..4]] {
+            let mut bytes = [0x90; 16];
+            bytes[..head.len()].copy_from_slice(head);
+            // Back to the stub itself.
+            let back = (-6 - head.len() as i8).cast_unsigned();
+            let jump = [0xff, 0x25, back, 0xff, 0xff, 0xff];
+            bytes[head.len()..head.len() + 6].copy_from_slice(&jump);
+            let word = Bytes(bytes).read_u64(0x1000);
+            assert_eq!(stub_target(&Bytes(bytes), 0x1000), word, "{head:x?}");
+        }
+        assert_eq!(stub_target(&Bytes([0x90; 16]), 0x1000), None);
     }
 
     #[test]
