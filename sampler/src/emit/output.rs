@@ -1,5 +1,6 @@
 //! The open trace of one process.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::PathBuf;
@@ -51,6 +52,8 @@ pub struct Output {
     metadata_track: TrackSequence,
     stacks: Stacks,
     wait_stacks: Stacks,
+    /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
+    threads: HashMap<u32, (u64, bool)>,
     next_track: u32,
     last_flush: Instant,
     last_snapshot: Instant,
@@ -114,6 +117,7 @@ impl Output {
             metadata_track,
             stacks,
             wait_stacks,
+            threads: HashMap::new(),
             next_track: FIRST_THREAD_TRACK,
             last_flush: Instant::now(),
             last_snapshot: Instant::now(),
@@ -138,32 +142,47 @@ impl Output {
         uuid
     }
 
-    /// Makes a track for a thread.
-    pub fn thread(&mut self, tid: u32, name: &str) -> TrackSequence {
+    /// A thread with this id starts: if another had it before, it gets a track of its own.
+    pub fn thread_starts(&mut self, tid: u32) {
+        if self.threads.get(&tid).is_some_and(|(_, over)| *over) {
+            self.threads.remove(&tid);
+        }
+    }
+
+    /// A thread is over. What is still to come of it goes to its track.
+    pub fn thread_ends(&mut self, tid: u32) {
+        if let Some((_, over)) = self.threads.get_mut(&tid) {
+            *over = true;
+        }
+    }
+
+    fn thread_track(&mut self, tid: u32, name: &str) -> u64 {
+        if let Some((uuid, _)) = self.threads.get(&tid) {
+            return *uuid;
+        }
         let uuid = self.new_track();
+        self.threads.insert(tid, (uuid, false));
         let pid = self.pid;
-        let out = self.writer.buffer();
-        out.thread(&ThreadTrack {
+        self.writer.buffer().thread(&ThreadTrack {
             uuid,
             pid,
             tid,
             name,
         });
-        TrackSequence::new(out, uuid)
+        uuid
     }
 
-    /// Makes a track for the waits of a thread, beside its own.
+    /// The track of a thread.
+    pub fn thread(&mut self, tid: u32, name: &str) -> TrackSequence {
+        let uuid = self.thread_track(tid, name);
+        TrackSequence::new(self.writer.buffer(), uuid)
+    }
+
+    /// A track for the waits of a thread, beside its own.
     pub fn wait_track(&mut self, tid: u32, name: &str) -> WaitTrack {
-        let thread = self.new_track();
+        let thread = self.thread_track(tid, name);
         let waits = self.new_track();
-        let pid = self.pid;
         let out = self.writer.buffer();
-        out.thread(&ThreadTrack {
-            uuid: thread,
-            pid,
-            tid,
-            name,
-        });
         out.track(&NamedTrack {
             uuid: waits,
             parent: Some(thread),

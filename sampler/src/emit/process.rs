@@ -163,6 +163,8 @@ impl ProcessTrace {
                 run: tools.run,
             };
             self.waits.take(records, &mut pen);
+        } else {
+            self.waits.skip(records);
         }
         self.flush(false);
     }
@@ -237,6 +239,9 @@ impl ProcessTrace {
             } => {
                 self.close_thread(ring);
                 ring.stack.clear();
+                if let Some(output) = &mut self.output {
+                    output.thread_starts(tid);
+                }
                 ring.thread = Some(Thread {
                     tid,
                     name: thread_name(&name),
@@ -350,6 +355,9 @@ impl ProcessTrace {
         let Some(mut thread) = ring.thread.take() else {
             return;
         };
+        if let Some(output) = &mut self.output {
+            output.thread_ends(thread.tid);
+        }
         if let (Some(output), Some(track)) = (&mut self.output, &mut thread.track) {
             let mut pen = Pen {
                 output,

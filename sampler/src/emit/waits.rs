@@ -13,11 +13,16 @@ use super::tally::WaitTally;
 use super::threads::SliceNames;
 use crate::waits::record::{Completeness, Wait, WaitRecord};
 
+/// The outermost frame of the samples of waiting threads: some viewers put the samples of both clocks into one flame graph.
+const ROOT: &str = "[waiting]";
+
 /// The waits of all threads of a process.
 #[derive(Debug, Default)]
 pub struct WaitTracks {
     threads: HashMap<u32, WaitThread>,
     samples: Vec<Sample>,
+    /// Names and waits from before there was a trace.
+    early: HashMap<u32, [Option<WaitRecord>; 2]>,
 }
 
 /// What waits are drawn with.
@@ -69,8 +74,9 @@ impl WaitTrack {
 /// A wait that goes on.
 #[derive(Debug)]
 struct Current {
-    /// Outermost first; the last one is what is waited for.
+    /// Outermost first, from [`ROOT`] to what is waited for.
     frames: Vec<FrameId>,
+    /// The same without the first one.
     functions: Vec<FunctionId>,
     begin_ns: u64,
     /// Samples stand for the time up to here.
@@ -79,9 +85,36 @@ struct Current {
 }
 
 impl WaitTracks {
+    /// Keeps in mind what was seen, without a trace to draw it in.
+    pub fn skip(&mut self, records: &[WaitRecord]) {
+        for record in records {
+            match record {
+                WaitRecord::Thread { tid, .. } => {
+                    self.early.entry(*tid).or_default()[0] = Some(record.clone());
+                }
+                WaitRecord::Begin { tid, .. } => {
+                    self.early.entry(*tid).or_default()[1] = Some(record.clone());
+                }
+                WaitRecord::End { tid, .. } => {
+                    self.early.entry(*tid).or_default()[1] = None;
+                }
+                WaitRecord::Gone { tid } => {
+                    self.early.remove(tid);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Draws what was seen. The modules among the records were added to the frames, and their words resolved.
     pub fn take(&mut self, records: &[WaitRecord], pen: &mut WaitPen<'_>) {
-        for record in records {
+        let early: Vec<WaitRecord> = self
+            .early
+            .drain()
+            .flat_map(|(_, both)| both)
+            .flatten()
+            .collect();
+        for record in early.iter().chain(records) {
             match record {
                 WaitRecord::Module(_) => {}
                 WaitRecord::Thread { tid, name } => self.name(*tid, name, pen),
@@ -124,7 +157,7 @@ impl WaitTracks {
             thread.close(pen);
         }
         let frames = stack(wait, time_ns, pen);
-        let functions = frames
+        let functions = frames[1..]
             .iter()
             .map(|&frame| pen.frames.frame(frame).function)
             .collect();
@@ -240,9 +273,10 @@ impl WaitTrack {
     }
 }
 
-/// The frames of a wait, outermost first, with what is wrong outside of them and what is waited for inside.
+/// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what is waited for inside.
 fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitPen<'_>) -> Vec<FrameId> {
-    let mut frames = Vec::with_capacity(wait.words.len() + 2);
+    let mut frames = Vec::with_capacity(wait.words.len() + 3);
+    frames.push(pen.frames.pseudo_frame(ROOT));
     match wait.completeness {
         Completeness::Complete => {}
         Completeness::Truncated => frames.push(pen.frames.pseudo_frame("[truncated]")),
@@ -251,7 +285,7 @@ fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitPen<'_>) -> Vec<FrameId> {
     for &word in wait.words.iter().rev() {
         frames.extend_from_slice(pen.frames.frames_of(word, time_ns));
     }
-    let shown = DEPTH_MAX - 2;
+    let shown = DEPTH_MAX - 1;
     if frames.len() > shown {
         let folded = frames.len() - shown;
         frames.truncate(shown);

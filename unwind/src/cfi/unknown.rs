@@ -35,7 +35,25 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline(never)]
     pub(super) fn recover(&mut self, rule: Rule) -> Option<(u64, u64)> {
         let (registers, saved) = (self.registers, self.saved);
-        let function = self.function_start();
+        let (function, size) = self.function();
+        for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
+            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+            if cfa == 0 {
+                break;
+            }
+            let Some(candidate) = self.memory.read_u64(slot).map(arch::strip) else {
+                continue;
+            };
+            if fallback::looks_like_return(self.memory, self.modules, candidate) {
+                self.apply(rule, cfa, candidate);
+                let leads_on = self.probe();
+                self.registers = registers;
+                self.saved = saved;
+                if leads_on.is_some() {
+                    return Some((slot, candidate));
+                }
+            }
+        }
         let end = registers
             .sp()
             .saturating_add(u64::from(self.scanned_words).wrapping_mul(8));
@@ -65,15 +83,15 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         best.map(|(_, slot, candidate)| (slot, candidate))
     }
 
-    /// Where the function of the frame begins, 0 if that is not known.
-    fn function_start(&self) -> u64 {
+    /// Where the function of the frame begins and how long it is; zeros if that is not known.
+    fn function(&self) -> (u64, u64) {
         let pc = self.registers.pc();
         let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
         self.modules
             .find(lookup)
             .and_then(|tables| table::find(self.memory, &tables, lookup))
             .and_then(|address| entry::fde(self.memory, address))
-            .map_or(0, |fde| fde.start)
+            .map_or((0, 0), |fde| (fde.start, fde.size))
     }
 
     /// What speaks for the caller that the registers are of; nothing when its own caller cannot be. Uses up the registers.
