@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 use super::process::{Budget, Rate, Watched};
 use super::record::WaitRecord;
 use crate::emit::writer::ProcessKey;
+use crate::os;
 
 /// So many records of a process may wait to be taken; while there are more, it is not looked at.
 const RECORDS_MAX: usize = 1 << 18;
+
+/// The longest time without a look, when nothing is left to look at.
+const REST_NS_MAX: u64 = 100_000_000;
 
 /// The watch over the waits of all processes of a session.
 #[derive(Debug)]
@@ -137,13 +141,14 @@ impl Shared {
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            self.look(&mut watch);
-            // Looks that were missed are not made up for.
-            next = (next + period).max(Instant::now() - period);
+            let rest = self.look(&mut watch);
+            // Looks that were missed are not made up for, and none is made while all threads rest.
+            next = (next + period).max(Instant::now() + rest - period);
         }
     }
 
-    fn look(&self, watch: &mut Watch) {
+    /// Looks at all processes, and says how long there is nothing to look at.
+    fn look(&self, watch: &mut Watch) -> Duration {
         let Watch {
             rate,
             budget,
@@ -151,12 +156,15 @@ impl Shared {
             ..
         } = watch;
         let mut seen = Vec::new();
+        let mut due_ns = u64::MAX;
         for (key, watched) in processes {
             let waiting = lock(&self.records).get(key).map_or(0, Vec::len);
             if waiting > RECORDS_MAX {
                 continue;
             }
-            watched.look(rate, budget, &mut seen);
+            if let Some(due) = watched.look(rate, budget, &mut seen) {
+                due_ns = due_ns.min(due);
+            }
             if !seen.is_empty() {
                 lock(&self.records)
                     .entry(*key)
@@ -164,6 +172,8 @@ impl Shared {
                     .append(&mut seen);
             }
         }
+        let rest_ns = due_ns.saturating_sub(os::boot_time_ns());
+        Duration::from_nanos(rest_ns.min(REST_NS_MAX))
     }
 }
 

@@ -246,7 +246,7 @@ mod tests {
             assert!(module.range.contains(&module.eh_frame_hdr), "{module:?}");
             assert!(!module.build_id.is_empty(), "{module:?}");
         }
-        let here = our_own_modules_have_tables_and_build_ids as fn() as u64;
+        let here = our_own_modules_have_tables_and_build_ids as fn() as usize as u64;
         assert!(found.iter().any(|module| module.range.contains(&here)));
     }
 

@@ -140,8 +140,13 @@ impl Watched {
         }
     }
 
-    /// Looks at all threads that are due.
-    pub fn look(&mut self, rate: &Rate, budget: &mut Budget, out: &mut Vec<WaitRecord>) {
+    /// Looks at all threads that are due, and says from when on one is due again: BOOTTIME, or `None` when none ever is.
+    pub fn look(
+        &mut self,
+        rate: &Rate,
+        budget: &mut Budget,
+        out: &mut Vec<WaitRecord>,
+    ) -> Option<u64> {
         if matches!(self.stage, Stage::New) {
             self.stage = match self.open() {
                 Ok(open) => Stage::Open(Box::new(open)),
@@ -152,7 +157,7 @@ impl Watched {
             };
         }
         let Stage::Open(open) = &mut self.stage else {
-            return;
+            return None;
         };
         let mut over = open.list(self.host_pid == self.pid, budget, out).is_err();
         let mut gone = Vec::new();
@@ -186,6 +191,10 @@ impl Watched {
         }
         if all_unreadable {
             self.refused(&Errno::EPERM.into(), rate.quiet);
+        }
+        match &self.stage {
+            Stage::Open(open) => Some(open.due_ns()),
+            _ => None,
         }
     }
 
@@ -288,6 +297,15 @@ impl Open {
             );
         }
         Ok(())
+    }
+
+    /// The earliest time at which a thread is due.
+    fn due_ns(&self) -> u64 {
+        let threads = self.threads.values().filter(|thread| !thread.unreadable);
+        threads
+            .map(|thread| thread.rest_until_ns)
+            .min()
+            .unwrap_or(0)
     }
 
     /// The id of a thread in its own pid namespace.
@@ -412,8 +430,7 @@ impl Eye<'_> {
             words,
             completeness,
         } = self.image.walk(blocked, self.rate.depth_max);
-        let label: Arc<str> =
-            syscalls::label(blocked.call.as_ref(), self.host_pid, self.image).into();
+        let label = self.label(blocked);
         let tasks = self.tasks.as_fd();
         let still = match thread.turns.count {
             0 => thread.files.state(tasks) == Ok(State::Blocked(*blocked)),
@@ -459,6 +476,16 @@ impl Eye<'_> {
             recorded_ns: now_ns,
         });
         Ok(())
+    }
+
+    /// What the thread waits for.
+    fn label(&self, blocked: &Blocked) -> Arc<str> {
+        if let Some(call) = &blocked.call {
+            return syscalls::label(call, self.host_pid, self.image).into();
+        }
+        let path = format!("/proc/{}/task/{}/stat", self.host_pid, self.host_tid);
+        let stat = std::fs::read(path).unwrap_or_default();
+        syscalls::label_outside_calls(&String::from_utf8_lossy(&stat)).into()
     }
 
     /// Reads the thread's name, if it is time to.

@@ -167,11 +167,21 @@ const DRM_REQUESTS: &[(u64, &str)] = &[
 /// Longest name of a file that is shown.
 const NAME_CHARS_MAX: usize = 48;
 
-/// What a blocked thread waits for.
-pub fn label(call: Option<&Call>, host_pid: u32, image: &Image) -> String {
-    let Some(call) = call else {
-        return "[no system call]".to_owned();
-    };
+/// What a thread waits for that is in no system call, by its state in `/proc/PID/task/TID/stat` (proc(5)).
+pub fn label_outside_calls(stat: &str) -> &'static str {
+    // The name in parentheses may hold anything.
+    match stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next())
+    {
+        Some('T' | 't') => "[stopped]",
+        Some('D') => "[page fault]",
+        _ => "[no system call]",
+    }
+}
+
+/// What a thread waits for that is blocked in a system call.
+pub fn label(call: &Call, host_pid: u32, image: &Image) -> String {
     let known = CALLS
         .iter()
         .chain(LEGACY)
@@ -301,9 +311,20 @@ mod tests {
                 number,
                 arguments: [first, second, 0, 0, 0, 0],
             };
-            assert_eq!(label(Some(&call), pid, &image), expected);
+            assert_eq!(label(&call, pid, &image), expected);
         }
-        assert_eq!(label(None, pid, &image), "[no system call]");
+    }
+
+    #[test]
+    fn outside_of_calls_the_state_tells() {
+        for (stat, expected) in [
+            ("7 (a) T) D 1 7", "[page fault]"),
+            ("7 (a) T 1 7", "[stopped]"),
+            ("7 (a) S 1 7", "[no system call]"),
+            ("", "[no system call]"),
+        ] {
+            assert_eq!(label_outside_calls(stat), expected, "{stat}");
+        }
     }
 
     #[test]
