@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
-use rsys_wire::adopt::ADOPT_COOKIE;
+use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TRUNCATED};
@@ -16,6 +16,7 @@ use rsys_wire::ring::DropCause;
 
 use crate::guard::{self, Guarded};
 use crate::modules::{self, Seen};
+use crate::perf;
 use crate::process;
 use crate::signals;
 use crate::slots::{self, Slot};
@@ -68,15 +69,23 @@ pub unsafe extern "C-unwind" fn on_sample(
                 }
             }
         }
+        perf::TRAP_PERF if signal == libc::SIGTRAP => {
+            let value = std::ptr::with_exposed_provenance_mut(details.value as usize);
+            if let Some(slot) = slots::look_up(value)
+                && std::ptr::eq(slot, tls::slot())
+            {
+                // SAFETY: the thread's own slot.
+                return on_perf(unsafe { &mut *slot }, machine);
+            }
+        }
         // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
-        1..=6 => {
+        1..=6 if signal == SAMPLE_SIGNAL => {
             // SAFETY: the thread's own slot or null.
             if let Some(slot) = unsafe { tls::slot().as_mut() }
                 && slot.perf >= 0
                 && slot.perf == details.value as c_int
             {
-                slot.perf_balance = slot.perf_balance.wrapping_add(1);
-                return sample(slot, 1, SAMPLE_PERF, machine);
+                return on_perf(slot, machine);
             }
         }
         libc::SI_QUEUE if details.value as u32 == ADOPT_COOKIE => {
@@ -84,12 +93,19 @@ pub unsafe extern "C-unwind" fn on_sample(
         }
         _ => {}
     }
-    if signals::was_sent(details.code, details.first) {
+    if signals::is_meant_for_program(signal, details.code, details.first) {
         // SAFETY: passes the kernel's arguments on.
         unsafe { signals::forward(signal, info, context) }
     } else {
         count_unattributed();
     }
+}
+
+/// One period of perf's clock.
+#[inline]
+fn on_perf(slot: &mut Slot, machine: &libc::ucontext_t) {
+    slot.perf_balance = slot.perf_balance.wrapping_add(1);
+    sample(slot, 1, SAMPLE_PERF, machine);
 }
 
 /// One timer expiry and its overruns.

@@ -19,6 +19,7 @@ mod guard;
 mod handler;
 mod hooks;
 mod modules;
+mod perf;
 mod process;
 mod real;
 mod signals;

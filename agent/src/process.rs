@@ -17,6 +17,7 @@ use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
 use crate::modules;
+use crate::perf;
 use crate::real;
 use crate::signals;
 use crate::slots;
@@ -197,6 +198,9 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         environment.stop_following();
     }
     real::resolve_all();
+    if crate::clock::wants_perf() {
+        perf::choose_delivery();
+    }
     crate::snapshot::renew();
     let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {

@@ -413,7 +413,7 @@ pub fn forget_parents() {
             // SAFETY: a slot of the parent's; its threads do not exist here.
             let slot = unsafe { &*block.slot(index) };
             if slot.active.load(Ordering::Relaxed) && slot.perf >= 0 {
-                crate::clock::close_perf(slot.perf);
+                crate::perf::close(slot.perf);
             }
             slot.active.store(false, Ordering::Relaxed);
         }

@@ -462,6 +462,56 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
+/// Version and patch level of the running kernel; zeros when it does not say.
+pub fn kernel_version() -> (u32, u32) {
+    // SAFETY: zero is a valid value of every field.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    call(libc::SYS_uname, &[address(&raw mut name)]);
+    let mut numbers = name
+        .release
+        .split(|letter| !(*letter as u8).is_ascii_digit())
+        .map(|digits| {
+            digits.iter().fold(0_u32, |number, digit| {
+                number
+                    .wrapping_mul(10)
+                    .wrapping_add(u32::from(*digit as u8 - b'0'))
+            })
+        });
+    (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    )
+}
+
+/// Whether a debugger traces this process, as far as the kernel shows it (proc(5), status).
+pub fn is_traced() -> bool {
+    const KEY: &[u8] = b"\nTracerPid:\t";
+    let mut text = [0_u8; 1024];
+    let length = read_file(c"/proc/self/status", &mut text);
+    let status = text.get(..length).unwrap_or(&[]);
+    status
+        .windows(KEY.len() + 1)
+        .find(|window| window.starts_with(KEY))
+        .is_some_and(|window| window.last() != Some(&b'0'))
+}
+
+/// Reads the start of a file into a buffer; returns the number of bytes, 0 when it cannot be read.
+fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
+    let at = libc::AT_FDCWD as u64;
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+    let opened = call(libc::SYS_openat, &[at, address(path.as_ptr()), flags, 0]);
+    let Ok(fd) = checked(opened) else {
+        return 0;
+    };
+    let destination = address(buffer.as_mut_ptr());
+    let result = call(
+        libc::SYS_read,
+        &[fd as u64, destination, buffer.len() as u64],
+    );
+    close(fd as c_int);
+    usize::try_from(result).unwrap_or(0)
+}
+
 /// Gives the rest of the time slice away.
 pub fn sched_yield() {
     call(libc::SYS_sched_yield, &[]);

@@ -9,7 +9,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
-use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -251,7 +250,7 @@ fn end_current(bottom: Option<Registers>) {
         return;
     }
     // A signal that is on its way already must not find the slot in another thread's hands.
-    sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
+    sys::sigmask(libc::SIG_BLOCK, signals::sample_set());
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
