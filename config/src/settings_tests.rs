@@ -296,6 +296,23 @@ fn other_variables_are_let_alone() {
 }
 
 #[test]
+fn the_rate_of_the_wall_clock_follows_the_other_within_limits() {
+    for (frequency, own, expected) in [
+        ("100", "0", 100.0),
+        ("100", "-1", 100.0),
+        ("5000", "0", 300.0),
+        ("100", "700", 700.0),
+    ] {
+        let settings = load(&[
+            ("RSYS_SAMPLING_FREQ", frequency),
+            ("ROCPROFSYS_SAMPLING_REALTIME_FREQ", own),
+        ]);
+        let resolved = settings.expect("good").resolve();
+        assert_eq!(resolved.sampling_realtime_freq_hz, expected);
+    }
+}
+
+#[test]
 fn changed_values_tell_their_origin() {
     let mut settings = load(&[("RSYS_UNWINDER", "fp"), ("RSYS_FOLLOW", "all")]).expect("good");
     settings

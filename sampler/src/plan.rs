@@ -67,6 +67,9 @@ impl Plan {
                 Compression::None
             },
             frequency_hz: resolved.sampling_freq_hz,
+            realtime_hz: resolved
+                .sampling_realtime
+                .then_some(resolved.sampling_realtime_freq_hz),
             unwinder: resolved.unwinder.as_str().to_owned(),
             python: PythonView {
                 interpreter: resolved.python_native,

@@ -47,8 +47,9 @@ impl ProcessSummary {
         } else {
             ""
         };
+        let waits = self.waits();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,
@@ -95,6 +96,31 @@ impl ProcessSummary {
                 self.pid, self.name
             )
         })
+    }
+
+    /// What was seen of blocked threads, for the line.
+    fn waits(&self) -> String {
+        let waits = &self.tally.waits;
+        if waits.waits + waits.unreadable_threads == 0 {
+            return String::new();
+        }
+        let mut text = format!(
+            ", waits: {} in {} samples of {:.3} s, {} complete",
+            waits.waits,
+            waits.samples,
+            waits.wall_ns as f64 / 1e9,
+            waits.complete
+        );
+        for (count, what) in [
+            (waits.scanned, "scanned"),
+            (waits.raced, "raced"),
+            (waits.unreadable_threads, "threads unreadable"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        text
     }
 
     /// What else is worth knowing, in lines.

@@ -39,6 +39,31 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "clock", "CLOCK"),
     Setting::new(
         Category::Sampling,
+        "SAMPLING_REALTIME",
+        Kind::Bool,
+        "false",
+        "Also show what threads wait for, by the wall clock",
+    )
+    .details(
+        "Blocked threads are looked at from outside: nothing interrupts them. \
+         Running ones are sampled by their CPU time as always.",
+    )
+    .option(None, "realtime", "")
+    .option_aliases(&["sample-realtime"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_REALTIME_FREQ",
+        Kind::Float {
+            min: -1.0,
+            max: 1000.0,
+            unit: "Hz",
+        },
+        "0",
+        "How often per second blocked threads are looked at; 0 means as often as SAMPLING_FREQ, but at most 300 times",
+    )
+    .option(None, "realtime-freq", "HZ"),
+    Setting::new(
+        Category::Sampling,
         "UNWINDER",
         Kind::Choice(&[
             Choice {

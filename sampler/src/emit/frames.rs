@@ -82,6 +82,8 @@ type Place = (u32, u64);
 const NO_FILE: u32 = 0;
 /// What we say ourselves.
 const OUR_FILE: u32 = 1;
+/// What the kernel does for a thread.
+const KERNEL_FILE: u32 = 2;
 
 /// The functions and frames of one process.
 #[derive(Debug)]
@@ -120,7 +122,7 @@ impl Frames {
         };
         let mut frames = Self {
             modules: ModuleTable::default(),
-            files: vec![made_up("[unknown]"), made_up("[rsys]")],
+            files: ["[unknown]", "[rsys]", "[kernel]"].map(made_up).into(),
             file_index: HashMap::new(),
             functions: Vec::new(),
             function_index: HashMap::new(),
@@ -158,6 +160,22 @@ impl Frames {
             [] => self.executable.clone(),
             path => String::from_utf8_lossy(path).into_owned(),
         };
+        // Agent and map may call the same file by different paths.
+        let known = self.modules.find(range.0, time_ns).filter(|module| {
+            module.bias == bias
+                && !build_id.is_empty()
+                && self.file(module.value.file).build_id == build_id
+        });
+        if let Some(value) = known.map(|module| module.value) {
+            self.modules.add(MappedModule {
+                time_ns,
+                start: range.0,
+                end: range.1,
+                bias,
+                value,
+            });
+            return;
+        }
         let file = CodeFile { path, build_id };
         let desc = ModuleDesc {
             path: (&file.path).into(),
@@ -231,8 +249,19 @@ impl Frames {
 
     /// A frame that says something about the stack.
     pub fn pseudo_frame(&mut self, name: &str) -> FrameId {
+        self.made_up_frame(OUR_FILE, name)
+    }
+
+    /// A frame of the kernel: a system call.
+    pub fn kernel_frame(&mut self, name: &str) -> FrameId {
+        self.made_up_frame(KERNEL_FILE, name)
+    }
+
+    fn made_up_frame(&mut self, file: u32, name: &str) -> FrameId {
+        // Viewers tell frames of a file apart by their addresses.
+        let address = self.frames.len() as u64;
         self.frame_id(
-            OUR_FILE,
+            file,
             &Symbolized {
                 name: name.into(),
                 mangled: None,
@@ -241,7 +270,7 @@ impl Frames {
                 inlined: false,
                 function_start: 0,
             },
-            0,
+            address,
         )
     }
 

@@ -59,6 +59,9 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
     put(&mut data, "executable", identity.executable.as_str());
     put(&mut data, "frequency_hz", run.frequency_hz);
     put(&mut data, "clock", identity.clock.as_str());
+    if let Some(realtime_hz) = run.realtime_hz {
+        put(&mut data, "realtime_hz", realtime_hz);
+    }
     put(&mut data, "unwinder", run.unwinder.as_str());
     put(&mut data, "tick_ns", identity.tick_ns);
     put(&mut data, "boot_id", run.boot_id.as_str());
@@ -110,6 +113,8 @@ pub struct AtEnd<'a> {
     pub codes: u64,
     /// Python frames whose code object nobody told of.
     pub unknown_codes: u64,
+    /// Whether blocked threads were looked at.
+    pub realtime: bool,
 }
 
 impl AtEnd<'_> {
@@ -174,6 +179,24 @@ impl AtEnd<'_> {
                 put(&mut data, "coverage_percent_of_ended_threads", percent);
             }
             Coverage::Unknown => {}
+        }
+        if self.realtime {
+            let waits = &tally.waits;
+            for (key, count) in [
+                ("waits", waits.waits),
+                ("wait_samples", waits.samples),
+                ("wait_ns", waits.wall_ns),
+                ("wait_slices", waits.slices),
+                ("waits_complete", waits.complete),
+                ("waits_truncated", waits.truncated),
+                ("waits_broken", waits.broken),
+                ("waits_scanned", waits.scanned),
+                ("wait_scanned_frames", waits.scanned_frames),
+                ("waits_raced", waits.raced),
+                ("wait_unreadable_threads", waits.unreadable_threads),
+            ] {
+                put(&mut data, key, count);
+            }
         }
         put(&mut data, "end", self.end.to_string());
         match self.end {

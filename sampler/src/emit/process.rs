@@ -1,6 +1,7 @@
 //! The records of one process become its trace.
 
 mod sample;
+mod waits;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
 use super::threads::{
     PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
 };
+use super::waits::WaitTracks;
 use crate::os;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
@@ -79,6 +81,7 @@ pub struct ProcessTrace {
     python_view: PythonView,
     shown: ShownStack,
     samples: Vec<Sample>,
+    waits: WaitTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -115,6 +118,7 @@ impl ProcessTrace {
             python_view: run.python,
             shown: ShownStack::default(),
             samples: Vec::new(),
+            waits: WaitTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -250,6 +254,10 @@ impl ProcessTrace {
                 self.close_thread(ring);
                 ring.clear();
                 let name = thread_name(&name);
+                ring.stack.clear();
+                if let Some(output) = &mut self.output {
+                    output.thread_starts(tid);
+                }
                 ring.thread = Some(Thread {
                     tid,
                     name: name.clone(),
@@ -314,6 +322,9 @@ impl ProcessTrace {
         let Some(mut thread) = ring.thread.take() else {
             return;
         };
+        if let Some(output) = &mut self.output {
+            output.thread_ends(thread.tid);
+        }
         if let (Some(output), Some(track)) = (&mut self.output, &mut thread.track) {
             let mut pen = Pen {
                 output,
@@ -433,6 +444,7 @@ impl ProcessTrace {
             python: &self.interpreters,
             codes: self.frames.codes(),
             unknown_codes: self.frames.unknown_codes(),
+            realtime: tools.run.realtime_hz.is_some(),
         }
         .data();
         let time_ns = match end {

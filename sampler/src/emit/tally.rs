@@ -42,6 +42,8 @@ pub struct Tally {
     pub ended_weight: u64,
     /// Python stacks.
     pub python: PythonTally,
+    /// What was seen of blocked threads.
+    pub waits: WaitTally,
 }
 
 /// What was seen of Python stacks.
@@ -67,6 +69,33 @@ impl PythonTally {
         self.broken += u64::from(flags & PYTHON_BROKEN != 0);
         self.subinterpreter += u64::from(flags & PYTHON_SUBINTERPRETER != 0);
     }
+}
+
+/// What was seen of the blocked threads of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitTally {
+    /// Waits that were seen.
+    pub waits: u64,
+    /// Those whose stacks were walked to their root.
+    pub complete: u64,
+    /// Those whose stacks were deeper than the limit.
+    pub truncated: u64,
+    /// Those whose stacks could not be walked to their root.
+    pub broken: u64,
+    /// Those with frames that were found by scanning.
+    pub scanned: u64,
+    /// And such frames.
+    pub scanned_frames: u64,
+    /// Looks during which the thread woke up, so that nothing can be said of them.
+    pub raced: u64,
+    /// Threads that we may not look at.
+    pub unreadable_threads: u64,
+    /// Samples in the trace.
+    pub samples: u64,
+    /// Wall time that they stand for.
+    pub wall_ns: u64,
+    /// Slices on the tracks of waits.
+    pub slices: u64,
 }
 
 impl Tally {

@@ -16,6 +16,7 @@ mod rule;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unknown;
 
 pub use self::cache::{RuleCache, RuleSlot};
 #[cfg(target_arch = "x86_64")]
@@ -40,17 +41,32 @@ const MAX_PROBED_FRAMES: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CfiEngine<'cache> {
     cache: Option<RuleCache<'cache>>,
+    scanned_words: Option<u32>,
 }
 
 impl<'cache> CfiEngine<'cache> {
     /// An engine with a cache of rules.
     pub const fn new(cache: RuleCache<'cache>) -> Self {
-        Self { cache: Some(cache) }
+        Self {
+            cache: Some(cache),
+            scanned_words: None,
+        }
     }
 
     /// An engine that reads the tables for every frame.
     pub const fn without_cache() -> Self {
-        Self { cache: None }
+        Self {
+            cache: None,
+            scanned_words: None,
+        }
+    }
+
+    /// Looks through so many words of the stack for a frame whose place depends on an unknown register, instead of 512: for walks
+    /// that begin without the frame pointer and are in no hurry.
+    #[must_use]
+    pub const fn scanning(mut self, words: u32) -> Self {
+        self.scanned_words = Some(words);
+        self
     }
 }
 
@@ -75,6 +91,7 @@ impl Engine for CfiEngine<'_> {
             exact: true,
             doubtful: false,
             switches: 0,
+            scanned_words: self.scanned_words.unwrap_or(fallback::MAX_SCANNED_WORDS),
         };
         loop {
             let flags = match walk.step() {
@@ -128,6 +145,8 @@ struct Walk<'a, M, S> {
     /// The last step was a guess, so registers may have wrong values.
     doubtful: bool,
     switches: u32,
+    /// How many words are searched for a frame whose CFA cannot be computed.
+    scanned_words: u32,
 }
 
 impl<M: Memory, S: Modules> Walk<'_, M, S> {
@@ -456,8 +475,13 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline(never)]
     fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
         let sp = self.registers.sp();
-        let (slot, return_address) =
-            fallback::scan(sp, u64::MAX, self.memory, self.modules).ok_or(reason)?;
+        let recovered = match rule {
+            Some(rule) if reason == Broken::UnknownRegister => self.recover(rule),
+            _ => None,
+        };
+        let (slot, return_address) = recovered
+            .or_else(|| fallback::scan(sp, u64::MAX, self.memory, self.modules))
+            .ok_or(reason)?;
         if let Some(rule) = rule {
             let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
             self.apply(rule, cfa, return_address);
