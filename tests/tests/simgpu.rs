@@ -55,7 +55,10 @@ fn missing(stack: Stack) -> Option<String> {
 /// The number in a line `name=number`.
 fn number(outcome: &Outcome, name: &str) -> anyhow::Result<f64> {
     let start = format!("{name}=");
-    let line = outcome.stdout.lines().find_map(|line| line.strip_prefix(&start));
+    let line = outcome
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix(&start));
     let text = line.ok_or_else(|| anyhow::anyhow!("no {name} in\n{}", outcome.stdout))?;
     Ok(text.trim().parse()?)
 }
@@ -69,7 +72,9 @@ fn rocminfo_lists_what_was_asked_for(stack: Stack) -> TestResult {
     };
     for (gpus, model) in [(1, models[0]), (8, models[1])] {
         let machine = Machine::new(stack)?.gpus(gpus).model(model);
-        let outcome = Run::bare().command(machine.run(stack.tool("rocminfo"))).run()?;
+        let outcome = Run::bare()
+            .command(machine.run(stack.tool("rocminfo")))
+            .run()?;
         let listed = outcome.expect_success().stdout.clone();
         let name = format!("Name: {model}");
         let found = listed
@@ -95,17 +100,28 @@ fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
     let mut expected: HashMap<(usize, u64, u64), (u64, u64, usize)> = HashMap::new();
     for dispatch in truth.kernels_named("_kernel") {
         let key = (dispatch.gpu, dispatch.start_tick, dispatch.end_tick);
-        expected.entry(key).or_insert((dispatch.start_ns, dispatch.end_ns, 0)).2 += 1;
+        expected
+            .entry(key)
+            .or_insert((dispatch.start_ns, dispatch.end_ns, 0))
+            .2 += 1;
         let items = u64::from(dispatch.grid[0]);
         let duration_ns = match dispatch.kernel.as_str() {
             "short_kernel" => 20_000,
             _ => 10_000 + 100 * items,
         };
         // Ticks are 10 ns.
-        assert_eq!(dispatch.end_ns - dispatch.start_ns, duration_ns, "{dispatch:?}");
+        assert_eq!(
+            dispatch.end_ns - dispatch.start_ns,
+            duration_ns,
+            "{dispatch:?}"
+        );
     }
     let mut seen = 0;
-    for line in outcome.stdout.lines().filter_map(|line| line.strip_prefix("dispatch ")) {
+    for line in outcome
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("dispatch "))
+    {
         let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         let [gpu, start_tick, end_tick, start_ns, end_ns] = numbers[..] else {
             anyhow::bail!("{line}");
@@ -121,15 +137,23 @@ fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
     }
     assert_eq!(seen, 2 * DISPATCHES);
     // Packets without a barrier bit run beside their neighbours, and none starts before one with it has ended.
-    let ours: Vec<_> = truth.kernels_named("_kernel").filter(|dispatch| dispatch.gpu == 0).collect();
+    let ours: Vec<_> = truth
+        .kernels_named("_kernel")
+        .filter(|dispatch| dispatch.gpu == 0)
+        .collect();
     let overlapping = ours.iter().any(|one| {
-        let beside = |other: &&&rsys_tests::simgpu::Dispatch| other.index != one.index && other.start_ns < one.end_ns && one.start_ns < other.end_ns;
+        let beside = |other: &&&rsys_tests::simgpu::Dispatch| {
+            other.index != one.index && other.start_ns < one.end_ns && one.start_ns < other.end_ns
+        };
         ours.iter().any(|other| beside(&other))
     });
     assert!(overlapping);
     for barrier in ours.iter().filter(|one| one.index % 64 % 3 == 0) {
         let mut earlier = ours.iter().filter(|other| other.index < barrier.index);
-        assert!(earlier.all(|other| other.end_tick <= barrier.start_tick), "{barrier:?}");
+        assert!(
+            earlier.all(|other| other.end_tick <= barrier.start_tick),
+            "{barrier:?}"
+        );
     }
     assert!(truth.copies().count() > 0);
     Ok(())
@@ -147,14 +171,24 @@ fn hip_programs_get_their_times_and_data(stack: Stack) -> TestResult {
     let executed = ["spin", "touch", "node"].map(|name| truth.kernels_named(name).count());
     assert_eq!(executed[0], 3);
     let launches = number(&outcome, "launches")?;
-    assert!((executed.iter().sum::<usize>() as f64 - launches).abs() < 0.5, "{executed:?} of {launches}");
+    assert!(
+        (executed.iter().sum::<usize>() as f64 - launches).abs() < 0.5,
+        "{executed:?} of {launches}"
+    );
     for (name, nanoseconds) in [("spin", 300_000), ("touch", 5_000), ("node", 2_000)] {
         for dispatch in truth.kernels_named(name) {
-            assert_eq!(dispatch.end_ns - dispatch.start_ns, nanoseconds, "{dispatch:?}");
+            assert_eq!(
+                dispatch.end_ns - dispatch.start_ns,
+                nanoseconds,
+                "{dispatch:?}"
+            );
         }
     }
     for gpu in 0..2 {
-        assert!(truth.copies().any(|copy| copy.gpu == gpu), "GPU {gpu} copied nothing");
+        assert!(
+            truth.copies().any(|copy| copy.gpu == gpu),
+            "GPU {gpu} copied nothing"
+        );
     }
     assert!(!machine.log().contains("fault"), "{}", machine.log());
     Ok(())
@@ -210,9 +244,18 @@ fn devices_look_like_devices() -> TestResult {
 fn wrong_questions_get_clear_answers() -> TestResult {
     skip_if_missing!(Stack::Debian12.missing());
     for (machine, reason) in [
-        (Machine::new(Stack::Wheel54)?.gpus(17), "17 GPUs cannot be simulated; 1 to 16 can"),
-        (Machine::new(Stack::Wheel54)?.model("gfx1"), "there is no model `gfx1`; there are gfx90a,"),
-        (Machine::new(Stack::Wheel54)?.config("speed = 3")?, "unknown field `speed`"),
+        (
+            Machine::new(Stack::Wheel54)?.gpus(17),
+            "17 GPUs cannot be simulated; 1 to 16 can",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.model("gfx1"),
+            "there is no model `gfx1`; there are gfx90a,",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.config("speed = 3")?,
+            "unknown field `speed`",
+        ),
         (
             Machine::new(Stack::Wheel54)?.config("[[kernel]]\nname = 'a'\nformula = 'grid *'")?,
             "[[kernel]] a: formula: `grid *` ends too early",
@@ -227,7 +270,11 @@ fn wrong_questions_get_clear_answers() -> TestResult {
         assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
     }
     let outcome = run_plain(Machine::new(Stack::Wheel54)?.run("/no/such/program"))?;
-    assert!(outcome.stderr.contains("cannot start /no/such/program"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("cannot start /no/such/program"),
+        "{}",
+        outcome.stderr
+    );
     Ok(())
 }
 
@@ -237,7 +284,11 @@ fn the_launcher_ends_as_the_program_does() -> TestResult {
     let machine = Machine::new(Stack::Wheel54)?;
     for line in ["exit 7", "kill -KILL $$", "kill -SEGV $$", "true"] {
         let bare = run_plain(script(line))?;
-        assert_eq!(run_plain(machine.run(script(line)))?.status, bare.status, "{line}");
+        assert_eq!(
+            run_plain(machine.run(script(line)))?.status,
+            bare.status,
+            "{line}"
+        );
     }
     Ok(())
 }

@@ -89,7 +89,11 @@ unsafe fn version(version: &mut Version) {
     for (text, place, bytes) in [
         ("amdgpu", version.name, &mut version.name_bytes),
         ("20150101", version.date, &mut version.date_bytes),
-        ("AMD GPU", version.description, &mut version.description_bytes),
+        (
+            "AMD GPU",
+            version.description,
+            &mut version.description_bytes,
+        ),
     ] {
         // Callers ask for the lengths first.
         if !place.is_null() {
@@ -106,7 +110,9 @@ unsafe fn version(version: &mut Version) {
 unsafe fn info(simulation: &Simulation, gpu: usize, info: &Info) -> c_int {
     let mut answer = Answer::default();
     let settings = &simulation.machine.gpus[gpu];
-    let used = simulation.board.gpus[gpu].used_bytes.load(Ordering::Relaxed);
+    let used = simulation.board.gpus[gpu]
+        .used_bytes
+        .load(Ordering::Relaxed);
     match info.query {
         query::ACCEL_WORKING => answer.u32(0, 1),
         query::HW_IP_COUNT | query::FW_VERSION | query::READ_MMR_REG | query::GTT_USAGE => {}

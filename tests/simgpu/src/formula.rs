@@ -169,15 +169,14 @@ mod tests {
         for (text, error) in [
             ("", "`` ends too early"),
             ("grid *", "`grid *` ends too early"),
-            ("size + 1", "cannot understand `size + 1` from `size + 1` on"),
+            (
+                "size + 1",
+                "cannot understand `size + 1` from `size + 1` on",
+            ),
             ("(1", "`(1` ends too early"),
             ("1 2", "cannot understand `1 2` from `2` on"),
         ] {
-            assert_eq!(
-                evaluate(text, &VARIABLES),
-                Err(error.to_owned()),
-                "{text}"
-            );
+            assert_eq!(evaluate(text, &VARIABLES), Err(error.to_owned()), "{text}");
         }
     }
 }

@@ -8,7 +8,10 @@
 //!
 //! Without [`settings::ENV_ROOT`] in the environment all calls go straight through.
 
-#![allow(clippy::cast_possible_truncation, reason = "registers and packets are cut into 32-bit halves everywhere")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "registers and packets are cut into 32-bit halves everywhere"
+)]
 
 mod board;
 mod clock;

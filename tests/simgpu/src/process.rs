@@ -60,7 +60,12 @@ pub fn current() -> Option<&'static Process> {
         allocations: AtomicU64::new(0),
     }));
     // Two threads may be here at once.
-    match CURRENT.compare_exchange(ptr::null_mut(), process, Ordering::AcqRel, Ordering::Acquire) {
+    match CURRENT.compare_exchange(
+        ptr::null_mut(),
+        process,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         // SAFETY: leaked: lives as long as the process.
         Ok(_) => Some(unsafe { &*process }),
         Err(_) => {

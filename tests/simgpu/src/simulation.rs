@@ -103,7 +103,11 @@ pub fn log(line: &str) {
     let Some(path) = get().and_then(|simulation| simulation.machine.log.as_ref()) else {
         return;
     };
-    let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) else {
+    let Ok(mut file) = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+    else {
         return;
     };
     let line = format!("[{}] {line}\n", std::process::id());

@@ -122,7 +122,9 @@ pub fn read_guarded(address: u64, into: &mut [u8]) -> bool {
         iov_len: into.len(),
     };
     // SAFETY: the system checks the address; `into` is ours.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let read = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
     read.try_into() == Ok(into.len())
 }
 
@@ -137,6 +139,8 @@ pub fn write_guarded(address: u64, from: &[u8]) -> bool {
         iov_len: from.len(),
     };
     // SAFETY: the system checks the address; `from` is only read.
-    let written = unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let written = unsafe {
+        libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
     written.try_into() == Ok(from.len())
 }

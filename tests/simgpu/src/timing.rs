@@ -28,7 +28,13 @@ pub fn matches_name(rule: &KernelRule, name: &str) -> bool {
 }
 
 /// How long a kernel takes in nanoseconds, and what goes wrong with it.
-pub fn of_kernel(machine: &Machine, view: &mut View, kernel: &Kernel, dispatch: &Dispatch, work: Work) -> (u64, Option<KernelFault>) {
+pub fn of_kernel(
+    machine: &Machine,
+    view: &mut View,
+    kernel: &Kernel,
+    dispatch: &Dispatch,
+    work: Work,
+) -> (u64, Option<KernelFault>) {
     let items = dispatch.items();
     let rules = || {
         let rules = kernel.rules.iter().map(|index| &machine.kernels[*index]);
@@ -50,8 +56,15 @@ fn of_rule(machine: &Machine, time: &KernelTime, dispatch: &Dispatch, work: Work
     let items = dispatch.items() as f64;
     let nanoseconds = match time {
         KernelTime::Fixed { nanoseconds } => *nanoseconds,
-        KernelTime::PerItem { base_nanoseconds, nanoseconds } => items.mul_add(*nanoseconds, *base_nanoseconds),
-        KernelTime::Random { low_nanoseconds, high_nanoseconds, seed } => {
+        KernelTime::PerItem {
+            base_nanoseconds,
+            nanoseconds,
+        } => items.mul_add(*nanoseconds, *base_nanoseconds),
+        KernelTime::Random {
+            low_nanoseconds,
+            high_nanoseconds,
+            seed,
+        } => {
             let share = random(seed ^ u64::from(work.queue) << 48 ^ work.index);
             (high_nanoseconds - low_nanoseconds).mul_add(share, *low_nanoseconds)
         }
@@ -72,11 +85,19 @@ fn of_rule(machine: &Machine, time: &KernelTime, dispatch: &Dispatch, work: Work
 }
 
 /// How long a copy takes in nanoseconds: source, target and bytes. Latency counts once for several parts.
-pub fn of_copy(machine: &Machine, view: &mut View, (from, to, bytes): (u64, u64, u64), with_latency: bool) -> u64 {
+pub fn of_copy(
+    machine: &Machine,
+    view: &mut View,
+    (from, to, bytes): (u64, u64, u64),
+    with_latency: bool,
+) -> u64 {
     let mut side = |address| view.find(address).and_then(|place| place.gpu);
     let (from, to) = (side(from), side(to));
     let copies = &machine.copies;
-    let link = copies.links.iter().find(|link| (link.from, link.to) == (from, to));
+    let link = copies
+        .links
+        .iter()
+        .find(|link| (link.from, link.to) == (from, to));
     let (gb_per_s, latency_ns) = match link {
         Some(link) => (link.gb_per_s, link.latency_ns),
         None => (
@@ -103,7 +124,9 @@ fn random(seed: u64) -> f64 {
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern, text) {
         ([], []) => true,
-        ([b'*', rest @ ..], _) => matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..])),
+        ([b'*', rest @ ..], _) => {
+            matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..]))
+        }
         ([b'?', rest @ ..], [_, others @ ..]) => matches(rest, others),
         ([first, rest @ ..], [other, others @ ..]) => first == other && matches(rest, others),
         _ => false,
@@ -131,7 +154,11 @@ mod tests {
             ("mul", "_Z6vecaddPfS_i", false),
             ("add?", "vecadd", false),
         ] {
-            assert_eq!(matches_name(&rule(pattern), name), matched, "{pattern} {name}");
+            assert_eq!(
+                matches_name(&rule(pattern), name),
+                matched,
+                "{pattern} {name}"
+            );
         }
     }
 

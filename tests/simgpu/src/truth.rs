@@ -112,7 +112,16 @@ impl Truth {
 
     /// A kernel that ended.
     pub fn dispatch(&mut self, record: &DispatchRecord<'_>) {
-        let DispatchRecord { gpu, queue, index, grid, workgroup, signal, profiled, .. } = record;
+        let DispatchRecord {
+            gpu,
+            queue,
+            index,
+            grid,
+            workgroup,
+            signal,
+            profiled,
+            ..
+        } = record;
         let kernel = Escaped(record.kernel);
         let [x, y, z] = grid;
         let [wx, wy, wz] = workgroup;
@@ -123,7 +132,14 @@ impl Truth {
 
     /// A waiting packet that ended.
     pub fn barrier(&mut self, record: &BarrierRecord) {
-        let BarrierRecord { gpu, queue, index, kind, signal, .. } = record;
+        let BarrierRecord {
+            gpu,
+            queue,
+            index,
+            kind,
+            signal,
+            ..
+        } = record;
         self.line(record.ticks, format_args!(
             r#""type":"barrier","gpu":{gpu},"queue":{queue},"index":{index},"kind":"{kind}","signal":{signal}"#
         ));
@@ -131,7 +147,15 @@ impl Truth {
 
     /// A copy that ended.
     pub fn copy(&mut self, record: &CopyRecord) {
-        let CopyRecord { gpu, queue, index, from, to, bytes, .. } = record;
+        let CopyRecord {
+            gpu,
+            queue,
+            index,
+            from,
+            to,
+            bytes,
+            ..
+        } = record;
         self.line(record.ticks, format_args!(
             r#""type":"copy","gpu":{gpu},"queue":{queue},"index":{index},"from":{from},"to":{to},"bytes":{bytes}"#
         ));
@@ -154,7 +178,13 @@ impl File {
         // SAFETY: the path is NUL-terminated.
         let fd = unsafe {
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC;
-            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0o644)
+            libc::syscall(
+                libc::SYS_openat,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                flags,
+                0o644,
+            )
         };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
         let mut file = Self {
@@ -172,7 +202,8 @@ impl File {
         if unsafe { libc::ftruncate(self.fd, end.cast_signed()) } != 0 {
             return false;
         }
-        self.window = sys::map(self.fd, self.window_offset, WINDOW_BYTES).unwrap_or(std::ptr::null_mut());
+        self.window =
+            sys::map(self.fd, self.window_offset, WINDOW_BYTES).unwrap_or(std::ptr::null_mut());
         !self.window.is_null()
     }
 

@@ -63,7 +63,13 @@ impl Machine {
     #[must_use]
     pub fn run(&self, program: impl Into<Invocation>) -> Invocation {
         let mut launcher = Invocation::new(target_dir().join("release/rsys-simgpu"))
-            .args(["--gpus", &self.gpus.to_string(), "--model", &self.model, "--truth"])
+            .args([
+                "--gpus",
+                &self.gpus.to_string(),
+                "--model",
+                &self.model,
+                "--truth",
+            ])
             .arg(self.truth_path())
             .arg("--log")
             .arg(self.scratch.path().join("log"));

@@ -58,7 +58,11 @@ pub fn hip_program(stack: Stack, name: &str) -> Result<Invocation> {
         _ => Stack::Debian12.folder(),
     };
     let (compiler, bitcode, models) = match runtime {
-        Stack::Unstable => ("/usr/lib/llvm-17/bin/clang++".into(), "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode".into(), NEW_MODELS),
+        Stack::Unstable => (
+            "/usr/lib/llvm-17/bin/clang++".into(),
+            "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode".into(),
+            NEW_MODELS,
+        ),
         _ => (
             tree.join("usr/lib/llvm-15/bin/clang++"),
             tree.join("usr/lib/x86_64-linux-gnu/amdgcn/bitcode"),
@@ -73,7 +77,12 @@ pub fn hip_program(stack: Stack, name: &str) -> Result<Invocation> {
         .arg(&source)
         .arg("-L")
         .arg(runtime.libraries())
-        .args(["-lamdhip64", "-pthread", "-Wl,--allow-shlib-undefined", "-o"]);
+        .args([
+            "-lamdhip64",
+            "-pthread",
+            "-Wl,--allow-shlib-undefined",
+            "-o",
+        ]);
     let compiler = match runtime {
         Stack::Unstable => in_tree(&tree, compiler),
         _ => compiler,
@@ -89,7 +98,14 @@ pub fn code_object(model: &str) -> Result<PathBuf> {
     let source = source("kernels.cl");
     let clang = Stack::Debian12.folder().join("usr/lib/llvm-15/bin/clang");
     let compiler = Invocation::new(clang)
-        .args(["-x", "cl", "-O2", "-target", "amdgcn-amd-amdhsa", "-nogpulib"])
+        .args([
+            "-x",
+            "cl",
+            "-O2",
+            "-target",
+            "amdgcn-amd-amdhsa",
+            "-nogpulib",
+        ])
         .arg(format!("-mcpu={model}"))
         .arg(&source)
         .arg("-o");
@@ -131,7 +147,11 @@ fn compile(compiler: &Invocation, source: &Path, name: &str) -> Result<PathBuf> 
         .output()
         .with_context(|| format!("cannot start {}", tool.display()))?;
     if !done.status.success() {
-        bail!("{}\n{}", source.display(), String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "{}\n{}",
+            source.display(),
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     if fs::rename(&draft, &folder).is_err() {
         fs::remove_dir_all(&draft)?;

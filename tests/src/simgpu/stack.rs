@@ -24,7 +24,7 @@ pub enum Stack {
 }
 
 /// Makes a file tree the root of a program, with what it needs of this machine: $1 is the tree, then come folders, then
-/// `--` and the program.
+/// `--` and the program. Nobody has made the linker's cache of that tree, so libraries are found by a variable.
 const IN_TREE: &str = r#"set -e
 tree=$1; shift
 for folder in /proc /sys /dev /tmp; do
@@ -37,12 +37,18 @@ while [ "$1" != -- ]; do
     shift
 done
 shift
+export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu
 exec chroot "$tree" /bin/bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 "#;
 
 impl Stack {
     /// All of them, oldest first.
-    pub const ALL: [Self; 4] = [Self::Debian12, Self::Wheel54, Self::Debian13, Self::Unstable];
+    pub const ALL: [Self; 4] = [
+        Self::Debian12,
+        Self::Wheel54,
+        Self::Debian13,
+        Self::Unstable,
+    ];
 
     /// The name of its folder.
     #[must_use]
@@ -119,7 +125,9 @@ impl Stack {
     #[must_use]
     pub fn tool(self, name: &str) -> Invocation {
         match self {
-            Self::Debian12 | Self::Wheel54 => Invocation::new(Self::Debian12.folder().join("usr/bin").join(name)),
+            Self::Debian12 | Self::Wheel54 => {
+                Invocation::new(Self::Debian12.folder().join("usr/bin").join(name))
+            }
             Self::Debian13 | Self::Unstable => Invocation::new(Path::new("/usr/bin").join(name)),
         }
     }
@@ -144,5 +152,8 @@ pub(super) fn runtimes_dir() -> PathBuf {
     let cache = set("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")));
-    cache.map_or_else(|| target_dir().join("runtimes"), |cache| cache.join("rsys/runtimes"))
+    cache.map_or_else(
+        || target_dir().join("runtimes"),
+        |cache| cache.join("rsys/runtimes"),
+    )
 }

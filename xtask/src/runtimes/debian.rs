@@ -12,7 +12,12 @@ use crate::steps::{has_program, step};
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Folders that nobody needs in a tree without users.
-const NOT_NEEDED: &[&str] = &["usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache"];
+const NOT_NEEDED: &[&str] = &[
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "var/cache",
+];
 
 /// Unpacks these packages and all that they depend on into `folder`. No maintainer script runs.
 pub fn unpack(folder: &Path, release: &str, packages: &[&str]) -> Result<()> {
@@ -50,7 +55,12 @@ fn prepare(apt: &Path, release: &str) -> Result<()> {
         fs::create_dir_all(apt.join(part))?;
     }
     let targets = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
+        .args([
+            "indextargets",
+            "--format",
+            "$(REPO_URI)",
+            "Created-By: Packages",
+        ])
         .output()
         .context("cannot start apt-get")?;
     let targets = String::from_utf8_lossy(&targets.stdout).into_owned();
@@ -66,11 +76,19 @@ fn prepare(apt: &Path, release: &str) -> Result<()> {
 
 fn download_and_unpack(apt: &Path, folder: &Path, packages: &[&str]) -> Result<()> {
     step(apt_get(apt).arg("update"))?;
-    step(apt_get(apt).args(["install", "--yes", "--download-only"]).args(packages))?;
+    step(
+        apt_get(apt)
+            .args(["install", "--yes", "--download-only"])
+            .args(packages),
+    )?;
     for entry in fs::read_dir(apt.join("archives"))?.flatten() {
         let package = entry.path();
         if package.extension() == Some(OsStr::new("deb")) {
-            let unpacked = Command::new("dpkg").arg("-x").arg(&package).arg(folder).status()?;
+            let unpacked = Command::new("dpkg")
+                .arg("-x")
+                .arg(&package)
+                .arg(folder)
+                .status()?;
             if !unpacked.success() {
                 bail!("cannot unpack {}", package.display());
             }
@@ -90,7 +108,9 @@ fn apt_get(apt: &Path) -> Command {
         ("Dir::Cache::archives", "archives"),
         ("Dir::Etc::sourcelist", "sources.list"),
     ] {
-        command.arg("-o").arg(format!("{option}={}", apt.join(path).display()));
+        command
+            .arg("-o")
+            .arg(format!("{option}={}", apt.join(path).display()));
     }
     for option in [
         "Dir::Etc::sourceparts=-",

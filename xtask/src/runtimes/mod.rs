@@ -45,6 +45,7 @@ const STACKS: &[(&str, Source)] = &[
                 "libamdhip64-dev",
                 "rocm-device-libs",
                 "clang-15",
+                "clang-tools-15",
                 "lld-15",
                 "kmod",
                 "librocm-smi64-1",
@@ -70,6 +71,7 @@ const STACKS: &[(&str, Source)] = &[
             packages: &[
                 "base-files",
                 "bash",
+                "dash",
                 "coreutils",
                 "kmod",
                 "libhsa-runtime64-1",
@@ -86,6 +88,7 @@ const STACKS: &[(&str, Source)] = &[
                 "amd-smi",
                 "rocm-device-libs-17",
                 "clang-17",
+                "clang-tools-17",
                 "lld-17",
                 "g++",
             ],
@@ -99,6 +102,7 @@ const STACKS: &[(&str, Source)] = &[
             packages: &[
                 "base-files",
                 "bash",
+                "dash",
                 "coreutils",
                 "kmod",
                 "libhsa-runtime64-1",
@@ -128,7 +132,10 @@ fn folder() -> PathBuf {
     let cache = set("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")));
-    cache.map_or_else(|| target_dir().join("runtimes"), |cache| cache.join("rsys/runtimes"))
+    cache.map_or_else(
+        || target_dir().join("runtimes"),
+        |cache| cache.join("rsys/runtimes"),
+    )
 }
 
 /// Fetches what is not there yet; of all that fail, says why. Returns whether all are there.
@@ -137,7 +144,10 @@ pub fn fetch(only: Option<&str>) -> Result<bool> {
         && !STACKS.iter().any(|(known, _)| *known == name)
     {
         let known: Vec<_> = STACKS.iter().map(|(known, _)| *known).collect();
-        bail!("there are no runtimes `{name}`; there are {}", known.join(", "));
+        bail!(
+            "there are no runtimes `{name}`; there are {}",
+            known.join(", ")
+        );
     }
     let folder = folder();
     let mut all = true;

@@ -13,9 +13,21 @@ use crate::steps::step;
 pub fn unpack(folder: &Path, requirement: &str, python: &str, inside: &str) -> Result<()> {
     step(
         Command::new("python3")
-            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+            ])
             .args(["--only-binary", ":all:", "--python-version", python])
-            .args(["--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64"])
+            .args([
+                "--platform",
+                "manylinux2014_x86_64",
+                "--platform",
+                "manylinux_2_17_x86_64",
+            ])
             .arg("--dest")
             .arg(folder)
             .arg(requirement),
@@ -30,7 +42,12 @@ pub fn unpack(folder: &Path, requirement: &str, python: &str, inside: &str) -> R
          \x20       os.makedirs(os.path.dirname(target), exist_ok=True)\n\
          \x20       open(target, 'wb').write(wheel.read(name))\n\
          os.remove(path)\n";
-    step(Command::new("python3").args(["-c", unpack]).arg(folder).arg(inside))?;
+    step(
+        Command::new("python3")
+            .args(["-c", unpack])
+            .arg(folder)
+            .arg(inside),
+    )?;
     for (name, file) in [
         ("libamdhip64.so.5", "libamdhip64.so"),
         ("libhsa-runtime64.so.1", "libhsa-runtime64.so"),

@@ -118,7 +118,12 @@ impl CopyQueue {
             self.record(context);
         }
         match request {
-            CopyRequest::Poll { address, value, mask, function } => {
+            CopyRequest::Poll {
+                address,
+                value,
+                mask,
+                function,
+            } => {
                 let place = context.view.pointer(address, 4)?;
                 // SAFETY: a word in memory that others change.
                 let seen = unsafe { AtomicU32::from_ptr(place.cast()) }.load(Ordering::Acquire);
@@ -126,10 +131,16 @@ impl CopyQueue {
                     return Ok(Step::Idle);
                 }
                 // What it waited for happened before now, nobody knows when exactly.
-                self.tick = self.tick.max(context.process.simulation.clock.ticks_after(now_ns));
+                self.tick = self
+                    .tick
+                    .max(context.process.simulation.clock.ticks_after(now_ns));
             }
             CopyRequest::Unknown(first) => return Ok(self.give_up(context, first)),
-            CopyRequest::Write { to, .. } => context.view.copy(to, address + 16, 4 * (words as u64 - 4))?,
+            CopyRequest::Write { to, .. } => {
+                context
+                    .view
+                    .copy(to, address + 16, 4 * (words as u64 - 4))?
+            }
             other => self.execute(context, other)?,
         }
         self.next += 4 * words as u64;
@@ -153,7 +164,12 @@ impl CopyQueue {
                 }
                 Ok(())
             }
-            CopyRequest::Fill { to, value, value_bytes, bytes } => context.view.fill(to, &value[..value_bytes], bytes),
+            CopyRequest::Fill {
+                to,
+                value,
+                value_bytes,
+                bytes,
+            } => context.view.fill(to, &value[..value_bytes], bytes),
             CopyRequest::Fence { to, value } => {
                 let place = context.view.pointer(to, 4)?;
                 // SAFETY: a word in memory that others read.
@@ -176,18 +192,31 @@ impl CopyQueue {
                 signal::raise(context, event_id);
                 Ok(())
             }
-            CopyRequest::Nothing | CopyRequest::Poll { .. } | CopyRequest::Write { .. } | CopyRequest::Unknown(_) => Ok(()),
+            CopyRequest::Nothing
+            | CopyRequest::Poll { .. }
+            | CopyRequest::Write { .. }
+            | CopyRequest::Unknown(_) => Ok(()),
         }
     }
 
     /// Lets the time of a copy pass; returns when it ends, if that is still to come.
-    fn wait_for_copy(&mut self, context: &mut Context, (from, to, bytes): (u64, u64, u64), now_ns: u64) -> Option<u64> {
+    fn wait_for_copy(
+        &mut self,
+        context: &mut Context,
+        (from, to, bytes): (u64, u64, u64),
+        now_ns: u64,
+    ) -> Option<u64> {
         let simulation = context.process.simulation;
         let until_ns = match self.copying_until_ns {
             Some(until_ns) => until_ns,
             None => {
                 let first = self.copied.is_none();
-                let duration_ns = timing::of_copy(&simulation.machine, &mut context.view, (from, to, bytes), first);
+                let duration_ns = timing::of_copy(
+                    &simulation.machine,
+                    &mut context.view,
+                    (from, to, bytes),
+                    first,
+                );
                 let start_tick = self.tick;
                 self.tick += simulation.clock.duration_ticks(duration_ns);
                 let until_ns = simulation.clock.nanoseconds(self.tick);
@@ -226,8 +255,15 @@ impl CopyQueue {
 
     fn give_up(&mut self, context: &mut Context, first: u32) -> Step {
         self.halted = true;
-        crate::simulation::log(&format!("copy queue {} of GPU {}: unknown packet {first:#010x}", self.id, self.gpu));
-        fault::memory(context, self.gpu, Unmapped(self.ring_address + self.next % self.ring_bytes));
+        crate::simulation::log(&format!(
+            "copy queue {} of GPU {}: unknown packet {first:#010x}",
+            self.id, self.gpu
+        ));
+        fault::memory(
+            context,
+            self.gpu,
+            Unmapped(self.ring_address + self.next % self.ring_bytes),
+        );
         Step::Worked
     }
 }

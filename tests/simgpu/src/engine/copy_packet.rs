@@ -239,7 +239,10 @@ mod tests {
                 function: 3
             }
         );
-        assert_eq!(CopyRequest::parse(&[8, 0, 0, 0, 0, 0]), CopyRequest::Nothing);
+        assert_eq!(
+            CopyRequest::parse(&[8, 0, 0, 0, 0, 0]),
+            CopyRequest::Nothing
+        );
         let add = [10 | 47 << 25, 0x20, 0, u32::MAX, u32::MAX, 0, 0, 0];
         assert_eq!(
             CopyRequest::parse(&add),
@@ -266,8 +269,18 @@ mod tests {
 
     #[test]
     fn compares_as_told() {
-        let results = |seen| (0..8).map(|function| compares(function, seen, 5)).collect::<Vec<_>>();
-        assert_eq!(results(4), [true, true, true, false, true, false, false, true]);
-        assert_eq!(results(5), [true, false, true, true, false, true, false, true]);
+        let results = |seen| {
+            (0..8)
+                .map(|function| compares(function, seen, 5))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            results(4),
+            [true, true, true, false, true, false, false, true]
+        );
+        assert_eq!(
+            results(5),
+            [true, false, true, true, false, true, false, true]
+        );
     }
 }

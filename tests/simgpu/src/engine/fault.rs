@@ -49,7 +49,11 @@ pub fn queue(context: &mut Context, gpu: usize, save_area: u64, inactive_signal:
         return;
     }
     // Error numbers of older runtimes: 1 << 5 is an illegal instruction, 1 << 3 an invalid packet.
-    let error: i64 = if code == ILLEGAL_INSTRUCTION { 1 << 5 } else { 1 << 3 };
+    let error: i64 = if code == ILLEGAL_INSTRUCTION {
+        1 << 5
+    } else {
+        1 << 3
+    };
     if let Ok(place) = context.view.pointer(inactive_signal, 64) {
         // SAFETY: a signal: the value is at 8.
         unsafe { AtomicI64::from_ptr(place.add(8).cast()) }.store(error, Ordering::Release);
@@ -64,7 +68,9 @@ pub fn queue(context: &mut Context, gpu: usize, save_area: u64, inactive_signal:
 pub fn vanish(context: &mut Context, gpu: usize) {
     simulation::log(&format!("GPU {gpu}: vanished"));
     let simulation = context.process.simulation;
-    simulation.board.gpus[gpu].vanished.store(1, Ordering::Relaxed);
+    simulation.board.gpus[gpu]
+        .vanished
+        .store(1, Ordering::Relaxed);
     let gpu_id = u64::from(simulation.machine.gpus[gpu].gpu_id);
     // reset_type 0 (whole GPU), reset_cause 0 (hang); memory_lost 1, GPU.
     let data = [0, 1 | gpu_id << 32, 0, 0];

@@ -123,7 +123,10 @@ mod tests {
         let Request::Dispatch(dispatch) = packet.request else {
             panic!("{packet:?}");
         };
-        assert_eq!((dispatch.workgroup, dispatch.grid), ([256, 2, 1], [64, 2, 1]));
+        assert_eq!(
+            (dispatch.workgroup, dispatch.grid),
+            ([256, 2, 1], [64, 2, 1])
+        );
         assert_eq!((dispatch.kernel_object, dispatch.arguments), (0x1240, 8));
         assert_eq!((dispatch.items(), dispatch.group_items()), (128, 512));
     }

@@ -77,7 +77,9 @@ impl PacketQueue {
     /// # Errors
     /// When its parts are not in memory.
     pub fn new(id: u32, new: NewQueue, context: &mut Context) -> Result<Self, Unmapped> {
-        let queue_address = new.read_pointer_address.wrapping_sub(field::READ_DISPATCH_ID);
+        let queue_address = new
+            .read_pointer_address
+            .wrapping_sub(field::READ_DISPATCH_ID);
         context.view.pointer(queue_address, field::BYTES)?;
         context.view.pointer(new.ring_address, new.ring_bytes)?;
         Ok(Self {
@@ -142,11 +144,15 @@ impl PacketQueue {
         // The doorbell tells the index of the last packet.
         let limit = self.doorbell.load(Ordering::Acquire).wrapping_add(1);
         self.arrivals.note(limit, now_ns);
-        if self.next < self.arrivals.limit() || context.process.simulation.machine.queues.strict_doorbell {
+        if self.next < self.arrivals.limit()
+            || context.process.simulation.machine.queues.strict_doorbell
+        {
             self.unrung_since_ns = None;
             return Ok(());
         }
-        let written = self.word(context, field::WRITE_DISPATCH_ID)?.load(Ordering::Acquire);
+        let written = self
+            .word(context, field::WRITE_DISPATCH_ID)?
+            .load(Ordering::Acquire);
         if written <= self.arrivals.limit() {
             self.unrung_since_ns = None;
         } else if now_ns - *self.unrung_since_ns.get_or_insert(now_ns) > FORGOTTEN_DOORBELL_NS {
@@ -192,7 +198,10 @@ impl PacketQueue {
                 self.pass(context, &packet, "commands", (ready_tick, ready_tick))?;
             }
             Request::Unsupported(kind) => {
-                crate::simulation::log(&format!("queue {}: packets of type {kind} cannot be executed", self.id));
+                crate::simulation::log(&format!(
+                    "queue {}: packets of type {kind} cannot be executed",
+                    self.id
+                ));
                 self.fail(context, fault::INVALID_PACKET)?;
             }
             Request::And(_) | Request::Or(_) | Request::Value { .. } => {
@@ -236,15 +245,29 @@ impl PacketQueue {
         Ok(())
     }
 
-    fn start_kernel(&mut self, context: &mut Context, packet: &Packet, dispatch: Dispatch, start_tick: u64) -> Result<(), Unmapped> {
+    fn start_kernel(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        dispatch: Dispatch,
+        start_tick: u64,
+    ) -> Result<(), Unmapped> {
         let simulation = context.process.simulation;
-        let kernel = context.kernels.find(&mut context.view, dispatch.kernel_object)?;
+        let kernel = context
+            .kernels
+            .find(&mut context.view, dispatch.kernel_object)?;
         let work = timing::Work {
             gpu: self.gpu,
             queue: self.id,
             index: self.kernels,
         };
-        let (duration_ns, fault) = timing::of_kernel(&simulation.machine, &mut context.view, &kernel, &dispatch, work);
+        let (duration_ns, fault) = timing::of_kernel(
+            &simulation.machine,
+            &mut context.view,
+            &kernel,
+            &dispatch,
+            work,
+        );
         self.kernels += 1;
         let end_tick = start_tick + simulation.clock.duration_ticks(duration_ns);
         let start_ns = simulation.clock.nanoseconds(start_tick);
@@ -286,7 +309,11 @@ impl PacketQueue {
 
     /// Finishes the kernel that ends first, if its time has come; returns whether it did.
     fn finish_one(&mut self, context: &mut Context, now_ns: u64) -> Result<bool, Unmapped> {
-        if self.flights.front().is_none_or(|flight| flight.end_ns > now_ns) {
+        if self
+            .flights
+            .front()
+            .is_none_or(|flight| flight.end_ns > now_ns)
+        {
             return Ok(false);
         }
         let Some(flight) = self.flights.pop_front() else {
@@ -318,13 +345,20 @@ impl PacketQueue {
         };
         signal::complete(context, flight.completion, stamps.filter(|_| profiled))?;
         if flight.fault == Some(KernelFault::LateTimes) && profiled && flight.completion != 0 {
-            self.late.push((now_ns + fault::LATE_NS, flight.completion, flight.ticks));
+            self.late
+                .push((now_ns + fault::LATE_NS, flight.completion, flight.ticks));
         }
         Ok(true)
     }
 
     /// Completes a packet that takes no time of its own.
-    fn pass(&mut self, context: &mut Context, packet: &Packet, kind: &'static str, ticks: (u64, u64)) -> Result<(), Unmapped> {
+    fn pass(
+        &mut self,
+        context: &mut Context,
+        packet: &Packet,
+        kind: &'static str,
+        ticks: (u64, u64),
+    ) -> Result<(), Unmapped> {
         self.last_start_tick = self.last_start_tick.max(ticks.1);
         self.last_end_tick = self.last_end_tick.max(ticks.1);
         let profiled = self.is_profiled(context)?;
@@ -360,7 +394,9 @@ impl PacketQueue {
     }
 
     fn is_profiled(&self, context: &mut Context) -> Result<bool, Unmapped> {
-        let place = context.view.pointer(self.queue_address + field::QUEUE_PROPERTIES, 4)?;
+        let place = context
+            .view
+            .pointer(self.queue_address + field::QUEUE_PROPERTIES, 4)?;
         // SAFETY: as in `word`; the runtime changes it at any time.
         let properties = unsafe { AtomicU32::from_ptr(place.cast()) }.load(Ordering::Relaxed);
         Ok(properties & field::PROFILING != 0)
@@ -369,8 +405,16 @@ impl PacketQueue {
     /// Stops for good, and tells why.
     fn fail(&mut self, context: &mut Context, code: u32) -> Result<(), Unmapped> {
         self.halted = true;
-        let inactive_signal = self.word(context, field::INACTIVE_SIGNAL)?.load(Ordering::Relaxed);
-        fault::queue(context, self.gpu, self.save_area_address, inactive_signal, code);
+        let inactive_signal = self
+            .word(context, field::INACTIVE_SIGNAL)?
+            .load(Ordering::Relaxed);
+        fault::queue(
+            context,
+            self.gpu,
+            self.save_area_address,
+            inactive_signal,
+            code,
+        );
         Ok(())
     }
 }
@@ -398,7 +442,12 @@ fn judge(context: &mut Context, request: &Request) -> Result<(&'static str, bool
             Ok(("or", waits, !waits))
         }
         Request::Value { signal: 0, .. } => Ok(("value", false, true)),
-        Request::Value { signal: handle, value, mask, condition } => {
+        Request::Value {
+            signal: handle,
+            value,
+            mask,
+            condition,
+        } => {
             let seen = signal::value(context, *handle)? & mask;
             let satisfied = match condition {
                 0 => seen == *value,
@@ -408,6 +457,8 @@ fn judge(context: &mut Context, request: &Request) -> Result<(&'static str, bool
             };
             Ok(("value", true, satisfied))
         }
-        Request::Dispatch(_) | Request::Commands | Request::Unsupported(_) => Ok(("none", false, true)),
+        Request::Dispatch(_) | Request::Commands | Request::Unsupported(_) => {
+            Ok(("none", false, true))
+        }
     }
 }

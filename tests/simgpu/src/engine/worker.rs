@@ -101,8 +101,12 @@ fn obey(context: &mut Context, slots: &mut Vec<Slot>, command: Command) {
         Command::Create(id, new) => {
             let gpu = new.gpu;
             let queue = match new.kind {
-                QueueKind::Packets => PacketQueue::new(id, new, context).map(|queue| Queue::Packets(Box::new(queue))),
-                QueueKind::Copy => CopyQueue::new(id, new, context).map(|queue| Queue::Copy(Box::new(queue))),
+                QueueKind::Packets => {
+                    PacketQueue::new(id, new, context).map(|queue| Queue::Packets(Box::new(queue)))
+                }
+                QueueKind::Copy => {
+                    CopyQueue::new(id, new, context).map(|queue| Queue::Copy(Box::new(queue)))
+                }
             };
             match queue {
                 Ok(queue) => slots.push(Slot {

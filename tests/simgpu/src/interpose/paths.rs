@@ -128,7 +128,10 @@ pub unsafe fn strip_root(path: *mut c_char) {
     }
     // SAFETY: NUL-terminated, says the caller.
     let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
-    if let Some(rest) = bytes.strip_prefix(root.to_bytes()).filter(|rest| rest.starts_with(b"/")) {
+    if let Some(rest) = bytes
+        .strip_prefix(root.to_bytes())
+        .filter(|rest| rest.starts_with(b"/"))
+    {
         // SAFETY: both lie in the same string, the rest with its NUL is shorter than the whole; `copy` may overlap.
         unsafe { std::ptr::copy(rest.as_ptr(), path.cast(), rest.len() + 1) };
     }

@@ -44,7 +44,12 @@ impl Image {
 
     fn number(&self, offset: u64, count: u64) -> Option<u64> {
         let bytes = self.bytes(offset, count)?;
-        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        )
     }
 
     fn symbol_at(&self, offset: u64) -> Option<&[u8]> {
@@ -59,7 +64,10 @@ impl Image {
         let dynamic = self.number(dynamic + 16, 8)?;
         let (mut hash, mut strings, mut symbols) = (None, None, None);
         for index in 0.. {
-            let (tag, value) = (self.number(dynamic + 16 * index, 8)?, self.number(dynamic + 16 * index + 8, 8)?);
+            let (tag, value) = (
+                self.number(dynamic + 16 * index, 8)?,
+                self.number(dynamic + 16 * index + 8, 8)?,
+            );
             match tag {
                 0 => break,
                 DYNAMIC_HASH => hash = Some(value),

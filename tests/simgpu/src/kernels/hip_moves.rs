@@ -50,7 +50,11 @@ fn copy_buffer(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move, Un
 fn copy_buffer_aligned(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move, Unmapped> {
     let [from, to, from_offset, to_offset, units, unit] = words(view, arguments)?;
     let unit = if unit as u32 == 16 { 16 } else { 4 };
-    Ok(copy(from + unit * from_offset, to + unit * to_offset, unit * units))
+    Ok(copy(
+        from + unit * from_offset,
+        to + unit * to_offset,
+        unit * units,
+    ))
 }
 
 fn copy_rect(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move, Unmapped> {
@@ -66,7 +70,24 @@ fn copy_rect_aligned(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Mo
 
 /// Source and target; for each pitch of rows, of slices, and offset (at 32 and 64: vectors of four); size (at 96).
 fn rect(words: &[u64; 16], unit: u64) -> Move {
-    let [from, to, _, _, from_pitch, from_slice, from_offset, _, to_pitch, to_slice, to_offset, _, width, height, depth, _] = words;
+    let [
+        from,
+        to,
+        _,
+        _,
+        from_pitch,
+        from_slice,
+        from_offset,
+        _,
+        to_pitch,
+        to_slice,
+        to_offset,
+        _,
+        width,
+        height,
+        depth,
+        _,
+    ] = words;
     Move::Copy {
         from: from + unit * from_offset,
         to: to + unit * to_offset,
@@ -86,16 +107,39 @@ fn fill_buffer(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move, Un
     let [first, second, third, fourth, fifth, sixth, seventh, eighth] = words(view, arguments)?;
     if first != 0 && second != 0 {
         let (units, unit) = (third & 0xffff_ffff, third >> 32);
-        return fill(view, first, second, (units * unit, fourth.saturating_sub(first)), Rows::ONE);
+        return fill(
+            view,
+            first,
+            second,
+            (units * unit, fourth.saturating_sub(first)),
+            Rows::ONE,
+        );
     }
     let (to, unit) = target([first, second, third, fourth]);
     let pattern_bytes = unit * (sixth & 0xffff_ffff);
-    fill(view, to + unit * seventh, fifth, (pattern_bytes, pattern_bytes * eighth), Rows::ONE)
+    fill(
+        view,
+        to + unit * seventh,
+        fifth,
+        (pattern_bytes, pattern_bytes * eighth),
+        Rows::ONE,
+    )
 }
 
 /// As HIP 5's one above, then width and height in repetitions, pitch in units.
 fn fill_buffer_2d(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move, Unmapped> {
-    let [first, second, third, fourth, pattern, units, offset, width, height, pitch] = words(view, arguments)?;
+    let [
+        first,
+        second,
+        third,
+        fourth,
+        pattern,
+        units,
+        offset,
+        width,
+        height,
+        pitch,
+    ] = words(view, arguments)?;
     let (to, unit) = target([first, second, third, fourth]);
     let pattern_bytes = unit * (units & 0xffff_ffff);
     let rows = Rows {
@@ -103,17 +147,32 @@ fn fill_buffer_2d(view: &mut View, arguments: u64, _: &Dispatch) -> Result<Move,
         pitch: (0, unit * pitch),
         ..Rows::ONE
     };
-    fill(view, to + unit * offset, pattern, (pattern_bytes, unit * (width + (units & 0xffff_ffff) - 1)), rows)
+    fill(
+        view,
+        to + unit * offset,
+        pattern,
+        (pattern_bytes, unit * (width + (units & 0xffff_ffff) - 1)),
+        rows,
+    )
 }
 
 /// The pointer that is not null, and the bytes of its units.
 fn target(pointers: [u64; 4]) -> (u64, u64) {
     let units = [1, 2, 4, 8];
-    let used = pointers.into_iter().zip(units).rfind(|(pointer, _)| *pointer != 0);
+    let used = pointers
+        .into_iter()
+        .zip(units)
+        .rfind(|(pointer, _)| *pointer != 0);
     used.unwrap_or((0, 1))
 }
 
-fn fill(view: &mut View, to: u64, pattern: u64, (pattern_bytes, bytes): (u64, u64), rows: Rows) -> Result<Move, Unmapped> {
+fn fill(
+    view: &mut View,
+    to: u64,
+    pattern: u64,
+    (pattern_bytes, bytes): (u64, u64),
+    rows: Rows,
+) -> Result<Move, Unmapped> {
     let mut bytes_of_pattern = Vec::new();
     for index in 0..pattern_bytes {
         let place = view.pointer(pattern + index, 1)?;

@@ -42,7 +42,9 @@ impl Kernel {
     /// Where this dispatch begins to read and to write and how many bytes it moves, if it is known to move any.
     pub fn extent(&self, view: &mut View, dispatch: &Dispatch) -> Option<(u64, u64, u64)> {
         let recipe = self.recipe?;
-        recipe(view, dispatch.arguments, dispatch).ok().map(|what| what.extent())
+        recipe(view, dispatch.arguments, dispatch)
+            .ok()
+            .map(|what| what.extent())
     }
 }
 
@@ -85,16 +87,17 @@ impl Kernels {
 
     fn look_up(&self, view: &mut View, object: u64) -> Result<Kernel, Unmapped> {
         let place = view.find(object).ok_or(Unmapped(object))?;
-        let (name, recipe): (String, Option<Recipe>) = match code_object::kernel_name(&place, object) {
-            Some(name) => {
-                let recipe = hip_moves::recipe(&name);
-                (name, recipe)
-            }
-            None => match rocr_moves::recipe(&place) {
-                Some((name, recipe)) => (name.to_owned(), Some(recipe)),
-                None => (format!("kernel_{object:x}"), None),
-            },
-        };
+        let (name, recipe): (String, Option<Recipe>) =
+            match code_object::kernel_name(&place, object) {
+                Some(name) => {
+                    let recipe = hip_moves::recipe(&name);
+                    (name, recipe)
+                }
+                None => match rocr_moves::recipe(&place) {
+                    Some((name, recipe)) => (name.to_owned(), Some(recipe)),
+                    None => (format!("kernel_{object:x}"), None),
+                },
+            };
         let rules = self.machine.kernels.iter().enumerate();
         let rules = rules.filter(|(_, rule)| timing::matches_name(rule, &name));
         let rules = rules.map(|(index, _)| index).collect();

@@ -74,10 +74,20 @@ impl Move {
     /// When they are not in memory.
     pub fn carry_out(&self, view: &mut View) -> Result<(), Unmapped> {
         match self {
-            Self::Copy { from, to, bytes, rows } => rows
+            Self::Copy {
+                from,
+                to,
+                bytes,
+                rows,
+            } => rows
                 .all()
                 .try_for_each(|(read, written)| view.copy(to + written, from + read, *bytes)),
-            Self::Fill { to, pattern, bytes, rows } => rows
+            Self::Fill {
+                to,
+                pattern,
+                bytes,
+                rows,
+            } => rows
                 .all()
                 .try_for_each(|(_, written)| view.fill(to + written, pattern, *bytes)),
         }
@@ -86,8 +96,15 @@ impl Move {
     /// Where it begins to read and to write, and how many bytes it moves.
     pub fn extent(&self) -> (u64, u64, u64) {
         match self {
-            Self::Copy { from, to, bytes, rows } => (*from, *to, bytes * rows.count * rows.slices),
-            Self::Fill { to, bytes, rows, .. } => (*to, *to, bytes * rows.count * rows.slices),
+            Self::Copy {
+                from,
+                to,
+                bytes,
+                rows,
+            } => (*from, *to, bytes * rows.count * rows.slices),
+            Self::Fill {
+                to, bytes, rows, ..
+            } => (*to, *to, bytes * rows.count * rows.slices),
         }
     }
 }
@@ -96,7 +113,10 @@ impl Move {
 ///
 /// # Errors
 /// When they are not in memory.
-pub fn words<const COUNT: usize>(view: &mut View, arguments: u64) -> Result<[u64; COUNT], Unmapped> {
+pub fn words<const COUNT: usize>(
+    view: &mut View,
+    arguments: u64,
+) -> Result<[u64; COUNT], Unmapped> {
     let mut words = [0; COUNT];
     for (index, word) in words.iter_mut().enumerate() {
         *word = view.read_u64(arguments + 8 * index as u64)?;

@@ -16,7 +16,13 @@ pub fn recipe(place: &Place) -> Option<(&'static str, Recipe)> {
         return None;
     }
     // SAFETY: the place has that many bytes; no alignment is assumed.
-    let resources = unsafe { place.start.add(RESOURCES as usize).cast::<u32>().read_unaligned() };
+    let resources = unsafe {
+        place
+            .start
+            .add(RESOURCES as usize)
+            .cast::<u32>()
+            .read_unaligned()
+    };
     match (resources >> 6 & 0xf, resources & 0x3f) {
         (3, 2) => Some(("rocr_copy_aligned", copy_aligned)),
         (2, 2) => Some(("rocr_copy_misaligned", copy_misaligned)),

@@ -211,7 +211,10 @@ mod tests {
                 .map(|_| scope.spawn(|| events.wait(&mut [entry(id)], false, u32::MAX)))
                 .collect();
             // Those that came late need another one.
-            while !waiters.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            while !waiters
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+            {
                 events.set(id);
                 std::thread::yield_now();
             }

@@ -34,9 +34,10 @@ pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
         return Err(libc::EINVAL);
     };
     let range = (arguments.va_addr, arguments.size);
-    let (handle, offset) = process
-        .memory
-        .allocate(process.simulation, gpu, range, backing, flags)?;
+    let (handle, offset) =
+        process
+            .memory
+            .allocate(process.simulation, gpu, range, backing, flags)?;
     arguments.handle = handle;
     arguments.mmap_offset = match backing {
         Backing::User(address) => address,
@@ -98,7 +99,9 @@ pub fn export(process: &Process, arguments: &mut IpcExport) -> Answer {
     entry.offset.store(offset, Ordering::Relaxed);
     entry.size.store(size, Ordering::Relaxed);
     entry.driver_flags.store(flags, Ordering::Relaxed);
-    entry.runtime_flags.store(arguments.flags, Ordering::Relaxed);
+    entry
+        .runtime_flags
+        .store(arguments.flags, Ordering::Relaxed);
     entry.gpu.store(gpu as u32, Ordering::Relaxed);
     entry.ready.store(1, Ordering::Release);
     arguments.share_handle = [SHARE_MAGIC, index as u32, 0, 0];

@@ -40,7 +40,9 @@ pub unsafe fn call(request: c_ulong, argument: *mut c_void) -> c_int {
     match unsafe { dispatch(process, number, argument) } {
         Ok(()) => 0,
         Err(error) => {
-            simulation::log(&format!("compute call {number:#04x} fails with error {error}"));
+            simulation::log(&format!(
+                "compute call {number:#04x} fails with error {error}"
+            ));
             sys::fail(error)
         }
     }
@@ -122,7 +124,10 @@ fn get_clock_counters(process: &Process, counters: &mut GetClockCounters) -> Ans
     counters.cpu_clock_counter = clock::monotonic_raw_ns();
     counters.system_clock_counter = clock::boottime_ns();
     counters.system_clock_freq = 1_000_000_000;
-    counters.gpu_clock_counter = process.simulation.clock.ticks(counters.system_clock_counter);
+    counters.gpu_clock_counter = process
+        .simulation
+        .clock
+        .ticks(counters.system_clock_counter);
     Ok(())
 }
 
@@ -162,7 +167,10 @@ unsafe fn get_apertures(process: &Process, arguments: &mut GetApertures) -> Answ
 unsafe fn get_tile_config(arguments: &mut GetTileConfig) -> Answer {
     for (array, count) in [
         (arguments.tile_config, arguments.num_tile_configs),
-        (arguments.macro_tile_config, arguments.num_macro_tile_configs),
+        (
+            arguments.macro_tile_config,
+            arguments.num_macro_tile_configs,
+        ),
     ] {
         if array != 0 {
             let array: *mut u32 = std::ptr::with_exposed_provenance_mut(array as usize);

@@ -44,7 +44,12 @@ impl Plan {
     ///
     /// # Errors
     /// When settings are wrong.
-    pub fn machine(&self, folder: &Folder, memory: &Memory, arguments: &Arguments) -> Result<Machine> {
+    pub fn machine(
+        &self,
+        folder: &Folder,
+        memory: &Memory,
+        arguments: &Arguments,
+    ) -> Result<Machine> {
         let file = &self.file;
         if file.vram_mib == Some(0) {
             bail!("vram_mib is 0; a GPU has memory");
@@ -52,7 +57,10 @@ impl Plan {
         if file.concurrent_kernels == Some(0) {
             bail!("concurrent_kernels is 0; 1 means one after the other");
         }
-        let truth = arguments.truth.as_ref().map(|_| folder.path().join(truth::FOLDER));
+        let truth = arguments
+            .truth
+            .as_ref()
+            .map(|_| folder.path().join(truth::FOLDER));
         if let Some(folder) = &truth {
             std::fs::create_dir(folder).context("cannot make the folder for the truth")?;
         }

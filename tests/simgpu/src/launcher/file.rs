@@ -145,7 +145,11 @@ impl Copies {
     pub fn settings(&self, gpus: usize) -> Result<settings::Copies> {
         let latency_us = self.latency_us.unwrap_or(2.0);
         let links = self.link.iter().map(|link| {
-            if [link.from, link.to].into_iter().flatten().any(|gpu| gpu >= gpus) {
+            if [link.from, link.to]
+                .into_iter()
+                .flatten()
+                .any(|gpu| gpu >= gpus)
+            {
                 bail!("a [[copies.link]] is about a GPU that is not there: {link:?}");
             }
             Ok(settings::Link {
@@ -174,7 +178,11 @@ impl Kernel {
     /// # Errors
     /// When there is more than one time, or one that cannot be.
     pub fn settings(&self) -> Result<settings::KernelRule> {
-        let name = if self.name.is_empty() { "*" } else { &self.name };
+        let name = if self.name.is_empty() {
+            "*"
+        } else {
+            &self.name
+        };
         let time = self.time().with_context(|| format!("[[kernel]] {name}"))?;
         if time.is_none() && self.fault.is_none() {
             bail!("[[kernel]] {name}: says neither a time nor a fault");

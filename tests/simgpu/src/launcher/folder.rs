@@ -38,7 +38,10 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!("rsys-simgpu: cannot remove {}: {error}", self.path.display());
+            eprintln!(
+                "rsys-simgpu: cannot remove {}: {error}",
+                self.path.display()
+            );
         }
     }
 }

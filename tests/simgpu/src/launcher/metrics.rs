@@ -36,18 +36,32 @@ impl Metrics {
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(BYTES.into());
         let edge = self.edge_degrees.round() as u16;
-        let clocks = [self.clock_mhz, 1000, self.memory_clock_mhz, 0, 0, 0, 0].map(|mhz| mhz as u16);
+        let clocks =
+            [self.clock_mhz, 1000, self.memory_clock_mhz, 0, 0, 0, 0].map(|mhz| mhz as u16);
         bytes.extend(BYTES.to_le_bytes());
         // Format and content revision.
         bytes.extend([1, 3]);
-        let mut numbers = |values: &[u16]| values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        let mut numbers = |values: &[u16]| {
+            values
+                .iter()
+                .for_each(|value| bytes.extend(value.to_le_bytes()))
+        };
         // Edge, hot spot, memory, and three regulators.
         numbers(&[edge, edge + 5, edge + 2, edge, edge, edge]);
         // Activity: graphics, memory, media; power.
-        numbers(&[self.busy_percent, self.memory_busy_percent, 0, self.power_w.round() as u16]);
+        numbers(&[
+            self.busy_percent,
+            self.memory_busy_percent,
+            0,
+            self.power_w.round() as u16,
+        ]);
         bytes.extend(((self.energy_j / ENERGY_UNIT_J) as u64).to_le_bytes());
         bytes.extend(self.now_ns.to_le_bytes());
-        let mut numbers = |values: &[u16]| values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        let mut numbers = |values: &[u16]| {
+            values
+                .iter()
+                .for_each(|value| bytes.extend(value.to_le_bytes()))
+        };
         // Average and current clocks.
         numbers(&clocks);
         numbers(&clocks);
@@ -56,11 +70,19 @@ impl Metrics {
         let accumulated = (self.busy_seconds * 1000.0) as u32;
         bytes.extend(accumulated.to_le_bytes());
         bytes.extend(accumulated.to_le_bytes());
-        let mut numbers = |values: &[u16]| values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        let mut numbers = |values: &[u16]| {
+            values
+                .iter()
+                .for_each(|value| bytes.extend(value.to_le_bytes()))
+        };
         // Stacks of memory.
         numbers(&[edge + 2, edge + 2, edge + 3, edge + 3]);
         bytes.extend((self.now_ns / 10).to_le_bytes());
-        let mut numbers = |values: &[u16]| values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        let mut numbers = |values: &[u16]| {
+            values
+                .iter()
+                .for_each(|value| bytes.extend(value.to_le_bytes()))
+        };
         // Voltages: system, graphics, memory; padding.
         numbers(&[NOT_AVAILABLE, 850, NOT_AVAILABLE, 0]);
         bytes.extend(0_u64.to_le_bytes());

@@ -151,10 +151,7 @@ impl Model {
         let found = MODELS.iter().find(|model| model.name == name);
         let Some(found) = found else {
             let names: Vec<_> = MODELS.iter().map(|model| model.name).collect();
-            bail!(
-                "there is no model `{name}`; there are {}",
-                names.join(", ")
-            );
+            bail!("there is no model `{name}`; there are {}", names.join(", "));
         };
         Ok(found)
     }

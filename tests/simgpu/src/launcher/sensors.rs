@@ -88,12 +88,22 @@ impl Sensors {
 impl Sensor {
     fn load(&mut self, board: &GpuBoard, now_ns: u64, elapsed_ns: u64) -> Load {
         // Work is accounted for when it starts: what is still to come does not count yet.
-        let to_come = board.busy_until_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
-        let busy_ns = board.busy_ns.load(Ordering::Relaxed).saturating_sub(to_come);
+        let to_come = board
+            .busy_until_ns
+            .load(Ordering::Relaxed)
+            .saturating_sub(now_ns);
+        let busy_ns = board
+            .busy_ns
+            .load(Ordering::Relaxed)
+            .saturating_sub(to_come);
         let copied_bytes = board.copied_bytes.load(Ordering::Relaxed);
         let elapsed = elapsed_ns.max(1) as f64;
         let hung = board.hung.load(Ordering::Relaxed) > 0;
-        let busy = if hung { 1.0 } else { (busy_ns.saturating_sub(self.busy_ns) as f64 / elapsed).min(1.0) };
+        let busy = if hung {
+            1.0
+        } else {
+            (busy_ns.saturating_sub(self.busy_ns) as f64 / elapsed).min(1.0)
+        };
         let copied = copied_bytes.saturating_sub(self.copied_bytes) as f64;
         (self.busy_ns, self.copied_bytes) = (busy_ns.max(self.busy_ns), copied_bytes);
         Load {
@@ -110,10 +120,15 @@ impl Sensor {
         let cap_w = f64::from(model.power_w);
         let power_w = cap_w * 0.17 + cap_w * 0.7 * load.busy;
         let target = COOL + HEATING * load.busy;
-        self.edge_degrees += (target - self.edge_degrees) * (1.0 - (-load.seconds / HEAT_CAPACITY_S).exp());
+        self.edge_degrees +=
+            (target - self.edge_degrees) * (1.0 - (-load.seconds / HEAT_CAPACITY_S).exp());
         self.energy_j += power_w * load.seconds;
         self.busy_seconds += load.busy * load.seconds;
-        let clock_mhz = if load.busy > 0.0 { model.clock_mhz } else { IDLE_CLOCK_MHZ };
+        let clock_mhz = if load.busy > 0.0 {
+            model.clock_mhz
+        } else {
+            IDLE_CLOCK_MHZ
+        };
         let fan_percent = ((self.edge_degrees - COOL) / HEATING).mul_add(60.0, 20.0);
         let metrics = Metrics {
             edge_degrees: self.edge_degrees,
@@ -131,15 +146,30 @@ impl Sensor {
         let microwatts = |watts: f64| format!("{}000000\n", watts.round());
         let values = [
             ("gpu_busy_percent", format!("{}\n", percent(load.busy))),
-            ("mem_busy_percent", format!("{}\n", percent(load.memory_busy))),
+            (
+                "mem_busy_percent",
+                format!("{}\n", percent(load.memory_busy)),
+            ),
             ("mem_info_vram_total", format!("{}\n", self.vram_bytes)),
             ("mem_info_vram_used", format!("{}\n", load.used_bytes)),
             ("mem_info_vis_vram_total", format!("{}\n", self.vram_bytes)),
             ("mem_info_vis_vram_used", format!("{}\n", load.used_bytes)),
             ("mem_info_gtt_total", format!("{}\n", self.vram_bytes)),
             ("mem_info_gtt_used", "0\n".to_owned()),
-            ("pp_dpm_sclk", levels(&[IDLE_CLOCK_MHZ, model.clock_mhz / 2, model.clock_mhz], clock_mhz)),
-            ("pp_dpm_mclk", levels(&[model.memory_clock_mhz / 4, model.memory_clock_mhz], model.memory_clock_mhz)),
+            (
+                "pp_dpm_sclk",
+                levels(
+                    &[IDLE_CLOCK_MHZ, model.clock_mhz / 2, model.clock_mhz],
+                    clock_mhz,
+                ),
+            ),
+            (
+                "pp_dpm_mclk",
+                levels(
+                    &[model.memory_clock_mhz / 4, model.memory_clock_mhz],
+                    model.memory_clock_mhz,
+                ),
+            ),
             ("hwmon/hwmon0/name", "amdgpu\n".to_owned()),
             ("hwmon/hwmon0/power1_average", microwatts(power_w)),
             ("hwmon/hwmon0/power1_input", microwatts(power_w)),
@@ -148,7 +178,10 @@ impl Sensor {
             ("hwmon/hwmon0/power1_cap_min", "0\n".to_owned()),
             ("hwmon/hwmon0/power1_cap_max", microwatts(cap_w)),
             ("hwmon/hwmon0/power1_cap_default", microwatts(cap_w)),
-            ("hwmon/hwmon0/energy1_input", format!("{}\n", (self.energy_j * 1e6) as u64)),
+            (
+                "hwmon/hwmon0/energy1_input",
+                format!("{}\n", (self.energy_j * 1e6) as u64),
+            ),
             ("hwmon/hwmon0/temp1_input", degrees(0.0)),
             ("hwmon/hwmon0/temp1_label", "edge\n".to_owned()),
             ("hwmon/hwmon0/temp1_crit", "100000\n".to_owned()),
@@ -163,13 +196,22 @@ impl Sensor {
             ("hwmon/hwmon0/temp3_emergency", "99000\n".to_owned()),
             ("hwmon/hwmon0/in0_input", "850\n".to_owned()),
             ("hwmon/hwmon0/in0_label", "vddgfx\n".to_owned()),
-            ("hwmon/hwmon0/freq1_input", format!("{}\n", u64::from(clock_mhz) * 1_000_000)),
+            (
+                "hwmon/hwmon0/freq1_input",
+                format!("{}\n", u64::from(clock_mhz) * 1_000_000),
+            ),
             ("hwmon/hwmon0/freq1_label", "sclk\n".to_owned()),
-            ("hwmon/hwmon0/freq2_input", format!("{}\n", u64::from(model.memory_clock_mhz) * 1_000_000)),
+            (
+                "hwmon/hwmon0/freq2_input",
+                format!("{}\n", u64::from(model.memory_clock_mhz) * 1_000_000),
+            ),
             ("hwmon/hwmon0/freq2_label", "mclk\n".to_owned()),
             ("hwmon/hwmon0/fan1_input", format!("{}\n", metrics.fan_rpm)),
             ("hwmon/hwmon0/fan1_max", "5000\n".to_owned()),
-            ("hwmon/hwmon0/pwm1", format!("{}\n", (fan_percent * 2.55) as u8)),
+            (
+                "hwmon/hwmon0/pwm1",
+                format!("{}\n", (fan_percent * 2.55) as u8),
+            ),
             ("hwmon/hwmon0/pwm1_max", "255\n".to_owned()),
         ];
         for (name, value) in values {

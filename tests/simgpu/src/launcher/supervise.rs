@@ -32,7 +32,12 @@ pub struct Ended(ExitStatus);
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn run(command: &[OsString], library: &Path, root: &Path, mut tick: impl FnMut()) -> Result<Ended> {
+pub fn run(
+    command: &[OsString],
+    library: &Path,
+    root: &Path,
+    mut tick: impl FnMut(),
+) -> Result<Ended> {
     let (program, arguments) = command.split_first().context("there is no command")?;
     let mut preload = library.as_os_str().to_owned();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

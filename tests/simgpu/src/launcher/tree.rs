@@ -126,7 +126,10 @@ fn gpu_node(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<()>
         &format!("{node}/properties"),
         &[
             ("cpu_cores_count", 0),
-            ("simd_count", u64::from(model.compute_units * model.simd_per_cu)),
+            (
+                "simd_count",
+                u64::from(model.compute_units * model.simd_per_cu),
+            ),
             ("mem_banks_count", 1),
             ("caches_count", 2),
             ("io_links_count", 1 + peers.len() as u64),
@@ -148,7 +151,10 @@ fn gpu_node(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<()>
             ("device_id", model.device_id.into()),
             ("location_id", (pci_bus(index) << 8) as u64),
             ("domain", 0),
-            ("drm_render_minor", u64::from(FIRST_RENDER_MINOR) + index as u64),
+            (
+                "drm_render_minor",
+                u64::from(FIRST_RENDER_MINOR) + index as u64,
+            ),
             ("hive_id", if model.linked { HIVE } else { 0 }),
             ("num_sdma_engines", model.copy_engines.into()),
             ("num_sdma_xgmi_engines", model.peer_copy_engines.into()),
@@ -197,7 +203,14 @@ fn gpu_node(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<()>
     }
     link(tree, &node, "io_links", 0, (index + 1, 0), PCI_EXPRESS)?;
     for (number, peer) in peers.into_iter().enumerate() {
-        link(tree, &node, "io_links", number + 1, (index + 1, peer + 1), XGMI)?;
+        link(
+            tree,
+            &node,
+            "io_links",
+            number + 1,
+            (index + 1, peer + 1),
+            XGMI,
+        )?;
     }
     Ok(())
 }
@@ -212,8 +225,19 @@ fn capability(ecc: bool) -> u64 {
     WATCH_POINTS | DOORBELLS_OF_64_BITS | TRAPS | TRAPS_IN_FIRMWARE | if ecc { ECC } else { 0 }
 }
 
-fn link(tree: &Tree<'_>, node: &str, kind: &str, number: usize, (from, to): (usize, usize), class: u32) -> Result<()> {
-    let (weight, bandwidth) = if class == XGMI { (15, 50_000) } else { (20, 32_000) };
+fn link(
+    tree: &Tree<'_>,
+    node: &str,
+    kind: &str,
+    number: usize,
+    (from, to): (usize, usize),
+    class: u32,
+) -> Result<()> {
+    let (weight, bandwidth) = if class == XGMI {
+        (15, 50_000)
+    } else {
+        (20, 32_000)
+    };
     tree.properties(
         &format!("{node}/{kind}/{number}/properties"),
         &[
@@ -269,7 +293,10 @@ fn pci_device(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<(
         ("power_dpm_force_performance_level", "auto\n".to_owned()),
         ("power_dpm_state", "performance\n".to_owned()),
         ("pp_power_profile_mode", String::new()),
-        ("pp_dpm_pcie", "0: 2.5GT/s, x8 \n1: 16.0GT/s, x16 *\n".to_owned()),
+        (
+            "pp_dpm_pcie",
+            "0: 2.5GT/s, x8 \n1: 16.0GT/s, x16 *\n".to_owned(),
+        ),
         ("pp_dpm_socclk", "0: 800Mhz *\n1: 1000Mhz \n".to_owned()),
         ("pp_dpm_fclk", "0: 1200Mhz *\n1: 1600Mhz \n".to_owned()),
         ("thermal_throttling_logging", "enabled\n".to_owned()),
@@ -279,20 +306,44 @@ fn pci_device(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<(
     for (name, content) in &files {
         tree.file(&format!("{device}/{name}"), content)?;
     }
-    for firmware in ["asd", "ce", "mec", "mec2", "me", "pfp", "rlc", "sdma", "sdma2", "smc", "sos", "ta_ras", "ta_xgmi", "vcn"] {
-        tree.file(&format!("{device}/fw_version/{firmware}_fw_version"), "0x0000004e\n")?;
+    for firmware in [
+        "asd", "ce", "mec", "mec2", "me", "pfp", "rlc", "sdma", "sdma2", "smc", "sos", "ta_ras",
+        "ta_xgmi", "vcn",
+    ] {
+        tree.file(
+            &format!("{device}/fw_version/{firmware}_fw_version"),
+            "0x0000004e\n",
+        )?;
     }
-    tree.link(&format!("sys/bus/pci/devices/{address}"), &format!("../../../devices/pci0000:00/{address}"))?;
-    tree.link(&format!("{device}/driver"), "../../../bus/pci/drivers/amdgpu")?;
+    tree.link(
+        &format!("sys/bus/pci/devices/{address}"),
+        &format!("../../../devices/pci0000:00/{address}"),
+    )?;
+    tree.link(
+        &format!("{device}/driver"),
+        "../../../bus/pci/drivers/amdgpu",
+    )?;
     tree.folder("sys/bus/pci/drivers/amdgpu")?;
-    for (name, number) in [(format!("card{index}"), index as u32), (format!("renderD{minor}"), minor)] {
+    for (name, number) in [
+        (format!("card{index}"), index as u32),
+        (format!("renderD{minor}"), minor),
+    ] {
         let node = format!("{device}/drm/{name}");
         tree.file(&format!("{node}/dev"), &format!("226:{number}\n"))?;
-        tree.file(&format!("{node}/uevent"), &format!("MAJOR=226\nMINOR={number}\nDEVNAME=dri/{name}\nDEVTYPE=drm_minor\n"))?;
+        tree.file(
+            &format!("{node}/uevent"),
+            &format!("MAJOR=226\nMINOR={number}\nDEVNAME=dri/{name}\nDEVTYPE=drm_minor\n"),
+        )?;
         tree.link(&format!("{node}/device"), &format!("../../../{address}"))?;
         tree.link(&format!("{node}/subsystem"), "../../../../../class/drm")?;
-        tree.link(&format!("sys/class/drm/{name}"), &format!("../../devices/pci0000:00/{address}/drm/{name}"))?;
-        tree.link(&format!("sys/dev/char/226:{number}"), &format!("../../devices/pci0000:00/{address}/drm/{name}"))?;
+        tree.link(
+            &format!("sys/class/drm/{name}"),
+            &format!("../../devices/pci0000:00/{address}/drm/{name}"),
+        )?;
+        tree.link(
+            &format!("sys/dev/char/226:{number}"),
+            &format!("../../devices/pci0000:00/{address}/drm/{name}"),
+        )?;
         tree.file(&format!("dev/dri/{name}"), "")?;
     }
     Ok(())
@@ -300,7 +351,12 @@ fn pci_device(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<(
 
 fn host_memory_bytes() -> u64 {
     // SAFETY: both questions take a constant and have no other effect.
-    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let (pages, page) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
     u64::try_from(pages).unwrap_or(0) * u64::try_from(page).unwrap_or(0)
 }
 
@@ -335,7 +391,8 @@ impl Tree<'_> {
     fn with_parent(&self, path: &str) -> Result<PathBuf> {
         let path = self.root.join(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make {}", parent.display()))?;
         }
         Ok(path)
     }

@@ -111,7 +111,10 @@ impl View {
             };
         }
         let mut probe = [0; 1];
-        if !self.strict && sys::read_guarded(address, &mut probe) && sys::read_guarded(address + bytes - 1, &mut probe) {
+        if !self.strict
+            && sys::read_guarded(address, &mut probe)
+            && sys::read_guarded(address + bytes - 1, &mut probe)
+        {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
         Err(Unmapped(address))
@@ -179,7 +182,9 @@ impl View {
             match self.find(to) {
                 Some(place) if place.bytes >= now => {
                     // SAFETY: mapped, and `now` bytes long.
-                    unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), place.start, piece.len()) };
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(piece.as_ptr(), place.start, piece.len())
+                    };
                 }
                 None if !self.strict && sys::write_guarded(to, &piece) => {}
                 Some(place) => return Err(Unmapped(to + place.bytes)),
