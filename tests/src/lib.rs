@@ -28,6 +28,7 @@ mod rows;
 mod run;
 mod samples;
 mod screenshot;
+pub mod simgpu;
 mod timeline;
 mod trace;
 mod workload;

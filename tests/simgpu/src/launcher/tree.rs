@@ -58,6 +58,7 @@ pub fn build(root: &Path, plan: &Plan, machine: &Machine) -> Result<()> {
     tree.file("sys/module/amdgpu/initstate", "live\n")?;
     tree.file("sys/module/amdgpu/version", "6.10.5\n")?;
     tree.file("sys/module/amdgpu/refcnt", "0\n")?;
+    tree.folder("sys/module/amdgpu/holders")?;
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     let modules = modules.lines().filter(|line| !line.starts_with("amdgpu "));
     let mut listed = "amdgpu 13000000 0 - Live 0x0000000000000000\n".to_owned();

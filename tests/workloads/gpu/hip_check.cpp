@@ -189,7 +189,7 @@ static void check_graph(int *data, int nodes)
     hipGraph_t graph;
     hipGraphExec_t executable;
     CHECK(hipStreamCreate(&stream));
-    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     for (int i = 0; i < nodes; i++)
         hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
     CHECK(hipStreamEndCapture(stream, &graph));
