@@ -69,7 +69,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "512",
         "Deepest stack that is recorded; deeper ones are cut and marked",
     )
-    .option(None, "max-depth", "FRAMES"),
+    .option(None, "max-depth", "FRAMES")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SAMPLING_DELAY",
@@ -109,7 +110,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Size of each thread's buffer between target and sampler",
     )
     .details("Raise it when the run reports records that were dropped because a ring was full.")
-    .option(None, "ring-size", "KIB"),
+    .option(None, "ring-size", "KIB")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SYMBOL_CACHE",
@@ -120,5 +122,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Folder in which resolved symbols are kept for the next run",
     )
     .details("`none` keeps none.")
-    .option(None, "symbol-cache", "DIR"),
+    .option(None, "symbol-cache", "DIR")
+    .advanced(),
 ];
