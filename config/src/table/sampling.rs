@@ -94,7 +94,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "512",
         "Deepest stack that is recorded; deeper ones are cut and marked",
     )
-    .option(None, "max-depth", "FRAMES"),
+    .option(None, "max-depth", "FRAMES")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SAMPLING_DELAY",
@@ -163,7 +164,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Size of each thread's buffer between target and sampler",
     )
     .details("Raise it when the run reports records that were dropped because a ring was full.")
-    .option(None, "ring-size", "KIB"),
+    .option(None, "ring-size", "KIB")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SYMBOL_CACHE",
@@ -174,5 +176,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Folder in which resolved symbols are kept for the next run",
     )
     .details("`none` keeps none.")
-    .option(None, "symbol-cache", "DIR"),
+    .option(None, "symbol-cache", "DIR")
+    .advanced(),
 ];

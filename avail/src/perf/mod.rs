@@ -1,0 +1,61 @@
+//! Asking the kernel whether it would count something, and understanding its refusals.
+//!
+//! [`Machine::probe`] opens an event, disabled, and closes it again: nothing is ever counted. [`Facts`] are what the refusal is
+//! explained with.
+
+mod facts;
+mod kernel;
+mod reason;
+
+pub use facts::Facts;
+pub use kernel::{Event, Kernel, Scope, Simulated, System, kind};
+pub use reason::{Availability, Reason};
+
+use nix::errno::Errno;
+
+use crate::roots::Roots;
+
+/// The kernel that answers, with the facts that explain its answers.
+#[derive(Debug)]
+pub struct Machine {
+    kernel: Box<dyn Kernel>,
+    /// What is known of the machine.
+    pub facts: Facts,
+}
+
+impl Machine {
+    /// The machine that we run on, or the one that a test has put down.
+    #[must_use]
+    pub fn of(roots: &Roots) -> Self {
+        let facts = Facts::read(roots);
+        let kernel: Box<dyn Kernel> = if roots.is_simulated() {
+            Box::new(Simulated::read(roots))
+        } else {
+            Box::new(System::new(&facts))
+        };
+        Self { kernel, facts }
+    }
+
+    /// Whether the kernel would count this event for us, else why not.
+    #[must_use]
+    pub fn probe(&self, event: &Event) -> Availability {
+        let whole = self.kernel.open(&Event {
+            user_only: false,
+            ..*event
+        });
+        let Err(refusal) = whole else {
+            return Availability::Yes;
+        };
+        let is_permission = matches!(refusal, Errno::EACCES | Errno::EPERM);
+        if is_permission && event.scope == Scope::Thread && !event.in_kernel_only() {
+            let user = Event {
+                user_only: true,
+                ..*event
+            };
+            if self.kernel.open(&user).is_ok() {
+                return Availability::UserOnly;
+            }
+        }
+        Availability::No(Reason::of(refusal, event, &self.facts))
+    }
+}
