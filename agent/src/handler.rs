@@ -64,8 +64,7 @@ pub unsafe extern "C-unwind" fn on_sample(
             if let Some(slot) = slots::look_up(value) {
                 // SAFETY: an active slot belongs to the thread that its timer signals, and its
                 // timer is the one that signalled: this thread's.
-                let slot = unsafe { &mut *slot };
-                if slot.timer == details.first {
+                if unsafe { (*slot).timer } == details.first {
                     return on_timer(slot, details.second, machine);
                 }
             }
@@ -75,17 +74,15 @@ pub unsafe extern "C-unwind" fn on_sample(
             if let Some(slot) = slots::look_up(value)
                 && std::ptr::eq(slot, tls::slot())
             {
-                // SAFETY: the thread's own slot.
-                return on_perf(unsafe { &mut *slot }, machine);
+                return on_perf(slot, machine);
             }
         }
         // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
         1..=6 if signal == SAMPLE_SIGNAL => {
+            let slot = tls::slot();
             // SAFETY: the thread's own slot or null.
-            if let Some(slot) = unsafe { tls::slot().as_mut() }
-                && slot.perf >= 0
-                && slot.perf == details.value as c_int
-            {
+            let fd = unsafe { slot.as_ref() }.map_or(-1, |slot| slot.perf);
+            if fd >= 0 && fd == details.value as c_int {
                 return on_perf(slot, machine);
             }
         }
@@ -102,16 +99,26 @@ pub unsafe extern "C-unwind" fn on_sample(
     }
 }
 
-/// One period of perf's clock.
+/// One period of perf's clock. One that comes during another sample is left to the timer.
 #[inline]
-fn on_perf(slot: &mut Slot, machine: &libc::ucontext_t) {
+fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
+    let Some(_occupied) = Slot::occupy(slot) else {
+        return;
+    };
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    let slot = unsafe { &mut *slot };
     slot.perf_balance = slot.perf_balance.wrapping_add(1);
     sample(slot, 1, SAMPLE_PERF, machine);
 }
 
 /// One timer expiry and its overruns.
 #[inline]
-fn on_timer(slot: &mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
+fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
+    let Some(_occupied) = Slot::occupy(slot) else {
+        return;
+    };
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    let slot = unsafe { &mut *slot };
     let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
     if slot.perf < 0 && slot.perf_balance == 0 {
         return sample(slot, ticks, 0, machine);

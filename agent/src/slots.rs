@@ -6,7 +6,7 @@
 //! against them. When all are taken, another segment is made, twice the size of the last.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rsys_wire::handshake::LEAST_RING_WORDS;
 use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
@@ -52,6 +52,8 @@ pub struct Slot {
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
+    /// Whether something of the slot is being written; see [`Slot::occupy`].
+    pub busy: AtomicBool,
     /// Whether there is a guard page below the signal stack.
     pub guarded: bool,
     /// Whether the thread was adopted: it does not say when it ends.
@@ -117,10 +119,40 @@ impl Slot {
         self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
     }
 
+    /// Takes the slot for a sample or for its end. `None` when an interrupted sample holds it: perf's
+    /// SIGTRAP is never blocked (see [`crate::perf`]), so it may come in the middle of one.
+    ///
+    /// # Signal safety
+    /// One load, one store.
+    #[inline]
+    pub fn occupy(slot: *const Slot) -> Option<Occupied> {
+        // SAFETY: slots are never unmapped.
+        let busy = unsafe { &(*slot).busy };
+        if busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Some(Occupied(busy))
+    }
+
     /// Gives ring and slot back. The owner must have stopped its clocks.
     pub fn release(&self) {
         self.active.store(false, Ordering::Relaxed);
         self.ring.header().release();
+    }
+}
+
+/// A slot that is being written, until this is dropped.
+#[derive(Debug)]
+pub struct Occupied(*const AtomicBool);
+
+impl Drop for Occupied {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: slots are never unmapped.
+        unsafe { (*self.0).store(false, Ordering::Relaxed) };
     }
 }
 
@@ -243,6 +275,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
+        (*slot).busy.store(false, Ordering::Relaxed);
         (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
     }
@@ -445,6 +478,7 @@ fn map_block(
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
+                busy: AtomicBool::new(false),
                 guarded: false,
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
