@@ -123,9 +123,11 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     const DRM: u8 = b'd';
     let family = (request >> 8) as u8;
     if family == KFD || family == DRM {
-        // SAFETY: a caller of the driver's functions passes the structures that belong to them.
         match devices::of_descriptor(fd) {
-            Some(Device::Kfd) if family == KFD => return unsafe { kfd::call(request, argument) },
+            Some(Device::Kfd) if family == KFD => {
+                // SAFETY: a caller of the driver's functions passes the structures that belong to them.
+                return unsafe { kfd::call(request, argument) };
+            }
             Some(Device::Render(gpu)) if family == DRM => {
                 // SAFETY: as above.
                 return unsafe { drm::call(gpu, request, argument) };
