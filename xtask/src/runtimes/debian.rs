@@ -113,8 +113,8 @@ fn apt_get(apt: &Path) -> Command {
             .arg(format!("{option}={}", apt.join(path).display()));
     }
     for option in [
-        "Dir::Etc::sourceparts=-",
-        "Dir::Etc::preferencesparts=-",
+        "Dir::Etc::sourceparts=/dev/null",
+        "Dir::Etc::preferencesparts=/dev/null",
         "Acquire::Languages=none",
         "APT::Install-Recommends=false",
         "APT::Sandbox::User=",
