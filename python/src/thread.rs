@@ -39,6 +39,18 @@ impl Key {
     }
 }
 
+impl Key {
+    /// Looks for it anew when it is not what the runtime says any more: the interpreter ended, and perhaps started again.
+    fn forget_if_changed(&self, memory: &impl Memory, interpreter: &Interpreter) {
+        let place = u64::from(self.place.load(Ordering::Relaxed));
+        let known = u64::from(self.known.load(Ordering::Relaxed).wrapping_sub(1));
+        let pair = memory.read_u64(interpreter.runtime.wrapping_add(place));
+        if pair.is_some_and(|pair| pair != (1 | known << 32)) {
+            self.known.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Default for Key {
     fn default() -> Self {
         Self::new()
@@ -72,10 +84,16 @@ pub fn find(
         } => {
             let known = key.known.load(Ordering::Relaxed);
             let thread = match known.checked_sub(1) {
-                Some(known) => specific(known),
+                Some(known) => {
+                    let thread = specific(known);
+                    if !owned(thread) {
+                        key.forget_if_changed(memory, interpreter);
+                        return None;
+                    }
+                    thread
+                }
                 None => search(memory, interpreter, key, expected, &owned, &specific)?,
             };
-            let thread = Some(thread).filter(|thread| owned(*thread))?;
             // Before 3.12 a thread that entered another interpreter keeps its first state in the storage.
             let holder = holder_before.and_then(|before| {
                 let place = u64::from(key.place.load(Ordering::Relaxed));

@@ -326,6 +326,17 @@ fn the_key_proves_itself() {
         // A thread that never ran Python.
         let found = thread::find(&words, &interpreter, &key, OWN_ID + 1, |_| 0, &mut 0);
         assert_eq!(found, None);
+        // The interpreter started again, under another key: one sample later it is found.
+        let mut again = words.clone();
+        again.put(RUNTIME + place, 1 | 6 << 32);
+        let moved = |key: u32| if key == 6 { THREAD } else { 0 };
+        let find = |key: &Key| thread::find(&again, &interpreter, key, OWN_ID, moved, &mut 0);
+        let other = Key::new();
+        assert_eq!(
+            thread::find(&words, &interpreter, &other, OWN_ID, specific, &mut 0),
+            Some(THREAD)
+        );
+        assert_eq!((find(&other), find(&other)), (None, Some(THREAD)));
         // The state that holds the GIL, of the same thread, in another interpreter.
         words.zeros(THREAD + 0x1000, THREAD + 0x1200);
         words.put(THREAD + 0x1000 + 152, OWN_ID);

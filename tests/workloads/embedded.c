@@ -1,7 +1,7 @@
 /* A program that opens a Python interpreter late, as a library: embedded LIBPYTHON SCRIPT [THREADS]
  *
  * With THREADS, so many threads of its own run the script's function `work` through PyGILState_Ensure, and go back to C between the
- * calls. Prints what the script prints. */
+ * calls. Then the interpreter ends, starts again, and runs the script once more. Prints what the script prints. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -56,6 +56,9 @@ int main(int count, char **words) {
     for (int at = 0; at < threads; at++) CHECK(pthread_create(&ids[at], NULL, worker, NULL) == 0);
     for (int at = 0; at < threads; at++) CHECK(pthread_join(ids[at], NULL) == 0);
     restore(state);
+    CHECK(finalize() == 0);
+    initialize(0);
+    CHECK(run_string(words[2], NULL) == 0);
     CHECK(finalize() == 0);
     return 0;
 }

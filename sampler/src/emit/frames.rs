@@ -13,7 +13,7 @@ use rsys_wire::record::{FRAME_ADDRESS, FRAME_EXACT};
 
 mod python;
 
-use self::python::PythonFrames;
+use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
 use crate::launch::agent::AGENT_FILE;
 use crate::resolve::{
@@ -41,8 +41,8 @@ pub struct Function {
     pub name: Arc<str>,
     /// The file that it is in; an index into [`Frames::file`].
     pub file: u32,
-    /// Whether the name is one, and not made of an address.
-    named: bool,
+    /// Its part in running Python.
+    part: Part,
 }
 
 /// A line of a function.
@@ -428,10 +428,11 @@ impl Frames {
             Some(&function) => function,
             None => {
                 let id = FunctionId(self.functions.len() as u32);
+                let path = &self.files[file as usize].path;
                 self.functions.push(Function {
+                    part: Part::of(frame, file, path),
                     name: Arc::clone(&frame.name),
                     file,
-                    named: frame.function_start != 0,
                 });
                 self.function_index.insert(key, id);
                 id

@@ -8,6 +8,7 @@ use rsys_python::stack::{ENTRY, instruction_of, key_of};
 use super::{ADDRESSES_MAX, CodeFile, FrameId, Frames, Function, FunctionId, NO_FILE};
 use crate::python::codes::{Code, Codes};
 use crate::python::merge::Role;
+use crate::resolve::Symbolized;
 
 /// The Python functions of the process.
 #[derive(Debug, Default)]
@@ -89,7 +90,7 @@ impl Frames {
                 functions.push(Function {
                     name,
                     file,
-                    named: true,
+                    part: Part::Plain,
                 });
                 id
             });
@@ -104,36 +105,57 @@ impl Frames {
     /// What the frames of one address have to do with Python.
     #[must_use]
     pub fn role(&self, frames: &[FrameId]) -> Role {
-        let Some(first) = frames.first() else {
+        let function = |frame: &FrameId| self.function(self.frame(*frame).function);
+        let Some(outer) = frames.first().map(function) else {
             return Role::Native;
         };
-        let outer = self.function(self.frame(*first).function);
-        if outer.file == NO_FILE {
-            // What `-X perf` puts between the calls of the interpreter; the Python frames say the same.
-            return match outer.name.starts_with("py::") {
-                true => Role::Interpreter,
-                false => Role::Native,
-            };
+        match outer.part {
+            Part::Switches => Role::Switches,
+            Part::Trampoline => Role::Interpreter,
+            _ if !self.python.interpreters.contains(&outer.file) => Role::Native,
+            // What was inlined into it, and it into others, has its name as well.
+            _ if frames
+                .iter()
+                .any(|frame| function(frame).part == Part::Evaluates) =>
+            {
+                Role::Evaluates
+            }
+            Part::Nameless => Role::Nameless,
+            Part::Plain | Part::Evaluates => Role::Interpreter,
         }
-        if !self.python.interpreters.contains(&outer.file) {
-            let path = &self.file(outer.file).path;
-            let name = path.rsplit('/').next().unwrap_or(path);
-            return match name.starts_with("_greenlet") {
-                true => Role::Switches,
-                false => Role::Native,
-            };
-        }
-        let is_call = |frame: &FrameId| {
-            let name = &self.function(self.frame(*frame).function).name;
-            // Compilers add `.cold`, `.constprop.0` and the like to the parts and copies of a function.
-            name.split('.').next() == Some("_PyEval_EvalFrameDefault")
-        };
-        if frames.iter().any(is_call) {
-            Role::Evaluates
-        } else if outer.named {
-            Role::Interpreter
+    }
+}
+
+/// What the name and the file of a function say of its part in running Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// None that they tell.
+    Plain,
+    /// The name is made of an address.
+    Nameless,
+    /// It is called as the function that runs Python frames.
+    Evaluates,
+    /// It is of the library of greenlets.
+    Switches,
+    /// `-X perf` puts it between the calls of the interpreter. The Python frames say the same.
+    Trampoline,
+}
+
+impl Part {
+    /// The part of a function of the file with this number and path.
+    pub(super) fn of(frame: &Symbolized, file: u32, path: &str) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        // Compilers add `.cold`, `.constprop.0` and the like to the parts and copies of a function.
+        if frame.name.split('.').next() == Some("_PyEval_EvalFrameDefault") {
+            Part::Evaluates
+        } else if file == NO_FILE && frame.name.starts_with("py::") {
+            Part::Trampoline
+        } else if name.starts_with("_greenlet") {
+            Part::Switches
+        } else if frame.function_start == 0 {
+            Part::Nameless
         } else {
-            Role::Nameless
+            Part::Plain
         }
     }
 }
