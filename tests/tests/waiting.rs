@@ -110,9 +110,10 @@ fn waits_of_one_build(flags: &[&str], results: &str) -> Result<()> {
         "calls return something else than `{results}`\n{}",
         outcome.story()
     );
-    outcome.all_clean()?;
+    outcome.assert_counts()?;
     check_completeness(&outcome)?;
     let trace = trace_of(&outcome, "waits")?;
+    trace.assert_clean();
     let functions: Vec<&str> = WAITS.iter().map(|(name, _)| *name).collect();
     check_shares(&outcome, &trace, &functions)?;
     let slices = trace.wait_timeline()?;
@@ -194,8 +195,7 @@ fn a_busy_program_is_not_interrupted() -> TestResult {
 #[test]
 fn python_waits_are_whole() -> TestResult {
     let outcome = realtime(python("waits.py")).run()?;
-    outcome.expect_success();
-    outcome.all_clean()?;
+    outcome.expect_success().assert_counts()?;
     check_completeness(&outcome)?;
     let name = outcome
         .summaries
@@ -204,6 +204,7 @@ fn python_waits_are_whole() -> TestResult {
         .find(|name| name.starts_with("python"))
         .context("no Python process")?;
     let trace = trace_of(&outcome, &name)?;
+    trace.assert_clean();
     let samples = trace.wait_samples()?;
     let seconds = |labels: &[&str]| -> f64 {
         let main = samples.iter().filter(|sample| sample.calls("Py_BytesMain"));
@@ -348,13 +349,13 @@ fn programs_are_replaced_and_forked_while_threads_wait() -> TestResult {
         .options(["--realtime", "--realtime-freq", "1000"])
         .command(command)
         .run()?;
-    outcome.expect_success().all_clean()?;
-    outcome.assert_counts()?;
+    outcome.expect_success().assert_counts()?;
     check_completeness(&outcome)?;
     let slept = summary_of(&outcome, "sleep")?.waits.clone();
     let slept = slept.context("no waits")?;
     assert_eq!((slept.waits, slept.complete), (1, 1), "{}", outcome.story());
     let trace = trace_of(&outcome, "sleep")?;
+    trace.assert_clean();
     let leaves = trace.wait_timeline()?;
     assert!(leaves.iter().any(|slice| slice.name == "clock_nanosleep"));
     Ok(())
@@ -392,10 +393,11 @@ fn a_window_of_time_cuts_waits() -> TestResult {
     let outcome = realtime(script("sleep 1"))
         .options(["--wait", "0.4", "--duration", "0.3"])
         .run()?;
-    outcome.expect_success().all_clean()?;
+    outcome.expect_success().assert_counts()?;
     for summary in &outcome.summaries {
         let waits = summary.waits.as_ref().context("no waits")?;
         assert!(waits.seconds <= 0.3, "{waits:?}");
+        trace_of(&outcome, &summary.name)?.assert_clean();
     }
     Ok(())
 }
@@ -418,7 +420,7 @@ fn a_process_that_must_not_be_looked_at_is_told_of_once() -> TestResult {
     let outcome = run.run()?;
     outcome.expect_success();
     assert_eq!(outcome.number("interrupted")?, 0.0);
-    outcome.all_clean()?;
+    outcome.assert_counts()?;
     let told = outcome.stderr.matches("cannot be seen").count();
     // The forked child is another process.
     assert!((1..=2).contains(&told), "{}", outcome.story());
