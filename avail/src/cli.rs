@@ -121,19 +121,28 @@ impl Request {
 /// Reads the arguments, of which the first is the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let words: Vec<OsString> = arguments
+        .into_iter()
+        .filter_map(|word| without_value(&command, word))
+        .collect();
+    let matches = command.try_get_matches_from_mut(words)?;
     request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
 }
 
 fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
-    let flag = |name: &str| matches.get_one::<bool>(name).copied().unwrap_or(false);
+    let flag = |name: &str| matches.get_flag(name);
     let words = |name: &str| -> Vec<String> {
         let values = matches.get_many::<String>(name).into_iter().flatten();
         values.filter(|word| !word.is_empty()).cloned().collect()
     };
     let number = |name: &str| matches.get_one::<usize>(name).copied();
     let all = flag("all");
-    let chosen = categories(&words("categories"))?;
+    let asked: Vec<&str> = TABLES
+        .iter()
+        .filter(|(_, option, _)| all || flag(option))
+        .map(|(_, _, table)| *table)
+        .collect();
+    let chosen = categories(&words("categories"), &asked)?;
     let mut texts = words("filter");
     texts.extend(words("REGEX_FILTER"));
     let filter = Filter::new(Choice {
@@ -189,19 +198,23 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
     })
 }
 
+/// The main tables with their options and names.
+const TABLES: [(View, &str, &str); 3] = [
+    (View::Settings, "settings", "settings"),
+    (View::Components, "components", "components"),
+    (View::Counters, "hw-counters", "counters"),
+];
+
 /// The tables that the options name; else those of the chosen categories; else the settings.
 fn views(matches: &ArgMatches, chosen: &[String]) -> Vec<View> {
-    let flag = |name: &str| matches.get_one::<bool>(name).copied().unwrap_or(false);
-    let tables = [
-        (View::Settings, "settings"),
-        (View::Components, "components"),
-        (View::Counters, "hw-counters"),
-    ];
-    let mut views: Vec<View> = tables
-        .iter()
-        .filter(|(_, name)| flag(name) || flag("all"))
-        .map(|(view, _)| *view)
-        .collect();
+    let flag = |name: &str| matches.get_flag(name);
+    let of_tables = |holds: &dyn Fn(&str, &str) -> bool| -> Vec<View> {
+        let tables = TABLES
+            .iter()
+            .filter(|(_, option, table)| holds(option, table));
+        tables.map(|(view, ..)| *view).collect()
+    };
+    let mut views = of_tables(&|option, _| flag(option) || flag("all"));
     if flag("list-keys") || (flag("expand-keys") && views.is_empty()) {
         views.push(View::Keys);
     }
@@ -209,16 +222,10 @@ fn views(matches: &ArgMatches, chosen: &[String]) -> Vec<View> {
         views.push(View::Categories);
     }
     if views.is_empty() {
-        let of_category = |name: &str| chosen.iter().any(|chosen| chosen.starts_with(name));
-        views = [
-            (View::Settings, "settings::"),
-            (View::Components, "components::"),
-            (View::Counters, "counters::"),
-        ]
-        .iter()
-        .filter(|(_, prefix)| of_category(prefix))
-        .map(|(view, _)| *view)
-        .collect();
+        views = of_tables(&|_, table| {
+            let prefix = format!("{table}::");
+            chosen.iter().any(|chosen| chosen.starts_with(&prefix))
+        });
     }
     if views.is_empty() {
         views.push(View::Settings);
@@ -257,7 +264,7 @@ fn generation(matches: &ArgMatches) -> anyhow::Result<Option<Generation>> {
     if formats.is_empty() {
         formats.push(Format::Text);
     }
-    let force = matches.get_one::<bool>("force").copied().unwrap_or(false);
+    let force = matches.get_flag("force");
     Ok(Some(Generation {
         file,
         formats,
@@ -300,8 +307,8 @@ fn spoken(table: &str) -> &str {
     }
 }
 
-/// Gives each name the table that it belongs to.
-fn categories(words: &[String]) -> anyhow::Result<Vec<String>> {
+/// Gives each name the table that it belongs to; where there are several, those that are asked for come first.
+fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec<String>> {
     let all = all_categories();
     words
         .iter()
@@ -311,7 +318,7 @@ fn categories(words: &[String]) -> anyhow::Result<Vec<String>> {
                 Some((table, name)) => (Some(table), name),
                 None => (None, word),
             };
-            let fitting: Vec<_> = all
+            let mut fitting: Vec<_> = all
                 .iter()
                 .filter(|(other, category)| {
                     let in_table = table.is_none_or(|table| {
@@ -321,6 +328,9 @@ fn categories(words: &[String]) -> anyhow::Result<Vec<String>> {
                     in_table && category.eq_ignore_ascii_case(name)
                 })
                 .collect();
+            if fitting.iter().any(|(table, _)| asked.contains(table)) {
+                fitting.retain(|(table, _)| asked.contains(table));
+            }
             match fitting.as_slice() {
                 [(table, category)] => Ok(format!("{table}::{category}")),
                 [] => Err(anyhow::anyhow!("{}", unknown_category(word, name, &all))),
@@ -354,7 +364,7 @@ fn unknown_category(word: &str, name: &str, all: &[(&str, &str)]) -> String {
     )
 }
 
-/// The options. An on/off option takes `=BOOL` too, as it always did.
+/// The options.
 fn command() -> Command {
     Command::new("rsys-avail")
         .version(env!("CARGO_PKG_VERSION"))
@@ -417,17 +427,33 @@ Exit status: 0, or 2 when an option, a setting or a file is wrong.";
 fn flag(name: &'static str, short: Option<char>, heading: &'static str, help: &'static str) -> Arg {
     let argument = Arg::new(name)
         .long(name)
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value("true")
-        .value_parser(clap::builder::BoolishValueParser::new())
-        .value_name("BOOL")
-        .hide_possible_values(true)
+        .action(ArgAction::SetTrue)
         .help(help)
         .help_heading(heading);
     match short {
         Some(short) => argument.short(short),
         None => argument,
+    }
+}
+
+/// Reads `--flag=BOOL`, as it could always be written: a flag that is switched off goes away.
+fn without_value(command: &Command, word: OsString) -> Option<OsString> {
+    let flag = word.to_str().and_then(|text| text.split_once('='));
+    let Some((flag, value)) = flag else {
+        return Some(word);
+    };
+    let is_flag = command.get_arguments().any(|argument| {
+        let named = |name: &str| flag.strip_prefix("--") == Some(name);
+        let letter = |letter: char| flag.strip_prefix('-') == Some(letter.encode_utf8(&mut [0; 4]));
+        matches!(argument.get_action(), ArgAction::SetTrue)
+            && (argument.get_long().is_some_and(named)
+                || argument.get_short().is_some_and(letter)
+                || argument.get_all_aliases().into_iter().flatten().any(named))
+    });
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" | "t" | "y" if is_flag => Some(OsString::from(flag)),
+        "false" | "off" | "no" | "0" | "f" | "n" if is_flag => None,
+        _ => Some(word),
     }
 }
 
@@ -503,7 +529,7 @@ fn filtering() -> Vec<Arg> {
         flag(
             "ignore-case",
             Some('i'),
-            "Capitals and small letters are the same",
+            "REGEX with capitals finds small letters too",
         ),
         flag("available", Some('A'), "Only what is available here"),
         flag(
@@ -655,6 +681,7 @@ mod tests {
             ("", vec![View::Settings]),
             ("-CH", vec![View::Components, View::Counters]),
             ("-c hw_counters::GPU", vec![View::Counters]),
+            ("-H -c GPU", vec![View::Counters]),
             ("-c sampling", vec![View::Settings]),
             ("-S=false", vec![View::Settings]),
             ("--list-keys", vec![View::Keys]),
@@ -686,6 +713,7 @@ mod tests {
             ("-c samplng", "settings::Sampling"),
             ("-c hw_counters::CPUs", "hw_counters::CPU"),
             ("-c nonsense", "--list-categories"),
+            ("-c gpu", "hw_counters::GPU"),
             ("-r (", "not a regular expression"),
             ("--setings", "--settings"),
             ("--csv -M", "cannot be used with"),

@@ -17,7 +17,7 @@ pub struct Filter {
     alphabetical: bool,
 }
 
-/// Regular expressions: one of the wanted must match, none of the unwanted.
+/// Regular expressions: one of the wanted must match, none of the unwanted. One without capitals finds them too.
 #[derive(Debug, Default)]
 struct Patterns {
     wanted: Vec<Regex>,
@@ -32,8 +32,9 @@ impl Patterns {
                 Some(text) => (text, &mut patterns.unwanted),
                 None => (word.as_str(), &mut patterns.wanted),
             };
+            let has_capitals = text.contains(char::is_uppercase);
             let regex = RegexBuilder::new(text)
-                .case_insensitive(ignore_case)
+                .case_insensitive(ignore_case || !has_capitals)
                 .build()
                 .map_err(|error| {
                     anyhow!(

@@ -35,7 +35,7 @@ pub fn settings_page() -> String {
          Every setting has three ways in. The strongest first:\n\n\
          1. a command-line option, where it has one;\n\
          2. an environment variable: `RSYS_<NAME>`, else `ROCPROFSYS_<NAME>`, else `OMNITRACE_<NAME>`;\n\
-         3. a configuration file: `NAME = value` or TOML. Files come from `-c FILE`, else from `RSYS_CONFIG_FILE`, else from\n\
+         3. a configuration file: `NAME = value`, TOML, JSON or XML. Files come from `-c FILE`, else from `RSYS_CONFIG_FILE`, else from\n\
          \u{20}  `~/.rsys.cfg`, `~/.rocprof-sys.cfg` and `~/.rocprofiler-systems.cfg`. `-c none` reads none.\n\n\
          `rsys-sample -v` says where each changed value came from. `config/default.cfg` holds all defaults.\n",
     );

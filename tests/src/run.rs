@@ -21,6 +21,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(400);
 /// Variables of the tests and of the developer's own shell that must not reach a run.
 const FOREIGN_VARIABLES: &[&str] = &[
     "RSYS_SAMPLE",
+    "RSYS_AVAIL",
+    "RSYS_AVAIL_ROOT",
     "RSYS_JUDGE_DIR",
     "RSYS_KEEP",
     "RSYS_REQUIRE_ALL",

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use nix::errno::Errno;
+
 use super::{Access, Counter};
-use crate::perf::{Event, Machine, Scope};
+use crate::perf::{Availability, Event, Machine, Reason, Scope};
 use crate::roots::{Roots, names, text};
 
 /// Endings of files beside the events that are no events themselves.
@@ -74,7 +76,11 @@ pub(super) fn counters(roots: &Roots, machine: &Machine) -> Vec<Counter> {
                 .iter()
                 .map(|(name, field)| format!("{name} ({})", field.written))
                 .collect();
-            let access = last.unwrap_or_else(|| Access::from(machine.probe(&unit.event([0; 3]))));
+            let access = last.unwrap_or_else(|| match machine.probe(&unit.event([0; 3])) {
+                // The unit answers, and wants to know which event.
+                Availability::No(Reason::Other(Errno::EINVAL)) => Access::Yes,
+                answer => Access::from(answer),
+            });
             counters.push(Counter {
                 name: format!("{}/FIELD=VALUE,.../", unit.name),
                 also: Vec::new(),

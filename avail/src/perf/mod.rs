@@ -43,19 +43,25 @@ impl Machine {
             user_only: false,
             ..*event
         });
-        let Err(refusal) = whole else {
+        let Err(mut refusal) = whole else {
             return Availability::Yes;
         };
+        let mut needs_kernel = event.in_kernel_only();
         let is_permission = matches!(refusal, Errno::EACCES | Errno::EPERM);
-        if is_permission && event.scope == Scope::Thread && !event.in_kernel_only() {
+        if is_permission && event.scope == Scope::Thread && !needs_kernel {
             let user = Event {
                 user_only: true,
                 ..*event
             };
-            if self.kernel.open(&user).is_ok() {
-                return Availability::UserOnly;
+            match self.kernel.open(&user) {
+                Ok(()) => return Availability::UserOnly,
+                Err(Errno::EACCES | Errno::EPERM) => {}
+                // Some units cannot tell user mode from kernel mode.
+                Err(Errno::EINVAL) => needs_kernel = true,
+                // The kernel looks at permissions first: only now does it tell that there is no such event.
+                Err(other) => refusal = other,
             }
         }
-        Availability::No(Reason::of(refusal, event, &self.facts))
+        Availability::No(Reason::of(refusal, event, needs_kernel, &self.facts))
     }
 }

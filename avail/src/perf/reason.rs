@@ -48,13 +48,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What a refusal means.
+    /// What a refusal means. `needs_kernel` says that counting user mode alone is impossible or senseless.
     #[must_use]
-    pub fn of(refusal: Errno, event: &Event, facts: &Facts) -> Self {
+    pub fn of(refusal: Errno, event: &Event, needs_kernel: bool, facts: &Facts) -> Self {
         match refusal {
-            Errno::EACCES => Self::of_permission(event, facts),
+            Errno::EACCES => Self::of_permission(event, needs_kernel, facts),
             Errno::EPERM | Errno::ENOSYS if facts.seccomp_filter => Self::Seccomp,
-            Errno::EPERM => Self::of_permission(event, facts),
+            Errno::EPERM => Self::of_permission(event, needs_kernel, facts),
             Errno::ENOSYS => Self::NoPerf,
             Errno::EBUSY => Self::Busy,
             Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV => match event.kind {
@@ -68,11 +68,11 @@ impl Reason {
         }
     }
 
-    fn of_permission(event: &Event, facts: &Facts) -> Self {
+    fn of_permission(event: &Event, needs_kernel: bool, facts: &Facts) -> Self {
         // See Documentation/admin-guide/perf-security.rst; 3 and 4 are Debian's and Ubuntu's.
         let needed = match event.scope {
             Scope::Processor(_) => 0,
-            Scope::Thread if event.in_kernel_only() => 1,
+            Scope::Thread if needs_kernel => 1,
             Scope::Thread => 2,
         };
         match facts.paranoid_level {
@@ -212,7 +212,7 @@ mod tests {
             ),
         ];
         for (refusal, event, facts, reason) in cases {
-            let found = Reason::of(refusal, &event, facts);
+            let found = Reason::of(refusal, &event, event.in_kernel_only(), facts);
             assert_eq!(found, reason, "{refusal} {event:?} {facts:?}");
             assert!(
                 !found.text().is_empty() && found.remedy().ends_with(['.', ')']),

@@ -210,6 +210,16 @@ impl<'a> FileReader<'a> {
     /// Reads a file with all that it includes.
     pub(crate) fn read(mut self, path: &Path, named_by: Origin) -> Result<(), ConfigError> {
         self.read_file(path, named_by);
+        self.result()
+    }
+
+    /// Reads a text as the file `name`.
+    pub(crate) fn read_named_text(mut self, name: &Path, text: &str) -> Result<(), ConfigError> {
+        self.read_text(name, text);
+        self.result()
+    }
+
+    fn result(self) -> Result<(), ConfigError> {
         if self.problems.is_empty() {
             Ok(())
         } else {
