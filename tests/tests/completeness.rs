@@ -2,7 +2,8 @@
 //! made at run time? Beside our unwinder's figures stand framehop's, for comparison.
 
 use rsys_tests::{
-    Invocation, Run, Samples, TestResult, Trace, key, missing_tool, skip_if_missing, workload,
+    Invocation, Outcome, Run, Samples, TestResult, Trace, key, missing_tool, skip_if_missing,
+    workload,
 };
 
 /// What code with hand-written assembly in its libraries must reach.
@@ -197,16 +198,24 @@ fn children_that_share_the_stack() -> TestResult {
     Ok(())
 }
 
-#[test]
+/// Runs the workload that makes code at run time, and takes away the map that it leaves behind.
 #[cfg(target_arch = "x86_64")]
-fn generated_code_with_registered_tables() -> TestResult {
+fn jitted(arguments: &[&str]) -> anyhow::Result<(Outcome, Trace)> {
     let outcome = Run::new()
         .freq(1000)
-        .command(workload("jit_frames"))
+        .options(["-v"])
+        .command(workload("jit_frames").args(arguments))
         .run()?;
     let trace = outcome.expect_success().trace()?;
     std::fs::remove_file(format!("/tmp/perf-{}.map", outcome.number("map")?))?;
     trace.assert_clean();
+    Ok((outcome, trace))
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn generated_code_with_registered_tables() -> TestResult {
+    let (_, trace) = jitted(&[])?;
     let samples = trace.samples()?;
     assert!(
         samples.rooted_share() >= PLAIN_CODE_ROOTED,
@@ -231,14 +240,7 @@ fn generated_code_with_registered_tables() -> TestResult {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn what_a_search_of_the_stack_found_is_marked() -> TestResult {
-    let outcome = Run::new()
-        .freq(1000)
-        .options(["-v"])
-        .command(workload("jit_frames").args(["--silent", "1"]))
-        .run()?;
-    let trace = outcome.expect_success().trace()?;
-    std::fs::remove_file(format!("/tmp/perf-{}.map", outcome.number("map")?))?;
-    trace.assert_clean();
+    let (outcome, trace) = jitted(&["--silent", "1"])?;
     let samples = trace.samples()?;
     assert_called_through(&samples, "jit_frame", &["[scanned]", "run_jitted", "main"]);
     let marked = samples

@@ -140,15 +140,19 @@ mod tests {
 
     #[test]
     fn neighbouring_addresses_do_not_share_entries() {
-        let slots = slots(8192);
+        // Miri looks at every entry each time that the table is used.
+        const KEYS: u64 = if cfg!(miri) { 32 } else { 1024 };
+        let slots = slots(8 * KEYS as usize);
         let cache = RuleCache::new(&slots).unwrap();
-        for pc in 0..1024 {
-            cache.insert(0x5555_0000_0000 + pc * 16, 1, Rule([1, pc]));
+        let address = |key| 0x5555_0000_0000 + key * 16;
+        for key in 0..KEYS {
+            cache.insert(address(key), 1, Rule([1, key]));
         }
-        let kept = (0..1024)
-            .filter(|pc| cache.get(0x5555_0000_0000 + pc * 16, 1) == Some(Rule([1, *pc])))
+        let kept = (0..KEYS)
+            .filter(|key| cache.get(address(*key), 1) == Some(Rule([1, *key])))
             .count();
-        assert!(kept > 950, "{kept} of 1024");
+        // Of 1024 keys in 8192 places, 63 fall on the one before if they fall at random.
+        assert!(kept as u64 > KEYS * 3 / 4, "{kept} of {KEYS}");
     }
 
     #[test]
