@@ -79,9 +79,11 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "SAMPLING_FREQ and SAMPLING_DELAY count for the one timer",
     ),
     row(
-        "SAMPLING_REALTIME*",
-        "wall-clock sampling is not part of this build",
+        "SAMPLING_REALTIME_DELAY",
+        "SAMPLING_DELAY counts for both clocks",
     ),
+    row("SAMPLING_REALTIME_SIGNAL", "waits are seen without signals"),
+    row("SAMPLING_REALTIME_TIDS", NO_SELECTION),
     row("SAMPLING_OVERFLOW*", NO_SELECTION),
     row("SAMPLING_TIDS", NO_SELECTION),
     row("SAMPLING_CPUS", NO_MONITORS),

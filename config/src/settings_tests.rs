@@ -206,6 +206,7 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.follow.as_str(),
                     resolved.unwinder.as_str(),
                     resolved.sampling_clock.as_str(),
+                    resolved.python.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);
             }
@@ -292,6 +293,23 @@ fn other_variables_are_let_alone() {
             ),
         ]
     );
+}
+
+#[test]
+fn the_rate_of_the_wall_clock_follows_the_other_within_limits() {
+    for (frequency, own, expected) in [
+        ("100", "0", 100.0),
+        ("100", "-1", 100.0),
+        ("5000", "0", 300.0),
+        ("100", "700", 700.0),
+    ] {
+        let settings = load(&[
+            ("RSYS_SAMPLING_FREQ", frequency),
+            ("ROCPROFSYS_SAMPLING_REALTIME_FREQ", own),
+        ]);
+        let resolved = settings.expect("good").resolve();
+        assert_eq!(resolved.sampling_realtime_freq_hz, expected);
+    }
 }
 
 #[test]

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
-use rsys_config::{Environment, Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
-use rsys_wire::handshake::{AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, UnwinderChoice};
+use rsys_wire::handshake::{
+    AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, PythonChoice, UnwinderChoice,
+};
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
 use crate::os;
+use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
 
 /// The folder of a run when the time cannot be written as the user asked.
@@ -62,7 +65,14 @@ impl Plan {
                 Compression::None
             },
             frequency_hz: resolved.sampling_freq_hz,
+            realtime_hz: resolved
+                .sampling_realtime
+                .then_some(resolved.sampling_realtime_freq_hz),
             unwinder: resolved.unwinder.as_str().to_owned(),
+            python: PythonView {
+                interpreter: resolved.python_native,
+                only: resolved.python == Python::Only,
+            },
             start_ns: os::boot_time_ns(),
             delay: resolved.sampling_delay,
             duration: resolved.sampling_duration,
@@ -109,6 +119,11 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             Follow::All => FollowChoice::All,
             Follow::Exec => FollowChoice::Exec,
             Follow::None => FollowChoice::None,
+        },
+        python: match resolved.python {
+            Python::On => PythonChoice::On,
+            Python::Off => PythonChoice::Off,
+            Python::Only => PythonChoice::Only,
         },
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)

@@ -29,6 +29,7 @@ mod rows;
 mod run;
 mod samples;
 mod screenshot;
+pub mod simgpu;
 mod timeline;
 mod trace;
 mod workload;
@@ -49,7 +50,7 @@ pub use samples::{Frame, Sample, Samples, Shares, THREAD_ROOTS};
 pub use screenshot::screenshot;
 pub use timeline::{Slice, Timeline};
 pub use trace::{Metadata, Trace, key};
-pub use workload::{Workload, python, script, workload};
+pub use workload::{Workload, minor_version, python, python_by, pythons, script, workload};
 
 /// What a test function returns.
 pub type TestResult = anyhow::Result<()>;

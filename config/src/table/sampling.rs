@@ -39,6 +39,31 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "clock", "CLOCK"),
     Setting::new(
         Category::Sampling,
+        "SAMPLING_REALTIME",
+        Kind::Bool,
+        "false",
+        "Also show what threads wait for, by the wall clock",
+    )
+    .details(
+        "Blocked threads are looked at from outside: nothing interrupts them. \
+         Running ones are sampled by their CPU time as always.",
+    )
+    .option(None, "realtime", "")
+    .option_aliases(&["sample-realtime"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_REALTIME_FREQ",
+        Kind::Float {
+            min: -1.0,
+            max: 1000.0,
+            unit: "Hz",
+        },
+        "0",
+        "How often per second blocked threads are looked at; 0 means as often as SAMPLING_FREQ, but at most 300 times",
+    )
+    .option(None, "realtime-freq", "HZ"),
+    Setting::new(
+        Category::Sampling,
         "UNWINDER",
         Kind::Choice(&[
             Choice {
@@ -98,6 +123,35 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Show functions that the compiler inlined as frames of their own",
     )
     .option(Some('i'), "inlines", ""),
+    Setting::new(
+        Category::Sampling,
+        "PYTHON",
+        Kind::Choice(&[
+            Choice {
+                name: "on",
+                help: "Python functions and lines in the same stack as the C and C++ beneath them",
+            },
+            Choice {
+                name: "off",
+                help: "native frames only, the interpreter's among them",
+            },
+            Choice {
+                name: "only",
+                help: "Python frames only",
+            },
+        ]),
+        "on",
+        "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
+    )
+    .option(None, "python", "FRAMES"),
+    Setting::new(
+        Category::Sampling,
+        "PYTHON_NATIVE",
+        Kind::Bool,
+        "false",
+        "Show the functions of the Python interpreter itself between the Python frames",
+    )
+    .option(None, "python-native", ""),
     Setting::new(
         Category::Sampling,
         "RING_SIZE_KB",

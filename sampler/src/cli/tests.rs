@@ -51,6 +51,17 @@ fn the_command_begins_where_options_end() {
         ("-i=off x", "x", "SAMPLING_INCLUDE_INLINES=false"),
         ("--compress=0 true", "true", "COMPRESS_TRACE=false"),
         ("--debug true", "true", "DEBUG=true"),
+        ("--realtime x", "x", "SAMPLING_REALTIME=true"),
+        (
+            "--realtime 50 -- x",
+            "x",
+            "SAMPLING_REALTIME=true SAMPLING_REALTIME_FREQ=50",
+        ),
+        (
+            "--sample-realtime --realtime-freq 20 x",
+            "x",
+            "SAMPLING_REALTIME=true SAMPLING_REALTIME_FREQ=20",
+        ),
         (
             "-w 1 -d 500ms x",
             "x",
