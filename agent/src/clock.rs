@@ -77,7 +77,7 @@ pub fn start(slot: &mut Slot) {
     let period = period_ns();
     if slot.timer >= 0 {
         let phase = phase_ns(slot.tid, period);
-        slot.first_expiry_ns = phase;
+        slot.first_expiry_ns = slot.cpu_base_ns + phase;
         sys::timer_arm(slot.timer, phase, period);
     }
     if slot.perf >= 0 {
@@ -88,13 +88,37 @@ pub fn start(slot: &mut Slot) {
 /// Periods that ended since the thread's last sample, when its CPU time is `cpu_ns`.
 ///
 /// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread
-/// never becomes a signal. Over many short threads that would be much.
+/// never becomes a signal. Over many short threads that would be much. What is more than some ticks
+/// has another cause, such as a signal that somebody else takes: that is not for the last stack to bear.
 pub fn unsampled_periods(slot: &Slot, cpu_ns: u64) -> u64 {
     if slot.timer < 0 || cpu_ns < slot.first_expiry_ns {
         return 0;
     }
-    let expired = 1 + (cpu_ns - slot.first_expiry_ns) / period_ns().max(1);
-    expired.saturating_sub(slot.accounted_weight)
+    const TICKS: u64 = 4;
+    let period = period_ns().max(1);
+    let expired = 1 + (cpu_ns - slot.first_expiry_ns) / period;
+    let most = 1 + TICKS * sys::tick_ns() / period;
+    expired.saturating_sub(slot.accounted_weight).min(most)
+}
+
+/// Silences a thread's clocks for the time being; any thread may do that.
+pub fn pause(slot: &Slot) {
+    if slot.timer >= 0 {
+        sys::timer_arm(slot.timer, 0, 0);
+    }
+    if slot.perf >= 0 {
+        perf::stop(slot.perf);
+    }
+}
+
+/// Lets paused clocks go on.
+pub fn resume(slot: &Slot) {
+    if slot.timer >= 0 {
+        sys::timer_arm(slot.timer, period_ns(), period_ns());
+    }
+    if slot.perf >= 0 {
+        perf::start(slot.perf);
+    }
 }
 
 /// Stops and removes the thread's clocks.

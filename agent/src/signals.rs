@@ -14,6 +14,7 @@ use rsys_wire::layout::Counter;
 use crate::guard;
 use crate::handler;
 use crate::perf;
+use crate::process;
 use crate::real;
 use crate::slots;
 use crate::sys;
@@ -30,15 +31,11 @@ fn ours() -> &'static [c_int] {
 
 /// The same as a kernel signal set.
 fn our_set() -> u64 {
-    sample_set() | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS)
-}
-
-/// The signals that bring samples, as a kernel signal set.
-pub fn sample_set() -> u64 {
+    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
     if perf::uses_traps() {
-        sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGTRAP)
+        ALWAYS | sys::bit(libc::SIGTRAP)
     } else {
-        sys::bit(SAMPLE_SIGNAL)
+        ALWAYS
     }
 }
 
@@ -146,24 +143,72 @@ impl Action {
     }
 }
 
-fn kernel_sigaction(signal: c_int, action: Action) -> Option<Action> {
-    let real = real::sigaction::get()?;
+/// The kernel's `struct sigaction`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    #[cfg(target_arch = "x86_64")]
+    restorer: usize,
+    mask: u64,
+}
+
+impl KernelAction {
+    fn action(&self) -> Action {
+        Action {
+            handler: self.handler,
+            flags: self.flags as c_int & !RESTORER_FLAG,
+            mask: self.mask,
+        }
+    }
+}
+
+/// SA_RESTORER: the kernel returns from handlers by a function of the C library's. Unwinders know it.
+#[cfg(target_arch = "x86_64")]
+const RESTORER_FLAG: c_int = 0x0400_0000;
+#[cfg(not(target_arch = "x86_64"))]
+const RESTORER_FLAG: c_int = 0;
+
+#[cfg(target_arch = "x86_64")]
+static RESTORER: AtomicUsize = AtomicUsize::new(0);
+
+/// Learns the C library's restorer from a handler that it installs for us.
+fn learn_restorer(signal: c_int, action: Action) {
+    let Some(real) = real::sigaction::get() else {
+        return;
+    };
     let new = action.to_c();
-    // SAFETY: all zero is valid.
-    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structures are valid, and the handlers match SA_SIGINFO.
-    let result = unsafe { real(signal, &raw const new, &raw mut old) };
-    (result == 0).then(|| Action::from_c(&old))
+    // SAFETY: a valid structure, and the handler matches SA_SIGINFO.
+    unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(installed) = ask_kernel(signal) {
+        RESTORER.store(installed.restorer, Ordering::Relaxed);
+    }
+}
+
+/// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
+/// our handler when they please.
+fn kernel_sigaction(signal: c_int, action: Action) {
+    let new = KernelAction {
+        handler: action.handler,
+        flags: (action.flags | RESTORER_FLAG) as u64,
+        #[cfg(target_arch = "x86_64")]
+        restorer: RESTORER.load(Ordering::Relaxed),
+        mask: action.mask,
+    };
+    sys::sigaction(signal, Some(&new), None);
+}
+
+fn ask_kernel(signal: c_int) -> Option<KernelAction> {
+    let mut action = KernelAction::default();
+    let result = sys::sigaction(signal, None, Some(&mut action));
+    (result == 0).then_some(action)
 }
 
 /// The disposition that the kernel knows.
 fn current_action(signal: c_int) -> Option<Action> {
-    let real = real::sigaction::get()?;
-    // SAFETY: all zero is valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only.
-    let result = unsafe { real(signal, std::ptr::null(), &raw mut action) };
-    (result == 0).then(|| Action::from_c(&action))
+    ask_kernel(signal).map(|action| action.action())
 }
 
 /// Our registration of a fault signal. The kernel gives the program's handler what it asked for:
@@ -180,7 +225,11 @@ fn fault_action(wanted: Action) -> Action {
 
 /// Puts our handlers in place and keeps what was there.
 pub fn install() {
-    let faults = (our_set() | sys::bit(libc::SIGILL) | sys::bit(libc::SIGFPE)) & !sample_set();
+    const FAULTS: u64 = sys::bit(libc::SIGSEGV)
+        | sys::bit(libc::SIGBUS)
+        | sys::bit(libc::SIGILL)
+        | sys::bit(libc::SIGFPE)
+        | sys::bit(libc::SIGTRAP);
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
     for &signal in ours() {
@@ -190,9 +239,17 @@ pub fn install() {
         let action = if is_for_samples(signal) {
             Action {
                 handler: sample as usize,
-                flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+                // SIGTRAP may come during samples, its own too: see `perf`.
+                flags: libc::SA_SIGINFO
+                    | libc::SA_RESTART
+                    | libc::SA_ONSTACK
+                    | if signal == libc::SIGTRAP {
+                        libc::SA_NODEFER
+                    } else {
+                        0
+                    },
                 // A handler of the program's must not interrupt ours: it might jump out of it.
-                mask: !faults,
+                mask: !FAULTS,
             }
         } else {
             // A library's constructor may have been here before us.
@@ -200,6 +257,9 @@ pub fn install() {
         };
         if let Some(wanted) = wanted(signal) {
             wanted.store(before);
+        }
+        if signal == SAMPLE_SIGNAL {
+            learn_restorer(signal, action);
         }
         kernel_sigaction(signal, action);
     }
@@ -231,23 +291,10 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
 /// # Safety
 /// `new` and `old` must be 0 or addresses of the kernel's `struct sigaction`.
 pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_long {
-    /// The kernel's structure: handler, flags, restorer (x86-64), mask.
-    #[repr(C)]
-    struct KernelAction {
-        handler: usize,
-        flags: u64,
-        #[cfg(target_arch = "x86_64")]
-        restorer: usize,
-        mask: u64,
-    }
     let pointer =
         |address: u64| std::ptr::with_exposed_provenance_mut::<KernelAction>(address as usize);
     // SAFETY: null or valid, as the caller says.
-    let wish = unsafe { pointer(new).as_ref() }.map(|new| Action {
-        handler: new.handler,
-        flags: new.flags as c_int,
-        mask: new.mask,
-    });
+    let wish = unsafe { pointer(new).as_ref() }.map(KernelAction::action);
     if let Some(before) = exchange(signal, wish)
         // SAFETY: as above.
         && let Some(old) = unsafe { pointer(old).as_mut() }
@@ -306,6 +353,7 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     let profiling = sys::bit(libc::SIGPROF);
     let waits_for_everything = set_of(set).count_ones() > 16 && set_of(set) & profiling != 0;
     let handled = waits_for_everything
+        && !process::is_confined()
         && current_action(libc::SIGPROF)
             .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
     if handled {
@@ -349,7 +397,7 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
         _ => {
             // SAFETY: the third argument of a handler with SA_SIGINFO.
             let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
-            let itself = if action.flags & libc::SA_NODEFER != 0 {
+            let itself = if action.flags & libc::SA_NODEFER != 0 || signal == libc::SIGTRAP {
                 0
             } else {
                 sys::bit(signal)

@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -144,6 +145,7 @@ pub fn begin_current() {
     unsafe {
         (*slot).start = std::ptr::null_mut();
         (*slot).inherited_signals = (*tls::words()).signals;
+        (*slot).cpu_base_ns = sys::thread_cpu_ns();
         begin(slot);
     }
 }
@@ -249,8 +251,9 @@ fn end_current(bottom: Option<Registers>) {
         tls::set_slot(std::ptr::null_mut());
         return;
     }
-    // A signal that is on its way already must not find the slot in another thread's hands.
-    sys::sigmask(libc::SIG_BLOCK, signals::sample_set());
+    // A signal that is on its way already must not find the slot in another thread's hands. SIGTRAP
+    // comes to nobody from here on.
+    sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
@@ -287,7 +290,7 @@ pub extern "C" fn adopt_self() {
     if unsafe { tls::slot().as_ref() }.is_some_and(|slot| slot.tid == tid) {
         return;
     }
-    let Some(slot) = slots::claim_existing() else {
+    let Some(slot) = slots::claim_in_handler() else {
         handler::count_unattributed();
         return;
     };

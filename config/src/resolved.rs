@@ -47,6 +47,10 @@ pub struct Resolved {
     pub sampling_duration: Option<Duration>,
     /// `SAMPLING_INCLUDE_INLINES`.
     pub sampling_include_inlines: bool,
+    /// `PYTHON`.
+    pub python: Python,
+    /// `PYTHON_NATIVE`.
+    pub python_native: bool,
     /// `RING_SIZE_KB`, in bytes.
     pub ring_bytes: usize,
     /// `SYMBOL_CACHE`.
@@ -85,6 +89,17 @@ pub enum Unwinder {
     Framehop,
     /// Frame pointers only.
     FramePointers,
+}
+
+/// Which frames of Python programs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Python {
+    /// Native and Python frames.
+    On,
+    /// Native frames.
+    Off,
+    /// Python frames.
+    Only,
 }
 
 /// What makes the samples tick.
@@ -131,6 +146,7 @@ macro_rules! words {
 
 words!(Follow { "all" => All, "exec" => Exec, "none" => None });
 words!(Unwinder { "cfi" => Cfi, "framehop" => Framehop, "fp" => FramePointers });
+words!(Python { "on" => On, "off" => Off, "only" => Only });
 words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 
 impl Resolved {
@@ -159,6 +175,8 @@ impl Resolved {
             sampling_delay: read.seconds("SAMPLING_DELAY"),
             sampling_duration: (!duration.is_zero()).then_some(duration),
             sampling_include_inlines: read.bool("SAMPLING_INCLUDE_INLINES"),
+            python: Python::from_word(read.text("PYTHON")),
+            python_native: read.bool("PYTHON_NATIVE"),
             ring_bytes: usize::try_from(read.int("RING_SIZE_KB")).unwrap_or(usize::MAX / 1024)
                 * 1024,
             symbol_cache: match read.text("SYMBOL_CACHE") {

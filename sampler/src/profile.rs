@@ -206,6 +206,7 @@ impl Watch {
         let known = self.collector.known();
         let refused = self.receiver.refused();
         let refusal = self.refusal.take();
+        let failures = self.receiver.failures();
         let outcome = self.close();
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
@@ -213,8 +214,17 @@ impl Watch {
                     "warning: refused {reason}; more of the kind are only counted"
                 ));
             }
-            for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
-                say(&line);
+            for failure in &failures {
+                say(&format!("warning: {failure}"));
+            }
+            let all_failed =
+                !failures.is_empty() && outcome.processes.iter().all(|one| one.path.is_none());
+            if all_failed {
+                say("no trace: see the warnings above");
+            } else {
+                for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
+                    say(&line);
+                }
             }
         }
         if plan.run.verbosity >= 1 {

@@ -54,7 +54,7 @@ pub struct WaitSummary {
 
 impl WaitSummary {
     /// Takes `waits: <N> in <S> samples of <T> s, <C> complete[, <n> scanned][, <n> raced][, <n> threads unreadable]` off the front.
-    fn take<'a>(remarks: &'a str) -> (Option<Self>, &'a str) {
+    fn take(remarks: &str) -> (Option<Self>, &str) {
         let read = || {
             let rest = remarks.strip_prefix("waits: ")?;
             let (waits, rest) = rest.split_once(" in ")?;

@@ -16,11 +16,13 @@ use crate::paths::{Scratch, sampler, target_dir};
 use crate::procs::{children_of, descendants, describe, signal, wait_until};
 
 /// Far above what any test needs on a busy machine; only a hang reaches it.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(400);
 
 /// Variables of the tests and of the developer's own shell that must not reach a run.
 const FOREIGN_VARIABLES: &[&str] = &[
     "RSYS_SAMPLE",
+    "RSYS_AVAIL",
+    "RSYS_AVAIL_ROOT",
     "RSYS_JUDGE_DIR",
     "RSYS_KEEP",
     "RSYS_REQUIRE_ALL",

@@ -211,12 +211,11 @@ impl Samples {
     /// The weighted share of samples for which something holds.
     #[must_use]
     pub fn share_where(&self, holds: impl Fn(&Sample) -> bool) -> f64 {
-        let held: f64 = self
+        let held = self
             .samples
             .iter()
             .filter(|sample| holds(sample))
-            .map(|sample| sample.weight)
-            .sum();
+            .fold(0.0, |sum, sample| sum + sample.weight);
         held / self.weight().max(1.0)
     }
 

@@ -45,6 +45,12 @@ pub mod key {
     pub const TRUNCATED_STACKS: &str = "truncated_stacks";
     /// Stacks whose walk did not reach the root.
     pub const BROKEN_STACKS: &str = "broken_stacks";
+    /// Where most of them stopped.
+    pub const BROKEN_MOST: &str = "broken_most";
+    /// Stacks in which a frame was found by searching the stack.
+    pub const SCANNED_STACKS: &str = "scanned_stacks";
+    /// The share of stacks that are neither truncated nor broken, in percent.
+    pub const COMPLETE_PERCENT: &str = "complete_stacks_percent";
     /// The process.
     pub const PID: &str = "pid";
     /// Its parent.

@@ -279,7 +279,7 @@ fn many_short_waits_are_not_prolonged_or_shortened() -> TestResult {
         .run()?;
     assert_eq!(outcome.expect_success().number("early")?, 0.0);
     outcome.trace()?.assert_clean();
-    check_completeness(&outcome).map_err(Into::into)
+    check_completeness(&outcome)
 }
 
 /// Waits until the only trace below a folder holds open slices.

@@ -112,7 +112,7 @@ pub(crate) fn frame_pointer<M: Memory, S: Modules>(
     }
     Some(Guess {
         return_address,
-        sp: fp.wrapping_add(16),
+        sp: arch::caller_sp(fp.wrapping_add(16), Some(saved)),
         fp: Some(saved),
         certain,
     })

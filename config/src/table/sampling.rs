@@ -94,7 +94,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "512",
         "Deepest stack that is recorded; deeper ones are cut and marked",
     )
-    .option(None, "max-depth", "FRAMES"),
+    .option(None, "max-depth", "FRAMES")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SAMPLING_DELAY",
@@ -124,6 +125,35 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(Some('i'), "inlines", ""),
     Setting::new(
         Category::Sampling,
+        "PYTHON",
+        Kind::Choice(&[
+            Choice {
+                name: "on",
+                help: "Python functions and lines in the same stack as the C and C++ beneath them",
+            },
+            Choice {
+                name: "off",
+                help: "native frames only, the interpreter's among them",
+            },
+            Choice {
+                name: "only",
+                help: "Python frames only",
+            },
+        ]),
+        "on",
+        "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
+    )
+    .option(None, "python", "FRAMES"),
+    Setting::new(
+        Category::Sampling,
+        "PYTHON_NATIVE",
+        Kind::Bool,
+        "false",
+        "Show the functions of the Python interpreter itself between the Python frames",
+    )
+    .option(None, "python-native", ""),
+    Setting::new(
+        Category::Sampling,
         "RING_SIZE_KB",
         Kind::Int {
             min: 16,
@@ -134,7 +164,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Size of each thread's buffer between target and sampler",
     )
     .details("Raise it when the run reports records that were dropped because a ring was full.")
-    .option(None, "ring-size", "KIB"),
+    .option(None, "ring-size", "KIB")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SYMBOL_CACHE",
@@ -145,5 +176,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Folder in which resolved symbols are kept for the next run",
     )
     .details("`none` keeps none.")
-    .option(None, "symbol-cache", "DIR"),
+    .option(None, "symbol-cache", "DIR")
+    .advanced(),
 ];

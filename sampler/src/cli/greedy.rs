@@ -109,7 +109,7 @@ fn continues_list(id: &str, word: &str, after: &[OsString]) -> bool {
         "INCLUDE_BACKENDS" | "EXCLUDE_BACKENDS" => continues_backends(word, after),
         "CONFIG_FILE" => {
             word == "none"
-                || [".cfg", ".toml", ".conf"]
+                || [".cfg", ".toml", ".conf", ".json", ".xml"]
                     .iter()
                     .any(|extension| word.ends_with(extension))
         }

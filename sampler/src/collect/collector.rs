@@ -123,6 +123,8 @@ impl Collector {
         } = arrival;
         let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
         match kind {
+            // Told by the receiver.
+            HelloKind::Failed => {}
             HelloKind::Segment => {
                 let known = self
                     .processes

@@ -7,6 +7,7 @@ use rsys_proto::Compression;
 
 use super::identity::Identity;
 use super::naming::Layout;
+use crate::python::PythonView;
 
 /// What all traces of a run have in common.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct RunContext {
     pub realtime_hz: Option<f64>,
     /// Which unwinder was asked for.
     pub unwinder: String,
+    /// What is shown of Python.
+    pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
     /// Samples before this time after the start are not kept.
@@ -110,6 +113,7 @@ mod tests {
             frequency_hz: 300.0,
             realtime_hz: None,
             unwinder: String::new(),
+            python: PythonView::default(),
             start_ns: 5_000_000_000,
             delay: Duration::ZERO,
             duration: None,
