@@ -89,6 +89,7 @@ const STACKS: &[(&str, Source)] = &[
                 "rocm-device-libs-17",
                 "clang-17",
                 "clang-tools-17",
+                "llvm-17",
                 "lld-17",
                 "g++",
             ],
