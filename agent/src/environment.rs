@@ -131,6 +131,15 @@ impl<'a> Environment<'a> {
         length
     }
 
+    /// Empties the name of the session in place: agents of programs that are executed from now on sleep.
+    pub fn end_session(&self) {
+        if let Some(session) = self.get(ENV_SESSION) {
+            let first = std::ptr::with_exposed_provenance_mut::<u8>(session.as_ptr().addr());
+            // SAFETY: the kernel's copy of the variables is writable; a reader sees the old name or an empty one.
+            unsafe { first.write_volatile(0) };
+        }
+    }
+
     /// Takes the agent out of the environment, so that programs started from here run without it.
     ///
     /// Edits in place: the variables belong to the program, which has not started yet.

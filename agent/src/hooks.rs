@@ -6,9 +6,11 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
+use crate::exit;
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
+use crate::seccomp;
 use crate::signals::{self, Action};
 use crate::snapshot;
 use crate::threads;
@@ -81,6 +83,12 @@ unsafe fn create(
     result
 }
 
+/// Whether a signal is ours to answer for. A child after `vfork` has dispositions of its own; whether this is one
+/// takes a system call, which a confined process must not make.
+fn stand_in_front_of(signal: c_int) -> bool {
+    signals::is_shared(signal) && (process::is_confined() || process::is_own_process())
+}
+
 /// # Safety
 /// As `sigaction(2)`.
 #[unsafe(no_mangle)]
@@ -89,7 +97,7 @@ pub unsafe extern "C" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    if !signals::is_shared(signal) || !process::is_own_process() {
+    if !stand_in_front_of(signal) {
         return match real::sigaction::get() {
             // SAFETY: the caller's own arguments.
             Some(real) => unsafe { real(signal, new, old) },
@@ -114,7 +122,7 @@ fn simple(
     mask: u64,
     real: Option<unsafe extern "C" fn(c_int, SimpleHandler) -> SimpleHandler>,
 ) -> SimpleHandler {
-    if !signals::is_shared(signal) || !process::is_own_process() {
+    if !stand_in_front_of(signal) {
         return match real {
             // SAFETY: the caller's own arguments.
             Some(real) => unsafe { real(signal, handler) },
@@ -198,7 +206,7 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> Simple
 /// As `sigignore(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigignore(signal: c_int) -> c_int {
-    if signals::is_shared(signal) && process::is_own_process() {
+    if stand_in_front_of(signal) {
         let ignore = Action {
             handler: libc::SIG_IGN,
             flags: 0,
@@ -221,7 +229,7 @@ pub unsafe extern "C" fn sigignore(signal: c_int) -> c_int {
 /// As `siginterrupt(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
-    if signals::is_shared(signal) && process::is_own_process() {
+    if stand_in_front_of(signal) {
         if let Some(mut action) = signals::exchange(signal, None) {
             action.flags &= !libc::SA_RESTART;
             if flag == 0 {
@@ -384,19 +392,12 @@ pub unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) ->
     let Some(real) = real::prctl::get() else {
         return -1;
     };
-    let strict = a == u64::from(libc::SECCOMP_MODE_STRICT);
-    let filter = a == u64::from(libc::SECCOMP_MODE_FILTER) && b != 0;
-    if option == libc::PR_SET_SECCOMP && (strict || filter) && process::is_active() {
-        let before = process::confine(true);
-        // SAFETY: the caller's own arguments.
-        let result = unsafe { real(option, a, b, c, d) };
-        if result != 0 {
-            process::confine(before);
-        }
-        return result;
-    }
     // SAFETY: the caller's own arguments.
-    unsafe { real(option, a, b, c, d) }
+    let call = || unsafe { real(option, a, b, c, d) };
+    match seccomp::request_of_prctl(option, a, b) {
+        Some(filter) => seccomp::install(filter, || i64::from(call())) as c_int,
+        None => call(),
+    }
 }
 
 /// # Safety
@@ -414,26 +415,19 @@ pub unsafe extern "C" fn syscall(
     let Some(real) = real::syscall::get() else {
         return -1;
     };
-    let strict = a == u64::from(libc::SECCOMP_SET_MODE_STRICT);
-    let filter = a == u64::from(libc::SECCOMP_SET_MODE_FILTER) && c != 0;
-    if number == libc::SYS_seccomp && (strict || filter) && process::is_active() {
-        let before = process::confine(true);
-        // SAFETY: the caller's own arguments.
-        let result = unsafe { real(number, a, b, c, d, e, f) };
-        if result < 0 {
-            process::confine(before);
-        }
-        return result;
+    // SAFETY: the caller's own arguments.
+    let call = || unsafe { real(number, a, b, c, d, e, f) };
+    if let Some(filter) = seccomp::request_of_syscall(number, a, c) {
+        return seccomp::install(filter, call);
     }
-    if number == libc::SYS_rt_sigaction
-        && c_int::try_from(a).is_ok_and(signals::is_shared)
-        && process::is_own_process()
-    {
+    if exit::is_end(number) {
+        exit::account();
+    }
+    if number == libc::SYS_rt_sigaction && c_int::try_from(a).is_ok_and(stand_in_front_of) {
         // SAFETY: the caller's own pointers, as the kernel takes them.
         return unsafe { signals::exchange_raw(a as c_int, b, c) };
     }
-    // SAFETY: the caller's own arguments.
-    unsafe { real(number, a, b, c, d, e, f) }
+    call()
 }
 
 /// `_Fork` runs no fork handlers.

@@ -16,10 +16,14 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
+use crate::jit;
 use crate::modules;
+use crate::perf;
+use crate::python;
 use crate::real;
 use crate::signals;
 use crate::slots;
+use crate::snapshot;
 use crate::sys;
 use crate::threads;
 use crate::tls;
@@ -34,10 +38,12 @@ enum State {
 }
 
 static STATE: AtomicU32 = AtomicU32::new(State::NotStarted as u32);
-/// Set when the process installed a seccomp filter: from then on nothing is set up that would take
-/// system calls which the filter may punish.
+/// Set when the process confined itself: from then on nothing is set up that would take system calls which its
+/// filter may punish. See [`crate::seccomp`].
 static CONFINED: AtomicBool = AtomicBool::new(false);
 static INSTANCE: AtomicU64 = AtomicU64::new(0);
+/// CPU time of the process when the agent began in it: an exec keeps that of the program before.
+static CPU_BASE_NS: AtomicU64 = AtomicU64::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
 static RULES: AtomicPtr<RuleSlot> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -80,6 +86,11 @@ pub fn confine(confined: bool) -> bool {
 /// memory after `vfork`.
 pub fn is_own_process() -> bool {
     PID.load(Ordering::Relaxed) == sys::getpid()
+}
+
+/// CPU time that the process has used since the agent began.
+pub fn cpu_time_ns() -> u64 {
+    sys::process_cpu_ns().saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
 }
 
 /// The settings of the session. Only once a slot exists.
@@ -127,26 +138,44 @@ pub fn instance() -> u64 {
 /// # Errors
 /// The kernel's error number.
 pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
-    // SAFETY: written by `start` before the first segment is made.
-    let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
     let kind = if segment == 0 {
         HelloKind::Process
     } else {
         HelloKind::Segment
     };
     let hello = Hello {
+        ring_count: geometry.ring_count(),
+        ring_words: geometry.ring_words(),
+        segment_bytes: geometry.bytes() as u64,
+        ..hello(kind, segment)
+    };
+    sys::send(session_name(), &hello.to_bytes(), Some(fd))
+}
+
+/// Tells the sampler that this process cannot be sampled, and why. If that fails too, nobody is left to tell.
+fn announce_failure(error: i32) {
+    let hello = hello(HelloKind::Failed, error.unsigned_abs());
+    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
+fn hello(kind: HelloKind, segment: u32) -> Hello {
+    Hello {
         magic: MAGIC,
         version: VERSION,
         kind: kind as u32,
         instance: instance(),
         pid: sys::getpid(),
         segment,
-        ring_count: geometry.ring_count(),
-        ring_words: geometry.ring_words(),
-        segment_bytes: geometry.bytes() as u64,
-    };
-    let name = session.bytes.get(..session.length).unwrap_or(&[]);
-    sys::send_with_descriptor(name, &hello.to_bytes(), fd)
+        ring_count: 0,
+        ring_words: 0,
+        segment_bytes: 0,
+    }
+}
+
+fn session_name() -> &'static [u8] {
+    // SAFETY: written by `start` before the first segment is made.
+    let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
+    session.bytes.get(..session.length).unwrap_or(&[])
 }
 
 #[used]
@@ -175,7 +204,9 @@ fn start_once(environment: impl FnOnce() -> Environment<'static>) {
 /// Starts sampling. `None` when there is nothing to do or it cannot be done: the program then runs
 /// as without the agent.
 fn start(environment: &Environment<'_>) -> Option<()> {
-    let session = environment.get(ENV_SESSION)?;
+    let session = environment
+        .get(ENV_SESSION)
+        .filter(|session| !session.is_empty())?;
     let line = environment
         .get(ENV_SETTINGS)
         .and_then(|line| line.to_str().ok())
@@ -197,7 +228,10 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         environment.stop_following();
     }
     real::resolve_all();
-    crate::snapshot::renew();
+    if crate::clock::wants_perf() {
+        perf::choose_delivery();
+    }
+    snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
     let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
         RULES.store(memory.cast(), Ordering::Relaxed);
@@ -231,6 +265,7 @@ fn begin(parent_instance: u64) -> Option<()> {
     let pid = sys::getpid();
     let now = sys::boottime_ns();
     PID.store(pid, Ordering::Relaxed);
+    CPU_BASE_NS.store(sys::process_cpu_ns(), Ordering::Relaxed);
     // Unique in time and space: no two program runs of a machine share pid and nanosecond.
     let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     INSTANCE.store(instance, Ordering::Relaxed);
@@ -252,7 +287,9 @@ fn begin(parent_instance: u64) -> Option<()> {
         b"CPU timer"
     };
     length = push_info(info, length, InfoTag::Clock, clock);
-    slots::start(info.get(..length)?).ok()
+    slots::start(info.get(..length)?)
+        .inspect_err(|error| announce_failure(*error))
+        .ok()
 }
 
 /// A number's decimal digits, without the allocations of `format!`: a fork child of a program with
@@ -274,7 +311,8 @@ fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
 /// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
 /// allocates or locks.
 pub extern "C" fn after_fork_in_child() {
-    if !is_active() || is_own_process() {
+    // A confined process must not even ask who it is.
+    if !is_active() || (!is_confined() && is_own_process()) {
         return;
     }
     let parent_instance = instance();
@@ -286,12 +324,14 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }
-    // The child's trace needs every module anew.
+    // The child's trace needs every module and code object anew.
     modules::new_generation();
+    python::forget_told();
     if begin(parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

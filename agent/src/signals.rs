@@ -1,5 +1,5 @@
-//! Three signals that the agent shares with the program: one for samples ([`SAMPLE_SIGNAL`]), SIGSEGV
-//! and SIGBUS for guarded reads.
+//! The signals that the agent shares with the program: one for samples ([`SAMPLE_SIGNAL`]), SIGSEGV
+//! and SIGBUS for guarded reads, and SIGTRAP where perf samples come by it ([`perf`]).
 //!
 //! The kernel knows our handlers only. What the program asks for these signals is kept here, told to
 //! it when it asks, and done when a signal arrives that is not ours. The program may also believe
@@ -13,15 +13,31 @@ use rsys_wire::layout::Counter;
 
 use crate::guard;
 use crate::handler;
+use crate::perf;
+use crate::process;
 use crate::real;
 use crate::slots;
 use crate::sys;
 use crate::tls;
 
+/// The signals that we may handle; the last one only where it brings samples.
+const SHARED: [c_int; 4] = [SAMPLE_SIGNAL, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP];
+
 /// The signals that we handle.
-const OURS: [c_int; 3] = [SAMPLE_SIGNAL, libc::SIGSEGV, libc::SIGBUS];
+fn ours() -> &'static [c_int] {
+    let [always @ .., _trap] = &SHARED;
+    if perf::uses_traps() { &SHARED } else { always }
+}
+
 /// The same as a kernel signal set.
-pub const OUR_SET: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+fn our_set() -> u64 {
+    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+    if perf::uses_traps() {
+        ALWAYS | sys::bit(libc::SIGTRAP)
+    } else {
+        ALWAYS
+    }
+}
 
 /// What the program wants of one signal: the fields of its `struct sigaction`.
 #[derive(Debug)]
@@ -66,12 +82,16 @@ pub struct Action {
     pub mask: u64,
 }
 
-static WANTED: [Wanted; 3] = [const { Wanted::new() }; 3];
+static WANTED: [Wanted; SHARED.len()] = [const { Wanted::new() }; SHARED.len()];
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal is one that we stand in front of, in this very process.
 pub fn is_shared(signal: c_int) -> bool {
-    OURS.contains(&signal) && INSTALLED.load(Ordering::Acquire)
+    ours().contains(&signal) && INSTALLED.load(Ordering::Acquire)
+}
+
+fn is_for_samples(signal: c_int) -> bool {
+    signal == SAMPLE_SIGNAL || signal == libc::SIGTRAP
 }
 
 /// Whether masks have to be translated.
@@ -80,7 +100,8 @@ pub fn is_installed() -> bool {
 }
 
 fn wanted(signal: c_int) -> Option<&'static Wanted> {
-    OURS.iter()
+    SHARED
+        .iter()
         .position(|ours| *ours == signal)
         .and_then(|index| WANTED.get(index))
 }
@@ -122,54 +143,111 @@ impl Action {
     }
 }
 
-fn kernel_sigaction(signal: c_int, action: Action) -> Option<Action> {
-    let real = real::sigaction::get()?;
+/// The kernel's `struct sigaction`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    #[cfg(target_arch = "x86_64")]
+    restorer: usize,
+    mask: u64,
+}
+
+impl KernelAction {
+    fn action(&self) -> Action {
+        Action {
+            handler: self.handler,
+            flags: self.flags as c_int & !RESTORER_FLAG,
+            mask: self.mask,
+        }
+    }
+}
+
+/// SA_RESTORER: the kernel returns from handlers by a function of the C library's. Unwinders know it.
+#[cfg(target_arch = "x86_64")]
+const RESTORER_FLAG: c_int = 0x0400_0000;
+#[cfg(not(target_arch = "x86_64"))]
+const RESTORER_FLAG: c_int = 0;
+
+#[cfg(target_arch = "x86_64")]
+static RESTORER: AtomicUsize = AtomicUsize::new(0);
+
+/// Learns the C library's restorer from a handler that it installs for us.
+fn learn_restorer(signal: c_int, action: Action) {
+    let Some(real) = real::sigaction::get() else {
+        return;
+    };
     let new = action.to_c();
-    // SAFETY: all zero is valid.
-    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: both structures are valid, and the handlers match SA_SIGINFO.
-    let result = unsafe { real(signal, &raw const new, &raw mut old) };
-    (result == 0).then(|| Action::from_c(&old))
+    // SAFETY: a valid structure, and the handler matches SA_SIGINFO.
+    unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
+    #[cfg(target_arch = "x86_64")]
+    if let Some(installed) = ask_kernel(signal) {
+        RESTORER.store(installed.restorer, Ordering::Relaxed);
+    }
+}
+
+/// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
+/// our handler when they please.
+fn kernel_sigaction(signal: c_int, action: Action) {
+    let new = KernelAction {
+        handler: action.handler,
+        flags: (action.flags | RESTORER_FLAG) as u64,
+        #[cfg(target_arch = "x86_64")]
+        restorer: RESTORER.load(Ordering::Relaxed),
+        mask: action.mask,
+    };
+    sys::sigaction(signal, Some(&new), None);
+}
+
+fn ask_kernel(signal: c_int) -> Option<KernelAction> {
+    let mut action = KernelAction::default();
+    let result = sys::sigaction(signal, None, Some(&mut action));
+    (result == 0).then_some(action)
 }
 
 /// The disposition that the kernel knows.
 fn current_action(signal: c_int) -> Option<Action> {
-    let real = real::sigaction::get()?;
-    // SAFETY: all zero is valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only.
-    let result = unsafe { real(signal, std::ptr::null(), &raw mut action) };
-    (result == 0).then(|| Action::from_c(&action))
+    ask_kernel(signal).map(|action| action.action())
 }
 
 /// Our registration of a fault signal. The kernel gives the program's handler what it asked for:
 /// its mask, its stack, its flags.
 fn fault_action(wanted: Action) -> Action {
-    const SHARED: c_int = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+    const KEPT: c_int = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
     let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
     Action {
         handler: handler as usize,
-        flags: libc::SA_SIGINFO | (wanted.flags & SHARED),
+        flags: libc::SA_SIGINFO | (wanted.flags & KEPT),
         mask: wanted.mask,
     }
 }
 
 /// Puts our handlers in place and keeps what was there.
 pub fn install() {
-    const FAULTS: u64 = OUR_SET & !sys::bit(SAMPLE_SIGNAL)
+    const FAULTS: u64 = sys::bit(libc::SIGSEGV)
+        | sys::bit(libc::SIGBUS)
         | sys::bit(libc::SIGILL)
         | sys::bit(libc::SIGFPE)
         | sys::bit(libc::SIGTRAP);
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
-    for signal in OURS {
+    for &signal in ours() {
         let Some(before) = current_action(signal) else {
             continue;
         };
-        let action = if signal == SAMPLE_SIGNAL {
+        let action = if is_for_samples(signal) {
             Action {
                 handler: sample as usize,
-                flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+                // SIGTRAP may come during samples, its own too: see `perf`.
+                flags: libc::SA_SIGINFO
+                    | libc::SA_RESTART
+                    | libc::SA_ONSTACK
+                    | if signal == libc::SIGTRAP {
+                        libc::SA_NODEFER
+                    } else {
+                        0
+                    },
                 // A handler of the program's must not interrupt ours: it might jump out of it.
                 mask: !FAULTS,
             }
@@ -180,6 +258,9 @@ pub fn install() {
         if let Some(wanted) = wanted(signal) {
             wanted.store(before);
         }
+        if signal == SAMPLE_SIGNAL {
+            learn_restorer(signal, action);
+        }
         kernel_sigaction(signal, action);
     }
     INSTALLED.store(true, Ordering::Release);
@@ -189,7 +270,7 @@ pub fn install() {
 ///
 /// Returns those of ours that were blocked.
 pub fn unblock_ours() -> u64 {
-    sys::sigmask(libc::SIG_UNBLOCK, OUR_SET) & OUR_SET
+    sys::sigmask(libc::SIG_UNBLOCK, our_set()) & our_set()
 }
 
 /// `sigaction` for a shared signal: keeps the program's wish and returns the one before.
@@ -198,7 +279,7 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
     let before = wanted.load();
     if let Some(new) = new {
         wanted.store(new);
-        if signal != SAMPLE_SIGNAL {
+        if !is_for_samples(signal) {
             kernel_sigaction(signal, fault_action(new));
         }
     }
@@ -210,23 +291,10 @@ pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
 /// # Safety
 /// `new` and `old` must be 0 or addresses of the kernel's `struct sigaction`.
 pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_long {
-    /// The kernel's structure: handler, flags, restorer (x86-64), mask.
-    #[repr(C)]
-    struct KernelAction {
-        handler: usize,
-        flags: u64,
-        #[cfg(target_arch = "x86_64")]
-        restorer: usize,
-        mask: u64,
-    }
     let pointer =
         |address: u64| std::ptr::with_exposed_provenance_mut::<KernelAction>(address as usize);
     // SAFETY: null or valid, as the caller says.
-    let wish = unsafe { pointer(new).as_ref() }.map(|new| Action {
-        handler: new.handler,
-        flags: new.flags as c_int,
-        mask: new.mask,
-    });
+    let wish = unsafe { pointer(new).as_ref() }.map(KernelAction::action);
     if let Some(before) = exchange(signal, wish)
         // SAFETY: as above.
         && let Some(old) = unsafe { pointer(old).as_mut() }
@@ -246,21 +314,21 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: the thread's own words.
     let signals = unsafe { &mut (*tls::words()).signals };
     match how {
-        libc::SIG_BLOCK => *signals |= asked & OUR_SET,
-        libc::SIG_UNBLOCK => *signals &= !(asked & OUR_SET),
-        libc::SIG_SETMASK => *signals = *signals & !OUR_SET | asked & OUR_SET,
+        libc::SIG_BLOCK => *signals |= asked & our_set(),
+        libc::SIG_UNBLOCK => *signals &= !(asked & our_set()),
+        libc::SIG_SETMASK => *signals = *signals & !our_set() | asked & our_set(),
         _ => {}
     }
     sigset(if how == libc::SIG_UNBLOCK {
         asked
     } else {
-        asked & !OUR_SET
+        asked & !our_set()
     })
 }
 
 /// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
 pub fn add_believed(set: &mut libc::sigset_t, believed: u64) {
-    *set = sigset(set_of(set) | believed & OUR_SET);
+    *set = sigset(set_of(set) | believed & our_set());
 }
 
 /// See [`add_believed`].
@@ -285,6 +353,7 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     let profiling = sys::bit(libc::SIGPROF);
     let waits_for_everything = set_of(set).count_ones() > 16 && set_of(set) & profiling != 0;
     let handled = waits_for_everything
+        && !process::is_confined()
         && current_action(libc::SIGPROF)
             .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
     if handled {
@@ -294,10 +363,15 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     }
 }
 
-/// Whether a process sent this signal, to be told apart from leftovers of clocks that were stopped:
-/// those must not end the program.
-pub fn was_sent(code: c_int, sender: c_int) -> bool {
+/// Whether this signal is meant for the program, to be told apart from leftovers of clocks that were
+/// stopped: those must not end it.
+pub fn is_meant_for_program(signal: c_int, code: c_int, sender: c_int) -> bool {
     match code {
+        // A breakpoint of the program's own, or its own use of perf.
+        perf::TRAP_PERF if signal == libc::SIGTRAP => {
+            wanted(signal).is_some_and(|wanted| wanted.load().handler != libc::SIG_DFL)
+        }
+        _ if signal == libc::SIGTRAP && code > 0 => true,
         libc::SI_USER => sender != 0,
         libc::SI_TKILL | libc::SI_QUEUE => true,
         _ => false,
@@ -313,21 +387,27 @@ pub fn was_sent(code: c_int, sender: c_int) -> bool {
 /// As safe as the program's own handler.
 #[inline(never)]
 pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let action = WANTED[0].load();
+    let Some(wanted) = wanted(signal) else { return };
+    let action = wanted.load();
+    // SAFETY: the kernel passes a valid pointer.
+    let raised_by_kernel = unsafe { (*info).si_code } > 0;
     match action.handler {
-        libc::SIG_IGN => {}
-        libc::SIG_DFL => die_of(signal),
+        libc::SIG_IGN if !raised_by_kernel => {}
+        libc::SIG_DFL | libc::SIG_IGN => die_of(signal),
         _ => {
             // SAFETY: the third argument of a handler with SA_SIGINFO.
             let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
-            let itself = if action.flags & libc::SA_NODEFER != 0 {
+            let itself = if action.flags & libc::SA_NODEFER != 0 || signal == libc::SIGTRAP {
                 0
             } else {
                 sys::bit(signal)
             };
-            sys::sigmask(libc::SIG_SETMASK, before | action.mask & !OUR_SET | itself);
+            sys::sigmask(
+                libc::SIG_SETMASK,
+                before | action.mask & !our_set() | itself,
+            );
             // SAFETY: passes the kernel's arguments on.
-            unsafe { call(&WANTED[0], action, signal, info, context) };
+            unsafe { call(wanted, action, signal, info, context) };
         }
     }
 }

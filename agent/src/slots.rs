@@ -6,8 +6,9 @@
 //! against them. When all are taken, another segment is made, twice the size of the last.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use rsys_wire::handshake::LEAST_RING_WORDS;
 use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
@@ -39,16 +40,20 @@ pub struct Slot {
     pub perf: i32,
     /// Frames in the previous stack.
     pub previous_frames: u32,
-    /// Samples that perf delivered and the timer has not accounted for yet.
+    /// Periods that were sampled by perf, or accounted for, before the timer told of them.
     pub perf_balance: i64,
     /// Periods that the samples so far stand for, recorded or dropped.
     pub accounted_weight: u64,
+    /// CPU time that the thread had used when its recording began.
+    pub cpu_base_ns: u64,
     /// CPU time of the thread at which the timer expires first.
     pub first_expiry_ns: u64,
     /// Signals that the creating thread believed blocked; see [`crate::tls::ThreadWords`].
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
+    /// Whether something of the slot is being written; see [`Slot::occupy`].
+    pub busy: AtomicBool,
     /// Whether there is a guard page below the signal stack.
     pub guarded: bool,
     /// Whether the thread was adopted: it does not say when it ends.
@@ -62,7 +67,24 @@ pub struct Slot {
     pub current: *mut u64,
     /// The buffer with the stack of the previous sample.
     pub previous: *mut u64,
+    /// The same two for Python frames.
+    pub current_python: *mut u64,
+    /// See [`Slot::current_python`].
+    pub previous_python: *mut u64,
+    /// Frames in the previous Python stack.
+    pub previous_python_frames: u32,
+    /// How often the thread's Python name is still looked for.
+    pub name_tries: u8,
+    /// What the last sample's flags say of Python.
+    pub python_flags: u8,
+    /// The thread state that was found in an interpreter's list, or 0.
+    pub python_thread: u64,
 }
+
+/// A thread that `threading` started has its name from the start; what is in the midst of a change is looked at again.
+const NAME_TRIES: u8 = 4;
+/// Buffers of a slot, each as long as the deepest stack.
+const BUFFERS: usize = 4;
 
 impl Slot {
     /// The ring that the slot records into.
@@ -91,10 +113,46 @@ impl Slot {
         }
     }
 
+    /// Notes periods that were accounted for before the timer tells of them.
+    pub fn account_ahead(&mut self, periods: u64) {
+        self.accounted_weight = self.accounted_weight.saturating_add(periods);
+        self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
+    }
+
+    /// Takes the slot for a sample or for its end. `None` when an interrupted sample holds it: perf's
+    /// SIGTRAP is never blocked (see [`crate::perf`]), so it may come in the middle of one.
+    ///
+    /// # Signal safety
+    /// One load, one store.
+    #[inline]
+    pub fn occupy(slot: *const Slot) -> Option<Occupied> {
+        // SAFETY: slots are never unmapped.
+        let busy = unsafe { &(*slot).busy };
+        if busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Some(Occupied(busy))
+    }
+
     /// Gives ring and slot back. The owner must have stopped its clocks.
     pub fn release(&self) {
         self.active.store(false, Ordering::Relaxed);
         self.ring.header().release();
+    }
+}
+
+/// A slot that is being written, until this is dropped.
+#[derive(Debug)]
+pub struct Occupied(*const AtomicBool);
+
+impl Drop for Occupied {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: slots are never unmapped.
+        unsafe { (*self.0).store(false, Ordering::Relaxed) };
     }
 }
 
@@ -208,14 +266,35 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).timer = -1;
         (*slot).perf = -1;
         (*slot).previous_frames = 0;
+        (*slot).previous_python_frames = 0;
+        (*slot).name_tries = NAME_TRIES;
+        (*slot).python_flags = 0;
+        (*slot).python_thread = 0;
         (*slot).perf_balance = 0;
         (*slot).accounted_weight = 0;
+        (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
+        (*slot).busy.store(false, Ordering::Relaxed);
         (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
     }
     Some(slot)
+}
+
+/// Does something with every slot that a thread has.
+///
+/// The threads run on: only what concerns the kernel's objects alone is safe to do.
+pub fn for_each_active(mut what: impl FnMut(&Slot)) {
+    for block in blocks() {
+        for index in 0..block.rings {
+            // SAFETY: slots are never unmapped.
+            let slot = unsafe { &*block.slot(index) };
+            if slot.active.load(Ordering::Relaxed) {
+                what(slot);
+            }
+        }
+    }
 }
 
 /// Takes the slots of adopted threads back that are gone. Makes system calls.
@@ -246,24 +325,42 @@ pub fn claim() -> Option<*mut Slot> {
         if let Some(slot) = claim_existing() {
             return Some(slot);
         }
-        let seen = NEWEST.load(Ordering::Acquire);
-        if GROWING.swap(true, Ordering::Acquire) {
+        match try_to_grow() {
+            Some(Ok(())) => {}
+            Some(Err(())) => return None,
             // Another thread is making a block: that takes some tens of microseconds.
-            sys::sched_yield();
-            continue;
-        }
-        let grown = if NEWEST.load(Ordering::Acquire) == seen {
-            grow(seen)
-        } else {
-            Ok(())
-        };
-        GROWING.store(false, Ordering::Release);
-        if let Err(error) = grown {
-            count(Counter::ThreadsWithoutRing, 1);
-            set_counter(Counter::LastError, error as u64);
-            return None;
+            None => sys::sched_yield(),
         }
     }
+}
+
+/// Takes a slot for a thread that runs already, making more when there is none and nobody else is at it.
+///
+/// # Signal safety
+/// Waits for nobody, but makes system calls.
+pub fn claim_in_handler() -> Option<*mut Slot> {
+    claim_existing().or_else(|| {
+        try_to_grow()?.ok()?;
+        claim_existing()
+    })
+}
+
+/// Makes a block, unless another thread does (`None`) or has done so since all were taken.
+fn try_to_grow() -> Option<Result<(), ()>> {
+    let seen = NEWEST.load(Ordering::Acquire);
+    if GROWING.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    let grown = if NEWEST.load(Ordering::Acquire) == seen {
+        grow(seen)
+    } else {
+        Ok(())
+    };
+    GROWING.store(false, Ordering::Release);
+    Some(grown.map_err(|error| {
+        count(Counter::ThreadsWithoutRing, 1);
+        set_counter(Counter::LastError, error as u64);
+    }))
 }
 
 /// Makes the first block of a process and announces it with `info`.
@@ -291,9 +388,7 @@ fn grow(newest: *mut Block) -> Result<(), i32> {
 }
 
 fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<(), i32> {
-    let settings = process::settings();
-    let geometry = Geometry::new(rings, settings.ring_words).ok_or(libc::EINVAL)?;
-    let fd = sys::sealed_memfd(geometry.bytes())?;
+    let (geometry, fd) = make_memory(rings, process::settings().ring_words)?;
     let made = map_block(next, number, geometry, fd).and_then(|block| {
         // SAFETY: just mapped, and nobody else knows it.
         unsafe {
@@ -314,6 +409,19 @@ fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<
     Ok(())
 }
 
+/// Makes the shared memory: as wished or, under a limit on the size of files, as large as may be.
+fn make_memory(mut rings: u32, mut words: u32) -> Result<(Geometry, std::ffi::c_int), i32> {
+    loop {
+        let geometry = Geometry::new(rings, words).ok_or(libc::EINVAL)?;
+        match sys::sealed_memfd(geometry.bytes()) {
+            Ok(fd) => return Ok((geometry, fd)),
+            Err(libc::EFBIG) if words > LEAST_RING_WORDS => words /= 2,
+            Err(libc::EFBIG) if rings > 1 => rings /= 2,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn map_block(
     next: *mut Block,
     number: u32,
@@ -327,7 +435,7 @@ fn map_block(
     let segment = unsafe { Segment::new(shared_base, geometry) };
     let buffers = Slot::depth() * 8;
     let modules = MOST_NEW * size_of::<Object>();
-    let slot_bytes = (size_of::<Slot>() + 2 * buffers + modules).next_multiple_of(PAGE);
+    let slot_bytes = (size_of::<Slot>() + BUFFERS * buffers + modules).next_multiple_of(PAGE);
     let stride = PAGE + SIGNAL_STACK_BYTES + slot_bytes;
     let bytes = PAGE + stride * rings as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -366,16 +474,24 @@ fn map_block(
                 previous_frames: 0,
                 perf_balance: 0,
                 accounted_weight: 0,
+                cpu_base_ns: 0,
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
+                busy: AtomicBool::new(false),
                 guarded: false,
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,
-                new_modules: current.wrapping_add(2 * Slot::depth()).cast(),
+                new_modules: current.wrapping_add(BUFFERS * Slot::depth()).cast(),
                 current,
                 previous: current.wrapping_add(Slot::depth()),
+                current_python: current.wrapping_add(2 * Slot::depth()),
+                previous_python: current.wrapping_add(3 * Slot::depth()),
+                previous_python_frames: 0,
+                name_tries: 0,
+                python_flags: 0,
+                python_thread: 0,
             });
         }
     }
@@ -413,7 +529,7 @@ pub fn forget_parents() {
             // SAFETY: a slot of the parent's; its threads do not exist here.
             let slot = unsafe { &*block.slot(index) };
             if slot.active.load(Ordering::Relaxed) && slot.perf >= 0 {
-                crate::clock::close_perf(slot.perf);
+                crate::perf::close(slot.perf);
             }
             slot.active.store(false, Ordering::Relaxed);
         }

@@ -154,16 +154,14 @@ pub fn sealed_memfd(bytes: usize) -> Result<c_int, i32> {
     );
     let raised = limit.rlim_cur < bytes as u64;
     if raised {
+        // Beyond the hard limit only for the privileged.
+        let most = limit.rlim_max.max(bytes as u64);
         let wider = libc::rlimit {
-            rlim_cur: limit.rlim_max,
-            rlim_max: limit.rlim_max,
+            rlim_cur: most,
+            rlim_max: most,
         };
-        if limit.rlim_max < bytes as u64
-            || call(
-                libc::SYS_prlimit64,
-                &[0, resource, address(&raw const wider), 0],
-            ) < 0
-        {
+        let wide = address(&raw const wider);
+        if call(libc::SYS_prlimit64, &[0, resource, wide, 0]) < 0 {
             return Err(libc::EFBIG);
         }
     }
@@ -199,13 +197,13 @@ fn memfd_of_size(bytes: usize) -> Result<c_int, i32> {
     }
 }
 
-/// Sends one datagram with a descriptor to a socket in the abstract namespace.
+/// Sends one datagram, with a descriptor if there is one, to a socket in the abstract namespace.
 ///
 /// Waits a bounded time when the receiver's queue is full.
 ///
 /// # Errors
 /// The kernel's error number.
-pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(), i32> {
+pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     let socket = checked(call(
         libc::SYS_socket,
@@ -241,7 +239,7 @@ pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(
     let control: [u64; 3] = [
         20,
         (libc::SOL_SOCKET as u64) | (libc::SCM_RIGHTS as u64) << 32,
-        u64::from(fd as u32),
+        u64::from(fd.unwrap_or_default() as u32),
     ];
     // SAFETY: zero is a valid value of every field.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -249,8 +247,10 @@ pub fn send_with_descriptor(name: &[u8], datagram: &[u8], fd: c_int) -> Result<(
     message.msg_namelen = address_bytes as u32;
     message.msg_iov = (&raw const part).cast_mut();
     message.msg_iovlen = 1;
-    message.msg_control = control.as_ptr().cast_mut().cast();
-    message.msg_controllen = size_of_val(&control) as _;
+    if fd.is_some() {
+        message.msg_control = control.as_ptr().cast_mut().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+    }
     let sent = loop {
         let flags = libc::MSG_NOSIGNAL as u64;
         let result = call(
@@ -279,6 +279,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of all threads of the process in nanoseconds (a system call).
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
@@ -291,6 +296,12 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Address of the program's first instruction, `_start`.
+pub fn program_entry() -> u64 {
+    // SAFETY: reads the vector that the kernel passed.
+    unsafe { libc::getauxval(libc::AT_ENTRY) }
 }
 
 /// The kernel's tick in nanoseconds: CPU timers expire no finer than this.
@@ -330,7 +341,7 @@ pub fn timer_create(tid: u32, signal: c_int, value: u64) -> Result<c_int, i32> {
     checked(made).map(|_| timer)
 }
 
-/// Arms a timer.
+/// Arms a timer; two zeros disarm it.
 pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
     let time = |ns: u64| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -338,7 +349,7 @@ pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
     };
     let setting = libc::itimerspec {
         it_interval: time(period_ns),
-        it_value: time(first_ns.max(1)),
+        it_value: time(first_ns.max(u64::from(period_ns > 0))),
     };
     call(
         libc::SYS_timer_settime,
@@ -368,6 +379,13 @@ pub fn sigmask(how: c_int, signals: u64) -> u64 {
     before
 }
 
+/// `rt_sigaction` with the kernel's own structure.
+pub fn sigaction<T>(signal: c_int, new: Option<&T>, old: Option<&mut T>) -> i64 {
+    let new = new.map_or(0, |action| address(&raw const *action));
+    let old = old.map_or(0, |action| address(&raw mut *action));
+    call(libc::SYS_rt_sigaction, &[signal as u64, new, old, 8])
+}
+
 /// Sends a signal to a thread of this process.
 pub fn tgkill(tid: u32, signal: c_int) {
     call(
@@ -380,6 +398,11 @@ pub fn tgkill(tid: u32, signal: c_int) {
 pub fn is_gone(tid: u32) -> bool {
     let result = call(libc::SYS_tgkill, &[u64::from(getpid()), u64::from(tid), 0]);
     result == -i64::from(libc::ESRCH)
+}
+
+/// Ends the process.
+pub fn exit_group(status: c_int) {
+    call(libc::SYS_exit_group, &[status as u64]);
 }
 
 /// The bit of a signal in a kernel signal set.
@@ -460,6 +483,56 @@ pub fn descriptor_limit() -> u64 {
         &[0, resource, 0, address(&raw mut limit)],
     );
     limit.rlim_cur
+}
+
+/// Version and patch level of the running kernel; zeros when it does not say.
+pub fn kernel_version() -> (u32, u32) {
+    // SAFETY: zero is a valid value of every field.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    call(libc::SYS_uname, &[address(&raw mut name)]);
+    let mut numbers = name
+        .release
+        .split(|letter| !(*letter as u8).is_ascii_digit())
+        .map(|digits| {
+            digits.iter().fold(0_u32, |number, digit| {
+                number
+                    .wrapping_mul(10)
+                    .wrapping_add(u32::from(*digit as u8 - b'0'))
+            })
+        });
+    (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    )
+}
+
+/// Whether a debugger traces this process, as far as the kernel shows it (proc(5), status).
+pub fn is_traced() -> bool {
+    const KEY: &[u8] = b"\nTracerPid:\t";
+    let mut text = [0_u8; 1024];
+    let length = read_file(c"/proc/self/status", &mut text);
+    let status = text.get(..length).unwrap_or(&[]);
+    status
+        .windows(KEY.len() + 1)
+        .find(|window| window.starts_with(KEY))
+        .is_some_and(|window| window.last() != Some(&b'0'))
+}
+
+/// Reads the start of a file into a buffer; returns the number of bytes, 0 when it cannot be read.
+fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
+    let at = libc::AT_FDCWD as u64;
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+    let opened = call(libc::SYS_openat, &[at, address(path.as_ptr()), flags, 0]);
+    let Ok(fd) = checked(opened) else {
+        return 0;
+    };
+    let destination = address(buffer.as_mut_ptr());
+    let result = call(
+        libc::SYS_read,
+        &[fd as u64, destination, buffer.len() as u64],
+    );
+    close(fd as c_int);
+    usize::try_from(result).unwrap_or(0)
 }
 
 /// Gives the rest of the time slice away.

@@ -145,6 +145,7 @@ pub fn begin_current() {
     unsafe {
         (*slot).start = std::ptr::null_mut();
         (*slot).inherited_signals = (*tls::words()).signals;
+        (*slot).cpu_base_ns = sys::thread_cpu_ns();
         begin(slot);
     }
 }
@@ -250,7 +251,8 @@ fn end_current(bottom: Option<Registers>) {
         tls::set_slot(std::ptr::null_mut());
         return;
     }
-    // A signal that is on its way already must not find the slot in another thread's hands.
+    // A signal that is on its way already must not find the slot in another thread's hands. SIGTRAP
+    // comes to nobody from here on.
     sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
@@ -288,7 +290,7 @@ pub extern "C" fn adopt_self() {
     if unsafe { tls::slot().as_ref() }.is_some_and(|slot| slot.tid == tid) {
         return;
     }
-    let Some(slot) = slots::claim_existing() else {
+    let Some(slot) = slots::claim_in_handler() else {
         handler::count_unattributed();
         return;
     };

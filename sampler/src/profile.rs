@@ -23,6 +23,7 @@ use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::{Receiver, SessionSocket, members};
 use crate::summary;
+use crate::waits::Waits;
 
 /// Rings are emptied after this time while they fill.
 const BUSY: Duration = Duration::from_millis(25);
@@ -158,7 +159,17 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
             return Err(refusal);
         }
     };
-    let mut collector = Collector::new(writer);
+    let waits = match plan.run.realtime_hz {
+        Some(hertz) => Waits::start(hertz, plan.agent.max_depth as usize, plan.run.verbosity < 0)
+            .map_err(|error| {
+                say(&format!(
+                    "warning: waits are not seen: no thread can be made: {error}"
+                ))
+            })
+            .ok(),
+        None => None,
+    };
+    let mut collector = Collector::new(writer, waits);
     collector.set_child(target.as_raw().unsigned_abs());
     let watch = Watch {
         signals,
@@ -195,6 +206,7 @@ impl Watch {
         let known = self.collector.known();
         let refused = self.receiver.refused();
         let refusal = self.refusal.take();
+        let failures = self.receiver.failures();
         let outcome = self.close();
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
@@ -202,8 +214,17 @@ impl Watch {
                     "warning: refused {reason}; more of the kind are only counted"
                 ));
             }
-            for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
-                say(&line);
+            for failure in &failures {
+                say(&format!("warning: {failure}"));
+            }
+            let all_failed =
+                !failures.is_empty() && outcome.processes.iter().all(|one| one.path.is_none());
+            if all_failed {
+                say("no trace: see the warnings above");
+            } else {
+                for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
+                    say(&line);
+                }
             }
         }
         if plan.run.verbosity >= 1 {

@@ -263,7 +263,7 @@ fn a_full_disk_does_not_cost_the_run() -> TestResult {
     Ok(())
 }
 
-/// A file system with room for 64 KiB.
+/// A file system with room for 16 KiB.
 struct SmallDisk(Scratch);
 
 impl SmallDisk {
@@ -271,7 +271,7 @@ impl SmallDisk {
         let disk = Self(Scratch::new("disk")?);
         let mut mount = Command::new("mount");
         let status = mount
-            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
             .arg(disk.0.path())
             .status()?;
         anyhow::ensure!(status.success(), "cannot mount a small disk");

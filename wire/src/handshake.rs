@@ -24,6 +24,8 @@ pub enum HelloKind {
     Process = 1,
     /// One more segment of a process that is known.
     Segment = 2,
+    /// A process that cannot be sampled, because it could get no segment; [`Hello::segment`] holds the error number.
+    Failed = 3,
 }
 
 /// The datagram.
@@ -40,7 +42,7 @@ pub struct Hello {
     pub instance: u64,
     /// The process id as the sender sees it (it may live in another pid namespace).
     pub pid: u32,
-    /// Number of this segment, counted from 0.
+    /// Number of this segment, counted from 0; see [`HelloKind::Failed`].
     pub segment: u32,
     /// Number of rings in the segment.
     pub ring_count: u32,
@@ -113,6 +115,7 @@ impl Hello {
         match self.kind {
             1 => Ok(HelloKind::Process),
             2 => Ok(HelloKind::Segment),
+            3 => Ok(HelloKind::Failed),
             _ => Err(HelloError::Kind),
         }
     }
@@ -185,6 +188,18 @@ pub enum FollowChoice {
     None,
 }
 
+/// Which frames are read of a thread that runs Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PythonChoice {
+    /// The native ones only.
+    Off,
+    /// Native and Python frames.
+    #[default]
+    On,
+    /// The Python ones only.
+    Only,
+}
+
 /// What the agent must know, as one line of `key=value` words in [`ENV_SETTINGS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentSettings {
@@ -200,6 +215,8 @@ pub struct AgentSettings {
     pub max_depth: u32,
     /// Capacity of a ring in words.
     pub ring_words: u32,
+    /// Whether Python frames are read.
+    pub python: PythonChoice,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -213,10 +230,14 @@ impl Default for AgentSettings {
             follow: FollowChoice::All,
             max_depth: 512,
             ring_words: 32 * 1024,
+            python: PythonChoice::On,
             verbose: false,
         }
     }
 }
+
+/// The smallest ring in words: it must hold the largest record twice over.
+pub const LEAST_RING_WORDS: u32 = 8 * 1024;
 
 /// The deepest stack that fits a record; see [`AgentSettings::max_depth`].
 pub const MAX_DEPTH: u32 = 2048;
@@ -240,8 +261,13 @@ impl AgentSettings {
             FollowChoice::Exec => "exec",
             FollowChoice::None => "none",
         };
+        let python = match self.python {
+            PythonChoice::Off => "off",
+            PythonChoice::On => "on",
+            PythonChoice::Only => "only",
+        };
         format!(
-            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} verbose={}",
+            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -270,6 +296,8 @@ impl AgentSettings {
                 ("unwinder", "fp") => settings.unwinder = UnwinderChoice::FramePointer,
                 ("follow", "exec") => settings.follow = FollowChoice::Exec,
                 ("follow", "none") => settings.follow = FollowChoice::None,
+                ("python", "off") => settings.python = PythonChoice::Off,
+                ("python", "only") => settings.python = PythonChoice::Only,
                 ("depth", _) => {
                     settings.max_depth = value
                         .parse()
@@ -278,8 +306,8 @@ impl AgentSettings {
                 }
                 ("ring", _) => {
                     let words: u32 = value.parse().unwrap_or(settings.ring_words);
-                    // A ring must hold the largest record twice over.
-                    settings.ring_words = words.clamp(8 * 1024, 1 << 24).next_power_of_two();
+                    settings.ring_words =
+                        words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}

@@ -48,6 +48,8 @@ pub enum Counter {
     Dormant = 8,
     /// Samples that the process-wide handler could not attribute to a thread.
     Unattributed = 9,
+    /// CPU time of the process in nanoseconds, since the agent began, at its end; 0 when its end was not seen.
+    CpuTime = 10,
 }
 
 /// How many process-wide counters there is room for.

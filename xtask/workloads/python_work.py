@@ -1,10 +1,12 @@
-"""A fixed amount of work, most of it in the interpreter and some in numpy: python_work.py --units U."""
+"""A fixed amount of work, most of it in the interpreter and some in numpy: python_work.py --units U [--pure]."""
 
 import sys
 
-import numpy
-
 import report
+
+PURE = "--pure" in sys.argv
+if not PURE:
+    import numpy
 
 
 def fibonacci(n):
@@ -26,11 +28,12 @@ def matrices(matrix):
 
 
 units = int(float(sys.argv[sys.argv.index("--units") + 1]))
-random = numpy.random.default_rng(1)
-square = random.random((100, 100))
+if not PURE:
+    square = numpy.random.default_rng(1).random((100, 100))
 started = report.begin()
 for _ in range(units):
     fibonacci(14)
     words(600)
-    matrices(square)
+    if not PURE:
+        matrices(square)
 report.end(started)

@@ -10,6 +10,6 @@ pub mod receive;
 pub mod segment;
 pub mod socket;
 
-pub use receive::{Arrival, Life, Receiver};
+pub use receive::{Arrival, Failure, Life, Receiver};
 pub use segment::MappedSegment;
 pub use socket::SessionSocket;

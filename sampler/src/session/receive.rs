@@ -42,6 +42,47 @@ pub struct Arrival {
     pub life: Life,
 }
 
+/// A process that cannot be sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its id, as it sees itself.
+    pub pid: u32,
+    /// Its name, if it could still be asked.
+    pub name: String,
+    /// Why it got no segment.
+    pub errno: Errno,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Failure { pid, name, errno } = self;
+        write!(f, "pid {pid} ({name}) is not sampled: ")?;
+        match errno {
+            Errno::EFBIG => write!(
+                f,
+                "its limit on the size of files (ulimit -f) leaves no room for shared memory"
+            ),
+            Errno::ENOMEM => write!(f, "it can have no more memory (see ulimit -v)"),
+            Errno::EMFILE | Errno::ENFILE => {
+                write!(f, "it can open no more files (see ulimit -n)")
+            }
+            errno => write!(f, "shared memory cannot be had: {errno}"),
+        }
+    }
+}
+
+/// What is waiting to be taken.
+#[derive(Debug)]
+enum News {
+    Arrival(Arrival),
+    Failure(Failure),
+    /// See [`Receiver::settle`].
+    Mark(u64),
+}
+
+/// Of so many processes it is told that they cannot be sampled.
+const FAILURES_MAX: usize = 20;
+
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
@@ -49,6 +90,7 @@ struct Shared {
     bell: EventFd,
     refused: AtomicU64,
     first_refusal: Mutex<Option<String>>,
+    failures: Mutex<Vec<Failure>>,
     stop: AtomicBool,
     /// The last mark that came; see [`Receiver::settle`].
     mark: Mutex<u64>,
@@ -81,6 +123,7 @@ impl Receiver {
             bell: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
             refused: AtomicU64::new(0),
             first_refusal: Mutex::default(),
+            failures: Mutex::default(),
             stop: AtomicBool::new(false),
             mark: Mutex::new(0),
             marked: Condvar::new(),
@@ -129,6 +172,12 @@ impl Receiver {
         drop(waiting);
     }
 
+    /// The first of the processes that said that they cannot be sampled.
+    #[must_use]
+    pub fn failures(&self) -> Vec<Failure> {
+        lock(&self.shared.failures).clone()
+    }
+
     /// How many datagrams were refused.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -161,16 +210,7 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
     while !shared.stop.load(Ordering::Relaxed) {
         let outcome = match socket.receive() {
             Ok(_) if shared.stop.load(Ordering::Relaxed) => return,
-            Ok(datagram) => match mark_in(&datagram.bytes) {
-                Some(mark) => {
-                    let mut last = lock(&shared.mark);
-                    // Anybody may send one; only the next counts.
-                    *last += u64::from(mark == *last + 1);
-                    shared.marked.notify_all();
-                    continue;
-                }
-                None => arrival(datagram),
-            },
+            Ok(datagram) => news(datagram),
             Err(Errno::EINTR) => continue,
             Err(errno) => {
                 // For instance no descriptor left: do not spin while it lasts.
@@ -179,7 +219,19 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
             }
         };
         match outcome {
-            Ok(arrival) => {
+            Ok(News::Mark(mark)) => {
+                let mut last = lock(&shared.mark);
+                // Anybody may send one; only the next counts.
+                *last += u64::from(mark == *last + 1);
+                shared.marked.notify_all();
+            }
+            Ok(News::Failure(failure)) => {
+                let mut failures = lock(&shared.failures);
+                if failures.len() < FAILURES_MAX {
+                    failures.push(failure);
+                }
+            }
+            Ok(News::Arrival(arrival)) => {
                 lock(&shared.arrivals).push_back(arrival);
                 // Full means that it is ringing already.
                 shared.bell.write(1).ok();
@@ -198,7 +250,10 @@ fn mark_in(bytes: &[u8]) -> Option<u64> {
     (magic == MARK.to_le_bytes()).then(|| u64::from_le_bytes(mark.try_into().unwrap_or_default()))
 }
 
-fn arrival(datagram: Datagram) -> Result<Arrival, String> {
+fn news(datagram: Datagram) -> Result<News, String> {
+    if let Some(mark) = mark_in(&datagram.bytes) {
+        return Ok(News::Mark(mark));
+    }
     let hello = Hello::from_bytes(&datagram.bytes).map_err(|error| error.to_string())?;
     let kind = hello.kind().map_err(|error| error.to_string())?;
     let sender = datagram.sender.ok_or("a datagram without a sender")?;
@@ -210,6 +265,14 @@ fn arrival(datagram: Datagram) -> Result<Arrival, String> {
         return Err(format!("a datagram of another user ({})", sender.uid()));
     }
     let pid = u32::try_from(sender.pid()).unwrap_or(0);
+    if kind == HelloKind::Failed {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        return Ok(News::Failure(Failure {
+            pid: hello.pid,
+            name: name.trim_end().to_owned(),
+            errno: Errno::from_raw(hello.segment.cast_signed()),
+        }));
+    }
     let life = match pid {
         0 => Life::Unwatched,
         _ => match os::pidfd_open(pid) {
@@ -220,11 +283,11 @@ fn arrival(datagram: Datagram) -> Result<Arrival, String> {
     };
     let segment =
         MappedSegment::map(datagram.descriptors, &hello).map_err(|error| error.to_string())?;
-    Ok(Arrival {
+    Ok(News::Arrival(Arrival {
         hello,
         kind,
         pid,
         segment,
         life,
-    })
+    }))
 }

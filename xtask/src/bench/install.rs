@@ -28,6 +28,24 @@ pub fn python() -> Option<PathBuf> {
         .or_else(|| in_path("python3"))
 }
 
+/// An interpreter that has `-X perf` (Python 3.12 and newer), from the path or from pyenv.
+pub fn new_python() -> Option<PathBuf> {
+    let pyenv = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv/versions"));
+    let versions = pyenv
+        .and_then(|folder| std::fs::read_dir(folder).ok())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(versions).collect();
+    ["python3.14", "python3.13", "python3.12"]
+        .into_iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        // pyenv's shims are scripts that pick another version.
+        .find(|file| file.is_file() && !file.parent().is_some_and(|at| at.ends_with("shims")))
+}
+
 /// perf comes with the distribution.
 pub fn perf(scratch: &Path) -> Result<PathBuf> {
     if let Some(perf) = in_path("perf") {

@@ -143,10 +143,12 @@ impl Lab {
         );
         self.places.samply = samply.as_ref().ok().cloned();
         self.places.py_spy = py_spy.as_ref().ok().cloned();
-        for tool in FOR_PYTHON.into_iter().skip(1) {
+        for tool in FOR_PYTHON.into_iter().skip(1).chain([Tool::PerfTrampoline]) {
             let place = match tool {
                 Tool::Bare | Tool::Rsys => None,
-                Tool::PerfFloor | Tool::PerfFp | Tool::PerfDwarf => perf.as_ref().err(),
+                Tool::PerfFloor | Tool::PerfFp | Tool::PerfDwarf | Tool::PerfTrampoline => {
+                    perf.as_ref().err()
+                }
                 Tool::Samply => samply.as_ref().err(),
                 Tool::PySpy | Tool::PySpyNative => py_spy.as_ref().err(),
             };
@@ -182,6 +184,7 @@ impl Lab {
     fn try_out(&self, tool: Tool) -> Result<()> {
         let program = match tool {
             Tool::PySpy | Tool::PySpyNative => self.python("python_work.py", "try", &["400"])?,
+            Tool::PerfTrampoline => self.new_python(&["400"])?,
             _ => self.chain(30, 1, 3e6),
         };
         let wish = Wish {
@@ -244,6 +247,15 @@ impl Lab {
             name: name.to_owned(),
             command,
         })
+    }
+
+    /// The Python program without numpy, run by the newest interpreter that has `-X perf`.
+    pub fn new_python(&self, units: &[&str]) -> Result<Program> {
+        let python = install::new_python().context("there is no Python 3.12 or newer")?;
+        let mut program = self.python("python_work.py", "Python 3.12+, pure", units)?;
+        program.command[0] = python.to_string_lossy().into_owned();
+        program.command.push("--pure".to_owned());
+        Ok(program)
     }
 
     /// How many units the program needs for some seconds of work on this machine: `program(units)` is run alone.

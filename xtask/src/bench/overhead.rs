@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::lab::{Lab, Program, Run, Wish};
 use super::numbers::{median, median_excess_percent, minimum, percent_over, ratio};
 use super::table::{Cell, Figures, Table};
-use super::tools::{FOR_NATIVE, FOR_PYTHON, Tool};
+use super::tools::{FOR_NATIVE, FOR_NEW_PYTHON, FOR_PYTHON, Tool};
 
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
@@ -23,6 +23,11 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     match lab.calibrate(seconds, 200.0, python) {
         Ok(units) => cases.push((python(units)?, &FOR_PYTHON[..])),
         Err(error) => eprintln!("bench: the Python program is not measured: {error:#}"),
+    }
+    let new_python = |units: f64| lab.new_python(&[&units.to_string()]);
+    match lab.calibrate(seconds, 200.0, new_python) {
+        Ok(units) => cases.push((new_python(units)?, &FOR_NEW_PYTHON[..])),
+        Err(error) => eprintln!("bench: Python with -X perf is not measured: {error:#}"),
     }
     let mut table = Table::new(
         "Overhead: what sampling costs the program",
@@ -62,6 +67,9 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         "x ours: the tool's us/sample (min) over ours; '-' where noise is larger than the cost",
     );
     table.note("tool CPU s: median CPU time of the whole tree minus the program's: the profiler's own process, in steps of 10 ms");
+    table.note(
+        "-X perf is a way to run Python that costs by itself: that is part of the row's overhead",
+    );
     table.note("py-spy stops the program to look at it: its cost is in the wall time, and so are its samples: its us/sample compares with nobody's");
     Ok(vec![table])
 }

@@ -21,6 +21,8 @@ pub enum Tool {
     PerfFp,
     /// `perf record --call-graph dwarf`.
     PerfDwarf,
+    /// `perf record --call-graph fp` of `python -X perf`, which makes a frame for every Python function.
+    PerfTrampoline,
     /// `samply record --save-only`.
     Samply,
     /// `py-spy record`.
@@ -47,6 +49,16 @@ pub const FOR_PYTHON: [Tool; 8] = [
     Tool::PerfFp,
     Tool::PerfDwarf,
     Tool::Samply,
+    Tool::PySpy,
+    Tool::PySpyNative,
+];
+
+/// Those that show Python functions, with perf's cost alone beside them. `python -X perf` needs Python 3.12.
+pub const FOR_NEW_PYTHON: [Tool; 6] = [
+    Tool::Bare,
+    Tool::Rsys,
+    Tool::PerfFloor,
+    Tool::PerfTrampoline,
     Tool::PySpy,
     Tool::PySpyNative,
 ];
@@ -97,6 +109,7 @@ impl Tool {
             Self::PerfFloor => "perf, no stacks",
             Self::PerfFp => "perf -g (fp)",
             Self::PerfDwarf => "perf dwarf",
+            Self::PerfTrampoline => "perf -g, -X perf",
             Self::Samply => "samply",
             Self::PySpy => "py-spy",
             Self::PySpyNative => "py-spy --native",
@@ -125,11 +138,13 @@ impl Tool {
                 command.arg("--symbol-cache").arg(&places.symbol_cache);
                 command
             }
-            Self::PerfFloor | Self::PerfFp | Self::PerfDwarf => {
+            Self::PerfFloor | Self::PerfFp | Self::PerfDwarf | Self::PerfTrampoline => {
                 let mut command = Command::new("perf");
                 command.args(["record", "-e", "cpu-clock", "-F", &rate]);
                 match self {
-                    Self::PerfFp => drop(command.args(["--call-graph", "fp"])),
+                    Self::PerfFp | Self::PerfTrampoline => {
+                        command.args(["--call-graph", "fp"]);
+                    }
                     Self::PerfDwarf => drop(command.args(["--call-graph", "dwarf"])),
                     _ => {}
                 }
@@ -157,7 +172,13 @@ impl Tool {
                 command
             }
         };
-        command.args(recording.options).arg("--").args(target);
+        command.args(recording.options).arg("--");
+        match target.split_first() {
+            Some((python, arguments)) if self == Self::PerfTrampoline => {
+                command.arg(python).args(["-X", "perf"]).args(arguments);
+            }
+            _ => drop(command.args(target)),
+        }
         Ok(command)
     }
 
@@ -167,7 +188,7 @@ impl Tool {
         let (samples, weighted) = match self {
             Self::Bare => return Ok(Yield::default()),
             Self::Rsys => rsys_samples(&finished.stderr),
-            Self::PerfFloor | Self::PerfFp | Self::PerfDwarf => {
+            Self::PerfFloor | Self::PerfFp | Self::PerfDwarf | Self::PerfTrampoline => {
                 twice(number_before(&finished.stderr, " samples)"))
             }
             Self::Samply => twice(samply_samples(&recording.output.join("profile.json.gz"))?),

@@ -1,0 +1,78 @@
+//! The three signals that are shared with the program: whatever happens to them, the program does as without us.
+
+use rsys_tests::{Outcome, Run, TestResult, workload};
+
+fn run(frequency: u32, clock: &str, name: &str, args: &[&str]) -> anyhow::Result<Outcome> {
+    let outcome = Run::new()
+        .freq(frequency)
+        .options(["--clock", clock])
+        .command(workload(name).args(args))
+        .run()?;
+    outcome.expect_success().assert_counts()?;
+    Ok(outcome)
+}
+
+#[test]
+fn a_sample_signal_that_nobody_sent_hurts_nobody() -> TestResult {
+    for clock in ["timer", "perf"] {
+        for args in [&["handler"][..], &["thread-end"], &["exec", "5"]] {
+            let outcome = run(1000, clock, "strays", args)?;
+            assert_eq!(outcome.stdout, format!("ok {}\n", args[0]));
+        }
+    }
+    // They are counted.
+    let outcome = run(1000, "timer", "strays", &["handler"])?;
+    assert_eq!(outcome.trace()?.metadata()?.int("unattributed")?, 4);
+    Ok(())
+}
+
+#[test]
+fn programs_that_execute_others_under_a_fast_clock() -> TestResult {
+    // Threads are interrupted thousands of times a second while one of them executes the program anew.
+    let outcome = run(10_000, "perf", "strays", &["storm", "150"])?;
+    assert_eq!(outcome.stdout, "ok storm\n");
+    Ok(())
+}
+
+#[test]
+fn crash_handlers_from_before_us_get_the_programs_faults_alone() -> TestResult {
+    for on_stack in [false, true] {
+        // Frame pointers that lead nowhere make our own reads fault, between the faults of the program.
+        let mut run = Run::new()
+            .freq(1000)
+            .options(["--unwinder", "fp"])
+            .command(workload("crashlib"));
+        if on_stack {
+            run = run.env("CRASH_ONSTACK", "1");
+        }
+        let outcome = run.run()?;
+        assert_eq!(outcome.expect_success().stdout, "ok\n");
+        let mended = outcome.trace()?.metadata()?.int("mended_faults")?;
+        assert!(mended > 20, "only {mended} faults of ours");
+    }
+    Ok(())
+}
+
+#[test]
+fn handlers_installed_past_the_c_library() -> TestResult {
+    for clock in ["timer", "perf"] {
+        let outcome = run(1000, clock, "raw_sigaction", &[])?;
+        assert_eq!(outcome.stdout, "ok\n");
+        // The samples go on: 100 × 3 ms and 100 ms.
+        let weight = outcome.trace()?.samples()?.weight();
+        assert!(weight > 350.0, "{weight} weighted samples by {clock}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_that_takes_the_signal_away_is_told_of() -> TestResult {
+    let outcome = run(1000, "timer", "raw_sigaction", &["bypass"])?;
+    assert_eq!(outcome.stdout, "ok bypass\n");
+    assert!(
+        outcome.stderr.contains("of its CPU time") || outcome.stderr.contains("no trace"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}

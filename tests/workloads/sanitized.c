@@ -1,0 +1,50 @@
+/* For the sanitizers' runtimes: sanitized ok|misuse|leak|race [--seconds S]. Two threads spend three quarters of their time in
+ * `threefold` and one in `once`; then comes what the runtime should find. */
+#include "work.h"
+
+static double seconds;
+static long shared;
+static int races;
+
+static __attribute__((noinline)) uint64_t threefold(uint64_t value) {
+    WORK(15000, value);
+    return value;
+}
+
+static __attribute__((noinline)) uint64_t once(uint64_t value) {
+    WORK(5000, value);
+    return value;
+}
+
+static void *worker(void *unused) {
+    (void)unused;
+    uint64_t value = 88172645463325252ull;
+    double end = thread_cpu() + seconds;
+    do {
+        value = threefold(value);
+        value = once(value);
+        if (races) shared++;
+        free(malloc(value % 100));
+    } while (thread_cpu() < end);
+    return (void *)(value | 1);
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "";
+    seconds = option(argc, argv, "--seconds", 0.3);
+    races = strcmp(mode, "race") == 0;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, worker, NULL) == 0);
+    worker(NULL);
+    CHECK(pthread_join(thread, NULL) == 0);
+    char *volatile memory = malloc(10);
+    memory[0] = (char)shared;
+    if (strcmp(mode, "misuse") == 0) {
+        free(memory);
+        return memory[argc];
+    }
+    if (strcmp(mode, "leak") == 0) memory = NULL;
+    free(memory);
+    printf("ok\n");
+    return 0;
+}
