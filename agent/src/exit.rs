@@ -7,14 +7,14 @@
 
 use std::ffi::{c_int, c_long};
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::clock;
 use crate::handler;
 use crate::process;
 use crate::real;
-use crate::signals;
-use crate::slots;
+use crate::slots::{self, Slot};
 use crate::sys;
 use crate::tls;
 
@@ -39,7 +39,10 @@ pub extern "C" fn account() {
     if slot.tid != sys::gettid() {
         return;
     }
-    let before = sys::sigmask(libc::SIG_BLOCK, signals::sample_set());
+    let Some(_occupied) = Slot::occupy(slot) else {
+        return;
+    };
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     let periods = clock::unsampled_periods(slot, sys::thread_cpu_ns());
     handler::account_for_tail(slot, periods, None);
     slot.account_ahead(periods);

@@ -8,9 +8,9 @@ use std::ffi::c_int;
 
 use rsys_unwind::Memory;
 
-#[cfg(target_arch = "x86_64")]
+/// A guarded load by one instruction; `$ok` is the register that says whether it succeeded.
 macro_rules! guarded {
-    ($name:ident, $type:ty, $load:literal, $doc:literal) => {
+    ($name:ident, $type:ty, $ok:tt, $load:literal, $doc:literal) => {
         #[doc = $doc]
         ///
         /// # Signal safety
@@ -20,7 +20,7 @@ macro_rules! guarded {
             let value: u64;
             let ok: u32;
             // SAFETY: the load cannot escape as a fault because its address is in the table that
-            // `mend` looks up; a mended load leaves 0 in ecx and its target as it was.
+            // `mend` looks up; a mended load leaves 0 in `$ok` and its target as it was.
             unsafe {
                 std::arch::asm!(
                     concat!("2: ", $load),
@@ -32,39 +32,7 @@ macro_rules! guarded {
                     ".popsection",
                     address = in(reg) address,
                     value = inout(reg) 0_u64 => value,
-                    inout("ecx") 1_u32 => ok,
-                    options(nostack, readonly, preserves_flags),
-                );
-            }
-            (ok != 0).then_some(value as $type)
-        }
-    };
-}
-
-#[cfg(target_arch = "aarch64")]
-macro_rules! guarded {
-    ($name:ident, $type:ty, $load:literal, $doc:literal) => {
-        #[doc = $doc]
-        ///
-        /// # Signal safety
-        /// One load; a fault is mended by [`mend`].
-        #[inline]
-        pub fn $name(address: u64) -> Option<$type> {
-            let value: u64;
-            let ok: u32;
-            // SAFETY: as on x86-64; the flag lives in x9.
-            unsafe {
-                std::arch::asm!(
-                    concat!("2: ", $load),
-                    "3:",
-                    ".pushsection rsys_guard, \"aR\", @progbits",
-                    ".balign 4",
-                    ".long 2b - .",
-                    ".long 3b - .",
-                    ".popsection",
-                    address = in(reg) address,
-                    value = inout(reg) 0_u64 => value,
-                    inout("x9") 1_u32 => ok,
+                    inout($ok) 1_u32 => ok,
                     options(nostack, readonly, preserves_flags),
                 );
             }
@@ -74,62 +42,44 @@ macro_rules! guarded {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod loads {
-    guarded!(
-        read_u64,
-        u64,
-        "mov {value}, qword ptr [{address}]",
-        "Reads eight bytes."
-    );
-    guarded!(
-        read_u32,
-        u32,
-        "mov {value:e}, dword ptr [{address}]",
-        "Reads four bytes."
-    );
-    guarded!(
-        read_u16,
-        u16,
-        "movzx {value:e}, word ptr [{address}]",
-        "Reads two bytes."
-    );
-    guarded!(
-        read_u8,
-        u8,
-        "movzx {value:e}, byte ptr [{address}]",
-        "Reads one byte."
-    );
+#[rustfmt::skip]
+mod machine {
+    guarded!(read_u64, u64, "ecx", "mov {value}, qword ptr [{address}]", "Reads eight bytes.");
+    guarded!(read_u32, u32, "ecx", "mov {value:e}, dword ptr [{address}]", "Reads four bytes.");
+    guarded!(read_u16, u16, "ecx", "movzx {value:e}, word ptr [{address}]", "Reads two bytes.");
+    guarded!(read_u8, u8, "ecx", "movzx {value:e}, byte ptr [{address}]", "Reads one byte.");
+
+    pub(super) fn pc(context: &libc::ucontext_t) -> u64 {
+        context.uc_mcontext.gregs[libc::REG_RIP as usize].cast_unsigned()
+    }
+
+    /// Continues at `pc`, with the register that says "ok" cleared.
+    pub(super) fn resume(context: &mut libc::ucontext_t, pc: u64) {
+        context.uc_mcontext.gregs[libc::REG_RIP as usize] = pc.cast_signed();
+        context.uc_mcontext.gregs[libc::REG_RCX as usize] = 0;
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
-mod loads {
-    guarded!(
-        read_u64,
-        u64,
-        "ldr {value}, [{address}]",
-        "Reads eight bytes."
-    );
-    guarded!(
-        read_u32,
-        u32,
-        "ldr {value:w}, [{address}]",
-        "Reads four bytes."
-    );
-    guarded!(
-        read_u16,
-        u16,
-        "ldrh {value:w}, [{address}]",
-        "Reads two bytes."
-    );
-    guarded!(
-        read_u8,
-        u8,
-        "ldrb {value:w}, [{address}]",
-        "Reads one byte."
-    );
+#[rustfmt::skip]
+mod machine {
+    guarded!(read_u64, u64, "x9", "ldr {value}, [{address}]", "Reads eight bytes.");
+    guarded!(read_u32, u32, "x9", "ldr {value:w}, [{address}]", "Reads four bytes.");
+    guarded!(read_u16, u16, "x9", "ldrh {value:w}, [{address}]", "Reads two bytes.");
+    guarded!(read_u8, u8, "x9", "ldrb {value:w}, [{address}]", "Reads one byte.");
+
+    pub(super) fn pc(context: &libc::ucontext_t) -> u64 {
+        context.uc_mcontext.pc
+    }
+
+    /// Continues at `pc`, with the register that says "ok" cleared.
+    pub(super) fn resume(context: &mut libc::ucontext_t, pc: u64) {
+        context.uc_mcontext.pc = pc;
+        context.uc_mcontext.regs[9] = 0;
+    }
 }
 
-pub use loads::{read_u8, read_u16, read_u32, read_u64};
+pub use machine::{read_u8, read_u16, read_u32, read_u64};
 
 /// The process's own memory, read with guarded loads.
 #[derive(Debug, Clone, Copy)]
@@ -191,35 +141,18 @@ unsafe extern "C" {
 /// # Signal safety
 /// Reads a constant table, writes the interrupted registers.
 pub unsafe fn mend(context: *mut libc::ucontext_t) -> bool {
+    // SAFETY: the caller passes a handler's context.
+    let context = unsafe { &mut *context };
+    let pc = machine::pc(context);
     let mut entry = &raw const GUARD_START;
-    let stop = &raw const GUARD_STOP;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller passes a handler's context.
-    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
-    #[cfg(target_arch = "x86_64")]
-    let pc = registers[libc::REG_RIP as usize] as u64;
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: the caller passes a handler's context.
-    let registers = unsafe { &mut (*context).uc_mcontext };
-    #[cfg(target_arch = "aarch64")]
-    let pc = registers.pc;
-    while entry < stop {
+    while entry < &raw const GUARD_STOP {
         // SAFETY: the linker's bounds enclose whole entries of two offsets, each relative to its
         // own place.
         let [load, resume] = unsafe { *entry };
         let base = entry.addr() as u64;
         if base.wrapping_add_signed(i64::from(load)) == pc {
             let resume = base.wrapping_add(4).wrapping_add_signed(i64::from(resume));
-            #[cfg(target_arch = "x86_64")]
-            {
-                registers[libc::REG_RIP as usize] = resume as i64;
-                registers[libc::REG_RCX as usize] = 0;
-            }
-            #[cfg(target_arch = "aarch64")]
-            {
-                registers.pc = resume;
-                registers.regs[9] = 0;
-            }
+            machine::resume(context, resume);
             return true;
         }
         entry = entry.wrapping_add(1);

@@ -1,7 +1,7 @@
 //! The handler of the sample signal: one sample.
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
-//! report modules that are new, write what differs from the stack before. No lock, no allocation, no
+//! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
 //! system call, no panic, errno untouched (nothing here sets it). `tests/tests/purity.rs` proves
 //! that on the machine code.
 
@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 
 use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
 use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
-use rsys_wire::handshake::UnwinderChoice;
+use rsys_wire::handshake::{PythonChoice, UnwinderChoice};
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TRUNCATED};
 use rsys_wire::ring::DropCause;
@@ -18,6 +18,7 @@ use crate::guard::{self, Guarded};
 use crate::modules::{self, Seen};
 use crate::perf;
 use crate::process;
+use crate::python;
 use crate::signals;
 use crate::slots::{self, Slot};
 use crate::sys;
@@ -63,8 +64,7 @@ pub unsafe extern "C-unwind" fn on_sample(
             if let Some(slot) = slots::look_up(value) {
                 // SAFETY: an active slot belongs to the thread that its timer signals, and its
                 // timer is the one that signalled: this thread's.
-                let slot = unsafe { &mut *slot };
-                if slot.timer == details.first {
+                if unsafe { (*slot).timer } == details.first {
                     return on_timer(slot, details.second, machine);
                 }
             }
@@ -74,17 +74,15 @@ pub unsafe extern "C-unwind" fn on_sample(
             if let Some(slot) = slots::look_up(value)
                 && std::ptr::eq(slot, tls::slot())
             {
-                // SAFETY: the thread's own slot.
-                return on_perf(unsafe { &mut *slot }, machine);
+                return on_perf(slot, machine);
             }
         }
         // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
         1..=6 if signal == SAMPLE_SIGNAL => {
+            let slot = tls::slot();
             // SAFETY: the thread's own slot or null.
-            if let Some(slot) = unsafe { tls::slot().as_mut() }
-                && slot.perf >= 0
-                && slot.perf == details.value as c_int
-            {
+            let fd = unsafe { slot.as_ref() }.map_or(-1, |slot| slot.perf);
+            if fd >= 0 && fd == details.value as c_int {
                 return on_perf(slot, machine);
             }
         }
@@ -101,16 +99,26 @@ pub unsafe extern "C-unwind" fn on_sample(
     }
 }
 
-/// One period of perf's clock.
+/// One period of perf's clock. One that comes during another sample is left to the timer.
 #[inline]
-fn on_perf(slot: &mut Slot, machine: &libc::ucontext_t) {
+fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
+    let Some(_occupied) = Slot::occupy(slot) else {
+        return;
+    };
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    let slot = unsafe { &mut *slot };
     slot.perf_balance = slot.perf_balance.wrapping_add(1);
     sample(slot, 1, SAMPLE_PERF, machine);
 }
 
 /// One timer expiry and its overruns.
 #[inline]
-fn on_timer(slot: &mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
+fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
+    let Some(_occupied) = Slot::occupy(slot) else {
+        return;
+    };
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    let slot = unsafe { &mut *slot };
     let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
     if slot.perf < 0 && slot.perf_balance == 0 {
         return sample(slot, ticks, 0, machine);
@@ -139,21 +147,28 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
     let confined = !guard::faults_are_caught(blocked(machine)) || is_short_of_stack(machine);
-    let end = walk(slot, &registers(machine), &seen, confined, &mut frames);
-    let flags = kind
+    let choice = process::settings().python;
+    let end = match choice {
+        PythonChoice::Only => {
+            // Interpreters are found by their modules.
+            seen.note(registers(machine).pc());
+            End::Root
+        }
+        _ => walk(slot, &registers(machine), &seen, confined, &mut frames),
+    };
+    let mut flags = kind
         | match end {
             End::Root => 0,
             End::Truncated => SAMPLE_TRUNCATED,
             End::Broken(_) => SAMPLE_BROKEN,
         };
     seen.report(slot.ring(), time_ns);
+    if choice != PythonChoice::Off && !confined {
+        slot.python_flags = python::read(slot);
+        flags |= slot.python_flags;
+    }
     let frames = frames.words();
-    let shared = frames
-        .iter()
-        .rev()
-        .zip(previous.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let shared = shared(frames, previous);
     let new = frames
         .get(..frames.len().wrapping_sub(shared))
         .unwrap_or(frames);
@@ -165,6 +180,13 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     } else {
         slot.ring().header().count_drop(DropCause::RingFull, weight);
     }
+}
+
+/// How many outermost frames two stacks share.
+#[inline]
+pub fn shared(frames: &[u64], previous: &[u64]) -> usize {
+    let both = frames.iter().rev().zip(previous.iter().rev());
+    both.take_while(|(a, b)| a == b).count()
 }
 
 #[inline]
@@ -251,7 +273,8 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
     let time_ns = sys::boottime_ns();
     let weight = u32::try_from(periods).unwrap_or(u32::MAX);
     let mut words = [0_u64; 16];
-    let (shared, frames): (u16, &[u64]) = if slot.previous_frames > 0 {
+    let sampled = slot.previous_frames > 0 || slot.python_flags != 0;
+    let (shared, frames): (u16, &[u64]) = if sampled {
         (slot.previous_frames as u16, &[])
     } else if let Some(bottom) = bottom {
         let seen = Seen::new(slot.new_modules);
@@ -276,7 +299,8 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
         words[0] = entry | record::FRAME_EXACT;
         (0, &words[..1])
     };
-    if !record::put_sample(slot.ring(), time_ns, weight, SAMPLE_TAIL, shared, frames) {
+    let flags = SAMPLE_TAIL | slot.python_flags;
+    if !record::put_sample(slot.ring(), time_ns, weight, flags, shared, frames) {
         slot.ring()
             .header()
             .count_drop(DropCause::RingFull, periods);

@@ -6,7 +6,7 @@
 //!
 //! One sample: [`clock`] interrupts a thread, [`handler`] walks its stack with `rsys-unwind` (reading
 //! through [`guard`], finding code through [`modules`]) and writes a record into the ring of the
-//! thread's slot ([`slots`]). The sampler on the other side does everything else.
+//! thread's slot ([`slots`]); of a thread that runs Python, its Python frames beside ([`python`]). The sampler on the other side does everything else.
 //!
 //! The rest keeps that going: [`process`] starts it and survives `fork`, [`threads`] gives every
 //! thread its clock, [`exit`] accounts for the last of them, [`signals`] shares three signals with the program, and [`hooks`] are the
@@ -19,9 +19,11 @@ mod framehop;
 mod guard;
 mod handler;
 mod hooks;
+mod jit;
 mod modules;
 mod perf;
 mod process;
+mod python;
 mod real;
 mod sanitizer;
 mod seccomp;

@@ -15,18 +15,31 @@ use rsys_wire::record::{self, Module};
 use rsys_wire::ring::Producer;
 
 use crate::guard;
+use crate::jit;
+use crate::python;
 use crate::real;
 use crate::snapshot;
 
-/// Changes when a library was unloaded; see [`rsys_unwind::Modules::generation`].
-static GENERATION: AtomicU32 = AtomicU32::new(1);
+/// Changes when code was unloaded; see [`rsys_unwind::Modules::generation`].
+static RULES: AtomicU32 = AtomicU32::new(1);
+/// Changes when a library was unloaded.
+static LIBRARIES: AtomicU32 = AtomicU32::new(1);
+
+/// Forgets every cached rule.
+///
+/// # Signal safety
+/// One atomic addition.
+pub fn forget_rules() {
+    RULES.fetch_add(1, Ordering::AcqRel);
+}
 
 /// Forgets every cached rule and lets every module be reported again.
 ///
 /// # Signal safety
-/// One atomic addition.
+/// Two atomic additions.
 pub fn new_generation() {
-    GENERATION.fetch_add(1, Ordering::AcqRel);
+    LIBRARIES.fetch_add(1, Ordering::AcqRel);
+    forget_rules();
 }
 
 /// glibc's `struct dl_find_object` (bits/dl_find_object.h, 2.35) on 64-bit machines.
@@ -64,8 +77,9 @@ pub struct Object {
 /// `_dl_find_object` is documented as async-signal-safe; the snapshot is immutable.
 #[inline]
 pub fn find(pc: u64) -> Option<Object> {
-    let Some(find_object) = real::dl_find_object::known() else {
-        return snapshot::find(pc);
+    let find_object = match real::dl_find_object::known() {
+        Some(find_object) if !snapshot::is_used() => find_object,
+        _ => return snapshot::find(pc),
     };
     let mut found = DlFindObject {
         flags: 0,
@@ -138,7 +152,8 @@ fn place(key: u64) -> Option<(&'static AtomicU64, bool)> {
 /// told of, in memory of the slot.
 #[derive(Debug)]
 pub struct Seen {
-    generation: u32,
+    rules: u32,
+    libraries: u32,
     new: *mut Object,
     count: Cell<usize>,
 }
@@ -148,7 +163,8 @@ impl Seen {
     #[inline]
     pub fn new(new: *mut Object) -> Self {
         Seen {
-            generation: GENERATION.load(Ordering::Acquire),
+            rules: RULES.load(Ordering::Acquire),
+            libraries: LIBRARIES.load(Ordering::Acquire),
             new,
             count: Cell::new(0),
         }
@@ -165,7 +181,7 @@ impl Seen {
     }
 
     fn remember(&self, object: &Object) {
-        let reported = place(key(object.start, self.generation)).is_some_and(|(_, there)| there);
+        let reported = place(key(object.start, self.libraries)).is_some_and(|(_, there)| there);
         let count = self.count.get();
         if reported {
             return;
@@ -203,7 +219,7 @@ impl Seen {
         for index in 0..count.min(MOST_NEW) {
             // SAFETY: below `count`.
             let object = unsafe { *self.new.wrapping_add(index) };
-            let key = key(object.start, self.generation);
+            let key = key(object.start, self.libraries);
             match place(key) {
                 Some((_, true)) => {}
                 Some((entry, false)) if report(ring, time_ns, &object) => {
@@ -223,8 +239,15 @@ impl Seen {
 impl Modules for Seen {
     #[inline]
     fn find(&self, pc: u64) -> Option<ModuleTables> {
-        let object = find(pc)?;
+        let Some(object) = find(pc) else {
+            return jit::find(pc);
+        };
         self.remember(&object);
+        if object.eh_frame_hdr == 0
+            && let Some(registered) = jit::find(pc)
+        {
+            return Some(registered);
+        }
         Some(ModuleTables {
             range: object.start..object.end,
             eh_frame_hdr: object.eh_frame_hdr,
@@ -234,7 +257,7 @@ impl Modules for Seen {
 
     #[inline]
     fn generation(&self) -> u32 {
-        self.generation
+        self.rules
     }
 }
 
@@ -242,6 +265,12 @@ const MOST_PATH: usize = 1024;
 const MOST_BUILD_ID: usize = 32;
 
 fn report(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
+    // Each with a stack frame of its own: a program's alternate stack may be small.
+    report_module(ring, time_ns, object) && python::inspect(ring, time_ns, object)
+}
+
+#[inline(never)]
+fn report_module(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
     let mut path = [0_u8; MOST_PATH];
     let path_bytes = guard::copy_c_string(object.path, &mut path);
     let mut build_id = [0_u8; MOST_BUILD_ID];

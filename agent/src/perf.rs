@@ -5,6 +5,12 @@
 //! `F_SETSIG`: an interrupt which the processor sends to itself, in a virtual machine an exit to the
 //! host. SIGTRAP could be had from Linux 5.13 on, but it kills a thread that blocks it before 5.19,
 //! and comes by the same interrupt before 6.11.
+//!
+//! **SIGTRAP must never be blocked where memory may be read in vain.** The kernel hands out faults
+//! before other signals, and takes a pending SIGTRAP of perf's for one, blocked or not
+//! (`dequeue_synchronous_signal` in kernel/signal.c, Linux 6.18). A SIGSEGV would then find us at the
+//! first instruction of our handler rather than at the guarded load (`broken_stacks_are_marked_and_told`).
+//! So it interrupts samples, and such a one does nothing: see [`crate::slots::Slot::occupy`].
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,11 +16,14 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::environment::Environment;
+use crate::jit;
 use crate::modules;
 use crate::perf;
+use crate::python;
 use crate::real;
 use crate::signals;
 use crate::slots;
+use crate::snapshot;
 use crate::sys;
 use crate::threads;
 use crate::tls;
@@ -228,7 +231,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if crate::clock::wants_perf() {
         perf::choose_delivery();
     }
-    crate::snapshot::renew();
+    snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
     let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
     if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
         RULES.store(memory.cast(), Ordering::Relaxed);
@@ -321,12 +324,14 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;
     }
-    // The child's trace needs every module anew.
+    // The child's trace needs every module and code object anew.
     modules::new_generation();
+    python::forget_told();
     if begin(parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

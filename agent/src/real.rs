@@ -123,5 +123,11 @@ reals! {
     quick_exit = "quick_exit": fn(c_int) -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
     dlclose = "dlclose": fn(*mut c_void) -> c_int;
+    register_frame = "__register_frame": fn(*mut c_void) -> ();
+    register_frame_info = "__register_frame_info": fn(*mut c_void, *mut c_void) -> ();
+    register_frame_info_bases = "__register_frame_info_bases": fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> ();
+    deregister_frame = "__deregister_frame": fn(*mut c_void) -> ();
+    deregister_frame_info = "__deregister_frame_info": fn(*mut c_void) -> *mut c_void;
+    deregister_frame_info_bases = "__deregister_frame_info_bases": fn(*mut c_void) -> *mut c_void;
     dl_find_object = "_dl_find_object": fn(*mut c_void, *mut c_void) -> c_int;
 }

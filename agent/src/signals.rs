@@ -31,15 +31,11 @@ fn ours() -> &'static [c_int] {
 
 /// The same as a kernel signal set.
 fn our_set() -> u64 {
-    sample_set() | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS)
-}
-
-/// The signals that bring samples, as a kernel signal set.
-pub fn sample_set() -> u64 {
+    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
     if perf::uses_traps() {
-        sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGTRAP)
+        ALWAYS | sys::bit(libc::SIGTRAP)
     } else {
-        sys::bit(SAMPLE_SIGNAL)
+        ALWAYS
     }
 }
 
@@ -229,7 +225,11 @@ fn fault_action(wanted: Action) -> Action {
 
 /// Puts our handlers in place and keeps what was there.
 pub fn install() {
-    let faults = (our_set() | sys::bit(libc::SIGILL) | sys::bit(libc::SIGFPE)) & !sample_set();
+    const FAULTS: u64 = sys::bit(libc::SIGSEGV)
+        | sys::bit(libc::SIGBUS)
+        | sys::bit(libc::SIGILL)
+        | sys::bit(libc::SIGFPE)
+        | sys::bit(libc::SIGTRAP);
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
     for &signal in ours() {
@@ -239,9 +239,17 @@ pub fn install() {
         let action = if is_for_samples(signal) {
             Action {
                 handler: sample as usize,
-                flags: libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK,
+                // SIGTRAP may come during samples, its own too: see `perf`.
+                flags: libc::SA_SIGINFO
+                    | libc::SA_RESTART
+                    | libc::SA_ONSTACK
+                    | if signal == libc::SIGTRAP {
+                        libc::SA_NODEFER
+                    } else {
+                        0
+                    },
                 // A handler of the program's must not interrupt ours: it might jump out of it.
-                mask: !faults,
+                mask: !FAULTS,
             }
         } else {
             // A library's constructor may have been here before us.
@@ -389,7 +397,7 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
         _ => {
             // SAFETY: the third argument of a handler with SA_SIGINFO.
             let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
-            let itself = if action.flags & libc::SA_NODEFER != 0 {
+            let itself = if action.flags & libc::SA_NODEFER != 0 || signal == libc::SIGTRAP {
                 0
             } else {
                 sys::bit(signal)

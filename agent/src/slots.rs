@@ -6,7 +6,7 @@
 //! against them. When all are taken, another segment is made, twice the size of the last.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rsys_wire::handshake::LEAST_RING_WORDS;
 use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
@@ -52,6 +52,8 @@ pub struct Slot {
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
+    /// Whether something of the slot is being written; see [`Slot::occupy`].
+    pub busy: AtomicBool,
     /// Whether there is a guard page below the signal stack.
     pub guarded: bool,
     /// Whether the thread was adopted: it does not say when it ends.
@@ -65,7 +67,24 @@ pub struct Slot {
     pub current: *mut u64,
     /// The buffer with the stack of the previous sample.
     pub previous: *mut u64,
+    /// The same two for Python frames.
+    pub current_python: *mut u64,
+    /// See [`Slot::current_python`].
+    pub previous_python: *mut u64,
+    /// Frames in the previous Python stack.
+    pub previous_python_frames: u32,
+    /// How often the thread's Python name is still looked for.
+    pub name_tries: u8,
+    /// What the last sample's flags say of Python.
+    pub python_flags: u8,
+    /// The thread state that was found in an interpreter's list, or 0.
+    pub python_thread: u64,
 }
+
+/// A thread that `threading` started has its name from the start; what is in the midst of a change is looked at again.
+const NAME_TRIES: u8 = 4;
+/// Buffers of a slot, each as long as the deepest stack.
+const BUFFERS: usize = 4;
 
 impl Slot {
     /// The ring that the slot records into.
@@ -100,10 +119,40 @@ impl Slot {
         self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
     }
 
+    /// Takes the slot for a sample or for its end. `None` when an interrupted sample holds it: perf's
+    /// SIGTRAP is never blocked (see [`crate::perf`]), so it may come in the middle of one.
+    ///
+    /// # Signal safety
+    /// One load, one store.
+    #[inline]
+    pub fn occupy(slot: *const Slot) -> Option<Occupied> {
+        // SAFETY: slots are never unmapped.
+        let busy = unsafe { &(*slot).busy };
+        if busy.load(Ordering::Relaxed) {
+            return None;
+        }
+        busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Some(Occupied(busy))
+    }
+
     /// Gives ring and slot back. The owner must have stopped its clocks.
     pub fn release(&self) {
         self.active.store(false, Ordering::Relaxed);
         self.ring.header().release();
+    }
+}
+
+/// A slot that is being written, until this is dropped.
+#[derive(Debug)]
+pub struct Occupied(*const AtomicBool);
+
+impl Drop for Occupied {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: slots are never unmapped.
+        unsafe { (*self.0).store(false, Ordering::Relaxed) };
     }
 }
 
@@ -217,11 +266,16 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).timer = -1;
         (*slot).perf = -1;
         (*slot).previous_frames = 0;
+        (*slot).previous_python_frames = 0;
+        (*slot).name_tries = NAME_TRIES;
+        (*slot).python_flags = 0;
+        (*slot).python_thread = 0;
         (*slot).perf_balance = 0;
         (*slot).accounted_weight = 0;
         (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
         (*slot).inherited_signals = 0;
+        (*slot).busy.store(false, Ordering::Relaxed);
         (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
     }
@@ -381,7 +435,7 @@ fn map_block(
     let segment = unsafe { Segment::new(shared_base, geometry) };
     let buffers = Slot::depth() * 8;
     let modules = MOST_NEW * size_of::<Object>();
-    let slot_bytes = (size_of::<Slot>() + 2 * buffers + modules).next_multiple_of(PAGE);
+    let slot_bytes = (size_of::<Slot>() + BUFFERS * buffers + modules).next_multiple_of(PAGE);
     let stride = PAGE + SIGNAL_STACK_BYTES + slot_bytes;
     let bytes = PAGE + stride * rings as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -424,13 +478,20 @@ fn map_block(
                 first_expiry_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
+                busy: AtomicBool::new(false),
                 guarded: false,
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,
-                new_modules: current.wrapping_add(2 * Slot::depth()).cast(),
+                new_modules: current.wrapping_add(BUFFERS * Slot::depth()).cast(),
                 current,
                 previous: current.wrapping_add(Slot::depth()),
+                current_python: current.wrapping_add(2 * Slot::depth()),
+                previous_python: current.wrapping_add(3 * Slot::depth()),
+                previous_python_frames: 0,
+                name_tries: 0,
+                python_flags: 0,
+                python_thread: 0,
             });
         }
     }

@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -250,8 +251,9 @@ fn end_current(bottom: Option<Registers>) {
         tls::set_slot(std::ptr::null_mut());
         return;
     }
-    // A signal that is on its way already must not find the slot in another thread's hands.
-    sys::sigmask(libc::SIG_BLOCK, signals::sample_set());
+    // A signal that is on its way already must not find the slot in another thread's hands. SIGTRAP
+    // comes to nobody from here on.
+    sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     tls::set_slot(std::ptr::null_mut());
     let cpu_time_ns = sys::thread_cpu_ns();
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);

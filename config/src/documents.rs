@@ -1,8 +1,10 @@
 //! Texts that are printed from the table: `config/default.cfg` and `docs/settings.md`.
 
 use crate::backends::BACKENDS;
+use crate::generate::{self, of_category, push_line};
 use crate::ignored::IGNORED_SETTINGS;
-use crate::table::{self, Category, CommandOption, Kind, Setting};
+use crate::settings::Settings;
+use crate::table::{Category, CommandOption, Kind, Setting};
 pub use crate::value::allowed as allowed_text;
 
 /// A configuration file that sets everything to its default, with all descriptions.
@@ -15,27 +17,12 @@ pub fn default_cfg() -> String {
          # Syntax:  KEY = value; `#` starts a comment; $env:NAME reads the environment; $NAME = x defines a variable;\n\
          #          CONFIG_FILE = other.cfg includes a file. Keys may carry the prefixes RSYS_, ROCPROFSYS_ or OMNITRACE_.\n",
     );
-    for category in Category::ALL {
-        push_line(&mut text, &format!("\n# ---- {} ", category.title()));
-        for setting in of_category(category) {
-            text.push('\n');
-            push_comment(&mut text, &format!("{}.", setting.summary));
-            push_comment(&mut text, setting.details);
-            push_comment(&mut text, &format!("Takes {}.", allowed_text(setting)));
-            if let Kind::Choice(choices) = setting.kind {
-                for choice in choices {
-                    push_line(
-                        &mut text,
-                        &format!("#   {:<10} {}", choice.name, choice.help),
-                    );
-                }
-            }
-            push_line(
-                &mut text,
-                &format!("{:<26} = {}", setting.name, setting.default),
-            );
-        }
-    }
+    let everything = generate::Choice {
+        describe: true,
+        advanced: true,
+    };
+    generate::push_text(&mut text, &Settings::defaults(), everything)
+        .unwrap_or_else(|error| unreachable!("a default cannot be written: {error}"));
     text
 }
 
@@ -48,7 +35,7 @@ pub fn settings_page() -> String {
          Every setting has three ways in. The strongest first:\n\n\
          1. a command-line option, where it has one;\n\
          2. an environment variable: `RSYS_<NAME>`, else `ROCPROFSYS_<NAME>`, else `OMNITRACE_<NAME>`;\n\
-         3. a configuration file: `NAME = value` or TOML. Files come from `-c FILE`, else from `RSYS_CONFIG_FILE`, else from\n\
+         3. a configuration file: `NAME = value`, TOML, JSON or XML. Files come from `-c FILE`, else from `RSYS_CONFIG_FILE`, else from\n\
          \u{20}  `~/.rsys.cfg`, `~/.rocprof-sys.cfg` and `~/.rocprofiler-systems.cfg`. `-c none` reads none.\n\n\
          `rsys-sample -v` says where each changed value came from. `config/default.cfg` holds all defaults.\n",
     );
@@ -139,43 +126,15 @@ fn push_setting(text: &mut String, setting: &Setting) {
     }
 }
 
-fn of_category(category: Category) -> impl Iterator<Item = &'static Setting> {
-    table::all().filter(move |setting| setting.category == category)
-}
-
 fn codes(words: &[&str]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
     words.join(", ")
 }
 
-fn push_line(text: &mut String, line: &(impl AsRef<str> + ?Sized)) {
-    text.push_str(line.as_ref().trim_end());
-    text.push('\n');
-}
-
-/// Appends a comment, broken into lines of readable length.
-fn push_comment(text: &mut String, comment: &str) {
-    const WIDTH: usize = 100;
-    let mut line = String::new();
-    for word in comment.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + word.chars().count() + 3 > WIDTH {
-            push_line(text, &format!("# {line}"));
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if !line.is_empty() {
-        push_line(text, &format!("# {line}"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileChoice, Settings, Sources};
+    use crate::{FileChoice, Sources};
     use std::path::{Path, PathBuf};
 
     fn default_cfg_path() -> PathBuf {

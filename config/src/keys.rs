@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::environment::Environment;
+use crate::rank::rank_from_env;
+
 /// What the keys stand for in one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyValues {
@@ -27,6 +30,24 @@ pub struct KeyValues {
     pub command: Vec<String>,
     /// The variables for `%env{NAME}%`.
     pub environment: BTreeMap<String, String>,
+}
+
+impl KeyValues {
+    /// What the environment tells: rank, size and id of the job, and the environment itself.
+    #[must_use]
+    pub fn of_job(environment: &Environment) -> Self {
+        let rank = rank_from_env(|name| environment.get(name).map(str::to_owned));
+        Self {
+            rank: rank.as_ref().map(|rank| rank.rank),
+            size: rank.and_then(|rank| rank.size),
+            job: environment.get("SLURM_JOB_ID").map(str::to_owned),
+            environment: environment
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A key for help texts: how it is written, and what it stands for.

@@ -4,7 +4,7 @@
 //! - [`Settings`] holds the values and where each came from; [`Settings::load`] reads files and environment in the right order,
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
 //! - [`backends`], [`keys`] and [`rank`] know the names for `-I`/`-E`, the keys in output paths, and the rank of a parallel job.
-//! - [`documents`] prints `default.cfg` and the reference page.
+//! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //!
 //! Precedence: command line, then environment (`RSYS_X`, `ROCPROFSYS_X`, `OMNITRACE_X`), then files (a later file wins), then defaults.
 //!
@@ -23,6 +23,7 @@
 
 pub mod backends;
 pub mod documents;
+pub mod generate;
 pub mod keys;
 pub mod rank;
 pub mod table;
@@ -42,6 +43,6 @@ pub use files::{DEFAULT_FILES, FileChoice};
 pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};
-pub use resolved::{Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+pub use resolved::{Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 pub use settings::{Note, Settings, Sources};
 pub use value::Value;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::settings::Settings;
 use crate::value::Value;
 
+/// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`: each look costs a system call for each thread.
+const INHERITED_REALTIME_HZ_MAX: f64 = 300.0;
+
 /// Every setting as a plain field. Paths are as the user wrote them: their keys are expanded by [`crate::keys::expand`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -30,6 +33,10 @@ pub struct Resolved {
     pub sampling_freq_hz: f64,
     /// `SAMPLING_CLOCK`.
     pub sampling_clock: SamplingClock,
+    /// `SAMPLING_REALTIME`.
+    pub sampling_realtime: bool,
+    /// `SAMPLING_REALTIME_FREQ`, or what it inherits.
+    pub sampling_realtime_freq_hz: f64,
     /// `UNWINDER`.
     pub unwinder: Unwinder,
     /// `SAMPLING_MAX_DEPTH`.
@@ -40,6 +47,10 @@ pub struct Resolved {
     pub sampling_duration: Option<Duration>,
     /// `SAMPLING_INCLUDE_INLINES`.
     pub sampling_include_inlines: bool,
+    /// `PYTHON`.
+    pub python: Python,
+    /// `PYTHON_NATIVE`.
+    pub python_native: bool,
     /// `RING_SIZE_KB`, in bytes.
     pub ring_bytes: usize,
     /// `SYMBOL_CACHE`.
@@ -78,6 +89,17 @@ pub enum Unwinder {
     Framehop,
     /// Frame pointers only.
     FramePointers,
+}
+
+/// Which frames of Python programs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Python {
+    /// Native and Python frames.
+    On,
+    /// Native frames.
+    Off,
+    /// Python frames.
+    Only,
 }
 
 /// What makes the samples tick.
@@ -124,6 +146,7 @@ macro_rules! words {
 
 words!(Follow { "all" => All, "exec" => Exec, "none" => None });
 words!(Unwinder { "cfi" => Cfi, "framehop" => Framehop, "fp" => FramePointers });
+words!(Python { "on" => On, "off" => Off, "only" => Only });
 words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 
 impl Resolved {
@@ -142,11 +165,18 @@ impl Resolved {
             compress_trace: read.bool("COMPRESS_TRACE"),
             sampling_freq_hz: read.float("SAMPLING_FREQ"),
             sampling_clock: SamplingClock::from_word(read.text("SAMPLING_CLOCK")),
+            sampling_realtime: read.bool("SAMPLING_REALTIME"),
+            sampling_realtime_freq_hz: match read.float("SAMPLING_REALTIME_FREQ") {
+                own if own > 0.0 => own,
+                _ => read.float("SAMPLING_FREQ").min(INHERITED_REALTIME_HZ_MAX),
+            },
             unwinder: Unwinder::from_word(read.text("UNWINDER")),
             sampling_max_depth: u32::try_from(read.int("SAMPLING_MAX_DEPTH")).unwrap_or(u32::MAX),
             sampling_delay: read.seconds("SAMPLING_DELAY"),
             sampling_duration: (!duration.is_zero()).then_some(duration),
             sampling_include_inlines: read.bool("SAMPLING_INCLUDE_INLINES"),
+            python: Python::from_word(read.text("PYTHON")),
+            python_native: read.bool("PYTHON_NATIVE"),
             ring_bytes: usize::try_from(read.int("RING_SIZE_KB")).unwrap_or(usize::MAX / 1024)
                 * 1024,
             symbol_cache: match read.text("SYMBOL_CACHE") {

@@ -134,6 +134,16 @@ impl Settings {
         FileReader::new(self, environment).read(path, named_by)
     }
 
+    /// Reads a text as if it stood in the file `name`, over what is there. Other files that it includes are read too.
+    pub fn read_text(
+        &mut self,
+        name: &Path,
+        text: &str,
+        environment: &Environment,
+    ) -> Result<(), ConfigError> {
+        FileReader::new(self, environment).read_named_text(name, text)
+    }
+
     /// Reads the environment over what is there.
     pub fn load_environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
         let mut problems = Vec::new();

@@ -206,6 +206,7 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.follow.as_str(),
                     resolved.unwinder.as_str(),
                     resolved.sampling_clock.as_str(),
+                    resolved.python.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);
             }
@@ -295,6 +296,23 @@ fn other_variables_are_let_alone() {
 }
 
 #[test]
+fn the_rate_of_the_wall_clock_follows_the_other_within_limits() {
+    for (frequency, own, expected) in [
+        ("100", "0", 100.0),
+        ("100", "-1", 100.0),
+        ("5000", "0", 300.0),
+        ("100", "700", 700.0),
+    ] {
+        let settings = load(&[
+            ("RSYS_SAMPLING_FREQ", frequency),
+            ("ROCPROFSYS_SAMPLING_REALTIME_FREQ", own),
+        ]);
+        let resolved = settings.expect("good").resolve();
+        assert_eq!(resolved.sampling_realtime_freq_hz, expected);
+    }
+}
+
+#[test]
 fn changed_values_tell_their_origin() {
     let mut settings = load(&[("RSYS_UNWINDER", "fp"), ("RSYS_FOLLOW", "all")]).expect("good");
     settings
@@ -340,7 +358,14 @@ fn settings_of_the_original_are_all_accepted() {
         ROCM_HIP_RUNTIME_API_OPERATIONS ROCM_GROUP_BY_QUEUE LOG_LEVEL LOG_FILE LOG_COUNT TRACE_LEGACY PRESET_DIR
         PERFETTO_FLUSH_PERIOD_MS MERGE_PERFETTO_FILES SELECTED_REGIONS RANK_FILTER_ID RANK_FILTER_OUTPUT RANK_FILTER_LOGS
         CPU_METRICS GPU_PERF_COUNTERS USE_AINIC SAMPLING_AINICS USE_UCX USE_SHMEM SHMEM_PERMIT_LIST USE_UNIFIED_MEMORY_PROFILING
-        USE_HIPFILE KILL_DELAY REATTACH_ADD_SESSION_ID";
+        USE_HIPFILE KILL_DELAY REATTACH_ADD_SESSION_ID SHMEM_REJECT_LIST CTEST_NOTES THREAD_COMPONENTS THROTTLE_VALUE ERT_NUM_THREADS
+        DART_TYPE MPI_INIT UPCXX_INIT ROOFLINE_MODE CUDA_EVENT_BATCH_SIZE NVTX_MARKER_DEVICE_SYNC CUPTI_EVENTS CAUSAL_DELAY
+        CAUSAL_DURATION CAUSAL_END_TO_END CAUSAL_FILE CAUSAL_FILE_RESET CAUSAL_FIXED_SPEEDUP CAUSAL_SOURCE_SCOPE
+        CAUSAL_FUNCTION_SCOPE CAUSAL_BINARY_EXCLUDE CAUSAL_SOURCE_EXCLUDE CAUSAL_FUNCTION_EXCLUDE
+        CAUSAL_FUNCTION_EXCLUDE_DEFAULTS ROCM_MARKER_API_OPERATIONS_EXCLUDE ROCM_KERNEL_DISPATCH_OPERATIONS_ANNOTATE_BACKTRACE
+        PRELOAD ROOT_PROCESS INIT_ENABLED INIT_TOOLING PRINT_ENV SETTINGS_DESC RECYCLE_TIDS MPI_MAX_COMM_UPDATES
+        SAMPLING_KEEP_DYNINST_SUFFIX USE_ROCTRACER_CLOCK_SKEW ROCTRACER_DISCARD_INVALID IGNORE_DYNINST_TRAMPOLINE CI_TIMEOUT
+        COMMAND_LINE MPIP_PERMIT_LIST MPIP_REJECT_LIST LIBRARY DL_LIBRARY USER_LIBRARY ROOT SCRIPT_PATH";
     for name in names.split_whitespace() {
         let known = table::find(name).is_some() || ignored::find(name).is_some();
         assert!(known, "{name}");

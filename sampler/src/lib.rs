@@ -1,8 +1,9 @@
 //! rsys-sample: runs a program, collects its samples, writes Perfetto traces.
 //!
 //! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
-//! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`emit`] makes traces of it
-//! with the names that [`resolve`] finds, and [`summary`] says what became of it all.
+//! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`waits`] looks at threads
+//! that are blocked, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
+//! says what became of it.
 
 pub mod cli;
 pub mod collect;
@@ -11,6 +12,8 @@ pub mod launch;
 mod os;
 pub mod plan;
 pub mod profile;
+pub mod python;
 pub mod resolve;
 pub mod session;
 pub mod summary;
+pub mod waits;

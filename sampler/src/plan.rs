@@ -1,19 +1,20 @@
 //! What a run is to do, from what the user asked for.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
-use rsys_config::rank::rank_from_env;
-use rsys_config::{Follow, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
-use rsys_wire::handshake::{AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, UnwinderChoice};
+use rsys_wire::handshake::{
+    AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, PythonChoice, UnwinderChoice,
+};
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
 use crate::os;
+use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
 
 /// The folder of a run when the time cannot be written as the user asked.
@@ -64,7 +65,14 @@ impl Plan {
                 Compression::None
             },
             frequency_hz: resolved.sampling_freq_hz,
+            realtime_hz: resolved
+                .sampling_realtime
+                .then_some(resolved.sampling_realtime_freq_hz),
             unwinder: resolved.unwinder.as_str().to_owned(),
+            python: PythonView {
+                interpreter: resolved.python_native,
+                only: resolved.python == Python::Only,
+            },
             start_ns: os::boot_time_ns(),
             delay: resolved.sampling_delay,
             duration: resolved.sampling_duration,
@@ -112,6 +120,11 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             Follow::Exec => FollowChoice::Exec,
             Follow::None => FollowChoice::None,
         },
+        python: match resolved.python {
+            Python::On => PythonChoice::On,
+            Python::Off => PythonChoice::Off,
+            Python::Only => PythonChoice::Only,
+        },
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)
@@ -122,24 +135,17 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
 
 fn key_values(command: &[OsString], host: &str) -> KeyValues {
     let id = |pid: nix::unistd::Pid| pid.as_raw().unsigned_abs();
-    let environment: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    let rank = rank_from_env(|name| environment.get(name).cloned());
     KeyValues {
         pid: std::process::id(),
         parent_pid: id(nix::unistd::getppid()),
         process_group: id(nix::unistd::getpgrp()),
         session: nix::unistd::getsid(None).map_or(0, id),
-        rank: rank.as_ref().map(|rank| rank.rank),
-        size: rank.and_then(|rank| rank.size),
-        job: environment.get("SLURM_JOB_ID").cloned(),
         host: host.to_owned(),
         launch_time: os::local_time(TIME_FORMAT).unwrap_or_default(),
         command: command
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        environment,
+        ..KeyValues::of_job(&Environment::of_this_process())
     }
 }

@@ -23,6 +23,7 @@ use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::{Receiver, SessionSocket, members};
 use crate::summary;
+use crate::waits::Waits;
 
 /// Rings are emptied after this time while they fill.
 const BUSY: Duration = Duration::from_millis(25);
@@ -158,7 +159,17 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
             return Err(refusal);
         }
     };
-    let mut collector = Collector::new(writer);
+    let waits = match plan.run.realtime_hz {
+        Some(hertz) => Waits::start(hertz, plan.agent.max_depth as usize, plan.run.verbosity < 0)
+            .map_err(|error| {
+                say(&format!(
+                    "warning: waits are not seen: no thread can be made: {error}"
+                ))
+            })
+            .ok(),
+        None => None,
+    };
+    let mut collector = Collector::new(writer, waits);
     collector.set_child(target.as_raw().unsigned_abs());
     let watch = Watch {
         signals,

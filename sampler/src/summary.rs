@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::emit::tally::{AgentCounts, Coverage, End, Tally};
+use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
 /// What became of one process.
 #[derive(Debug, Clone)]
@@ -19,8 +19,12 @@ pub struct ProcessSummary {
     pub clock: String,
     /// What its agent had to say.
     pub notes: Vec<String>,
+    /// Versions of its Python interpreters.
+    pub interpreters: Vec<String>,
     /// What was recorded.
     pub tally: Tally,
+    /// Where broken stacks stopped.
+    pub stops: Stops,
     /// How much of its CPU time was recorded.
     pub coverage: Coverage,
     /// What the agent counted.
@@ -43,8 +47,9 @@ impl ProcessSummary {
         } else {
             ""
         };
+        let waits = self.waits();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,
@@ -52,6 +57,25 @@ impl ProcessSummary {
             self.counts.dropped(),
             self.pid,
             self.name,
+        ))
+    }
+
+    /// How many of the stacks are whole.
+    fn stacks(&self) -> Option<String> {
+        let tally = &self.tally;
+        let stops = self.stops.most();
+        let stops = if stops.is_empty() {
+            stops
+        } else {
+            format!(" ({stops})")
+        };
+        Some(format!(
+            "pid {}: stacks: {:.2} % complete, {} truncated, {} broken{stops}, {} with scanned frames",
+            self.pid,
+            tally.complete_percent()?,
+            tally.truncated_stacks,
+            tally.broken_stacks,
+            tally.scanned_stacks,
         ))
     }
 
@@ -74,23 +98,56 @@ impl ProcessSummary {
         })
     }
 
+    /// What was seen of blocked threads, for the line.
+    fn waits(&self) -> String {
+        let waits = &self.tally.waits;
+        if waits.waits + waits.unreadable_threads == 0 {
+            return String::new();
+        }
+        let mut text = format!(
+            ", waits: {} in {} samples of {:.3} s, {} complete",
+            waits.waits,
+            waits.samples,
+            waits.wall_ns as f64 / 1e9,
+            waits.complete
+        );
+        for (count, what) in [
+            (waits.scanned, "scanned"),
+            (waits.raced, "raced"),
+            (waits.unreadable_threads, "threads unreadable"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        text
+    }
+
     /// What else is worth knowing, in lines.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
+        let clock = if self.clock.is_empty() {
+            "unknown"
+        } else {
+            &self.clock
+        };
         let mut lines = vec![format!(
-            "pid {} ({}): {}; clock {}; stacks: {} truncated, {} broken; {} scanned frames",
-            self.pid,
-            self.name,
-            self.end,
-            if self.clock.is_empty() {
-                "unknown"
-            } else {
-                &self.clock
-            },
-            self.tally.truncated_stacks,
-            self.tally.broken_stacks,
-            self.tally.scanned_frames,
+            "pid {} ({}): {}; clock {clock}",
+            self.pid, self.name, self.end,
         )];
+        lines.extend(self.stacks());
+        if !self.interpreters.is_empty() {
+            let python = &self.tally.python;
+            lines.push(format!(
+                "pid {}: {}: {} samples with Python frames, {} of them cut, {} unreadable; {} Python frames without their native function",
+                self.pid,
+                self.interpreters.join(", "),
+                python.samples,
+                python.truncated,
+                python.broken,
+                python.unpaired_frames,
+            ));
+        }
         let causes: Vec<_> = self
             .counts
             .causes()
@@ -183,12 +240,14 @@ mod tests {
             clock: "timer".into(),
             notes: Vec::new(),
             coverage: Coverage::Unknown,
+            interpreters: Vec::new(),
             tally: Tally {
                 samples: 10,
                 weight: 12,
                 threads: 2,
                 ..Tally::default()
             },
+            stops: Stops::default(),
             counts: AgentCounts::default(),
             end: End::Process,
         }
@@ -204,6 +263,20 @@ mod tests {
             [
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
+            ]
+        );
+    }
+
+    #[test]
+    fn broken_stacks_are_told_with_their_place() {
+        let mut process = process();
+        process.tally.broken_stacks = 1;
+        process.stops.add("/lib/libfoo.so");
+        assert_eq!(
+            process.details(),
+            [
+                "pid 7 (app): ended; clock timer",
+                "pid 7: stacks: 90.00 % complete, 0 truncated, 1 broken (1 in libfoo.so), 0 with scanned frames",
             ]
         );
     }

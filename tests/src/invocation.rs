@@ -33,6 +33,14 @@ impl Invocation {
         self
     }
 
+    /// Another program with its arguments and variables, for this one to run.
+    #[must_use]
+    pub fn program(mut self, other: Self) -> Self {
+        self.words.extend(other.words);
+        self.env.extend(other.env);
+        self
+    }
+
     /// A variable for the whole run.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {

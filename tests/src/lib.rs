@@ -18,6 +18,7 @@
 mod bounds;
 mod invocation;
 mod judge;
+mod machines;
 mod needs;
 mod outcome;
 mod packets;
@@ -28,6 +29,7 @@ mod rows;
 mod run;
 mod samples;
 mod screenshot;
+pub mod simgpu;
 mod timeline;
 mod trace;
 mod workload;
@@ -35,10 +37,11 @@ mod workload;
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
 pub use judge::Judge;
+pub use machines::Machine;
 pub use needs::{is_root, missing_python_module, missing_tool, must_not_skip};
 pub use outcome::{Outcome, Summary};
 pub use packets::{PacketScan, scan_packets};
-pub use paths::{Scratch, judge_dir, sampler, target_dir, workspace_dir};
+pub use paths::{Scratch, avail, judge_dir, sampler, target_dir, workspace_dir};
 pub use procs::{alive, children_of, descendants, signal, wait_until};
 pub use pty::Terminal;
 pub use rows::{Cell, Row, Rows};
@@ -47,7 +50,7 @@ pub use samples::{Frame, Sample, Samples, Shares, THREAD_ROOTS};
 pub use screenshot::screenshot;
 pub use timeline::{Slice, Timeline};
 pub use trace::{Metadata, Trace, key};
-pub use workload::{Workload, python, script, workload};
+pub use workload::{Workload, minor_version, python, python_by, pythons, script, workload};
 
 /// What a test function returns.
 pub type TestResult = anyhow::Result<()>;

@@ -13,7 +13,7 @@ use crate::samples::Samples;
 use crate::trace::Trace;
 
 /// The line that `rsys-sample` prints for each traced process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The trace.
     pub path: PathBuf,
@@ -29,8 +29,59 @@ pub struct Summary {
     pub pid: u32,
     /// Its name.
     pub name: String,
+    /// What it says of waits, if blocked threads were looked at.
+    pub waits: Option<WaitSummary>,
     /// What else the line says: that the process is still running, or why the trace is not complete.
     pub remarks: String,
+}
+
+/// What the line says of waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitSummary {
+    /// Waits that were seen.
+    pub waits: u64,
+    /// Samples of waiting threads in the trace.
+    pub samples: u64,
+    /// The wall time that they stand for.
+    pub seconds: f64,
+    /// Waits with whole stacks.
+    pub complete: u64,
+    /// Looks during which the thread woke up.
+    pub raced: u64,
+    /// Threads that could not be looked at.
+    pub unreadable: u64,
+}
+
+impl WaitSummary {
+    /// Takes `waits: <N> in <S> samples of <T> s, <C> complete[, <n> scanned][, <n> raced][, <n> threads unreadable]` off the front.
+    fn take(remarks: &str) -> (Option<Self>, &str) {
+        let read = || {
+            let rest = remarks.strip_prefix("waits: ")?;
+            let (waits, rest) = rest.split_once(" in ")?;
+            let (samples, rest) = rest.split_once(" samples of ")?;
+            let (seconds, rest) = rest.split_once(" s, ")?;
+            let (complete, mut rest) = rest.split_once(" complete")?;
+            let mut optional = |what: &str| {
+                let (count, after) = rest.strip_prefix(", ")?.split_once(what)?;
+                let count = count.parse().ok()?;
+                rest = after;
+                Some(count)
+            };
+            let _scanned: Option<u64> = optional(" scanned");
+            let raced = optional(" raced").unwrap_or(0);
+            let unreadable = optional(" threads unreadable").unwrap_or(0);
+            let read = Self {
+                waits: waits.parse().ok()?,
+                samples: samples.parse().ok()?,
+                seconds: seconds.parse().ok()?,
+                complete: complete.parse().ok()?,
+                raced,
+                unreadable,
+            };
+            Some((Some(read), rest))
+        };
+        read().unwrap_or((None, remarks))
+    }
 }
 
 impl Summary {
@@ -48,6 +99,7 @@ impl Summary {
         let (rest, threads) = rest.strip_suffix(" threads")?.rsplit_once(", ")?;
         let (rest, weighted) = rest.strip_suffix(" weighted)")?.rsplit_once(" (")?;
         let (path, samples) = rest.strip_suffix(" samples")?.rsplit_once(": ")?;
+        let (waits, remarks) = WaitSummary::take(remarks.trim_start_matches(", "));
         Some(Self {
             path: PathBuf::from(path),
             samples: samples.parse().ok()?,
@@ -56,6 +108,7 @@ impl Summary {
             dropped: dropped.parse().ok()?,
             pid: pid.parse().ok()?,
             name: name.to_owned(),
+            waits,
             remarks: remarks.trim_start_matches(", ").to_owned(),
         })
     }
@@ -247,6 +300,15 @@ impl Outcome {
                 "open slices in {}",
                 file.display()
             );
+            let waits = summary.waits.as_ref();
+            assert_eq!(
+                found.wait_samples,
+                waits.map_or(0, |waits| waits.samples),
+                "samples of waits in {}",
+                file.display()
+            );
+            total.wait_samples += found.wait_samples;
+            total.wait_ns += found.wait_ns;
             total.packets += found.packets;
             total.samples += found.samples;
             total.weight += found.weight;
@@ -341,6 +403,29 @@ mod tests {
         );
         assert_eq!((summary.pid, summary.name.as_str()), (7, "b), c"));
         assert_eq!(summary.remarks, "still running");
+        assert_eq!(summary.waits, None);
+    }
+
+    #[test]
+    fn reads_what_it_says_of_waits() {
+        let line = "rsys: /t.proto: 0 samples (0 weighted), 3 threads, 0 dropped, pid 7 (app)";
+        let waits = |more: &str| Summary::parse(&format!("{line}, waits: {more}")).unwrap();
+        let plain = waits("54 in 168 samples of 7.526 s, 53 complete");
+        let expected = WaitSummary {
+            waits: 54,
+            samples: 168,
+            seconds: 7.526,
+            complete: 53,
+            raced: 0,
+            unreadable: 0,
+        };
+        assert_eq!((plain.waits.unwrap(), &*plain.remarks), (expected, ""));
+        let all = waits(
+            "1 in 1 samples of 0.010 s, 1 complete, 4 scanned, 2 raced, 3 threads unreadable, still running",
+        );
+        let found = all.waits.unwrap();
+        assert_eq!((found.raced, found.unreadable), (2, 3));
+        assert_eq!(all.remarks, "still running");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Cheap enough for hundreds of files, and independent of every decoder that the product has.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -9,10 +10,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::ZlibDecoder;
 
+use crate::samples::WAITING_TIME;
+
 const TRACE_PACKET: u32 = 1;
 const PACKET_PERF_SAMPLE: u32 = 66;
 const PACKET_TRACK_EVENT: u32 = 11;
 const SAMPLE_TIMEBASE_COUNT: u32 = 6;
+const PACKET_SEQUENCE: u32 = 10;
 const PACKET_COMPRESSED: u32 = 50;
 const PACKET_DEFAULTS: u32 = 59;
 const DEFAULTS_SAMPLE: u32 = 12;
@@ -32,6 +36,10 @@ pub struct PacketScan {
     pub samples: u64,
     /// The sum of their weights, in sampling periods.
     pub weight: u64,
+    /// `PerfSample` packets of waiting threads; they are not among the others.
+    pub wait_samples: u64,
+    /// The sum of their weights.
+    pub wait_ns: u64,
     /// Beginnings of slices.
     pub begins: u64,
     /// Ends of slices.
@@ -76,16 +84,22 @@ fn scan_sequence(bytes: &[u8], found: &mut PacketScan, time_base: &mut TimeBase)
 struct TimeBase {
     hertz: u64,
     is_in_ns: bool,
+    /// The sequences of samples of waiting threads.
+    waits: HashSet<u64>,
 }
 
 impl TimeBase {
-    fn read(&mut self, defaults: &[u8]) -> Result<()> {
+    fn read(&mut self, defaults: &[u8], sequence: u64) -> Result<()> {
         let Some(sample) = bytes_in(defaults, DEFAULTS_SAMPLE)? else {
             return Ok(());
         };
         let Some(time_base) = bytes_in(sample, DEFAULTS_TIMEBASE)? else {
             return Ok(());
         };
+        if bytes_in(time_base, TIMEBASE_NAME)? == Some(WAITING_TIME.as_bytes()) {
+            self.waits.insert(sequence);
+            return Ok(());
+        }
         self.hertz = number_in(time_base, TIMEBASE_FREQUENCY)?.unwrap_or(0);
         self.is_in_ns =
             bytes_in(time_base, TIMEBASE_NAME)?.is_some_and(|name| name.ends_with(b" ns"));
@@ -103,8 +117,13 @@ impl TimeBase {
 
 fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBase) -> Result<()> {
     found.packets += 1;
+    let sequence = number_in(packet, PACKET_SEQUENCE)?.unwrap_or(0);
     while !packet.is_empty() {
         match next_field(&mut packet).context("a packet holds a torn field")? {
+            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.waits.contains(&sequence) => {
+                found.wait_samples += 1;
+                found.wait_ns += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(0);
+            }
             (PACKET_PERF_SAMPLE, Value::Bytes(sample)) => {
                 found.samples += 1;
                 // Without a count the sample stands for itself.
@@ -118,7 +137,7 @@ fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBa
                 let torn = scan_sequence(&inner, found, time_base)?;
                 ensure!(torn == 0, "compressed packets end in a torn one");
             }
-            (PACKET_DEFAULTS, Value::Bytes(defaults)) => time_base.read(defaults)?,
+            (PACKET_DEFAULTS, Value::Bytes(defaults)) => time_base.read(defaults, sequence)?,
             (PACKET_TRACK_EVENT, Value::Bytes(event)) => match number_in(event, EVENT_TYPE)? {
                 Some(TYPE_SLICE_BEGIN) => found.begins += 1,
                 Some(TYPE_SLICE_END) => found.ends += 1,

@@ -37,11 +37,23 @@ pub fn judge_dir() -> PathBuf {
 /// # Errors
 /// When there is none.
 pub fn sampler() -> Result<PathBuf> {
-    let path = env::var_os("RSYS_SAMPLE")
-        .map_or_else(|| target_dir().join("release/rsys-sample"), PathBuf::from);
+    program("rsys-sample", "RSYS_SAMPLE")
+}
+
+/// `rsys-avail`: `$RSYS_AVAIL`, or the release build.
+///
+/// # Errors
+/// When there is none.
+pub fn avail() -> Result<PathBuf> {
+    program("rsys-avail", "RSYS_AVAIL")
+}
+
+fn program(name: &str, variable: &str) -> Result<PathBuf> {
+    let path = env::var_os(variable)
+        .map_or_else(|| target_dir().join("release").join(name), PathBuf::from);
     if !path.is_file() {
         bail!(
-            "{} is not there: run `cargo build --release` first, or set RSYS_SAMPLE",
+            "{} is not there: run `cargo build --release` first, or set {variable}",
             path.display()
         );
     }

@@ -21,6 +21,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(400);
 /// Variables of the tests and of the developer's own shell that must not reach a run.
 const FOREIGN_VARIABLES: &[&str] = &[
     "RSYS_SAMPLE",
+    "RSYS_AVAIL",
+    "RSYS_AVAIL_ROOT",
     "RSYS_JUDGE_DIR",
     "RSYS_KEEP",
     "RSYS_REQUIRE_ALL",
@@ -38,6 +40,7 @@ const FOREIGN_VARIABLES: &[&str] = &[
 #[derive(Debug, Clone)]
 pub struct Run {
     profiled: bool,
+    under: Vec<OsString>,
     options: Vec<OsString>,
     command: Option<Invocation>,
     folder: Option<PathBuf>,
@@ -57,6 +60,7 @@ impl Run {
     pub fn new() -> Self {
         Self {
             profiled: true,
+            under: Vec::new(),
             options: Vec::new(),
             command: None,
             folder: None,
@@ -80,6 +84,14 @@ impl Run {
     #[must_use]
     pub fn freq(self, hertz: u32) -> Self {
         self.options(["-f".to_owned(), hertz.to_string()])
+    }
+
+    /// Words before `rsys-sample`: a program that runs it.
+    #[must_use]
+    pub fn under<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.under
+            .extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        self
     }
 
     /// Options for `rsys-sample`, as they are.
@@ -193,7 +205,14 @@ impl Run {
             .unwrap_or_else(|| scratch.path().to_path_buf());
         let mut output = folder.clone();
         let mut command = if self.profiled {
-            let mut command = Command::new(sampler()?);
+            let mut command = match self.under.split_first() {
+                Some((program, words)) => {
+                    let mut command = Command::new(program);
+                    command.args(words).arg(sampler()?);
+                    command
+                }
+                None => Command::new(sampler()?),
+            };
             match &self.output {
                 None => output = scratch.path().join("traces"),
                 Some(Some(chosen)) => output.clone_from(chosen),

@@ -19,6 +19,12 @@ pub const THREAD_ROOTS: &[&str] = &[
     "__clone",
 ];
 
+/// The time base of the samples of waiting threads.
+pub(crate) const WAITING_TIME: &str = "waiting-time ns";
+
+/// Their outermost frame.
+const WAITING_ROOT: &str = "[waiting]";
+
 /// The bytes of code that `_start` may have.
 const START_CODE_BYTES: i64 = 64;
 
@@ -76,23 +82,43 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// The samples of the CPU clock.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
+        let unit = periods_per_unit(trace)?;
+        Self::fetch_where(trace, &format!("t.name != '{WAITING_TIME}'"), unit)
+    }
+
+    /// The samples of waiting threads; their weights are seconds.
+    pub(crate) fn fetch_waits(trace: &Trace) -> Result<Self> {
+        let mut found = Self::fetch_where(trace, &format!("t.name = '{WAITING_TIME}'"), 1e-9)?;
+        for sample in &mut found.samples {
+            let stack = sample.stack.split_first();
+            let (root, rest) = stack.context("a waiting thread without a stack")?;
+            ensure!(root.function == WAITING_ROOT, "a root {root:?}");
+            sample.stack = Rc::from(rest);
+        }
+        Ok(found)
+    }
+
+    fn fetch_where(trace: &Trace, time_base: &str, unit: f64) -> Result<Self> {
         let stacks = fetch_stacks(trace)?;
         // Each sample also is a row of its time base's counter, put there at the same moment: the nth belongs to the nth.
-        let rows = trace.query(
+        let rows = trace.query(&format!(
             "select p.ts, p.utid, t.tid, coalesce(t.name, '') as thread, p.callsite_id
-             from perf_sample p join thread t using (utid) order by p.id",
-        )?;
-        let weights = trace.query(
-            "select c.ts, c.value from counter c join perf_counter_track t on c.track_id = t.id order by c.id",
-        )?;
+             from perf_sample p join thread t using (utid)
+             where p.perf_session_id in (select t.perf_session_id from perf_counter_track t where {time_base})
+             order by p.id",
+        ))?;
+        let weights = trace.query(&format!(
+            "select c.ts, c.value from counter c join perf_counter_track t on c.track_id = t.id
+             where {time_base} order by c.id",
+        ))?;
         ensure!(
             weights.is_empty() || weights.len() == rows.len(),
             "{} weights for {} samples",
             weights.len(),
             rows.len()
         );
-        let unit = periods_per_unit(trace)?;
         let mut weights = weights.iter();
         let mut samples = Vec::with_capacity(rows.len());
         let empty: Rc<[Frame]> = Rc::from([]);
@@ -185,12 +211,11 @@ impl Samples {
     /// The weighted share of samples for which something holds.
     #[must_use]
     pub fn share_where(&self, holds: impl Fn(&Sample) -> bool) -> f64 {
-        let held: f64 = self
+        let held = self
             .samples
             .iter()
             .filter(|sample| holds(sample))
-            .map(|sample| sample.weight)
-            .sum();
+            .fold(0.0, |sum, sample| sum + sample.weight);
         held / self.weight().max(1.0)
     }
 
@@ -403,7 +428,9 @@ fn fetch_stacks(trace: &Trace) -> Result<HashMap<i64, Rc<[Frame]>>> {
 
 /// How many sampling periods one unit of the samples' weights is: they are in periods, or in nanoseconds.
 fn periods_per_unit(trace: &Trace) -> Result<f64> {
-    let name = trace.query("select coalesce(name, '') as name from perf_counter_track limit 1")?;
+    let name = trace.query(&format!(
+        "select coalesce(name, '') as name from perf_counter_track where name != '{WAITING_TIME}' limit 1"
+    ))?;
     let is_in_ns = name
         .iter()
         .any(|row| row.text("name").is_ok_and(|name| name.ends_with(" ns")));

@@ -7,6 +7,9 @@ use anyhow::{Result, ensure};
 use crate::samples::{Sample, Samples};
 use crate::trace::Trace;
 
+/// Name of the tracks of waits.
+const WAITING: &str = "waiting";
+
 /// One slice.
 #[derive(Debug, Clone)]
 pub struct Slice {
@@ -41,12 +44,22 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// The slices on the tracks of threads.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
-        let rows = trace.query(
+        Self::fetch_where(trace, &format!("coalesce(k.name, '') != '{WAITING}'"))
+    }
+
+    /// The slices on the tracks of their waits.
+    pub(crate) fn fetch_waits(trace: &Trace) -> Result<Self> {
+        Self::fetch_where(trace, &format!("k.name = '{WAITING}'"))
+    }
+
+    fn fetch_where(trace: &Trace, track: &str) -> Result<Self> {
+        let rows = trace.query(&format!(
             "select s.ts, s.dur, s.depth, coalesce(s.name, '') as name, s.track_id, t.utid, coalesce(t.name, '') as thread
              from slice s join thread_track k on s.track_id = k.id join thread t using (utid)
-             order by s.track_id, s.ts, s.depth",
-        )?;
+             where {track} order by s.track_id, s.ts, s.depth",
+        ))?;
         let slices = rows.iter().map(|row| {
             Ok(Slice {
                 start_ns: row.int("ts")?,

@@ -25,6 +25,16 @@ pub mod key {
     pub const WEIGHTED_SAMPLES: &str = "weighted_samples";
     /// Slices on the tracks of threads.
     pub const SLICES: &str = "slices";
+    /// Samples of waiting threads.
+    pub const WAIT_SAMPLES: &str = "wait_samples";
+    /// The wall time that they stand for.
+    pub const WAIT_NS: &str = "wait_ns";
+    /// Slices on the tracks of waits.
+    pub const WAIT_SLICES: &str = "wait_slices";
+    /// Waits that were seen.
+    pub const WAITS: &str = "waits";
+    /// Those with whole stacks.
+    pub const WAITS_COMPLETE: &str = "waits_complete";
     /// Records lost, of all causes.
     pub const DROPPED: &str = "dropped";
     /// `timer` or `perf`.
@@ -35,6 +45,12 @@ pub mod key {
     pub const TRUNCATED_STACKS: &str = "truncated_stacks";
     /// Stacks whose walk did not reach the root.
     pub const BROKEN_STACKS: &str = "broken_stacks";
+    /// Where most of them stopped.
+    pub const BROKEN_MOST: &str = "broken_most";
+    /// Stacks in which a frame was found by searching the stack.
+    pub const SCANNED_STACKS: &str = "scanned_stacks";
+    /// The share of stacks that are neither truncated nor broken, in percent.
+    pub const COMPLETE_PERCENT: &str = "complete_stacks_percent";
     /// The process.
     pub const PID: &str = "pid";
     /// Its parent.
@@ -224,7 +240,43 @@ impl Trace {
             told(key::DROPPED)?,
         )?;
         let slices = self.timeline()?.len() as f64;
-        agree("slices in the metadata", slices, told(key::SLICES)?)
+        agree("slices in the metadata", slices, told(key::SLICES)?)?;
+        if let Some(said) = &said.waits {
+            let (waits, slices) = (self.wait_samples()?, self.wait_timeline()?);
+            slices.check_nesting()?;
+            let count = waits.count() as f64;
+            agree("samples of waits", count, said.samples as f64)?;
+            agree(
+                "samples of waits in the metadata",
+                count,
+                told(key::WAIT_SAMPLES)?,
+            )?;
+            let slices = slices.len() as f64;
+            agree(
+                "slices of waits in the metadata",
+                slices,
+                told(key::WAIT_SLICES)?,
+            )?;
+            let seconds = waits.weight();
+            agree("waited nanoseconds", seconds * 1e9, told(key::WAIT_NS)?)?;
+            ensure!(
+                (seconds - said.seconds).abs() < 1e-3,
+                "waited seconds: the trace holds {seconds}, said are {}",
+                said.seconds
+            );
+            agree(
+                "waits in the metadata",
+                said.waits as f64,
+                told(key::WAITS)?,
+            )?;
+            let complete = said.complete as f64;
+            agree(
+                "complete waits in the metadata",
+                complete,
+                told(key::WAITS_COMPLETE)?,
+            )?;
+        }
+        Ok(())
     }
 
     /// What the trace says about itself.
@@ -263,6 +315,22 @@ impl Trace {
     /// When the trace processor cannot be asked.
     pub fn samples(&self) -> Result<Samples> {
         Samples::fetch(self)
+    }
+
+    /// All samples of waiting threads, weighted in seconds, without the frame that says that they are; innermost is what is waited for.
+    ///
+    /// # Errors
+    /// When the trace processor cannot be asked.
+    pub fn wait_samples(&self) -> Result<Samples> {
+        Samples::fetch_waits(self)
+    }
+
+    /// All slices on the tracks of waits.
+    ///
+    /// # Errors
+    /// When the trace processor cannot be asked.
+    pub fn wait_timeline(&self) -> Result<Timeline> {
+        Timeline::fetch_waits(self)
     }
 
     /// Shares of functions over all threads.

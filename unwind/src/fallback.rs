@@ -5,7 +5,7 @@ use crate::arch::{self, Registers};
 use crate::{Memory, Modules};
 
 /// How many words of the stack are looked at for a return address.
-const MAX_SCANNED_WORDS: u32 = 512;
+pub(crate) const MAX_SCANNED_WORDS: u32 = 512;
 /// How far from its first instruction a function is believed not to have moved the stack pointer by more than two words.
 const PROLOGUE_BYTES: u64 = 64;
 /// No frame is larger than this: 64 MiB.
@@ -112,7 +112,7 @@ pub(crate) fn frame_pointer<M: Memory, S: Modules>(
     }
     Some(Guess {
         return_address,
-        sp: fp.wrapping_add(16),
+        sp: arch::caller_sp(fp.wrapping_add(16), Some(saved)),
         fp: Some(saved),
         certain,
     })
@@ -127,15 +127,27 @@ fn frame_record<M: Memory>(fp: u64, memory: &M) -> Option<(u64, u64)> {
 }
 
 /// The first word from `sp` up to `end` that is a return address: where it lies, and the address.
-#[inline(never)]
+#[inline]
 pub(crate) fn scan<M: Memory, S: Modules>(
     sp: u64,
     end: u64,
     memory: &M,
     modules: &S,
 ) -> Option<(u64, u64)> {
+    scan_words(sp, end, MAX_SCANNED_WORDS, memory, modules)
+}
+
+/// As [`scan`], over at most so many words.
+#[inline(never)]
+pub(crate) fn scan_words<M: Memory, S: Modules>(
+    sp: u64,
+    end: u64,
+    words: u32,
+    memory: &M,
+    modules: &S,
+) -> Option<(u64, u64)> {
     let mut at = sp.checked_add(7)? & !7;
-    for _ in 0..MAX_SCANNED_WORDS {
+    for _ in 0..words {
         if at >= end {
             return None;
         }

@@ -188,6 +188,18 @@ pub enum FollowChoice {
     None,
 }
 
+/// Which frames are read of a thread that runs Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PythonChoice {
+    /// The native ones only.
+    Off,
+    /// Native and Python frames.
+    #[default]
+    On,
+    /// The Python ones only.
+    Only,
+}
+
 /// What the agent must know, as one line of `key=value` words in [`ENV_SETTINGS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentSettings {
@@ -203,6 +215,8 @@ pub struct AgentSettings {
     pub max_depth: u32,
     /// Capacity of a ring in words.
     pub ring_words: u32,
+    /// Whether Python frames are read.
+    pub python: PythonChoice,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -216,6 +230,7 @@ impl Default for AgentSettings {
             follow: FollowChoice::All,
             max_depth: 512,
             ring_words: 32 * 1024,
+            python: PythonChoice::On,
             verbose: false,
         }
     }
@@ -246,8 +261,13 @@ impl AgentSettings {
             FollowChoice::Exec => "exec",
             FollowChoice::None => "none",
         };
+        let python = match self.python {
+            PythonChoice::Off => "off",
+            PythonChoice::On => "on",
+            PythonChoice::Only => "only",
+        };
         format!(
-            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} verbose={}",
+            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -276,6 +296,8 @@ impl AgentSettings {
                 ("unwinder", "fp") => settings.unwinder = UnwinderChoice::FramePointer,
                 ("follow", "exec") => settings.follow = FollowChoice::Exec,
                 ("follow", "none") => settings.follow = FollowChoice::None,
+                ("python", "off") => settings.python = PythonChoice::Off,
+                ("python", "only") => settings.python = PythonChoice::Only,
                 ("depth", _) => {
                     settings.max_depth = value
                         .parse()

@@ -10,11 +10,25 @@
 //! | sample | time, weight (0–31) + shared frames (32–47) + new frames (48–63), new frames |
 //! | module | time, start, end, load bias, build-id bytes (0–31) + path bytes (32–63), both as bytes |
 //! | note | time, code, text bytes, bytes |
+//! | Python stack | shared frames (0–15) + new frames (16–31), new frames |
+//! | Python code | key, first line (0–31), bytes of name, of file, of the table of lines, the three |
+//! | Python thread | text, its bytes |
+//! | Python interpreter | time, version, address in it |
 //!
 //! A sample's frames are listed from the innermost outwards. Its outermost `shared` frames equal
 //! those of the previous sample that was committed to the same ring since the thread's start, so
 //! only the frames that changed are sent.
+//!
+//! A sample with [`SAMPLE_PYTHON`] has Python frames as well: those of the last Python stack in its ring, which shares frames with
+//! the one before it in the same way. The record of a code object is written before the first stack that refers to it. What it
+//! refers to by a key and by address is described in `rsys-python`, whose words travel here unread.
 
+mod python;
+
+pub use self::python::{
+    ForeignText, put_python_code, put_python_interpreter, put_python_stack, put_python_thread,
+};
+use self::python::{take_bytes, take_text};
 use crate::ring::Producer;
 
 /// Set in a frame word when its address is a program counter that was interrupted there, not a
@@ -39,6 +53,14 @@ pub enum Kind {
     Module = 4,
     /// Something to tell the user.
     Note = 5,
+    /// The Python frames of the samples that follow.
+    PythonStack = 16,
+    /// What is behind the key of a Python code object.
+    PythonCode = 17,
+    /// How Python calls the thread of this ring.
+    PythonThread = 18,
+    /// A Python interpreter was found in the process.
+    PythonInterpreter = 19,
 }
 
 /// The sample's stack was cut because it was deeper than the limit.
@@ -50,6 +72,18 @@ pub const SAMPLE_PERF: u8 = 4;
 
 /// The sample stands for what a thread did after its last tick; its stack is the one before.
 pub const SAMPLE_TAIL: u8 = 8;
+/// The sample has Python frames: those of the last [`Kind::PythonStack`] in its ring.
+pub const SAMPLE_PYTHON: u8 = 16;
+
+/// The Python stack was cut because it was deeper than the limit.
+pub const PYTHON_TRUNCATED: u8 = 1;
+/// The Python stack could not be read to its end.
+pub const PYTHON_BROKEN: u8 = 2;
+/// The thread runs in another interpreter than the main one.
+pub const PYTHON_SUBINTERPRETER: u8 = 4;
+
+/// The frames of the interpreter are understood.
+pub const INTERPRETER_KNOWN: u8 = 1;
 
 /// Words of a thread's or module's fixed part.
 const START_WORDS: usize = 7;
@@ -274,6 +308,46 @@ pub enum Record<'a> {
         /// The text.
         text: Vec<u8>,
     },
+    /// See [`put_python_stack`].
+    PythonStack {
+        /// [`PYTHON_TRUNCATED`] and its like.
+        flags: u8,
+        /// Outermost frames taken from the Python stack before.
+        shared: u16,
+        /// The frames that differ, innermost first.
+        frames: &'a [u64],
+    },
+    /// See [`put_python_code`].
+    PythonCode {
+        /// Its key.
+        key: u64,
+        /// The line at which it starts.
+        first_line: u32,
+        /// The form of the table of lines.
+        form: u8,
+        /// Its name.
+        name: String,
+        /// Its file.
+        file: String,
+        /// The table of lines.
+        lines: Vec<u8>,
+    },
+    /// See [`put_python_thread`].
+    PythonThread {
+        /// The name.
+        name: String,
+    },
+    /// See [`put_python_interpreter`].
+    PythonInterpreter {
+        /// When it was found.
+        time_ns: u64,
+        /// [`INTERPRETER_KNOWN`] or nothing.
+        flags: u8,
+        /// As `PY_VERSION_HEX`; 0 when it could not be told.
+        version: u32,
+        /// An address in it.
+        address: u64,
+    },
 }
 
 /// Which clock drives a thread's samples.
@@ -384,6 +458,33 @@ fn parse(words: &[u64]) -> Option<Record<'_>> {
             time_ns: *time_ns,
             code: *code,
             text: bytes_of(text, usize::try_from(*length).ok()?)?,
+        }),
+        (16, [counts, frames @ ..]) if (counts >> 16) as usize == frames.len() => {
+            Some(Record::PythonStack {
+                flags,
+                shared: *counts as u16,
+                frames,
+            })
+        }
+        (17, [key, first_line, name, file, lines, text @ ..]) => {
+            let mut text = text;
+            Some(Record::PythonCode {
+                key: *key,
+                first_line: *first_line as u32,
+                form: flags,
+                name: take_text(&mut text, *name)?,
+                file: take_text(&mut text, *file)?,
+                lines: take_bytes(&mut text, *lines)?,
+            })
+        }
+        (18, [name, text @ ..]) => Some(Record::PythonThread {
+            name: take_text(&mut &*text, *name)?,
+        }),
+        (19, [time_ns, version, address]) => Some(Record::PythonInterpreter {
+            time_ns: *time_ns,
+            flags,
+            version: *version as u32,
+            address: *address,
         }),
         _ => None,
     }

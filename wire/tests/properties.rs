@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, FollowChoice, Hello, HelloKind, UnwinderChoice,
+    AgentSettings, ClockChoice, FollowChoice, Hello, HelloKind, PythonChoice, UnwinderChoice,
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
-use rsys_wire::record::{self, Record, Records};
+use rsys_wire::record::{self, ForeignText, Record, Records};
 use rsys_wire::ring::{Consumer, Drained, DropCause, Producer, RingHeader};
 use rsys_wire::{VERSION, handshake, layout};
 
@@ -42,6 +42,56 @@ enum Item {
     End {
         cpu: u64,
     },
+    PythonStack {
+        flags: u8,
+        shared: u16,
+        frames: Vec<u64>,
+    },
+    PythonCode {
+        key: u64,
+        first_line: u32,
+        form: u8,
+        name: String,
+        file: String,
+        lines: Vec<u8>,
+    },
+    PythonThread {
+        name: String,
+    },
+    PythonInterpreter {
+        flags: u8,
+        version: u32,
+        address: u64,
+    },
+}
+
+/// How an interpreter keeps a text: all characters as wide as the widest, in bytes.
+fn as_python_keeps_it(text: &str) -> (u8, Vec<u8>) {
+    let widest = text.chars().map(u32::from).max().unwrap_or(0);
+    let width = match widest {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    };
+    let bytes = text
+        .chars()
+        .flat_map(|character| u32::from(character).to_le_bytes()[..width].to_vec())
+        .collect();
+    (width as u8, bytes)
+}
+
+fn foreign(width: u8, bytes: &[u8]) -> ForeignText<impl Fn(u64) -> u64> {
+    ForeignText {
+        bytes: bytes.len() as u32,
+        width,
+        word: move |offset| {
+            let rest = &bytes[offset as usize..];
+            let mut word = [0; 8];
+            let length = rest.len().min(8);
+            word[..length].copy_from_slice(&rest[..length]);
+            u64::from_le_bytes(word)
+        },
+    }
 }
 
 fn item() -> impl Strategy<Value = Item> {
@@ -74,6 +124,38 @@ fn item() -> impl Strategy<Value = Item> {
         (any::<u64>(), prop::collection::vec(any::<u8>(), 0..50))
             .prop_map(|(code, text)| Item::Note { code, text }),
         any::<u64>().prop_map(|cpu| Item::End { cpu }),
+        (
+            any::<u8>(),
+            any::<u16>(),
+            prop::collection::vec(any::<u64>(), 0..40)
+        )
+            .prop_map(|(flags, shared, frames)| Item::PythonStack {
+                flags,
+                shared,
+                frames
+            }),
+        (
+            any::<(u64, u32, u8)>(),
+            any::<String>(),
+            "[a-zé中🐍]{0,20}",
+            prop::collection::vec(any::<u8>(), 0..50)
+        )
+            .prop_map(|((key, first_line, form), name, file, lines)| {
+                Item::PythonCode {
+                    key,
+                    first_line,
+                    form,
+                    name,
+                    file,
+                    lines,
+                }
+            }),
+        "[a-zA-Zäß€]{0,20}".prop_map(|name| Item::PythonThread { name }),
+        any::<(u8, u32, u64)>().prop_map(|(flags, version, address)| Item::PythonInterpreter {
+            flags,
+            version,
+            address
+        }),
     ]
 }
 
@@ -104,6 +186,40 @@ fn put(ring: &Producer<'_>, item: &Item) -> bool {
         ),
         Item::Note { code, text } => record::put_note(ring, 6, *code, text),
         Item::End { cpu } => record::put_thread_end(ring, 7, *cpu, &[b'x'; 16]),
+        Item::PythonStack {
+            flags,
+            shared,
+            frames,
+        } => record::put_python_stack(ring, *flags, *shared, frames),
+        Item::PythonCode {
+            key,
+            first_line,
+            form,
+            name,
+            file,
+            lines,
+        } => {
+            let ((name_width, name), (file_width, file)) =
+                (as_python_keeps_it(name), as_python_keeps_it(file));
+            record::put_python_code(
+                ring,
+                *key,
+                *first_line,
+                *form,
+                &foreign(name_width, &name),
+                &foreign(file_width, &file),
+                &foreign(1, lines),
+            )
+        }
+        Item::PythonThread { name } => {
+            let (width, name) = as_python_keeps_it(name);
+            record::put_python_thread(ring, &foreign(width, &name))
+        }
+        Item::PythonInterpreter {
+            flags,
+            version,
+            address,
+        } => record::put_python_interpreter(ring, 8, *flags, *version, *address),
     }
 }
 
@@ -166,6 +282,50 @@ fn matches(item: &Item, record: &Record<'_>) -> bool {
                 name,
             },
         ) => *time_ns == 7 && cpu == cpu_time_ns && *name == [b'x'; 16],
+        (
+            Item::PythonStack {
+                flags,
+                shared,
+                frames,
+            },
+            Record::PythonStack {
+                flags: f,
+                shared: s,
+                frames: got,
+            },
+        ) => flags == f && shared == s && frames == got,
+        (
+            Item::PythonCode {
+                key,
+                first_line,
+                form,
+                name,
+                file,
+                lines,
+            },
+            Record::PythonCode {
+                key: k,
+                first_line: l,
+                form: f,
+                name: n,
+                file: p,
+                lines: t,
+            },
+        ) => (key, first_line, form, name, file, lines) == (k, l, f, n, p, t),
+        (Item::PythonThread { name }, Record::PythonThread { name: got }) => name == got,
+        (
+            Item::PythonInterpreter {
+                flags,
+                version,
+                address,
+            },
+            Record::PythonInterpreter {
+                time_ns,
+                flags: f,
+                version: v,
+                address: a,
+            },
+        ) => *time_ns == 8 && (flags, version, address) == (f, v, a),
         _ => false,
     }
 }
@@ -213,7 +373,7 @@ proptest! {
     /// Nearly sensible words: small lengths and known kinds.
     #[test]
     fn plausible_words_never_upset_the_reader(
-        raw in prop::collection::vec((0_u64..8, 0_u64..4, 0_u64..12), 0..200)
+        raw in prop::collection::vec((0_u64..21, 0_u64..4, 0_u64..12), 0..200)
     ) {
         let raw: Vec<u64> =
             raw.iter().map(|(kind, flags, words)| kind | flags << 8 | words << 32).collect();
@@ -295,6 +455,7 @@ proptest! {
             unwinder: UnwinderChoice::FramePointer,
             follow: FollowChoice::Exec,
             ring_words: 1 << 14,
+            python: PythonChoice::Only,
             verbose: true,
         };
         prop_assert_eq!(AgentSettings::from_line(&settings.to_line()), settings);

@@ -10,6 +10,7 @@ use crate::steps::{build_release, say, target_dir, workspace_dir};
 /// Built files, and where they go.
 const BUILT: &[(&str, &str, u32)] = &[
     ("rsys-sample", "bin/rsys-sample", 0o755),
+    ("rsys-avail", "bin/rsys-avail", 0o755),
     ("librsys_agent.so", "lib/librsys_agent.so", 0o755),
 ];
 

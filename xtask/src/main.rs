@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod install;
 mod judges;
+mod runtimes;
 mod steps;
 mod system;
 mod test;
@@ -36,6 +37,11 @@ enum Task {
         #[arg(long)]
         no_install: bool,
     },
+    /// Fetch the ROCm runtimes that the tests with simulated GPUs use, about 1 GB of downloads
+    Runtimes {
+        /// Only these: debian12, wheel54, debian13 or unstable
+        name: Option<String>,
+    },
     /// Measure every figure that we claim, beside its peers
     Bench(bench::BenchOptions),
     /// Install rsys below a folder
@@ -60,6 +66,13 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Test { filter, no_install } => test::run(filter.as_deref(), !no_install),
+        Task::Runtimes { name } => runtimes::fetch(name.as_deref()).map(|all| {
+            if all {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
     }

@@ -13,6 +13,8 @@ enum Probe {
     SystemPython(&'static str),
     /// A module of whatever `python3` is.
     AnyPython(&'static str),
+    /// The shared library of the system's Python.
+    PythonLibrary,
 }
 
 /// Probes, and the Debian packages that make them succeed.
@@ -28,6 +30,7 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("chromium"), "chromium"),
     (Probe::SystemPython("sys"), "python3"),
     (Probe::AnyPython("pip"), "python3-pip"),
+    (Probe::PythonLibrary, "libpython3-dev"),
     (Probe::SystemPython("numpy"), "python3-numpy"),
     (Probe::SystemPython("torch"), "python3-torch"),
 ];
@@ -44,6 +47,13 @@ impl Probe {
             Self::Program(name) => has_program(name),
             Self::SystemPython(module) => has_module("/usr/bin/python3", module),
             Self::AnyPython(module) => has_module("python3", module),
+            Self::PythonLibrary => succeeds(
+                "/usr/bin/python3",
+                &[
+                    "-c",
+                    "import ctypes, sysconfig as s; ctypes.CDLL(s.get_config_var('INSTSONAME'))",
+                ],
+            ),
         }
     }
 }

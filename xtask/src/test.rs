@@ -6,7 +6,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::steps::{build_release, cargo, say};
-use crate::{judges, system};
+use crate::{judges, runtimes, system};
 
 /// Sums over all test binaries.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
     if install {
         system::install_missing()?;
         judges::fetch()?;
+        // A failure was told; the tests say themselves what they lack.
+        runtimes::fetch(None)?;
     }
     build_release()?;
     let mut counts = Counts::default();

@@ -41,14 +41,17 @@ impl Scope<'_> {
 
 /// Replaces variables in `value`. An unset environment variable is empty; an undefined `$NAME` is an error that tells the name.
 ///
-/// `$env{NAME}` and `$cfg{NAME}` are path keys: they stay, and are replaced when paths are made.
+/// `$$` is a dollar sign. `$env{NAME}` and `$cfg{NAME}` are path keys: they stay, and are replaced when paths are made.
 pub(super) fn expand(value: &str, scope: &Scope<'_>) -> Result<String, String> {
     let mut result = String::with_capacity(value.len());
     let mut rest = value;
     while let Some(position) = rest.find('$') {
         result.push_str(&rest[..position]);
         rest = &rest[position + 1..];
-        if let Some(after) = rest.strip_prefix("env:") {
+        if let Some(after) = rest.strip_prefix('$') {
+            result.push('$');
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("env:") {
             let name = identifier(after);
             result.push_str(scope.environment(name));
             rest = &after[name.len()..];
@@ -104,6 +107,7 @@ mod tests {
             ("$NOPE", Err("NOPE")),
             ("${NOPE}", Err("NOPE")),
             ("${A", Ok("${A")),
+            ("$$A $$$A $$", Ok("$A $x $")),
         ];
         for (value, expected) in cases {
             let expanded = expand(value, &scope);

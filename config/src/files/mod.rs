@@ -1,13 +1,17 @@
 //! Configuration files: which are read, and how a line of one becomes a value.
 //!
-//! Two syntaxes are read. [`permissive`] is the original's `KEY = value`; [`typed`] is TOML. Both hand their entries to the
-//! [`FileReader`], which expands variables, follows includes and collects all problems of all files.
+//! Four syntaxes are read. [`permissive`] is the original's `KEY = value`; [`typed`] is TOML; [`json`] and [`xml`] are the
+//! original's other two. All hand their entries to the [`FileReader`], which expands variables, follows includes and collects
+//! all problems of all files.
 
 mod expand;
+mod json;
 mod permissive;
 mod typed;
+mod xml;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -120,6 +124,21 @@ struct Place {
     width: usize,
 }
 
+impl Place {
+    /// The place of a range of bytes; only its part on the first line counts.
+    fn of_bytes(text: &str, bytes: &Range<usize>) -> Self {
+        let start = text.floor_char_boundary(bytes.start);
+        let end = text.floor_char_boundary(bytes.end).max(start);
+        let line_start = text[..start].rfind('\n').map_or(0, |position| position + 1);
+        let first_line = text[start..end].lines().next().unwrap_or("");
+        Self {
+            line: text[..line_start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            width: first_line.chars().count(),
+        }
+    }
+}
+
 /// One assignment of a file, before variables are expanded.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
@@ -137,6 +156,35 @@ struct SyntaxError {
     place: Place,
     message: String,
     remedy: &'static str,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Permissive,
+    Toml,
+    Json,
+    Xml,
+}
+
+impl Syntax {
+    /// The extension decides where it is one of ours, else the text.
+    fn of(path: &Path, text: &str) -> Self {
+        let extension = path
+            .extension()
+            .map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+        match extension.as_deref() {
+            Some("toml") => Self::Toml,
+            Some("json") => Self::Json,
+            Some("xml") => Self::Xml,
+            _ => match text.trim_start().chars().next() {
+                Some('{') => Self::Json,
+                Some('<') => Self::Xml,
+                _ if typed::has_tables(text) => Self::Toml,
+                _ => Self::Permissive,
+            },
+        }
+    }
 }
 
 /// Reads files into settings.
@@ -162,6 +210,16 @@ impl<'a> FileReader<'a> {
     /// Reads a file with all that it includes.
     pub(crate) fn read(mut self, path: &Path, named_by: Origin) -> Result<(), ConfigError> {
         self.read_file(path, named_by);
+        self.result()
+    }
+
+    /// Reads a text as the file `name`.
+    pub(crate) fn read_named_text(mut self, name: &Path, text: &str) -> Result<(), ConfigError> {
+        self.read_text(name, text);
+        self.result()
+    }
+
+    fn result(self) -> Result<(), ConfigError> {
         if self.problems.is_empty() {
             Ok(())
         } else {
@@ -209,13 +267,11 @@ impl<'a> FileReader<'a> {
 
     fn read_text(&mut self, path: &Path, text: &str) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let is_toml = path
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-        let (entries, errors) = if is_toml || typed::has_tables(text) {
-            typed::read(text)
-        } else {
-            permissive::read(text)
+        let (entries, errors) = match Syntax::of(path, text) {
+            Syntax::Permissive => permissive::read(text),
+            Syntax::Toml => typed::read(text),
+            Syntax::Json => json::read(text),
+            Syntax::Xml => xml::read(text),
         };
         let mut file = OpenFile {
             path: Arc::new(path.to_owned()),

@@ -84,20 +84,32 @@ fn read_line(line: &str, number: usize) -> Result<Option<Entry>, SyntaxError> {
 
 /// Takes quotes and a trailing comment away; tells the value and how many characters of the line it takes.
 ///
-/// A quote opens only at the beginning of a word, and `#` starts a comment only after a blank, so that neither harms paths.
+/// A quote opens only at the beginning of a word or behind another one, and `#` starts a comment only after a blank, so that
+/// neither harms paths.
 fn read_value(characters: &[char]) -> Result<(String, usize), char> {
     let mut value = String::new();
     let mut width = 0;
     let mut quote = None;
     let mut at_word_start = true;
+    let mut after_quote = false;
+    // Blanks inside quotes stay, also at the end.
+    let mut kept = 0;
     for (position, &character) in characters.iter().enumerate() {
+        let mut closed = false;
         match quote {
-            Some(open) if character == open => quote = None,
+            Some(open) if character == open => {
+                quote = None;
+                closed = true;
+                kept = value.len();
+            }
             Some(_) => value.push(character),
             None if at_word_start && character == '#' => break,
-            None if at_word_start && matches!(character, '"' | '\'') => quote = Some(character),
+            None if (at_word_start || after_quote) && matches!(character, '"' | '\'') => {
+                quote = Some(character);
+            }
             None => value.push(character),
         }
+        after_quote = closed;
         at_word_start = quote.is_none() && (character.is_whitespace() || character == ',');
         if !character.is_whitespace() {
             width = position + 1;
@@ -105,7 +117,10 @@ fn read_value(characters: &[char]) -> Result<(String, usize), char> {
     }
     match quote {
         Some(open) => Err(open),
-        None => Ok((value.trim_end().to_owned(), width)),
+        None => {
+            value.truncate(value.trim_end().len().max(kept));
+            Ok((value, width))
+        }
     }
 }
 
@@ -129,6 +144,8 @@ mod tests {
             ("KEY = \"a b\"", "KEY", "a b"),
             ("KEY = 'a # b' # c", "KEY", "a # b"),
             ("KEY = a#b", "KEY", "a#b"),
+            ("KEY = 'a\"'\"b'\" # c", "KEY", "a\"b'"),
+            ("KEY = ' a '  # c", "KEY", " a "),
             ("KEY = it's", "KEY", "it's"),
             ("KEY = a # comment = more", "KEY", "a"),
             ("KEY =", "KEY", ""),

@@ -1,7 +1,5 @@
 //! TOML: keys are settings in any case, tables only group.
 
-use std::ops::Range;
-
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -25,7 +23,7 @@ pub(super) fn read(text: &str) -> (Vec<Entry>, Vec<SyntaxError>) {
         Err(error) => {
             let span = error.span().unwrap_or(0..0);
             let error = SyntaxError {
-                place: place_of(text, &span),
+                place: Place::of_bytes(text, &span),
                 message: format!("this is not TOML: {}", error.message()),
                 remedy: "texts need quotes; lists are written [\"a\", \"b\"]",
             };
@@ -57,13 +55,13 @@ fn collect(text: &str, table: &DeTable<'_>, group: &str, found: &mut Found) {
             collect(text, inner, &grouped, found);
             continue;
         }
-        let value_place = place_of(text, &value.span());
+        let value_place = Place::of_bytes(text, &value.span());
         match text_of(value) {
             Some(plain) => found.entries.push((
                 key.span().start,
                 Entry {
                     key: name.to_string(),
-                    key_place: place_of(text, &key.span()),
+                    key_place: Place::of_bytes(text, &key.span()),
                     value: plain,
                     value_place,
                     grouped_key: (!group.is_empty()).then_some(grouped),
@@ -95,24 +93,4 @@ fn text_of(value: &Spanned<DeValue<'_>>) -> Option<String> {
             .map(|items| items.join(",")),
         DeValue::Table(_) | DeValue::Datetime(_) => None,
     }
-}
-
-/// Line and column of a range of bytes; only its part on the first line counts.
-fn place_of(text: &str, span: &Range<usize>) -> Place {
-    let start = floor_char_boundary(text, span.start);
-    let end = floor_char_boundary(text, span.end).max(start);
-    let line_start = text[..start].rfind('\n').map_or(0, |position| position + 1);
-    let first_line = text[start..end].lines().next().unwrap_or("");
-    Place {
-        line: text[..line_start].matches('\n').count() + 1,
-        column: text[line_start..start].chars().count() + 1,
-        width: first_line.chars().count(),
-    }
-}
-
-fn floor_char_boundary(text: &str, position: usize) -> usize {
-    (0..=position.min(text.len()))
-        .rev()
-        .find(|position| text.is_char_boundary(*position))
-        .unwrap_or(0)
 }

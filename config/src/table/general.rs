@@ -23,7 +23,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "false",
         "Read no configuration file",
     )
-    .details("Counts in the environment only; the same as CONFIG_FILE = none."),
+    .details("Counts in the environment only; the same as CONFIG_FILE = none.")
+    .advanced(),
     Setting::new(
         Category::General,
         "ENABLED",

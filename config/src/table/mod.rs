@@ -28,6 +28,8 @@ pub struct Setting {
     pub details: &'static str,
     /// The command-line option that sets it.
     pub option: Option<CommandOption>,
+    /// Whether few users ever need it, so that lists leave it out unless asked.
+    pub advanced: bool,
 }
 
 /// The type of a setting, with its limits.
@@ -155,7 +157,13 @@ impl Setting {
             summary,
             details: "",
             option: None,
+            advanced: false,
         }
+    }
+
+    const fn advanced(mut self) -> Self {
+        self.advanced = true;
+        self
     }
 
     const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {

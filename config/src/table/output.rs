@@ -65,5 +65,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Compress the packets of the trace",
     )
     .details("Perfetto reads both forms.")
+    .advanced()
     .option(None, "compress", ""),
 ];

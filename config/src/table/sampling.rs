@@ -39,6 +39,31 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "clock", "CLOCK"),
     Setting::new(
         Category::Sampling,
+        "SAMPLING_REALTIME",
+        Kind::Bool,
+        "false",
+        "Also show what threads wait for, by the wall clock",
+    )
+    .details(
+        "Blocked threads are looked at from outside: nothing interrupts them. \
+         Running ones are sampled by their CPU time as always.",
+    )
+    .option(None, "realtime", "")
+    .option_aliases(&["sample-realtime"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_REALTIME_FREQ",
+        Kind::Float {
+            min: -1.0,
+            max: 1000.0,
+            unit: "Hz",
+        },
+        "0",
+        "How often per second blocked threads are looked at; 0 means as often as SAMPLING_FREQ, but at most 300 times",
+    )
+    .option(None, "realtime-freq", "HZ"),
+    Setting::new(
+        Category::Sampling,
         "UNWINDER",
         Kind::Choice(&[
             Choice {
@@ -69,7 +94,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "512",
         "Deepest stack that is recorded; deeper ones are cut and marked",
     )
-    .option(None, "max-depth", "FRAMES"),
+    .option(None, "max-depth", "FRAMES")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SAMPLING_DELAY",
@@ -99,6 +125,35 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(Some('i'), "inlines", ""),
     Setting::new(
         Category::Sampling,
+        "PYTHON",
+        Kind::Choice(&[
+            Choice {
+                name: "on",
+                help: "Python functions and lines in the same stack as the C and C++ beneath them",
+            },
+            Choice {
+                name: "off",
+                help: "native frames only, the interpreter's among them",
+            },
+            Choice {
+                name: "only",
+                help: "Python frames only",
+            },
+        ]),
+        "on",
+        "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
+    )
+    .option(None, "python", "FRAMES"),
+    Setting::new(
+        Category::Sampling,
+        "PYTHON_NATIVE",
+        Kind::Bool,
+        "false",
+        "Show the functions of the Python interpreter itself between the Python frames",
+    )
+    .option(None, "python-native", ""),
+    Setting::new(
+        Category::Sampling,
         "RING_SIZE_KB",
         Kind::Int {
             min: 16,
@@ -109,7 +164,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Size of each thread's buffer between target and sampler",
     )
     .details("Raise it when the run reports records that were dropped because a ring was full.")
-    .option(None, "ring-size", "KIB"),
+    .option(None, "ring-size", "KIB")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SYMBOL_CACHE",
@@ -120,5 +176,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Folder in which resolved symbols are kept for the next run",
     )
     .details("`none` keeps none.")
-    .option(None, "symbol-cache", "DIR"),
+    .option(None, "symbol-cache", "DIR")
+    .advanced(),
 ];

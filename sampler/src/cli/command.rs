@@ -10,6 +10,12 @@ use rsys_config::{backends, keys};
 pub(super) const COMMAND: &str = "command";
 /// The id of `-q`.
 pub(super) const QUIET: &str = "quiet";
+/// The id of `--list-keys`.
+pub(super) const LIST_KEYS: &str = "list-keys";
+/// The id of `--dry-run`.
+pub(super) const DRY_RUN: &str = "dry-run";
+/// The id of `--export-config`.
+pub(super) const EXPORT_CONFIG: &str = "export-config";
 /// What a bare `-v` stands for.
 pub(super) const ONE_MORE: &str = "+";
 
@@ -49,6 +55,21 @@ pub(super) fn command() -> Command {
             .conflicts_with("VERBOSE")
             .help("Print nothing but errors: the same as --verbose=-1")
             .help_heading(Category::Diagnostics.title()),
+        Arg::new(DRY_RUN)
+            .long("dry-run")
+            .action(ArgAction::SetTrue)
+            .help("Run nothing: print the command, and all settings that are not at their default")
+            .help_heading("Help"),
+        Arg::new(EXPORT_CONFIG)
+            .long("export-config")
+            .action(ArgAction::SetTrue)
+            .help("Run nothing: print a configuration file with the settings as they are now")
+            .help_heading("Help"),
+        Arg::new(LIST_KEYS)
+            .long("list-keys")
+            .action(ArgAction::SetTrue)
+            .help("Print the keys that output paths may hold")
+            .help_heading("Help"),
         Arg::new("help")
             .short('h')
             .long("help")
@@ -168,15 +189,12 @@ const EXAMPLES: &str = "  \
 /// What follows the options in the long help; no line is longer than 80 characters.
 fn epilogue() -> StyledStr {
     let heading = *Styles::styled().get_header();
-    let key_rows: Vec<String> = keys::KEYS
-        .iter()
-        .map(|(key, meaning)| format!("  {key:<26}{meaning}"))
-        .collect();
+    let key_rows = key_rows();
     let sections = [
         ("Where the command begins", BEGINNING),
         (
             "Keys in --output, --output-prefix and --trace-file",
-            &key_rows.join("\n"),
+            key_rows.trim_end(),
         ),
         ("Exit status", EXIT_STATUS),
         ("Environment", ENVIRONMENT),
@@ -189,11 +207,20 @@ fn epilogue() -> StyledStr {
     sections.join("\n\n").into()
 }
 
+/// The keys for output paths, one per line.
+pub(super) fn key_rows() -> String {
+    keys::KEYS
+        .iter()
+        .map(|(key, meaning)| format!("  {key:<26}{meaning}\n"))
+        .collect()
+}
+
 const BEGINNING: &str = "  \
   Options end at '--' or at the first word that is not an option. From there,
   every word belongs to the command. Names of backends after -I and -E may stand
   one after another; such a list ends at the first word that names no backend.
-  So may files after -c: 'none', or names that end in .cfg, .toml or .conf.";
+  So may files after -c: 'none', or names that end in .cfg, .conf, .toml, .json
+  or .xml.";
 
 const EXIT_STATUS: &str = "  \
   The command's own. If a signal ended it, rsys-sample ends by the same signal.
@@ -212,4 +239,5 @@ const FILES: &str = "  \
   ~/.rsys.cfg, ~/.rocprof-sys.cfg, ~/.rocprofiler-systems.cfg
                    read where they exist, unless -c or RSYS_CONFIG_FILE names
                    others; the first of them wins. They hold lines KEY = value,
-                   or TOML. -c none reads no file; -v says what was read.";
+                   TOML, JSON or XML; rsys-avail -G writes one. -c none reads
+                   no file; -v says what was read.";

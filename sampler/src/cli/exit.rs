@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use clap::builder::{StyledStr, Styles};
 use clap::error::{ContextKind, ErrorKind};
 use rsys_config::Problem;
+use rsys_config::generate::Unwritable;
 
 /// The exit code for a wrong option or setting.
 const USAGE_ERROR: i32 = 2;
@@ -45,6 +46,26 @@ impl CliExit {
             code: USAGE_ERROR,
             to_stdout: false,
             text: StyledStr::from(lines),
+            monochrome,
+        }
+    }
+
+    /// An answer on standard output, after which nothing is run.
+    pub(super) fn answer(text: impl Into<StyledStr>) -> Self {
+        Self {
+            code: 0,
+            to_stdout: true,
+            text: text.into(),
+            monochrome: true,
+        }
+    }
+
+    pub(super) fn from_unwritable(error: &Unwritable, monochrome: bool) -> Self {
+        let style = *Styles::styled().get_error();
+        Self {
+            code: USAGE_ERROR,
+            to_stdout: false,
+            text: format!("{style}error:{style:#} {error}\n").into(),
             monochrome,
         }
     }

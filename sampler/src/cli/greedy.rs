@@ -41,9 +41,13 @@ pub(super) fn attach_values(options: &Command, words: &[OsString]) -> Vec<OsStri
             if !continues_list(id, text, after) {
                 break;
             }
-            result.push(format!("--{long}={text}").into());
+            let name = match id {
+                "SAMPLING_REALTIME" => "realtime-freq",
+                _ => long,
+            };
+            result.push(format!("--{name}={text}").into());
             rest = after;
-            if id == "VERBOSE" {
+            if matches!(id, "VERBOSE" | "SAMPLING_REALTIME") {
                 break;
             }
         }
@@ -105,11 +109,12 @@ fn continues_list(id: &str, word: &str, after: &[OsString]) -> bool {
         "INCLUDE_BACKENDS" | "EXCLUDE_BACKENDS" => continues_backends(word, after),
         "CONFIG_FILE" => {
             word == "none"
-                || [".cfg", ".toml", ".conf"]
+                || [".cfg", ".toml", ".conf", ".json", ".xml"]
                     .iter()
                     .any(|extension| word.ends_with(extension))
         }
-        "VERBOSE" => is_number(word),
+        // The original's `--realtime FREQ`.
+        "VERBOSE" | "SAMPLING_REALTIME" => is_number(word),
         _ => false,
     }
 }

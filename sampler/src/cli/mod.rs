@@ -12,7 +12,9 @@ use std::ffi::OsString;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
-use rsys_config::{FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, table};
+use rsys_config::{
+    FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, generate, table,
+};
 
 pub use exit::CliExit;
 
@@ -51,6 +53,9 @@ pub fn parse(
         .try_get_matches_from_mut(std::iter::once(OsString::from("rsys-sample")).chain(words))
         .map_err(|error| CliExit::from_clap(error, monochrome))?;
 
+    if matches.get_flag(command::LIST_KEYS) {
+        return Err(CliExit::answer(command::key_rows()));
+    }
     let mut sources = sources.clone();
     if let Some(names) = matches.get_many::<String>("CONFIG_FILE") {
         sources.files = FileChoice::Named(names.cloned().collect());
@@ -66,6 +71,12 @@ pub fn parse(
 
     let words = matches.get_many::<OsString>(command::COMMAND);
     let words: Vec<OsString> = words.into_iter().flatten().cloned().collect();
+    if matches.get_flag(command::EXPORT_CONFIG) {
+        return Err(exported(&settings, monochrome));
+    }
+    if matches.get_flag(command::DRY_RUN) {
+        return Err(CliExit::answer(dry_run(&settings, &words)));
+    }
     if words.first().is_none_or(|word| word.is_empty()) {
         let error = options.error(ErrorKind::MissingRequiredArgument, no_command(&matches));
         return Err(CliExit::from_clap(error, monochrome));
@@ -125,6 +136,33 @@ fn verbosity<'a>(values: impl Iterator<Item = &'a String>) -> String {
         }
     }
     sum.to_string()
+}
+
+/// The answer to `--export-config`.
+fn exported(settings: &Settings, monochrome: bool) -> CliExit {
+    let choice = generate::Choice {
+        describe: true,
+        advanced: false,
+    };
+    let heading = format!("Written by rsys-sample {}", env!("CARGO_PKG_VERSION"));
+    match generate::generate(settings, generate::Format::Text, choice, &heading) {
+        Ok(text) => CliExit::answer(text),
+        Err(error) => CliExit::from_unwritable(&error, monochrome),
+    }
+}
+
+/// The answer to `--dry-run`.
+fn dry_run(settings: &Settings, words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let mut text = format!("command: {}\n", words.join(" "));
+    for line in settings.report() {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    for warning in warnings(settings, &settings.resolve()) {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    text
 }
 
 fn no_command(matches: &ArgMatches) -> String {

@@ -51,6 +51,17 @@ fn the_command_begins_where_options_end() {
         ("-i=off x", "x", "SAMPLING_INCLUDE_INLINES=false"),
         ("--compress=0 true", "true", "COMPRESS_TRACE=false"),
         ("--debug true", "true", "DEBUG=true"),
+        ("--realtime x", "x", "SAMPLING_REALTIME=true"),
+        (
+            "--realtime 50 -- x",
+            "x",
+            "SAMPLING_REALTIME=true SAMPLING_REALTIME_FREQ=50",
+        ),
+        (
+            "--sample-realtime --realtime-freq 20 x",
+            "x",
+            "SAMPLING_REALTIME=true SAMPLING_REALTIME_FREQ=20",
+        ),
         (
             "-w 1 -d 500ms x",
             "x",
@@ -355,4 +366,31 @@ fn colours_are_a_matter_of_taste() {
     let variables = [("ROCPROFSYS_MONOCHROME", "on")];
     let invocation = parse_words(&["x"], &variables).expect("good");
     assert!(invocation.resolved.monochrome);
+}
+
+#[test]
+fn answers_that_run_nothing() {
+    let answer = |line: &str| {
+        let exit = bad(line);
+        assert_eq!((exit.code, exit.to_stdout), (0, true), "{line}");
+        exit.to_string()
+    };
+    assert!(answer("--list-keys").contains("%rank%, %r"));
+    let dry = answer("--dry-run -f 100 -I roctracer -- ./a -x");
+    assert!(
+        dry.starts_with("command: ./a -x\nSAMPLING_FREQ = 100 (option -f)\n"),
+        "{dry}"
+    );
+    assert!(dry.contains("warning: backend 'roctracer'"), "{dry}");
+    // No command is needed to ask.
+    let file = answer("--export-config -f 100 --ring-size 512");
+    assert!(
+        file.contains("\nSAMPLING_FREQ              = 100\n"),
+        "{file}"
+    );
+    assert!(
+        file.contains("\nRING_SIZE_KB               = 512\n"),
+        "{file}"
+    );
+    assert_eq!(bad("--dry-run -f 0 -- ./a").code, 2);
 }

@@ -15,6 +15,7 @@ use crate::emit::tally::End;
 use crate::emit::writer::{ProcessKey, Writer};
 use crate::launch::exit::Ending;
 use crate::session::{Arrival, Life};
+use crate::waits::Waits;
 
 /// A program in a process.
 #[derive(Debug)]
@@ -57,14 +58,16 @@ pub struct Collector {
     /// Our child, and how it ended.
     child: Option<(u32, Option<Ending>)>,
     known: u64,
+    waits: Option<Waits>,
 }
 
 impl Collector {
-    /// A collector that hands everything to `writer`.
+    /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked threads.
     #[must_use]
-    pub fn new(writer: Writer) -> Self {
+    pub fn new(writer: Writer, waits: Option<Waits>) -> Self {
         Self {
             writer,
+            waits,
             processes: Vec::new(),
             next_key: 0,
             child: None,
@@ -148,6 +151,9 @@ impl Collector {
                 self.next_key += 1;
                 self.known += 1;
                 self.writer.begin(key, identity);
+                if let Some(waits) = self.waits.as_ref().filter(|_| host_pid != 0) {
+                    waits.begin(key, host_pid, hello.pid);
+                }
                 let mut rings = Rings::default();
                 rings.add(segment);
                 self.processes.push(Live {
@@ -179,6 +185,9 @@ impl Collector {
                 pass.found = true;
                 process.follow_threads(batch.words.iter().chain(&batch.later));
                 self.writer.batch(process.key, batch);
+            }
+            if let Some(waits) = &self.waits {
+                self.writer.waits(process.key, waits.take(process.key));
             }
         }
         for Over { key, end } in over {
@@ -220,6 +229,9 @@ impl Collector {
                 // It may write faster than we read.
                 break;
             }
+        }
+        if let Some(waits) = &self.waits {
+            self.writer.waits(process.key, waits.end(process.key));
         }
         self.writer.end(process.key, end, process.rings.counts());
     }

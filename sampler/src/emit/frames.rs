@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use rsys_wire::record::{FRAME_ADDRESS, FRAME_EXACT};
 
+mod python;
+
+use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
 use crate::launch::agent::AGENT_FILE;
 use crate::resolve::{
@@ -38,6 +41,8 @@ pub struct Function {
     pub name: Arc<str>,
     /// The file that it is in; an index into [`Frames::file`].
     pub file: u32,
+    /// Its part in running Python.
+    part: Part,
 }
 
 /// A line of a function.
@@ -77,6 +82,8 @@ type Place = (u32, u64);
 const NO_FILE: u32 = 0;
 /// What we say ourselves.
 const OUR_FILE: u32 = 1;
+/// What the kernel does for a thread.
+const KERNEL_FILE: u32 = 2;
 
 /// The functions and frames of one process.
 #[derive(Debug)]
@@ -100,6 +107,8 @@ pub struct Frames {
     unresolved: u64,
     root: Option<PathBuf>,
     executable: String,
+    scanned_mark: FrameId,
+    python: PythonFrames,
 }
 
 impl Frames {
@@ -111,9 +120,9 @@ impl Frames {
             path: path.to_owned(),
             build_id: Vec::new(),
         };
-        Self {
+        let mut frames = Self {
             modules: ModuleTable::default(),
-            files: vec![made_up("[unknown]"), made_up("[rsys]")],
+            files: ["[unknown]", "[rsys]", "[kernel]"].map(made_up).into(),
             file_index: HashMap::new(),
             functions: Vec::new(),
             function_index: HashMap::new(),
@@ -130,7 +139,11 @@ impl Frames {
             unresolved: 0,
             root,
             executable: executable.to_owned(),
-        }
+            scanned_mark: FrameId(0),
+            python: PythonFrames::default(),
+        };
+        frames.scanned_mark = frames.pseudo_frame("[scanned]");
+        frames
     }
 
     /// Adds a module that covers `range`; an empty path means the executable.
@@ -147,6 +160,22 @@ impl Frames {
             [] => self.executable.clone(),
             path => String::from_utf8_lossy(path).into_owned(),
         };
+        // Agent and map may call the same file by different paths.
+        let known = self.modules.find(range.0, time_ns).filter(|module| {
+            module.bias == bias
+                && !build_id.is_empty()
+                && self.file(module.value.file).build_id == build_id
+        });
+        if let Some(value) = known.map(|module| module.value) {
+            self.modules.add(MappedModule {
+                time_ns,
+                start: range.0,
+                end: range.1,
+                bias,
+                value,
+            });
+            return;
+        }
         let file = CodeFile { path, build_id };
         let desc = ModuleDesc {
             path: (&file.path).into(),
@@ -205,10 +234,34 @@ impl Frames {
         &self.files[index as usize]
     }
 
+    /// The path of the file that a word's code is in.
+    #[must_use]
+    pub fn path_of(&self, word: u64, time_ns: u64) -> &str {
+        let (known, _) = self.place(word, time_ns);
+        &self.file(known.map_or(NO_FILE, |known| known.file)).path
+    }
+
+    /// The frame that stands between a caller that was found by searching the stack and its callee.
+    #[must_use]
+    pub fn scanned_mark(&self) -> FrameId {
+        self.scanned_mark
+    }
+
     /// A frame that says something about the stack.
     pub fn pseudo_frame(&mut self, name: &str) -> FrameId {
+        self.made_up_frame(OUR_FILE, name)
+    }
+
+    /// A frame of the kernel: a system call.
+    pub fn kernel_frame(&mut self, name: &str) -> FrameId {
+        self.made_up_frame(KERNEL_FILE, name)
+    }
+
+    fn made_up_frame(&mut self, file: u32, name: &str) -> FrameId {
+        // Viewers tell frames of a file apart by their addresses.
+        let address = self.frames.len() as u64;
         self.frame_id(
-            OUR_FILE,
+            file,
             &Symbolized {
                 name: name.into(),
                 mangled: None,
@@ -217,7 +270,7 @@ impl Frames {
                 inlined: false,
                 function_start: 0,
             },
-            0,
+            address,
         )
     }
 
@@ -375,7 +428,9 @@ impl Frames {
             Some(&function) => function,
             None => {
                 let id = FunctionId(self.functions.len() as u32);
+                let path = &self.files[file as usize].path;
                 self.functions.push(Function {
+                    part: Part::of(frame, file, path),
                     name: Arc::clone(&frame.name),
                     file,
                 });
@@ -384,17 +439,25 @@ impl Frames {
             }
         };
         let line = frame.line.unwrap_or(0);
-        if let Some(&id) = self.frame_index.get(&(function, line)) {
-            return id;
-        }
-        let id = FrameId(self.frames.len() as u32);
-        self.frames.push(Frame {
-            function,
-            source: frame.file.clone(),
-            line,
-            address,
-        });
-        self.frame_index.insert((function, line), id);
-        id
+        self.line_of(function, line, frame.file.clone(), address)
+    }
+
+    fn line_of(
+        &mut self,
+        function: FunctionId,
+        line: u32,
+        source: Option<Arc<str>>,
+        address: u64,
+    ) -> FrameId {
+        *self.frame_index.entry((function, line)).or_insert_with(|| {
+            let id = FrameId(self.frames.len() as u32);
+            self.frames.push(Frame {
+                function,
+                source,
+                line,
+                address,
+            });
+            id
+        })
     }
 }

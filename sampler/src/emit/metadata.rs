@@ -4,7 +4,7 @@ use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, TrackSequence
 
 use super::identity::Identity;
 use super::run::RunContext;
-use super::tally::{AgentCounts, COUNTER_NAMES, Coverage, End, Tally};
+use super::tally::{AgentCounts, COUNTER_NAMES, Coverage, End, Stops, Tally};
 use crate::launch::exit::Ending;
 use crate::os;
 
@@ -59,6 +59,9 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
     put(&mut data, "executable", identity.executable.as_str());
     put(&mut data, "frequency_hz", run.frequency_hz);
     put(&mut data, "clock", identity.clock.as_str());
+    if let Some(realtime_hz) = run.realtime_hz {
+        put(&mut data, "realtime_hz", realtime_hz);
+    }
     put(&mut data, "unwinder", run.unwinder.as_str());
     put(&mut data, "tick_ns", identity.tick_ns);
     put(&mut data, "boot_id", run.boot_id.as_str());
@@ -90,6 +93,8 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
 pub struct AtEnd<'a> {
     /// What was in the records.
     pub tally: &'a Tally,
+    /// Where broken stacks stopped.
+    pub stops: &'a Stops,
     /// What the agent counted.
     pub counts: &'a AgentCounts,
     /// How the program ended.
@@ -100,6 +105,16 @@ pub struct AtEnd<'a> {
     pub unresolved: u64,
     /// CPU time between two samples.
     pub period_ns: u64,
+    /// What its agent had to say, and what was noted of it.
+    pub notes: &'a [String],
+    /// Versions of the Python interpreters.
+    pub python: &'a [String],
+    /// Python code objects that were told of.
+    pub codes: u64,
+    /// Python frames whose code object nobody told of.
+    pub unknown_codes: u64,
+    /// Whether blocked threads were looked at.
+    pub realtime: bool,
 }
 
 impl AtEnd<'_> {
@@ -121,13 +136,37 @@ impl AtEnd<'_> {
                 count,
             );
         }
+        if let Some(percent) = tally.complete_percent() {
+            put(&mut data, "complete_stacks_percent", percent);
+        }
         put(&mut data, "truncated_stacks", tally.truncated_stacks);
         put(&mut data, "broken_stacks", tally.broken_stacks);
+        if tally.broken_stacks > 0 {
+            put(&mut data, "broken_most", self.stops.most());
+        }
+        put(&mut data, "scanned_stacks", tally.scanned_stacks);
         put(&mut data, "scanned_frames", tally.scanned_frames);
         put(&mut data, "perf_samples", tally.perf_samples);
         put(&mut data, "unresolved", self.unresolved);
         put(&mut data, "modules", self.modules);
         put(&mut data, "corrupt_records", tally.corrupt);
+        if !self.python.is_empty() {
+            put(&mut data, "python", self.python.join(", "));
+            for (key, count) in [
+                ("python_samples", tally.python.samples),
+                ("python_truncated_stacks", tally.python.truncated),
+                ("python_broken_stacks", tally.python.broken),
+                ("python_subinterpreter_samples", tally.python.subinterpreter),
+                ("python_unpaired_frames", tally.python.unpaired_frames),
+                ("python_code_objects", self.codes),
+                ("python_unknown_code_objects", self.unknown_codes),
+            ] {
+                put(&mut data, key, count);
+            }
+        }
+        if !self.notes.is_empty() {
+            put(&mut data, "notes", self.notes.join("; "));
+        }
         if tally.outside_window > 0 {
             put(&mut data, "outside_window", tally.outside_window);
         }
@@ -140,6 +179,24 @@ impl AtEnd<'_> {
                 put(&mut data, "coverage_percent_of_ended_threads", percent);
             }
             Coverage::Unknown => {}
+        }
+        if self.realtime {
+            let waits = &tally.waits;
+            for (key, count) in [
+                ("waits", waits.waits),
+                ("wait_samples", waits.samples),
+                ("wait_ns", waits.wall_ns),
+                ("wait_slices", waits.slices),
+                ("waits_complete", waits.complete),
+                ("waits_truncated", waits.truncated),
+                ("waits_broken", waits.broken),
+                ("waits_scanned", waits.scanned),
+                ("wait_scanned_frames", waits.scanned_frames),
+                ("waits_raced", waits.raced),
+                ("wait_unreadable_threads", waits.unreadable_threads),
+            ] {
+                put(&mut data, key, count);
+            }
         }
         put(&mut data, "end", self.end.to_string());
         match self.end {

@@ -2,7 +2,7 @@
 //!
 //! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
-//! the timeline of it, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! the timeline of it, [`mod@waits`] that of waits, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
@@ -17,4 +17,5 @@ pub mod run;
 pub mod slices;
 pub mod tally;
 pub mod threads;
+pub mod waits;
 pub mod writer;

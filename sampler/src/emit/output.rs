@@ -1,5 +1,6 @@
 //! The open trace of one process.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata;
 use super::run::RunContext;
+use super::waits::WaitTrack;
 use crate::os;
 
 /// Clocks are compared again after this time.
@@ -28,6 +30,13 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// The table of call stacks starts anew when its stacks hold so many frames together: a trace of days must not take all memory.
 const STACK_FRAMES_MAX: usize = 6 << 20;
+
+/// What the weights of samples are: the time bases of the two clocks.
+const CPU_TIME: &str = "cpu-time ns";
+const WALL_TIME: &str = "waiting-time ns";
+
+/// Name of the tracks of waits.
+const WAITS: &str = "waiting";
 
 const PROCESS_TRACK: u32 = 1;
 const METADATA_TRACK: u32 = 2;
@@ -42,6 +51,9 @@ pub struct Output {
     pid: u32,
     metadata_track: TrackSequence,
     stacks: Stacks,
+    wait_stacks: Stacks,
+    /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
+    threads: HashMap<u32, (u64, bool)>,
     next_track: u32,
     last_flush: Instant,
     last_snapshot: Instant,
@@ -95,7 +107,8 @@ impl Output {
             "rsys start",
             &data,
         );
-        let stacks = Stacks::new(out, run.frequency_hz);
+        let stacks = Stacks::new(out, CPU_TIME, run.frequency_hz);
+        let wait_stacks = Stacks::new(out, WALL_TIME, run.realtime_hz.unwrap_or_default());
         Self {
             writer,
             path,
@@ -103,6 +116,8 @@ impl Output {
             pid: identity.pid,
             metadata_track,
             stacks,
+            wait_stacks,
+            threads: HashMap::new(),
             next_track: FIRST_THREAD_TRACK,
             last_flush: Instant::now(),
             last_snapshot: Instant::now(),
@@ -121,25 +136,72 @@ impl Output {
         self.writer.buffer()
     }
 
-    /// Makes a track for a thread.
-    pub fn thread(&mut self, tid: u32, name: &str) -> TrackSequence {
+    fn new_track(&mut self) -> u64 {
         let uuid = self.namespace.track(self.next_track);
         self.next_track += 1;
+        uuid
+    }
+
+    /// A thread with this id starts: if another had it before, it gets a track of its own.
+    pub fn thread_starts(&mut self, tid: u32) {
+        if self.threads.get(&tid).is_some_and(|(_, over)| *over) {
+            self.threads.remove(&tid);
+        }
+    }
+
+    /// A thread is over. What is still to come of it goes to its track.
+    pub fn thread_ends(&mut self, tid: u32) {
+        if let Some((_, over)) = self.threads.get_mut(&tid) {
+            *over = true;
+        }
+    }
+
+    fn thread_track(&mut self, tid: u32, name: &str) -> u64 {
+        if let Some((uuid, _)) = self.threads.get(&tid) {
+            return *uuid;
+        }
+        let uuid = self.new_track();
+        self.threads.insert(tid, (uuid, false));
         let pid = self.pid;
-        let out = self.writer.buffer();
-        out.thread(&ThreadTrack {
+        self.writer.buffer().thread(&ThreadTrack {
             uuid,
             pid,
             tid,
             name,
         });
-        TrackSequence::new(out, uuid)
+        uuid
+    }
+
+    /// The track of a thread.
+    pub fn thread(&mut self, tid: u32, name: &str) -> TrackSequence {
+        let uuid = self.thread_track(tid, name);
+        TrackSequence::new(self.writer.buffer(), uuid)
+    }
+
+    /// A track for the waits of a thread, beside its own.
+    pub fn wait_track(&mut self, tid: u32, name: &str) -> WaitTrack {
+        let thread = self.thread_track(tid, name);
+        let waits = self.new_track();
+        let out = self.writer.buffer();
+        out.track(&NamedTrack {
+            uuid: waits,
+            parent: Some(thread),
+            name: WAITS,
+            description: Some("What this thread waited for, by the wall clock"),
+            ..NamedTrack::default()
+        });
+        WaitTrack::new(thread, TrackSequence::new(out, waits))
     }
 
     /// Says that a thread has another name now.
     pub fn rename(&mut self, track: &TrackSequence, tid: u32, name: &str) {
+        self.rename_thread(track.track(), tid, name);
+    }
+
+    /// Says that the thread with the track `uuid` has another name now.
+    pub fn rename_thread(&mut self, uuid: u64, tid: u32, name: &str) {
         let thread = ThreadTrack {
-            uuid: track.track(),
+            uuid,
             pid: self.pid,
             tid,
             name,
@@ -152,7 +214,12 @@ impl Output {
         self.stacks.callstack(tables, frames)
     }
 
-    /// A sample for [`Output::samples`].
+    /// The id of a waiting thread's stack, for [`Output::wait_samples`] of the same batch.
+    pub fn wait_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        self.wait_stacks.callstack(tables, frames)
+    }
+
+    /// A sample for [`Output::samples`] or [`Output::wait_samples`].
     #[must_use]
     pub fn sample(
         &self,
@@ -174,10 +241,12 @@ impl Output {
 
     /// Appends the samples of a batch, of all threads.
     pub fn samples(&mut self, samples: &mut Vec<Sample>) {
-        let out = self.writer.buffer();
-        self.stacks.sequence.samples(out, samples);
-        samples.clear();
-        self.stacks.renew_if_large(out);
+        self.stacks.append(self.writer.buffer(), samples);
+    }
+
+    /// Appends samples of waiting threads.
+    pub fn wait_samples(&mut self, samples: &mut Vec<Sample>) {
+        self.wait_stacks.append(self.writer.buffer(), samples);
     }
 
     /// Writes what waits, if it is time to, or if `now` is set.
@@ -240,19 +309,28 @@ struct Stacks {
     /// How many frames the table's stacks hold, with something for each stack.
     held: usize,
     highest: u32,
+    counter: &'static str,
     frequency_hz: f64,
 }
 
 impl Stacks {
-    fn new(out: &mut PacketBuffer, frequency_hz: f64) -> Self {
+    fn new(out: &mut PacketBuffer, counter: &'static str, frequency_hz: f64) -> Self {
         Self {
-            sequence: SampleSequence::new(out, "cpu-time ns", Some(frequency_hz.round() as u64)),
+            sequence: SampleSequence::new(out, counter, Some(frequency_hz.round() as u64)),
             frames: Vec::new(),
             scratch: Vec::new(),
             held: 0,
             highest: 0,
+            counter,
             frequency_hz,
         }
+    }
+
+    /// Appends the samples and forgets them.
+    fn append(&mut self, out: &mut PacketBuffer, samples: &mut Vec<Sample>) {
+        self.sequence.samples(out, samples);
+        samples.clear();
+        self.renew_if_large(out);
     }
 
     fn callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
@@ -301,7 +379,7 @@ impl Stacks {
 
     fn renew_if_large(&mut self, out: &mut PacketBuffer) {
         if self.held > STACK_FRAMES_MAX {
-            *self = Self::new(out, self.frequency_hz);
+            *self = Self::new(out, self.counter, self.frequency_hz);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The records of one process become its trace.
 
+mod sample;
+mod waits;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_proto::Sample;
-use rsys_wire::record::{
-    FRAME_SCANNED, Record, Records, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED,
-};
+use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 
 use super::batch::{Batch, RingWords};
 use super::frames::{FrameId, Frames};
@@ -17,9 +18,14 @@ use super::naming::Ids;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
-use super::tally::{AgentCounts, Coverage, End, Tally};
-use super::threads::{SliceNames, Stack, Thread, ThreadTrack, thread_name};
+use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use super::threads::{
+    PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
+};
+use super::waits::WaitTracks;
 use crate::os;
+use crate::python::codes::Code;
+use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
 use crate::summary::ProcessSummary;
 
@@ -30,6 +36,7 @@ const NOTES_MAX: usize = 20;
 #[derive(Debug, Default)]
 struct Ring {
     stack: Stack,
+    python: PythonStack,
     thread: Option<Thread>,
 }
 
@@ -38,6 +45,14 @@ struct Ring {
 struct Marks {
     truncated: FrameId,
     broken: FrameId,
+    no_python: FrameId,
+}
+
+impl Ring {
+    fn clear(&mut self) {
+        self.stack.clear();
+        self.python.clear();
+    }
 }
 
 /// What the trace of a process is made with.
@@ -63,14 +78,20 @@ pub struct ProcessTrace {
     held: Vec<RingWords>,
     slice_names: SliceNames,
     marks: Marks,
+    python_view: PythonView,
+    shown: ShownStack,
     samples: Vec<Sample>,
+    waits: WaitTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
     path: Option<PathBuf>,
     last_time_ns: u64,
     tally: Tally,
+    stops: Stops,
     notes: Vec<String>,
+    /// Versions of the Python interpreters.
+    interpreters: Vec<String>,
 }
 
 impl ProcessTrace {
@@ -82,6 +103,7 @@ impl ProcessTrace {
         let marks = Marks {
             truncated: frames.pseudo_frame("[truncated]"),
             broken: frames.pseudo_frame("[broken]"),
+            no_python: frames.pseudo_frame("[no Python]"),
         };
         Self {
             timing: Timing {
@@ -93,13 +115,18 @@ impl ProcessTrace {
             held: Vec::new(),
             slice_names: SliceNames::default(),
             marks,
+            python_view: run.python,
+            shown: ShownStack::default(),
             samples: Vec::new(),
+            waits: WaitTracks::default(),
             output: None,
             trouble: None,
             path: None,
             last_time_ns: identity.start_time_ns,
             tally: Tally::default(),
+            stops: Stops::default(),
             notes: identity.notes.clone(),
+            interpreters: Vec::new(),
             identity,
         }
     }
@@ -119,20 +146,57 @@ impl ProcessTrace {
         self.handle(held.iter().chain(&batch.words), tools);
     }
 
+    /// Takes what describes others, wherever it stands: another ring may refer to it.
     fn add_modules(&mut self, words: &[u64], resolver: &Resolver) {
         for record in Records::new(words) {
-            if let Ok(Record::Module {
-                time_ns,
-                start,
-                end,
-                bias,
-                build_id,
-                path,
-            }) = record
-            {
-                self.frames
-                    .add_module(resolver, time_ns, (start, end), bias, build_id, &path);
+            match record {
+                Ok(Record::Module {
+                    time_ns,
+                    start,
+                    end,
+                    bias,
+                    build_id,
+                    path,
+                }) => {
+                    self.frames
+                        .add_module(resolver, time_ns, (start, end), bias, build_id, &path);
+                }
+                Ok(Record::PythonCode {
+                    key,
+                    first_line,
+                    form,
+                    name,
+                    file,
+                    lines,
+                }) => {
+                    let code = Code::new(&name, &file, first_line, form, &lines);
+                    self.frames.add_code(key, code);
+                }
+                Ok(Record::PythonInterpreter {
+                    time_ns,
+                    flags,
+                    version,
+                    address,
+                }) => {
+                    self.add_interpreter(time_ns, flags & INTERPRETER_KNOWN != 0, version, address)
+                }
+                _ => {}
             }
+        }
+    }
+
+    fn add_interpreter(&mut self, time_ns: u64, known: bool, version: u32, address: u64) {
+        let name = version_name(version);
+        if known {
+            self.frames.add_interpreter(address, time_ns);
+        } else {
+            let note = format!("{name} is not understood: its frames appear as native functions");
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        if !self.interpreters.contains(&name) {
+            self.interpreters.push(name);
         }
     }
 
@@ -159,14 +223,14 @@ impl ProcessTrace {
             let mut state = self.rings.remove(&ring.ring).unwrap_or_default();
             if ring.after_damage {
                 self.tally.corrupt += 1;
-                state.stack.clear();
+                state.clear();
             }
             for record in Records::new(&ring.words) {
                 match record {
                     Ok(record) => self.record(&mut state, record, tools),
                     Err(_) => {
                         self.tally.corrupt += 1;
-                        state.stack.clear();
+                        state.clear();
                     }
                 }
             }
@@ -188,10 +252,16 @@ impl ProcessTrace {
                 routine: _,
             } => {
                 self.close_thread(ring);
+                ring.clear();
+                let name = thread_name(&name);
                 ring.stack.clear();
+                if let Some(output) = &mut self.output {
+                    output.thread_starts(tid);
+                }
                 ring.thread = Some(Thread {
                     tid,
-                    name: thread_name(&name),
+                    name: name.clone(),
+                    kernel_name: name,
                     track: None,
                     weight: 0,
                 });
@@ -205,11 +275,10 @@ impl ProcessTrace {
                 if let Some(thread) = &mut ring.thread {
                     self.tally.ended_cpu_ns = self.tally.ended_cpu_ns.saturating_add(cpu_time_ns);
                     self.tally.ended_weight = self.tally.ended_weight.saturating_add(thread.weight);
-                    let name = thread_name(&name);
-                    rename(self.output.as_mut(), thread, name);
+                    rename_by_kernel(self.output.as_mut(), thread, &thread_name(&name));
                 }
                 self.close_thread(ring);
-                ring.stack.clear();
+                ring.clear();
             }
             Record::Sample {
                 time_ns,
@@ -224,8 +293,23 @@ impl ProcessTrace {
                     self.tally.corrupt += 1;
                 }
             }
+            Record::PythonStack {
+                flags,
+                shared,
+                frames,
+            } => {
+                let known = ring.python.update(&mut self.frames, flags, shared, frames);
+                self.tally.corrupt += u64::from(!known);
+            }
+            Record::PythonThread { name } => {
+                if let Some(thread) = &mut ring.thread {
+                    rename(self.output.as_mut(), thread, name);
+                }
+            }
             // Taken before all others.
-            Record::Module { .. } => {}
+            Record::Module { .. }
+            | Record::PythonCode { .. }
+            | Record::PythonInterpreter { .. } => {}
             Record::Note { text, .. } => {
                 if self.notes.len() < NOTES_MAX {
                     self.notes.push(String::from_utf8_lossy(&text).into_owned());
@@ -234,74 +318,13 @@ impl ProcessTrace {
         }
     }
 
-    fn sample(
-        &mut self,
-        ring: &mut Ring,
-        time_ns: u64,
-        weight: u32,
-        flags: u8,
-        tools: &mut Tools<'_>,
-    ) {
-        let Some(thread) = &mut ring.thread else {
-            self.tally.corrupt += 1;
-            return;
-        };
-        if !tools.run.keeps(time_ns) {
-            self.tally.outside_window += 1;
-            return;
-        }
-        self.tally.samples += 1;
-        self.tally.weight = self.tally.weight.saturating_add(u64::from(weight));
-        thread.weight = thread.weight.saturating_add(u64::from(weight));
-        self.tally.perf_samples += u64::from(flags & SAMPLE_PERF != 0);
-        self.tally.scanned_frames += ring
-            .stack
-            .words()
-            .iter()
-            .filter(|word| **word & FRAME_SCANNED != 0)
-            .count() as u64;
-        let mark = if flags & SAMPLE_TRUNCATED != 0 {
-            self.tally.truncated_stacks += 1;
-            Some(self.marks.truncated)
-        } else if flags & SAMPLE_BROKEN != 0 {
-            self.tally.broken_stacks += 1;
-            Some(self.marks.broken)
-        } else {
-            None
-        };
-        self.last_time_ns = self.last_time_ns.max(time_ns);
-        if self.output.is_none() && self.trouble.is_none() {
-            self.open(tools);
-        }
-        let Some(output) = &mut self.output else {
-            self.tally.unwritten += 1;
-            return;
-        };
-        let (frames, functions) = ring.stack.with_marks(&self.frames, mark.as_slice());
-        let callstack = output.callstack(&self.frames, &frames);
-        let weight_ns = u64::from(weight).saturating_mul(self.timing.period_ns);
-        self.samples
-            .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
-        let (tid, name) = (thread.tid, &thread.name);
-        let track = thread
-            .track
-            .get_or_insert_with(|| ThreadTrack::new(output.thread(tid, name), self.timing));
-        let mut pen = Pen {
-            output,
-            names: &mut self.slice_names,
-            frames: &self.frames,
-            slices: &mut self.tally.slices,
-        };
-        let ThreadTrack { sequence, builder } = track;
-        builder.sample(time_ns, weight, &functions, |event| {
-            pen.write(sequence, event)
-        });
-    }
-
     fn close_thread(&mut self, ring: &mut Ring) {
         let Some(mut thread) = ring.thread.take() else {
             return;
         };
+        if let Some(output) = &mut self.output {
+            output.thread_ends(thread.tid);
+        }
         if let (Some(output), Some(track)) = (&mut self.output, &mut thread.track) {
             let mut pen = Pen {
                 output,
@@ -354,7 +377,7 @@ impl ProcessTrace {
                 && let Ok(name) =
                     std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
             {
-                rename(Some(output), thread, name.trim_end_matches('\n').to_owned());
+                rename_by_kernel(Some(output), thread, name.trim_end_matches('\n'));
             }
             if let Some(ThreadTrack { sequence, builder }) = &mut thread.track {
                 let mut pen = Pen {
@@ -411,11 +434,17 @@ impl ProcessTrace {
         }
         let data = AtEnd {
             tally: &self.tally,
+            stops: &self.stops,
             counts: &counts,
             end,
             modules: self.frames.modules() as u64,
             unresolved: self.frames.unresolved(),
             period_ns: self.timing.period_ns,
+            notes: &self.notes,
+            python: &self.interpreters,
+            codes: self.frames.codes(),
+            unknown_codes: self.frames.unknown_codes(),
+            realtime: tools.run.realtime_hz.is_some(),
         }
         .data();
         let time_ns = match end {
@@ -434,7 +463,9 @@ impl ProcessTrace {
             clock: self.identity.clock.clone(),
             notes: self.notes,
             coverage: Coverage::new(&self.tally, &counts, self.timing.period_ns),
+            interpreters: self.interpreters,
             tally: self.tally,
+            stops: self.stops,
             counts,
             end,
         }
@@ -470,6 +501,19 @@ impl Pen<'_> {
             }
             SliceEvent::End(time_ns) => sequence.slice_end(out, time_ns),
         }
+    }
+}
+
+/// Takes over the kernel's name when it is another one than before.
+fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
+    if name == thread.kernel_name {
+        return;
+    }
+    let first = thread.kernel_name.is_empty();
+    name.clone_into(&mut thread.kernel_name);
+    // A young thread's name is not known yet, while Python's may be.
+    if !first || thread.name.is_empty() {
+        rename(output, thread, name.to_owned());
     }
 }
 

@@ -7,6 +7,7 @@ use rsys_proto::Compression;
 
 use super::identity::Identity;
 use super::naming::Layout;
+use crate::python::PythonView;
 
 /// What all traces of a run have in common.
 #[derive(Debug, Clone)]
@@ -19,8 +20,12 @@ pub struct RunContext {
     pub compression: Compression,
     /// Samples per second of CPU time.
     pub frequency_hz: f64,
+    /// Looks at blocked threads per second, if there are any.
+    pub realtime_hz: Option<f64>,
     /// Which unwinder was asked for.
     pub unwinder: String,
+    /// What is shown of Python.
+    pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
     /// Samples before this time after the start are not kept.
@@ -62,12 +67,18 @@ impl RunContext {
     /// Whether samples of this time are kept.
     #[must_use]
     pub fn keeps(&self, time_ns: u64) -> bool {
+        self.kept(time_ns, time_ns) == (time_ns, time_ns)
+    }
+
+    /// The part of a stretch of time that is kept.
+    #[must_use]
+    pub fn kept(&self, from_ns: u64, to_ns: u64) -> (u64, u64) {
         let begin = self.start_ns.saturating_add(nanoseconds(self.delay));
-        let delayed = !self.delay.is_zero() && time_ns < begin;
-        let over = self
-            .duration
-            .is_some_and(|duration| time_ns > begin.saturating_add(nanoseconds(duration)));
-        !delayed && !over
+        let first = if self.delay.is_zero() { 0 } else { begin };
+        let last = self.duration.map_or(u64::MAX, |duration| {
+            begin.saturating_add(nanoseconds(duration))
+        });
+        (from_ns.clamp(first, last), to_ns.clamp(first, last))
     }
 }
 
@@ -100,7 +111,9 @@ mod tests {
             keys: KeyValues::default(),
             compression: Compression::None,
             frequency_hz: 300.0,
+            realtime_hz: None,
             unwinder: String::new(),
+            python: PythonView::default(),
             start_ns: 5_000_000_000,
             delay: Duration::ZERO,
             duration: None,
@@ -114,5 +127,10 @@ mod tests {
         assert!(!run.keeps(5_999_999_999) && run.keeps(6_000_000_000) && run.keeps(u64::MAX));
         run.duration = Some(second);
         assert!(run.keeps(7_000_000_000) && !run.keeps(7_000_000_001));
+        assert_eq!(
+            run.kept(0, u64::MAX),
+            (6_000_000_000, 7_000_000_000),
+            "a stretch is cut"
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! What is counted of a process, and how it ended.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use rsys_wire::layout::Counter;
+use rsys_wire::record::{PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
 use rsys_wire::ring::{DROP_CAUSES, DROP_NAMES};
 
 use crate::launch::exit::Ending;
@@ -20,7 +24,9 @@ pub struct Tally {
     pub truncated_stacks: u64,
     /// Stacks that could not be walked to their root.
     pub broken_stacks: u64,
-    /// Frames found by scanning.
+    /// Stacks in which a frame was found by searching the stack.
+    pub scanned_stacks: u64,
+    /// Such frames.
     pub scanned_frames: u64,
     /// Samples that perf took.
     pub perf_samples: u64,
@@ -34,6 +40,72 @@ pub struct Tally {
     pub ended_cpu_ns: u64,
     /// Periods that the samples of those threads stand for.
     pub ended_weight: u64,
+    /// Python stacks.
+    pub python: PythonTally,
+    /// What was seen of blocked threads.
+    pub waits: WaitTally,
+}
+
+/// What was seen of Python stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PythonTally {
+    /// Samples with Python frames.
+    pub samples: u64,
+    /// Of these, those that were deeper than the limit.
+    pub truncated: u64,
+    /// Of these, those that could not be read to the end.
+    pub broken: u64,
+    /// Of these, those in another interpreter than the main one.
+    pub subinterpreter: u64,
+    /// Frames for which the native stack shows no function that runs them.
+    pub unpaired_frames: u64,
+}
+
+impl PythonTally {
+    /// Counts a sample whose Python stack has these flags.
+    pub fn count(&mut self, flags: u8) {
+        self.samples += 1;
+        self.truncated += u64::from(flags & PYTHON_TRUNCATED != 0);
+        self.broken += u64::from(flags & PYTHON_BROKEN != 0);
+        self.subinterpreter += u64::from(flags & PYTHON_SUBINTERPRETER != 0);
+    }
+}
+
+/// What was seen of the blocked threads of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitTally {
+    /// Waits that were seen.
+    pub waits: u64,
+    /// Those whose stacks were walked to their root.
+    pub complete: u64,
+    /// Those whose stacks were deeper than the limit.
+    pub truncated: u64,
+    /// Those whose stacks could not be walked to their root.
+    pub broken: u64,
+    /// Those with frames that were found by scanning.
+    pub scanned: u64,
+    /// And such frames.
+    pub scanned_frames: u64,
+    /// Looks during which the thread woke up, so that nothing can be said of them.
+    pub raced: u64,
+    /// Threads that we may not look at.
+    pub unreadable_threads: u64,
+    /// Samples in the trace.
+    pub samples: u64,
+    /// Wall time that they stand for.
+    pub wall_ns: u64,
+    /// Slices on the tracks of waits.
+    pub slices: u64,
+}
+
+impl Tally {
+    /// How many of the stacks reach from the root to the leaf, in percent.
+    #[must_use]
+    pub fn complete_percent(&self) -> Option<f64> {
+        let incomplete = self.truncated_stacks.saturating_add(self.broken_stacks);
+        let complete = self.samples.saturating_sub(incomplete);
+        (self.samples > 0).then(|| 100.0 * complete as f64 / self.samples as f64)
+    }
 }
 
 /// How much of the CPU time that was used the samples stand for.
@@ -59,6 +131,40 @@ impl Coverage {
             0 => Coverage::OfEndedThreads(percent(tally.ended_weight, tally.ended_cpu_ns)),
             cpu_ns => Coverage::OfProcess(percent(tally.weight, cpu_ns)),
         }
+    }
+}
+
+/// In which files broken stacks stopped, and how many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stops(HashMap<String, u64>);
+
+impl Stops {
+    /// How many files are named.
+    const NAMED: usize = 3;
+
+    /// Counts a stack that stopped in the code of a file.
+    pub fn add(&mut self, path: &str) {
+        match self.0.get_mut(path) {
+            Some(count) => *count += 1,
+            None => _ = self.0.insert(path.to_owned(), 1),
+        }
+    }
+
+    /// The files in which most stacks stopped: `12 in libfoo.so, 3 in [unknown]`. Empty when none did.
+    #[must_use]
+    pub fn most(&self) -> String {
+        let mut counts: Vec<(&str, u64)> = self
+            .0
+            .iter()
+            .map(|(path, &count)| (path.rsplit('/').next().unwrap_or(path), count))
+            .collect();
+        counts.sort_unstable_by_key(|&(name, count)| (Reverse(count), name));
+        let named: Vec<String> = counts
+            .iter()
+            .take(Self::NAMED)
+            .map(|(name, count)| format!("{count} in {name}"))
+            .collect();
+        named.join(", ")
     }
 }
 
@@ -160,6 +266,27 @@ mod tests {
         assert_eq!(coverage(&tally, &counts), Coverage::OfProcess(75.0));
         tally.outside_window = 1;
         assert_eq!(coverage(&tally, &counts), Coverage::Unknown);
+    }
+
+    #[test]
+    fn a_stack_is_complete_when_it_is_neither_cut_nor_broken() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.complete_percent(), None);
+        tally.samples = 200;
+        tally.truncated_stacks = 3;
+        tally.broken_stacks = 1;
+        tally.scanned_stacks = 50;
+        assert_eq!(tally.complete_percent(), Some(98.0));
+    }
+
+    #[test]
+    fn the_files_with_most_stops_are_named() {
+        let mut stops = Stops::default();
+        assert_eq!(stops.most(), "");
+        for path in ["/l/b.so", "/l/a.so", "[unknown]", "/l/b.so", "/l/c.so"] {
+            stops.add(path);
+        }
+        assert_eq!(stops.most(), "2 in b.so, 1 in [unknown], 1 in a.so");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::tally::{AgentCounts, End};
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::summary::ProcessSummary;
+use crate::waits::record::WaitRecord;
 
 /// Memory that waiting batches may take. When they take more, the rings are left alone: they are a buffer of their own, and what
 /// does not fit there is counted there.
@@ -38,6 +39,7 @@ pub type ProcessKey = u32;
 enum Job {
     Start(ProcessKey, Box<Identity>),
     Batch(ProcessKey, Batch),
+    Waits(ProcessKey, Vec<WaitRecord>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
 }
@@ -108,6 +110,13 @@ impl Writer {
         self.waiting_bytes
             .fetch_add(batch.bytes(), Ordering::Relaxed);
         self.send(Job::Batch(key, batch));
+    }
+
+    /// Hands over what was seen of the blocked threads of a process.
+    pub fn waits(&self, key: ProcessKey, records: Vec<WaitRecord>) {
+        if !records.is_empty() {
+            self.send(Job::Waits(key, records));
+        }
     }
 
     /// Ends the trace of a process.
@@ -207,6 +216,11 @@ fn work(
                     trace.take(batch, &mut tools);
                 }
                 shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            Ok(Job::Waits(key, records)) => {
+                if let Some(trace) = traces.get_mut(&key) {
+                    trace.take_waits(&records, &mut tools);
+                }
             }
             Ok(Job::End(key, end, counts)) => {
                 if let Some(trace) = traces.remove(&key) {

@@ -1,4 +1,4 @@
-/* Libraries that come and go: dlstorm --cycles N. Opens copies of plugin.so, calls into them, closes them. */
+/* Libraries that come and go: dlstorm --cycles N [--alone 1]. Opens copies of plugin.so, calls into them, closes them. */
 #include "work.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -37,8 +37,9 @@ int main(int argc, char **argv) {
         snprintf(paths[i], sizeof paths[i], "%s/plugin-%d.so", folder, i);
         copy(self, paths[i]);
     }
+    int alone = (int)option(argc, argv, "--alone", 0);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, bystander, NULL) == 0);
+    if (!alone) CHECK(pthread_create(&thread, NULL, bystander, NULL) == 0);
     uint64_t value = 1;
     for (int cycle = 0; cycle < cycles; cycle++) {
         void *library = dlopen(paths[cycle % COPIES], RTLD_NOW);
@@ -50,7 +51,7 @@ int main(int argc, char **argv) {
         CHECK(dlclose(library) == 0);
     }
     stop = 1;
-    pthread_join(thread, NULL);
+    if (!alone) pthread_join(thread, NULL);
     for (int i = 0; i < COPIES; i++) unlink(paths[i]);
     rmdir(folder);
     printf("done=%d cpu=%.6f\n", cycles, process_cpu());

@@ -30,6 +30,12 @@ pub(crate) fn call_before<M: Memory>(memory: &M, address: u64) -> Option<CallBef
     (blr || authenticating).then_some(CallBefore::Indirect)
 }
 
+/// Where a stub of a procedure linkage table leads. Not read here: a call through a stub then
+/// speaks less for a candidate.
+pub(crate) fn stub_target<M: Memory>(_memory: &M, _address: u64) -> Option<u64> {
+    None
+}
+
 /// The link register, and the stack pointer, which a call does not move.
 pub(crate) fn leaf_return_address<M: Memory>(
     registers: &Registers,

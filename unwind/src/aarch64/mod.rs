@@ -27,3 +27,10 @@ pub(crate) const LINK_REGISTER: bool = true;
 pub(crate) fn strip(return_address: u64) -> u64 {
     return_address & ((1 << 48) - 1)
 }
+
+/// The stack pointer of a caller, of whose callee everything below `above` is. GCC keeps the frame record at the lower end of a
+/// frame, so the frame pointer is it; clang's tables do not ask for the stack pointer.
+#[inline(always)]
+pub(crate) fn caller_sp(above: u64, caller_fp: Option<u64>) -> u64 {
+    caller_fp.filter(|fp| *fp >= above).unwrap_or(above)
+}

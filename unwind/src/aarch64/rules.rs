@@ -123,6 +123,20 @@ pub(crate) fn return_slot(rule: Rule) -> u64 {
     (sign_extend(word >> 52, 12) << 3).cast_unsigned()
 }
 
+/// Where the CFA of a frame probably is that is addressed by a register which nobody knows: the frame pointer is the stack pointer
+/// once it is set up, in nearly all functions. Ended by zero.
+pub(crate) fn likely_cfas<M: Memory>(
+    rule: Rule,
+    sp: u64,
+    _memory: &M,
+    _start: u64,
+    _size: u64,
+) -> [u64; 5] {
+    let Rule([word, _]) = rule;
+    let offset = i64::from((word >> 8) as u32 as i32);
+    [sp.wrapping_add_signed(offset), 0, 0, 0, 0]
+}
+
 /// Whether the CFA is computed from the stack pointer, so that it cannot leave the stack that the frame is on.
 #[inline(always)]
 pub(crate) fn stays_on_stack(rule: Rule) -> bool {

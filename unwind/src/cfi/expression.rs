@@ -1,7 +1,9 @@
 //! The evaluator of DWARF expressions in call frame information, and the shapes of them that compact rules can hold.
 
 use super::cursor::Cursor;
-use super::row::{Cfa, Location, Row};
+#[cfg(target_arch = "x86_64")]
+use super::row::Location;
+use super::row::{Cfa, Row};
 use crate::Memory;
 use crate::arch::Registers;
 
@@ -247,6 +249,7 @@ pub(crate) fn shape_of_cfa<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) ->
 }
 
 /// The register and offset of an expression that is nothing else.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn shape_of_location<M: Memory>(
     row: &Row,
     memory: &M,

@@ -16,16 +16,20 @@ mod rule;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unknown;
 
 pub use self::cache::{RuleCache, RuleSlot};
-pub(crate) use self::expression::{CfaShape, shape_of_cfa, shape_of_location};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::expression::shape_of_location;
+pub(crate) use self::expression::{CfaShape, shape_of_cfa};
 pub(crate) use self::row::{RegisterRule, Row};
 pub(crate) use self::rule::{Kind, Rule};
+pub use self::table::described_functions;
 
 use crate::arch::{self, Registers};
 use crate::fallback;
 use crate::frames::{Broken, EXACT, End, FrameBuffer, SCANNED};
-use crate::{Engine, Memory, Modules};
+use crate::{Engine, Memory, ModuleTables, Modules};
 
 /// How often a walk may follow the frame of a function that switched stacks, where the next frame can be anywhere.
 const MAX_STACK_SWITCHES: u32 = 8;
@@ -37,17 +41,32 @@ const MAX_PROBED_FRAMES: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CfiEngine<'cache> {
     cache: Option<RuleCache<'cache>>,
+    scanned_words: Option<u32>,
 }
 
 impl<'cache> CfiEngine<'cache> {
     /// An engine with a cache of rules.
     pub const fn new(cache: RuleCache<'cache>) -> Self {
-        Self { cache: Some(cache) }
+        Self {
+            cache: Some(cache),
+            scanned_words: None,
+        }
     }
 
     /// An engine that reads the tables for every frame.
     pub const fn without_cache() -> Self {
-        Self { cache: None }
+        Self {
+            cache: None,
+            scanned_words: None,
+        }
+    }
+
+    /// Looks through so many words of the stack for a frame whose place depends on an unknown register, instead of 512: for walks
+    /// that begin without the frame pointer and are in no hurry.
+    #[must_use]
+    pub const fn scanning(mut self, words: u32) -> Self {
+        self.scanned_words = Some(words);
+        self
     }
 }
 
@@ -72,6 +91,7 @@ impl Engine for CfiEngine<'_> {
             exact: true,
             doubtful: false,
             switches: 0,
+            scanned_words: self.scanned_words.unwrap_or(fallback::MAX_SCANNED_WORDS),
         };
         loop {
             let flags = match walk.step() {
@@ -125,6 +145,8 @@ struct Walk<'a, M, S> {
     /// The last step was a guess, so registers may have wrong values.
     doubtful: bool,
     switches: u32,
+    /// How many words are searched for a frame whose CFA cannot be computed.
+    scanned_words: u32,
 }
 
 impl<M: Memory, S: Modules> Walk<'_, M, S> {
@@ -154,11 +176,13 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             if let Some(rule) = cache.get(key, self.generation) {
                 return rule;
             }
-            let rule = self.resolve(pc, exact);
-            cache.insert(key, self.generation, rule);
+            let (rule, lasting) = self.resolve(pc, exact);
+            if lasting {
+                cache.insert(key, self.generation, rule);
+            }
             return rule;
         }
-        self.resolve(pc, exact)
+        self.resolve(pc, exact).0
     }
 
     #[inline(never)]
@@ -166,14 +190,20 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.rule_of(return_address, false)
     }
 
-    /// Makes the rule from the tables.
+    /// Makes the rule from the tables, and says whether it holds for as long as no module goes. What is in no module today may
+    /// be described tomorrow: code that is generated, and a library that is being loaded.
     #[inline(never)]
-    fn resolve(&self, pc: u64, exact: bool) -> Rule {
+    fn resolve(&self, pc: u64, exact: bool) -> (Rule, bool) {
         let lookup = if exact { pc } else { pc.wrapping_sub(1) };
-        let fde = self
-            .modules
-            .find(lookup)
-            .and_then(|tables| table::find(self.memory, &tables, lookup))
+        let tables = self.modules.find(lookup);
+        let rule = self.rule_in(tables.as_ref(), pc, exact);
+        (rule, tables.is_some())
+    }
+
+    fn rule_in(&self, tables: Option<&ModuleTables>, pc: u64, exact: bool) -> Rule {
+        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
+        let fde = tables
+            .and_then(|tables| table::find(self.memory, tables, lookup))
             .and_then(|address| entry::fde(self.memory, address))
             .filter(|fde| fde.contains(lookup));
         let Some(fde) = fde else {
@@ -385,7 +415,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// tables lead to exactly the frame of the frame pointer. Left-over return addresses do not lead there. Uses up the registers.
     #[inline(never)]
     fn look_below(&mut self, guess: &mut fallback::Guess) {
-        let record = guess.sp.wrapping_sub(16);
+        let Some(record) = self.registers.fp() else {
+            return;
+        };
         let mut from = self.registers.sp();
         for _ in 0..MAX_CANDIDATES {
             let found = fallback::scan(from, record, self.memory, self.modules);
@@ -393,10 +425,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             };
             from = slot.wrapping_add(8);
-            self.registers = Registers::new(candidate, from, record);
-            if self.leads_to(guess) {
+            let sp = arch::caller_sp(from, Some(record));
+            self.registers = Registers::new(candidate, sp, record);
+            if self.leads_to(record, guess.return_address) {
                 guess.return_address = candidate;
-                guess.sp = from;
+                guess.sp = sp;
                 guess.fp = Some(record);
                 guess.certain = false;
                 break;
@@ -405,9 +438,10 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.saved = arch::rules::Saved::default();
     }
 
-    /// Whether compact rules lead from the registers to the caller `above`, without passing its frame.
+    /// Whether compact rules lead from the registers to the return address in a frame record, without passing it.
     #[inline(never)]
-    fn leads_to(&mut self, above: &fallback::Guess) -> bool {
+    fn leads_to(&mut self, record: u64, return_address: u64) -> bool {
+        let wanted = record.wrapping_add(8);
         self.saved = arch::rules::Saved::default();
         for _ in 0..MAX_PROBED_FRAMES {
             let rule = self.rule_of_return(self.registers.pc());
@@ -424,8 +458,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 return false;
             };
             let address = arch::strip(address);
-            if cfa >= above.sp {
-                return cfa == above.sp && address == above.return_address;
+            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+            if slot >= wanted {
+                return slot == wanted && address == return_address;
             }
             if cfa <= self.registers.sp() {
                 return false;
@@ -440,15 +475,21 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline(never)]
     fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
         let sp = self.registers.sp();
-        let (slot, return_address) =
-            fallback::scan(sp, u64::MAX, self.memory, self.modules).ok_or(reason)?;
+        let recovered = match rule {
+            Some(rule) if reason == Broken::UnknownRegister => self.recover(rule),
+            _ => None,
+        };
+        let (slot, return_address) = recovered
+            .or_else(|| fallback::scan(sp, u64::MAX, self.memory, self.modules))
+            .ok_or(reason)?;
         if let Some(rule) = rule {
             let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
             self.apply(rule, cfa, return_address);
         } else {
             self.saved.load(&mut self.registers, self.memory);
-            let sp = slot.wrapping_add(8);
-            let fp = fallback::plausible_fp(&self.registers, sp);
+            let above = slot.wrapping_add(8);
+            let fp = fallback::plausible_fp(&self.registers, above);
+            let sp = arch::caller_sp(above, fp);
             self.registers.keep_only(0);
             self.registers.set_pc(return_address);
             self.registers.set_sp(sp);

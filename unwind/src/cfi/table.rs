@@ -1,7 +1,9 @@
 //! Finding the FDE of an address: the sorted table in `.eh_frame_hdr`, or entry by entry where there is none.
 
+use core::ops::Range;
+
 use super::cursor::{Cursor, ENCODING_OMIT};
-use super::entry;
+use super::entry::{self, Fde};
 use crate::{Memory, ModuleTables};
 
 /// How many entries of an `.eh_frame` without a table are looked at (a fraction of a millisecond, once per address).
@@ -90,6 +92,38 @@ fn search_table<M: Memory>(memory: &M, header: u64, pc: u64) -> Option<Search> {
 
 #[inline(never)]
 fn search_entries<M: Memory>(memory: &M, eh_frame: u64, pc: u64) -> Option<u64> {
+    entries(memory, eh_frame, |fde| {
+        fde.contains(pc).then_some(fde.address)
+    })
+}
+
+/// Tells the code that the tables at `eh_frame` describe: the range of each function, and the address of its FDE. What cannot be
+/// read is left out.
+///
+/// The tables end at an entry of length zero. Where the first entry is an FDE itself, there are no others: a run-time compiler may
+/// hand over either. An FDE's address serves as [`ModuleTables::eh_frame`] of its range.
+pub fn described_functions<M: Memory>(
+    memory: &M,
+    eh_frame: u64,
+    mut visit: impl FnMut(Range<u64>, u64),
+) {
+    let single = entry::header(memory, eh_frame).is_some_and(|header| header.id != 0);
+    entries(memory, eh_frame, |fde| {
+        let end = fde.start.checked_add(fde.size);
+        if let Some(end) = end.filter(|end| *end > fde.start) {
+            visit(fde.start..end, fde.address);
+        }
+        single.then_some(())
+    });
+}
+
+/// Goes over the FDEs from `eh_frame` on, until `visit` has an answer.
+#[inline]
+fn entries<M: Memory, T>(
+    memory: &M,
+    eh_frame: u64,
+    mut visit: impl FnMut(&Fde) -> Option<T>,
+) -> Option<T> {
     let mut address = eh_frame;
     let mut cie_address = 0;
     let mut cie = None;
@@ -103,9 +137,9 @@ fn search_entries<M: Memory>(memory: &M, eh_frame: u64, pc: u64) -> Option<u64> 
             }
             if let Some(cie) = cie
                 && let Some(fde) = entry::fde_of_cie(memory, address, &header, cie)
-                && fde.contains(pc)
+                && let Some(found) = visit(&fde)
             {
-                return Some(address);
+                return Some(found);
             }
         }
         address = header.end;

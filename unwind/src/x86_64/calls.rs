@@ -66,6 +66,77 @@ fn call_length(modrm: u8, sib: u8) -> u32 {
     }
 }
 
+/// Where a stub of a procedure linkage table at `address` leads: `[endbr64] [bnd] jmp [rip + n]`, once the linker filled the word in.
+pub(crate) fn stub_target<M: Memory>(memory: &M, address: u64) -> Option<u64> {
+    const ENDBR64: u32 = 0xfa1e_0ff3;
+    const BND: u8 = 0xf2;
+    let mut at = address;
+    if memory.read_u32(at)? == ENDBR64 {
+        at = at.wrapping_add(4);
+    }
+    if memory.read_u8(at)? == BND {
+        at = at.wrapping_add(1);
+    }
+    if memory.read_u16(at)? != 0x25ff {
+        return None;
+    }
+    let displacement = memory.read_u32(at.wrapping_add(2))?.cast_signed();
+    memory.read_u64(
+        at.wrapping_add(6)
+            .wrapping_add_signed(i64::from(displacement)),
+    )
+}
+
+/// How many bytes a function may have taken off the stack pointer, by the `sub rsp, n` at its start; the most likely numbers first, ended
+/// by zero. `size` is the length of its code.
+///
+/// Large frames are touched page by page where the compiler protects against clashes of stacks: `lea r11, [rsp - n]` says then how far
+/// a loop goes.
+pub(crate) fn frame_sizes<M: Memory>(memory: &M, start: u64, size: u64) -> [u64; 4] {
+    const PROLOGUE_BYTES: u64 = 96;
+    let mut sizes = [0; 4];
+    let mut places = sizes.iter_mut();
+    let mut sum = 0_u64;
+    let mut in_loop = false;
+    let mut at = start;
+    let end = start.wrapping_add(size.min(PROLOGUE_BYTES));
+    while at < end {
+        let Some(word) = memory.read_u64(at) else {
+            break;
+        };
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = word.to_le_bytes();
+        let (taken, length) = match [b0, b1, b2] {
+            // sub rsp, imm8 and imm32.
+            [0x48, 0x83, 0xec] => (u64::from(b3), 4),
+            [0x48, 0x81, 0xec] => (u64::from(u32::from_le_bytes([b3, b4, b5, b6])), 7),
+            // lea r11, [rsp + disp32].
+            [0x4c, 0x8d, 0x9c] if b3 == 0x24 => {
+                in_loop = true;
+                let distance = i32::from_le_bytes([b4, b5, b6, b7]);
+                sum = sum.wrapping_add(u64::from(distance.unsigned_abs()));
+                (0, 8)
+            }
+            // cmp rsp, r11, either way round.
+            [0x4c, 0x39, 0xdc] | [0x49, 0x39, 0xe3] => {
+                in_loop = false;
+                (0, 3)
+            }
+            _ => (0, 1),
+        };
+        at = at.wrapping_add(length);
+        if taken != 0 && !in_loop {
+            sum = sum.wrapping_add(taken);
+        }
+        if (taken != 0 && !in_loop) || length == 3 {
+            match places.next() {
+                Some(place) => *place = sum,
+                None => break,
+            }
+        }
+    }
+    sizes
+}
+
 /// The word on top of the stack, which is the return address at the first instruction of a function, and the stack pointer
 /// of the caller.
 pub(crate) fn leaf_return_address<M: Memory>(
@@ -80,9 +151,9 @@ pub(crate) fn leaf_return_address<M: Memory>(
 mod tests {
     use super::*;
 
-    struct Bytes([u8; 16]);
+    struct Code<const N: usize>([u8; N]);
 
-    impl Memory for Bytes {
+    impl<const N: usize> Memory for Code<N> {
         fn read_u64(&self, address: u64) -> Option<u64> {
             let at = usize::try_from(address.checked_sub(0x1000)?).ok()?;
             let bytes = self.0.get(at..at.checked_add(8)?)?;
@@ -123,7 +194,66 @@ mod tests {
         for (name, code, expected) in cases {
             let mut bytes = [0x90; 16];
             bytes[16 - code.len()..].copy_from_slice(code);
-            assert_eq!(call_before(&Bytes(bytes), 0x1010), *expected, "{name}");
+            assert_eq!(call_before(&Code(bytes), 0x1010), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn stubs_lead_where_their_word_says() {
+        let endbr64_bnd = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2];
+        for head in [&[][..], &endbr64_bnd, &endbr64_bnd[..4]] {
+            let mut bytes = [0x90; 16];
+            bytes[..head.len()].copy_from_slice(head);
+            // Back to the stub itself.
+            let back = (-6 - head.len() as i8).cast_unsigned();
+            let jump = [0xff, 0x25, back, 0xff, 0xff, 0xff];
+            bytes[head.len()..head.len() + 6].copy_from_slice(&jump);
+            let word = Code(bytes).read_u64(0x1000);
+            assert_eq!(stub_target(&Code(bytes), 0x1000), word, "{head:x?}");
+        }
+        assert_eq!(stub_target(&Code([0x90; 16]), 0x1000), None);
+    }
+
+    #[test]
+    fn frames_are_as_large_as_the_prologue_says() {
+        // push rbp; mov rbp, rsp
+        let head = [0x55, 0x48, 0x89, 0xe5];
+        let cases: &[(&str, &[u8], [u64; 4])] = &[
+            ("none", &[], [0; 4]),
+            ("sub rsp, 0x10", &[0x48, 0x83, 0xec, 0x10], [0x10, 0, 0, 0]),
+            (
+                "sub rsp, 0x12345",
+                &[0x48, 0x81, 0xec, 0x45, 0x23, 0x01, 0],
+                [0x12345, 0, 0, 0],
+            ),
+            (
+                "two pages",
+                &[
+                    0x48, 0x81, 0xec, 0, 0x10, 0, 0, // sub rsp, 0x1000
+                    0x48, 0x83, 0x0c, 0x24, 0, // or qword [rsp], 0
+                    0x48, 0x83, 0xec, 0x20, // sub rsp, 0x20
+                ],
+                [0x1000, 0x1020, 0, 0],
+            ),
+            (
+                "a loop",
+                &[
+                    0x4c, 0x8d, 0x9c, 0x24, 0, 0x40, 0xff, 0xff, // lea r11, [rsp - 0xc000]
+                    0x48, 0x81, 0xec, 0, 0x10, 0, 0, // sub rsp, 0x1000
+                    0x48, 0x83, 0x0c, 0x24, 0, // or qword [rsp], 0
+                    0x4c, 0x39, 0xdc, // cmp rsp, r11
+                    0x75, 0xef, // jne
+                    0x48, 0x81, 0xec, 0x50, 0x03, 0, 0, // sub rsp, 0x350
+                ],
+                [0xc000, 0xc350, 0, 0],
+            ),
+        ];
+        for (name, code, expected) in cases {
+            let mut bytes = [0x90; 64];
+            bytes[..4].copy_from_slice(&head);
+            bytes[4..4 + code.len()].copy_from_slice(code);
+            assert_eq!(frame_sizes(&Code(bytes), 0x1000, 50), *expected, "{name}");
+            assert_eq!(frame_sizes(&Code(bytes), 0x1000, 4), [0; 4], "{name}");
         }
     }
 
@@ -132,9 +262,9 @@ mod tests {
         let mut bytes = [0x90; 16];
         bytes[..2].copy_from_slice(&[0xff, 0xd0]);
         assert_eq!(
-            call_before(&Bytes(bytes), 0x1002),
+            call_before(&Code(bytes), 0x1002),
             Some(CallBefore::Indirect)
         );
-        assert_eq!(call_before(&Bytes(bytes), 0x1000), None);
+        assert_eq!(call_before(&Code(bytes), 0x1000), None);
     }
 }

@@ -27,3 +27,9 @@ pub(crate) const LINK_REGISTER: bool = false;
 pub(crate) fn strip(return_address: u64) -> u64 {
     return_address
 }
+
+/// The stack pointer of a caller whose return address ends at `above`: the call has pushed nothing else.
+#[inline(always)]
+pub(crate) fn caller_sp(above: u64, _caller_fp: Option<u64>) -> u64 {
+    above
+}

@@ -10,9 +10,9 @@
 //! The slots relative to rbp are those of functions that realign the stack (GCC's DRAP): there the distance between CFA and save area
 //! is not a constant.
 
-use super::Registers;
 use super::names::{R12, R13, R14, R15, RBP, RBX, RIP, RSP};
 use super::{CALLEE_SAVED, REGISTER_COUNT};
+use super::{Registers, calls};
 use crate::Memory;
 use crate::cfi::{CfaShape, Kind, RegisterRule, Row, Rule, shape_of_cfa, shape_of_location};
 use crate::frames::Broken;
@@ -160,6 +160,37 @@ pub(crate) fn cfa_and_return_address<M: Memory>(
 pub(crate) fn return_slot(rule: Rule) -> u64 {
     let Rule([word, _]) = rule;
     (word.cast_signed() >> 56 << 3).cast_unsigned()
+}
+
+/// Where the CFA of a frame probably is that is addressed by a register which nobody knows: above what the function at `start` saved
+/// and took off the stack pointer. Ended by zero.
+pub(crate) fn likely_cfas<M: Memory>(
+    rule: Rule,
+    sp: u64,
+    memory: &M,
+    start: u64,
+    size: u64,
+) -> [u64; 5] {
+    let Rule([_, mut slots]) = rule;
+    let mut lowest = return_slot(rule).cast_signed();
+    for _ in SLOTS {
+        // Nine bits, sign-extended, times eight.
+        let offset = (slots << 55).cast_signed() >> 55 << 3;
+        if slots & FROM_RBP == 0 {
+            lowest = lowest.min(offset);
+        }
+        slots >>= SLOT_BITS;
+    }
+    let [a, b, c, d] = calls::frame_sizes(memory, start, size);
+    let saved = sp.wrapping_add(lowest.unsigned_abs());
+    let above = |taken: u64| match taken {
+        0 => 0,
+        taken => saved.wrapping_add(taken),
+    };
+    match above(a) {
+        0 => [saved, 0, 0, 0, 0],
+        first => [first, above(b), above(c), above(d), saved],
+    }
 }
 
 /// Whether the CFA is computed from the stack pointer, so that it cannot leave the stack that the frame is on.

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::ops::Range;
-use std::path::Path;
 use std::{fs, ptr};
 
 use rsys_unwind::{Memory, ModuleTables, Modules, Registers, register};
@@ -17,24 +16,33 @@ pub struct Child {
     pages: RefCell<HashMap<u64, Option<Box<[u8; PAGE as usize]>>>>,
     /// Mappings that cannot change: their pages are kept from step to step.
     constant: Vec<Range<u64>>,
-    modules: Vec<ModuleTables>,
+    maps: String,
+    pub modules: Vec<ModuleTables>,
     /// Where the vDSO is.
     pub vdso: Range<u64>,
 }
 
 impl Child {
-    /// Starts a program that stops itself with a trap, and waits for that.
-    pub fn start(program: &Path) -> Self {
-        let path = CString::new(program.to_str().unwrap()).unwrap();
-        let name = c"LD_BIND_NOT=".as_ptr();
-        let arguments = [path.as_ptr(), ptr::null()];
-        let environment = [name, ptr::null()];
+    /// Starts a program that stops itself with a trap, and waits for that. Its environment has nothing but these variables.
+    pub fn start(arguments: &[&str], environment: &[&str]) -> Self {
+        let strings = |words: &[&str]| -> Vec<CString> {
+            words
+                .iter()
+                .map(|word| CString::new(*word).unwrap())
+                .collect()
+        };
+        let vector = |strings: &[CString]| -> Vec<*const libc::c_char> {
+            let pointers = strings.iter().map(|string| string.as_ptr());
+            pointers.chain([ptr::null()]).collect()
+        };
+        let (arguments, environment) = (strings(arguments), strings(environment));
+        let (arguments, environment) = (vector(&arguments), vector(&environment));
         // SAFETY: between fork and exec the child makes system calls only, with arrays that live on this stack.
         let pid = unsafe {
             let pid = libc::fork();
             if pid == 0 {
                 libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-                libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+                libc::execve(arguments[0], arguments.as_ptr(), environment.as_ptr());
                 libc::_exit(127);
             }
             pid
@@ -44,6 +52,7 @@ impl Child {
             pid,
             pages: RefCell::default(),
             constant: Vec::new(),
+            maps: String::new(),
             modules: Vec::new(),
             vdso: 0..0,
         };
@@ -110,8 +119,14 @@ impl Child {
         registers
     }
 
-    fn read_modules(&mut self) {
+    /// Looks at what is mapped, and says whether that has changed.
+    pub fn read_modules(&mut self) -> bool {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap();
+        if maps == self.maps {
+            return false;
+        }
+        self.constant.clear();
+        self.modules.clear();
         for line in maps.lines() {
             let mut fields = line.split_whitespace();
             let (start, end) = fields.next().unwrap().split_once('-').unwrap();
@@ -132,6 +147,8 @@ impl Child {
             }
         }
         assert!(!self.modules.is_empty(), "the program itself");
+        self.maps = maps;
+        true
     }
 
     /// Reads the program headers of the object mapped at `base`.

@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     // Rounds of: some words anywhere in the ring, then a new head, then a drain.
     while let Some(head) = input.next() {
         for (place, word) in input.by_ref().take(32).enumerate() {
-            words[(head as usize + place) % WORDS].store(word, Ordering::Relaxed);
+            words[(head as usize).wrapping_add(place) % WORDS].store(word, Ordering::Relaxed);
         }
         header.head.store(head, Ordering::Relaxed);
         let mut drained = Vec::new();

@@ -42,7 +42,7 @@ pub fn walks(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     if table.rows.is_empty() {
         bail!("walk_speed printed no figures: {said}");
     }
-    table.note("warm: the rules of all frames are cached; cold: an empty cache; no cache: the tables are read for every frame");
+    table.note("warm: the rules of all frames are cached (p50 and p99: walks timed one by one); cold: an empty cache; no cache: the tables are read for every frame");
     Ok(vec![table])
 }
 
@@ -69,6 +69,44 @@ impl Walk {
             framehop_ns: framehop.trim().parse().ok()?,
         })
     }
+}
+
+/// Python frames: what they add to a walk, in the interpreters that come as a library.
+pub fn python_frames(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
+    const FIND: &str = "import sysconfig as s\n\
+        print(s.get_config_var('LIBDIR') + '/' + (s.get_config_var('INSTSONAME') or '-'))";
+    eprintln!("bench: Python frames");
+    let mut command = Command::new(install::python().context("python3 is not there")?);
+    command.args(["-c", FIND]);
+    let library = process::run(&mut command, lab.terms(false))?.stdout;
+    let said = example(lab, "rsys-python", "frames_speed", &[library.trim()])?;
+    let mut table = Table::new(
+        &format!("Python frames: {}", library.trim()),
+        &["frames", "ns", "ns per frame"],
+    );
+    for line in said.lines() {
+        let Some((frames, ns)) = python_walk(line) else {
+            continue;
+        };
+        table.row(vec![
+            frames.to_string().into(),
+            Cell::number(Some(ns), 0),
+            Cell::number(Some(ns / frames), 1),
+        ]);
+        figures.insert(format!("python/{frames}/ns"), ns);
+    }
+    if table.rows.is_empty() {
+        bail!("frames_speed printed no figures: {said}");
+    }
+    table.note("thread state and frames, all code objects known to the sampler; loads as the handler makes them");
+    Ok(vec![table])
+}
+
+/// `  20 frames  python    180 ns`
+fn python_walk(line: &str) -> Option<(f64, f64)> {
+    let (frames, rest) = line.split_once(" frames  python ")?;
+    let (ns, _) = rest.split_once(" ns")?;
+    Some((frames.trim().parse().ok()?, ns.trim().parse().ok()?))
 }
 
 /// Names: addresses of a large library, beside addr2line.
@@ -186,6 +224,15 @@ mod tests {
         };
         assert_eq!(Walk::parse(line), Some(walk));
         assert_eq!(Walk::parse("something else"), None);
+    }
+
+    #[test]
+    fn a_line_of_frames_speed() {
+        assert_eq!(
+            python_walk("  20 frames  python    180 ns"),
+            Some((20.0, 180.0))
+        );
+        assert_eq!(python_walk("libpython3.11.so: 30b02f0"), None);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 8] = [
+const MEASURES: [(&str, Measure); 9] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -59,6 +59,7 @@ const MEASURES: [(&str, Measure); 8] = [
     ("startup", startup::measure),
     ("rate", rate::measure),
     ("walks", engines::walks),
+    ("python", engines::python_frames),
     ("names", engines::names),
 ];
 

@@ -1,0 +1,266 @@
+//! The Python frames of a sample: which interpreters there are, and what the sampler was told of them.
+//!
+//! `rsys-python` knows how to read them. An interpreter is found when its module is reported for the first time (see
+//! [`crate::modules`]), whether it is the program, a library of it, or opened later; nothing of it is ever called.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rsys_python::code::{Code, KEY_BITS};
+use rsys_python::stack::{self, End};
+use rsys_python::text::Text;
+use rsys_python::thread::{self, Key};
+use rsys_python::{Found, Interpreter, thread_name};
+use rsys_wire::handshake::PythonChoice;
+use rsys_wire::record::{
+    self, ForeignText, INTERPRETER_KNOWN, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED,
+    SAMPLE_PYTHON,
+};
+use rsys_wire::ring::Producer;
+
+use crate::guard::Guarded;
+use crate::modules::Object;
+use crate::process;
+use crate::slots::Slot;
+
+/// Interpreters in one process; more are left alone.
+const INTERPRETERS_MAX: usize = 4;
+
+/// An interpreter, published once and never taken back: nothing of it is called, and all reads are guarded, so it may well be gone.
+#[derive(Debug)]
+struct Place {
+    /// 0: free, 1: being written, 2: there.
+    state: AtomicU32,
+    interpreter: UnsafeCell<MaybeUninit<Interpreter>>,
+    key: Key,
+}
+
+// SAFETY: the cell is written by the one thread that moved `state` from 0 to 1, and read once it is 2.
+unsafe impl Sync for Place {}
+
+impl Place {
+    const fn new() -> Self {
+        Place {
+            state: AtomicU32::new(0),
+            interpreter: UnsafeCell::new(MaybeUninit::uninit()),
+            key: Key::new(),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&Interpreter> {
+        // SAFETY: `state` 2 was stored after the cell was written, and never changes again.
+        (self.state.load(Ordering::Acquire) == 2)
+            .then(|| unsafe { (*self.interpreter.get()).assume_init_ref() })
+    }
+}
+
+static INTERPRETERS: [Place; INTERPRETERS_MAX] = [const { Place::new() }; INTERPRETERS_MAX];
+
+/// Looks whether a module that is new is an interpreter, and reports it. Returns `false` when it has to be tried again.
+///
+/// # Signal safety
+/// Guarded reads, atomics, stores into the ring.
+#[inline(never)]
+pub fn inspect(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
+    if process::settings().python == PythonChoice::Off {
+        return true;
+    }
+    let Some(found) = Interpreter::find(&Guarded, object.start, object.bias) else {
+        return true;
+    };
+    let (flags, version, address) = match found {
+        Found::Known(interpreter) => {
+            let known = publish(&interpreter);
+            let flags = if known { INTERPRETER_KNOWN } else { 0 };
+            (flags, interpreter.version, interpreter.runtime)
+        }
+        Found::Unknown { version, address } => (0, version, address),
+    };
+    record::put_python_interpreter(ring, time_ns, flags, version, address)
+}
+
+/// Makes an interpreter known to all threads; `false` when there are too many.
+fn publish(interpreter: &Interpreter) -> bool {
+    for place in &INTERPRETERS {
+        if place
+            .get()
+            .is_some_and(|known| known.runtime == interpreter.runtime)
+        {
+            return true;
+        }
+        let claimed = place
+            .state
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        if claimed.is_ok() {
+            // SAFETY: the exchange made the cell ours alone.
+            unsafe { (*place.interpreter.get()).write(*interpreter) };
+            place.state.store(2, Ordering::Release);
+            return true;
+        }
+    }
+    false
+}
+
+/// Reads the Python frames of this thread and writes those that differ from the Python stack before. Returns what to add to the
+/// flags of the sample.
+///
+/// # Signal safety
+/// Guarded reads, atomics, stores into the ring and into the slot's buffers, `pthread_getspecific` (a read of the thread's own
+/// table; glibc documents it as async-signal-safe).
+#[inline(never)]
+pub fn read(slot: &mut Slot) -> u8 {
+    for place in &INTERPRETERS {
+        let Some(interpreter) = place.get() else {
+            break;
+        };
+        // SAFETY: always succeeds.
+        let own_id = unsafe { libc::pthread_self() };
+        let specific = |key: u32| {
+            // SAFETY: any number may be asked for; an unused one gives null.
+            let value = unsafe { libc::pthread_getspecific(key) };
+            value.addr() as u64
+        };
+        let found = thread::find(
+            &Guarded,
+            interpreter,
+            &place.key,
+            own_id,
+            specific,
+            &mut slot.python_thread,
+        );
+        if let Some(thread) = found {
+            return read_thread(slot, interpreter, thread);
+        }
+    }
+    0
+}
+
+#[inline]
+fn read_thread(slot: &mut Slot, interpreter: &Interpreter, thread: u64) -> u8 {
+    let depth = Slot::depth();
+    // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
+    let (current, previous) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(slot.current_python, depth),
+            std::slice::from_raw_parts(slot.previous_python, slot.previous_python_frames as usize),
+        )
+    };
+    let ring = *slot.ring();
+    let walked = stack::walk(&Guarded, interpreter, thread, current, |key, address| {
+        if !is_told(key) {
+            tell(&ring, interpreter, key, address);
+        }
+    });
+    if walked.count == 0 {
+        return 0;
+    }
+    if slot.name_tries > 0 && walked.end == End::Complete {
+        name_thread(slot, interpreter, walked.outermost);
+    }
+    let frames = current.get(..walked.count).unwrap_or(&[]);
+    let shared = crate::handler::shared(frames, previous);
+    if shared < frames.len() || shared < previous.len() {
+        let new = frames
+            .get(..frames.len().wrapping_sub(shared))
+            .unwrap_or(frames);
+        let mut flags = match walked.end {
+            End::Complete => 0,
+            End::Truncated => PYTHON_TRUNCATED,
+            End::Broken => PYTHON_BROKEN,
+        };
+        if walked.interpreter != 0 {
+            flags |= PYTHON_SUBINTERPRETER;
+        }
+        if !record::put_python_stack(&ring, flags, shared as u16, new) {
+            return 0;
+        }
+        slot.previous_python_frames = frames.len() as u32;
+        std::mem::swap(&mut slot.current_python, &mut slot.previous_python);
+    }
+    SAMPLE_PYTHON
+}
+
+#[cold]
+#[inline(never)]
+fn name_thread(slot: &mut Slot, interpreter: &Interpreter, outermost: u64) {
+    slot.name_tries = slot.name_tries.wrapping_sub(1);
+    if let Some(name) = thread_name::find(&Guarded, interpreter, outermost) {
+        let text = foreign(name.cut(NAME_BYTES));
+        if record::put_python_thread(slot.ring(), &text) {
+            slot.name_tries = 0;
+        }
+    }
+}
+
+const NAME_BYTES: u64 = 1024;
+const FILE_BYTES: u64 = 2048;
+/// The lines of what is behind are not known: of functions with some thousands of lines.
+const LINES_BYTES: u64 = 16 * 1024;
+
+fn foreign(text: Text) -> ForeignText<impl Fn(u64) -> u64> {
+    ForeignText {
+        bytes: text.bytes as u32,
+        width: text.width,
+        word: move |offset| text.word(&Guarded, offset),
+    }
+}
+
+/// Entries of the table of code objects that the sampler was told of, in sets.
+const SETS: usize = 4096;
+const WAYS: usize = 8;
+/// The key below, the generation above; a full set forgets one, which is told again when it is seen again.
+static TOLD: [[AtomicU64; WAYS]; SETS] = [const { [const { AtomicU64::new(0) }; WAYS] }; SETS];
+static GENERATION: AtomicU32 = AtomicU32::new(1);
+
+/// Lets everything be told again: a fork child has a trace of its own.
+pub fn forget_told() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+#[inline]
+fn entry(key: u64) -> u64 {
+    key | u64::from(GENERATION.load(Ordering::Relaxed)) << KEY_BITS
+}
+
+#[inline]
+fn set(key: u64) -> &'static [AtomicU64] {
+    TOLD.get(key as usize % SETS).map_or(&[], |set| set)
+}
+
+#[inline]
+fn is_told(key: u64) -> bool {
+    let entry = entry(key);
+    set(key)
+        .iter()
+        .any(|told| told.load(Ordering::Relaxed) == entry)
+}
+
+#[cold]
+#[inline(never)]
+fn tell(ring: &Producer<'_>, interpreter: &Interpreter, key: u64, address: u64) {
+    let code = Code::at(&Guarded, interpreter, address);
+    let written = record::put_python_code(
+        ring,
+        key,
+        code.first_line,
+        code.line_table_form as u8,
+        &foreign(code.name.cut(NAME_BYTES)),
+        &foreign(code.filename.cut(FILE_BYTES)),
+        &foreign(code.line_table.cut(LINES_BYTES)),
+    );
+    if !written {
+        return;
+    }
+    let entry = entry(key);
+    let generation = entry >> KEY_BITS;
+    let set = set(key);
+    let place = set
+        .iter()
+        .find(|told| told.load(Ordering::Relaxed) >> KEY_BITS != generation)
+        .or_else(|| set.get((key >> 32) as usize % WAYS));
+    if let Some(place) = place {
+        place.store(entry, Ordering::Relaxed);
+    }
+}

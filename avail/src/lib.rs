@@ -1,0 +1,115 @@
+//! `rsys-avail` tells what `rsys-sample` can be told and what this machine offers: settings, components, counters. It also writes
+//! configuration files.
+//!
+//! - `cli` reads the command line into a `Request`.
+//! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `gpu` and `perf` look at the machine for them.
+//! - `filter` takes rows away; `text` and `render` print what remains.
+//! - `config_file` is `-G`.
+//!
+//! Nothing is initialised for that: no GPU runtime, no counter is ever started. All of the machine is seen through
+//! [`roots::Roots`] and [`perf::Kernel`], so that tests can put other machines in its place.
+
+pub mod perf;
+pub mod roots;
+pub mod table;
+
+mod cli;
+mod components;
+mod config_file;
+mod counters;
+mod filter;
+mod gpu;
+mod keys;
+mod render;
+mod settings;
+mod text;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+
+use anyhow::{Context, Result};
+use rsys_config::{Settings, Sources};
+
+use cli::{Form, Request, View};
+use roots::Roots;
+use table::Table;
+use text::Style;
+
+/// The exit code for a wrong option, setting or file.
+const USAGE_ERROR: i32 = 2;
+
+/// Does what the arguments (with the program's name) say, and tells the exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
+    let request = match cli::parse(arguments) {
+        Ok(request) => request,
+        Err(error) => {
+            // Nobody is left to be told when the terminal is gone.
+            error.print().ok();
+            return error.exit_code();
+        }
+    };
+    match answer(&request) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("rsys-avail: error: {error:#}");
+            USAGE_ERROR
+        }
+    }
+}
+
+fn answer(request: &Request) -> Result<()> {
+    let settings = Settings::load(&Sources::of_this_process())?;
+    if let Some(generation) = &request.generate {
+        return config_file::write(&settings, generation, &request.comments);
+    }
+    let roots = Roots::of_this_process();
+    let mut tables: Vec<Table> = request
+        .views
+        .iter()
+        .map(|view| match view {
+            View::Settings => Ok(settings::table(&settings, request)),
+            View::Components => Ok(components::table(&roots, request)),
+            View::Counters => counters::table(&roots, request),
+            View::Keys => Ok(keys::table(request)),
+            View::Categories => Ok(cli::category_table()),
+        })
+        .collect::<Result<_>>()?;
+    for table in &mut tables {
+        request.filter.apply(table);
+        table.add_remedies();
+    }
+    print(&tables, request, settings.resolve().monochrome)
+}
+
+fn print(tables: &[Table], request: &Request, monochrome: bool) -> Result<()> {
+    let is_terminal = request.output.is_none() && std::io::stdout().is_terminal();
+    let text = match &request.form {
+        Form::Text => {
+            let style = Style {
+                width: request.width(is_terminal),
+                column_width: request.column_width,
+                colours: is_terminal && !request.monochrome && !monochrome && wants_colours(),
+                highlight: request.highlight,
+            };
+            text::render(tables, &request.filter, &style)
+        }
+        Form::Markdown => render::markdown(tables),
+        Form::Csv(separator) => render::csv(tables, separator),
+        Form::Json => render::json(tables)?,
+    };
+    match &request.output {
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        }
+        None => match std::io::stdout().lock().write_all(text.as_bytes()) {
+            // As with `rsys-avail | head`.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.context("cannot write the answer"),
+        },
+    }
+}
+
+fn wants_colours() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}

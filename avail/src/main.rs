@@ -1,0 +1,5 @@
+//! `rsys-avail`: what can be set, what can be recorded here, and why not.
+
+fn main() {
+    std::process::exit(rsys_avail::run(std::env::args_os()));
+}

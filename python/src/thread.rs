@@ -1,0 +1,220 @@
+//! The thread state of the calling thread.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use rsys_unwind::Memory;
+
+use crate::interpreter::Interpreter;
+use crate::layout::{Lists, ThreadLookup};
+
+/// Keys that glibc can give out (`PTHREAD_KEYS_MAX`).
+const KEYS: u32 = 1024;
+/// How much of the runtime is searched for the key, in bytes.
+const SEARCHED: u64 = 16 * 1024;
+/// How often.
+const SEARCHES: u32 = 256;
+/// Thread states of one interpreter, and interpreters, that are looked at.
+const THREADS_MAX: u32 = 4096;
+const INTERPRETERS_MAX: u32 = 64;
+
+/// What is known of the key under which an interpreter keeps the state of each thread.
+#[derive(Debug)]
+pub struct Key {
+    /// The key and one; 0 while it is not known.
+    known: AtomicU32,
+    /// Where in the runtime it was found.
+    place: AtomicU32,
+    searches: AtomicU32,
+}
+
+impl Key {
+    /// Nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            known: AtomicU32::new(0),
+            place: AtomicU32::new(0),
+            searches: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Key {
+    /// Looks for it anew when it is not what the runtime says any more: the interpreter ended, and perhaps started again.
+    fn forget_if_changed(&self, memory: &impl Memory, interpreter: &Interpreter) {
+        let place = u64::from(self.place.load(Ordering::Relaxed));
+        let known = u64::from(self.known.load(Ordering::Relaxed).wrapping_sub(1));
+        let pair = memory.read_u64(interpreter.runtime.wrapping_add(place));
+        if pair.is_some_and(|pair| pair != (1 | known << 32)) {
+            self.known.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Finds the state of the calling thread, whose `pthread_self()` is `own_id`. `specific` gets what the thread stores under a key;
+/// `cached` keeps, for the thread, what a search of the lists found.
+///
+/// `None` for a thread that never ran Python, and while the interpreter starts or ends.
+///
+/// # Signal safety
+/// Guarded reads, relaxed atomics, `specific`.
+#[inline]
+pub fn find(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    key: &Key,
+    own_id: u64,
+    specific: impl Fn(u32) -> u64,
+    cached: &mut u64,
+) -> Option<u64> {
+    let owned = |thread: u64| {
+        thread != 0
+            && memory.read_u64(thread.wrapping_add(interpreter.layout.thread.id)) == Some(own_id)
+    };
+    match interpreter.layout.thread.lookup {
+        ThreadLookup::Storage {
+            key: expected,
+            holder_before,
+        } => {
+            let known = key.known.load(Ordering::Relaxed);
+            let thread = match known.checked_sub(1) {
+                Some(known) => {
+                    let thread = specific(known);
+                    if !owned(thread) {
+                        key.forget_if_changed(memory, interpreter);
+                        return None;
+                    }
+                    thread
+                }
+                None => search(memory, interpreter, key, expected, &owned, &specific)?,
+            };
+            // Before 3.12 a thread that entered another interpreter keeps its first state in the storage.
+            let holder = holder_before.and_then(|before| {
+                let place = u64::from(key.place.load(Ordering::Relaxed));
+                memory.read_u64(interpreter.runtime.wrapping_add(place.wrapping_sub(before)))
+            });
+            Some(
+                holder
+                    .filter(|holder| *holder != thread && owned(*holder))
+                    .unwrap_or(thread),
+            )
+        }
+        ThreadLookup::Lists(lists) => {
+            if !is_listed(memory, interpreter, &lists, *cached) || !owned(*cached) {
+                *cached = find_listed(memory, interpreter, &lists, &owned).unwrap_or(0);
+            }
+            Some(*cached).filter(|thread| *thread != 0)
+        }
+    }
+}
+
+/// Finds the key, first where it is expected, then anywhere: a `Py_tss_t` (initialised, key) under which this thread stores a thread
+/// state that bears its own id.
+#[cold]
+#[inline(never)]
+fn search(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    key: &Key,
+    expected: u64,
+    owned: &impl Fn(u64) -> bool,
+    specific: &impl Fn(u32) -> u64,
+) -> Option<u64> {
+    let try_at = |offset: u64| {
+        let pair = memory.read_u64(interpreter.runtime.wrapping_add(offset))?;
+        let number = (pair >> 32) as u32;
+        if pair as u32 != 1 || number >= KEYS {
+            return None;
+        }
+        Some((specific(number), number))
+    };
+    let accept = |offset: u64, number: u32| {
+        key.place.store(offset as u32, Ordering::Relaxed);
+        key.known.store(number.wrapping_add(1), Ordering::Relaxed);
+    };
+    if let Some((thread, number)) = try_at(expected) {
+        if owned(thread) {
+            accept(expected, number);
+            return Some(thread);
+        }
+        if thread == 0 {
+            // Most likely a thread that never ran Python.
+            return None;
+        }
+    }
+    if key.searches.fetch_add(1, Ordering::Relaxed) >= SEARCHES {
+        key.searches.store(SEARCHES, Ordering::Relaxed);
+        return None;
+    }
+    (0..SEARCHED / 4)
+        .map(|number| number.wrapping_mul(4))
+        .find_map(|offset| {
+            let (thread, number) = try_at(offset)?;
+            owned(thread).then(|| {
+                accept(offset, number);
+                thread
+            })
+        })
+}
+
+/// Whether a thread state that was found in a list still hangs in it.
+#[inline]
+fn is_listed(memory: &impl Memory, interpreter: &Interpreter, lists: &Lists, thread: u64) -> bool {
+    let linked = || {
+        let first = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter))?;
+        // With several interpreters a thread may have several states: look for the active one.
+        if memory.read_u64(first.wrapping_add(lists.next_interpreter))? != 0 {
+            return None;
+        }
+        let before = memory.read_u64(thread.wrapping_add(lists.previous_thread))?;
+        let link = match before {
+            0 => first.wrapping_add(lists.first_thread),
+            before => before.wrapping_add(lists.next_thread),
+        };
+        Some(memory.read_u64(link)? == thread)
+    };
+    thread != 0 && linked() == Some(true)
+}
+
+/// Searches the lists of all interpreters. The list may change meanwhile: then the search finds nothing, or an own state.
+#[cold]
+#[inline(never)]
+fn find_listed(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    lists: &Lists,
+    owned: &impl Fn(u64) -> bool,
+) -> Option<u64> {
+    // Bits of `_status` in 3.14: bound_gilstate and active.
+    const BOUND: u32 = 1 << 3;
+    const ACTIVE: u32 = 1 << 4;
+    let mut best: Option<(u32, u64)> = None;
+    let mut state = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter))?;
+    for _ in 0..INTERPRETERS_MAX {
+        if state == 0 {
+            break;
+        }
+        let mut thread = memory.read_u64(state.wrapping_add(lists.first_thread))?;
+        for _ in 0..THREADS_MAX {
+            if thread == 0 {
+                break;
+            }
+            if owned(thread) {
+                let status = memory.read_u32(thread.wrapping_add(lists.status))?;
+                let rank = status & (ACTIVE | BOUND);
+                if best.is_none_or(|(other, _)| rank > other) {
+                    best = Some((rank, thread));
+                }
+            }
+            thread = memory.read_u64(thread.wrapping_add(lists.next_thread))?;
+        }
+        state = memory.read_u64(state.wrapping_add(lists.next_interpreter))?;
+    }
+    best.map(|(_, thread)| thread)
+}

@@ -1,0 +1,393 @@
+//! Interpreters built by hand, word by word: what holds for versions that cannot be had everywhere, and for memory that is none.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use rsys_python::code::Code;
+use rsys_python::layout::{self, LineTable, ThreadLookup};
+use rsys_python::stack::{self, End};
+use rsys_python::text::Text;
+use rsys_python::thread::{self, Key};
+use rsys_python::{Interpreter, thread_name};
+use rsys_unwind::Memory;
+
+/// Memory of some words; the rest is not there.
+#[derive(Debug, Default, Clone)]
+struct Words(HashMap<u64, u64>);
+
+impl Memory for Words {
+    fn read_u64(&self, address: u64) -> Option<u64> {
+        let shift = (address & 7) * 8;
+        let low = *self.0.get(&(address & !7))?;
+        if shift == 0 {
+            return Some(low);
+        }
+        let high = *self.0.get(&(address & !7).checked_add(8)?)?;
+        Some(low >> shift | high << (64 - shift))
+    }
+}
+
+impl Words {
+    fn put(&mut self, address: u64, value: u64) {
+        assert_eq!(address % 8, 0);
+        self.0.insert(address, value);
+    }
+
+    fn put_bytes(&mut self, address: u64, bytes: &[u8]) {
+        for (at, byte) in (address..).zip(bytes) {
+            let word = self.0.entry(at & !7).or_default();
+            let shift = (at & 7) * 8;
+            *word = *word & !(0xff << shift) | u64::from(*byte) << shift;
+        }
+    }
+
+    /// A range of zeros, for fields that are read together with others.
+    fn zeros(&mut self, from: u64, to: u64) {
+        for address in (from..to).step_by(8) {
+            self.0.entry(address).or_insert(0);
+        }
+    }
+}
+
+const RUNTIME: u64 = 0x10_0000;
+const INTERPRETER: u64 = 0x20_0000;
+const CODE_TYPE: u64 = 0x30_0000;
+const THREAD: u64 = 0x40_0000;
+const OWN_ID: u64 = 0x7f00_0000_1000;
+
+/// A 3.14 with one thread that runs `outer`, which C called; it called C, which called `inner` and that `leaf`.
+///
+/// The numbers of the words and the places are those of the release's headers.
+fn python_3_14(free_threaded: bool) -> Words {
+    let mut words = Words::default();
+    let head = if free_threaded { 32 } else { 16 };
+    let type_of = if free_threaded { 24 } else { 8 };
+    words.zeros(RUNTIME, RUNTIME + 0x400);
+    words.put_bytes(RUNTIME, b"xdebugpy");
+    words.put(RUNTIME + 8, 0x030e_00f0);
+    words.put(RUNTIME + 16, u64::from(free_threaded));
+    let offsets: &[(u64, u64)] = &[
+        // _PyRuntime.interpreters.head; interpreter: id, next, threads.head
+        (5, 0x300),
+        (7, 0x10),
+        (8, 0x18),
+        (9, 0x20),
+        // thread: prev, next, interp, current_frame, thread_id, status
+        (23, 0),
+        (24, 8),
+        (25, 16),
+        (26, 72),
+        (27, 152),
+        (30, 32),
+        // frame: previous, executable, instr_ptr, localsplus, owner, tlbc_index
+        (32, 8),
+        (33, 0),
+        (34, 56),
+        (35, 80),
+        (36, 74),
+        (38, if free_threaded { 76 } else { 0 }),
+        // code: filename, name, qualname, linetable, firstlineno, co_code_adaptive, co_tlbc
+        (40, head + 96),
+        (41, head + 104),
+        (42, head + 112),
+        (43, head + 120),
+        (44, head + 56),
+        (48, head + 192),
+        (49, if free_threaded { head + 176 } else { 0 }),
+        (51, type_of),
+        // bytes: ob_size, ob_sval; unicode: state, length, asciiobject_size
+        (75, head),
+        (76, head + 16),
+        (78, head + 16),
+        (79, head),
+        (80, head + 24),
+    ];
+    for (number, offset) in offsets {
+        words.put(RUNTIME + number * 8, *offset);
+    }
+    words.put(RUNTIME + 0x300, INTERPRETER);
+    words.zeros(INTERPRETER, INTERPRETER + 0x40);
+    words.put(INTERPRETER + 0x20, THREAD + 0x1000);
+    // Another thread comes first in the list.
+    words.zeros(THREAD, THREAD + 0x100);
+    words.zeros(THREAD + 0x1000, THREAD + 0x1100);
+    words.put(THREAD + 0x1000 + 8, THREAD);
+    words.put(THREAD + 0x1000 + 152, OWN_ID + 1);
+    words.put(THREAD, THREAD + 0x1000);
+    words.put(THREAD + 16, INTERPRETER);
+    words.put(THREAD + 152, OWN_ID);
+    words.put(THREAD + 32, 1 << 4);
+
+    let str_at = |words: &mut Words, at: u64, text: &[u8], width: u8, ascii: bool| {
+        words.zeros(at, at + 0x80);
+        words.put(at + head, text.len() as u64 / u64::from(width));
+        let state = u64::from(width) << 16 | 1 << 19 | u64::from(ascii) << 20 | 3;
+        words.put(at + head + 16, state);
+        let start = at + head + if ascii { 24 } else { 40 };
+        words.put_bytes(start, text);
+    };
+    // Three code objects.
+    for (number, name) in (0_u64..).zip(["outer", "inner", "leaf"]) {
+        let code = 0x50_0000 + number * 0x1000;
+        words.zeros(code, code + 0x200);
+        words.put(code + type_of, CODE_TYPE);
+        words.put_bytes(code + head + 56, &(10 + number as u32).to_le_bytes());
+        let strings = code + 0x400;
+        words.put(code + head + 96, strings);
+        words.put(code + head + 112, strings + 0x100);
+        words.put(code + head + 120, strings + 0x200);
+        str_at(&mut words, strings, b"file.py", 1, true);
+        str_at(&mut words, strings + 0x100, name.as_bytes(), 1, true);
+        words.zeros(strings + 0x200, strings + 0x280);
+        words.put(strings + 0x200 + head, 2);
+        words.put_bytes(strings + 0x200 + head + 16, &[0x80 | 11 << 3, 0]);
+        if free_threaded {
+            let copies = code + 0x800;
+            words.put(code + head + 176, copies);
+            words.put(copies, 3);
+            for copy in 0..3 {
+                words.put(copies + 8 + copy * 8, 0x90_0000 + code + copy * 0x100);
+            }
+        }
+    }
+    words
+}
+
+/// Frames from the innermost: (code number or none, instruction, tag, copy).
+fn put_frames(words: &mut Words, free_threaded: bool, frames: &[(Option<u64>, u64, u64, u64)]) {
+    let head = if free_threaded { 32 } else { 16 };
+    let place = |number: usize| 0x60_0000 + number as u64 * 0x100;
+    words.put(THREAD + 72, if frames.is_empty() { 0 } else { place(0) });
+    for (number, (code, instruction, tag, copy)) in frames.iter().enumerate() {
+        let frame = place(number);
+        words.zeros(frame, frame + 0x80);
+        let previous = if number + 1 < frames.len() {
+            place(number + 1)
+        } else {
+            0
+        };
+        words.put(frame + 8, previous);
+        match code {
+            Some(code) => {
+                let code = 0x50_0000 + code * 0x1000;
+                words.put(frame, code | tag);
+                let first = if free_threaded {
+                    0x90_0000 + code + copy * 0x100
+                } else {
+                    code + head + 192
+                };
+                words.put(frame + 56, first + instruction * 2);
+            }
+            // FRAME_OWNED_BY_INTERPRETER
+            None => words.put_bytes(frame + 74, &[3]),
+        }
+        words.put_bytes(frame + 76, &(*copy as u32).to_le_bytes());
+    }
+}
+
+fn interpreter(words: &Words) -> Interpreter {
+    Interpreter {
+        version: 0x030e_00f0,
+        runtime: RUNTIME,
+        code_type: CODE_TYPE,
+        layout: layout::of_version(0x030e_00f0, words, RUNTIME).expect("3.14 is known"),
+    }
+}
+
+fn own_thread(words: &Words, interpreter: &Interpreter) -> Option<u64> {
+    thread::find(words, interpreter, &Key::new(), OWN_ID, |_| 0, &mut 0)
+}
+
+/// Name, instruction and entry of each frame.
+fn walk(words: &Words, depth: usize) -> (Vec<(String, Option<u32>, bool)>, End) {
+    let interpreter = interpreter(words);
+    let thread = own_thread(words, &interpreter).expect("the thread is in the list");
+    let mut buffer = vec![0; depth];
+    let mut names = HashMap::new();
+    let walked = stack::walk(words, &interpreter, thread, &mut buffer, |key, address| {
+        let code = Code::at(words, &interpreter, address);
+        names.insert(key, text(words, code.name));
+        assert_eq!(text(words, code.filename), "file.py");
+        assert_eq!(code.line_table_form, LineTable::Locations);
+        assert_eq!((code.line_table.bytes, code.first_line / 10), (2, 1));
+    });
+    let frames = buffer[..walked.count]
+        .iter()
+        .map(|word| {
+            (
+                names[&stack::key_of(*word)].clone(),
+                stack::instruction_of(*word),
+                word & stack::ENTRY != 0,
+            )
+        })
+        .collect();
+    (frames, walked.end)
+}
+
+fn text(words: &Words, text: Text) -> String {
+    let bytes: Vec<u8> = (0..text.bytes.div_ceil(8))
+        .flat_map(|number| text.word(words, number * 8).to_le_bytes())
+        .take(text.bytes as usize)
+        .collect();
+    String::from_utf8(bytes).expect("ASCII")
+}
+
+#[test]
+fn a_3_14_is_read_with_and_without_the_gil() {
+    for free_threaded in [false, true] {
+        let mut words = python_3_14(free_threaded);
+        put_frames(
+            &mut words,
+            free_threaded,
+            &[
+                (Some(2), 7, 1, 2),
+                (Some(1), 5, 0, 1),
+                (None, 0, 0, 0),
+                (Some(0), 3, 3, 0),
+                (None, 0, 0, 0),
+            ],
+        );
+        let expected = [
+            ("leaf".to_owned(), Some(7), false),
+            ("inner".to_owned(), Some(5), true),
+            ("outer".to_owned(), Some(3), true),
+        ];
+        assert_eq!(walk(&words, 10), (expected.to_vec(), End::Complete));
+        let (cut, end) = walk(&words, 2);
+        assert_eq!((cut.as_slice(), end), (&expected[..2], End::Truncated));
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_refused() {
+    let mut words = python_3_14(false);
+    put_frames(&mut words, false, &[(Some(2), 7, 0, 0), (Some(1), 5, 0, 0)]);
+    // A code object of another type.
+    let mut other = words.clone();
+    other.put(0x50_1000 + 8, CODE_TYPE + 8);
+    assert_eq!(walk(&other, 10).1, End::Broken);
+    assert_eq!(walk(&other, 10).0.len(), 1);
+    // A chain that bites its tail.
+    let mut cycle = words.clone();
+    cycle.put(0x60_0100 + 8, 0x60_0000);
+    let (frames, end) = walk(&cycle, 50);
+    assert_eq!((frames.len(), end), (50, End::Truncated));
+    // An instruction before the first.
+    words.put(0x60_0000 + 56, 0x50_2000);
+    assert_eq!(walk(&words, 10).0[0].1, None);
+}
+
+#[test]
+fn only_the_own_thread_is_found_and_only_while_it_is_listed() {
+    let mut words = python_3_14(false);
+    let known = interpreter(&words);
+    assert!(matches!(known.layout.thread.lookup, ThreadLookup::Lists(_)));
+    assert_eq!(own_thread(&words, &known), Some(THREAD));
+    let mut cached = 0;
+    let find = |words: &Words, id: u64, cached: &mut u64| {
+        thread::find(words, &known, &Key::new(), id, |_| 0, cached)
+    };
+    assert_eq!(find(&words, OWN_ID, &mut cached), Some(THREAD));
+    assert_eq!(cached, THREAD);
+    assert_eq!(find(&words, OWN_ID + 7, &mut cached), None);
+    // Unlinked, as when it ended: its memory still says what it said.
+    cached = THREAD;
+    words.put(THREAD + 0x1000 + 8, 0);
+    assert_eq!(find(&words, OWN_ID, &mut cached), None);
+}
+
+/// The key of the thread-specific storage is found where it is expected or elsewhere, by what it leads to.
+#[test]
+fn the_key_proves_itself() {
+    let no_memory = Words::default();
+    let layout = layout::of_version(0x030b_02f0, &no_memory, RUNTIME).expect("3.11 is known");
+    let interpreter = Interpreter {
+        version: 0x030b_02f0,
+        runtime: RUNTIME,
+        code_type: CODE_TYPE,
+        layout,
+    };
+    for place in [592_u64, 1000] {
+        let mut words = Words::default();
+        words.zeros(RUNTIME, RUNTIME + 16 * 1024);
+        words.zeros(THREAD, THREAD + 0x200);
+        words.put(THREAD + 152, OWN_ID);
+        // Another key of the runtime, with something else behind it.
+        words.put(RUNTIME + 800, 1 | 4 << 32);
+        words.put(RUNTIME + place, 1 | 5 << 32);
+        let specific = |key: u32| match key {
+            4 => THREAD + 8,
+            5 => THREAD,
+            _ => 0,
+        };
+        let key = Key::new();
+        let found = thread::find(&words, &interpreter, &key, OWN_ID, specific, &mut 0);
+        assert_eq!(found, Some(THREAD), "at {place}");
+        // A thread that never ran Python.
+        let found = thread::find(&words, &interpreter, &key, OWN_ID + 1, |_| 0, &mut 0);
+        assert_eq!(found, None);
+        // The interpreter started again, under another key: one sample later it is found.
+        let mut again = words.clone();
+        again.put(RUNTIME + place, 1 | 6 << 32);
+        let moved = |key: u32| if key == 6 { THREAD } else { 0 };
+        let find = |key: &Key| thread::find(&again, &interpreter, key, OWN_ID, moved, &mut 0);
+        let other = Key::new();
+        assert_eq!(
+            thread::find(&words, &interpreter, &other, OWN_ID, specific, &mut 0),
+            Some(THREAD)
+        );
+        assert_eq!((find(&other), find(&other)), (None, Some(THREAD)));
+        // The state that holds the GIL, of the same thread, in another interpreter.
+        words.zeros(THREAD + 0x1000, THREAD + 0x1200);
+        words.put(THREAD + 0x1000 + 152, OWN_ID);
+        words.put(RUNTIME + place - 16, THREAD + 0x1000);
+        let found = thread::find(&words, &interpreter, &key, OWN_ID, specific, &mut 0);
+        assert_eq!(found, Some(THREAD + 0x1000));
+    }
+}
+
+#[test]
+fn other_versions_are_not_understood() {
+    let mut words = python_3_14(false);
+    for version in [0x0307_0000, 0x030f_00a1, 0x0400_0000] {
+        words.put(RUNTIME + 8, version);
+        assert_eq!(
+            layout::of_version(version as u32, &words, RUNTIME),
+            None,
+            "{version:x}"
+        );
+    }
+}
+
+proptest! {
+    /// Words of any value at the places that are read: everything ends, and nothing is read that is not there.
+    #[test]
+    fn any_memory_is_survived(
+        changes in prop::collection::vec((0_usize..400, prop_oneof![any::<u64>(), 0x50_0000_u64..0x61_0000, 0_u64..9]), 0..12),
+        free_threaded: bool,
+    ) {
+        let mut words = python_3_14(free_threaded);
+        put_frames(&mut words, free_threaded, &[(Some(2), 7, 1, 2), (Some(1), 5, 0, 1), (None, 0, 0, 0), (Some(0), 3, 3, 0)]);
+        let mut places: Vec<u64> = words.0.keys().copied().collect();
+        places.sort_unstable();
+        for (place, value) in changes {
+            let place = places[place * 7 % places.len()];
+            words.put(place, value);
+        }
+        if let Some(layout) = layout::of_version(0x030e_00f0, &words, RUNTIME) {
+            let interpreter = Interpreter { version: 0x030e_00f0, runtime: RUNTIME, code_type: CODE_TYPE, layout };
+            let mut buffer = [0; 64];
+            if let Some(thread) = own_thread(&words, &interpreter) {
+                let mut codes = Vec::new();
+                let walked = stack::walk(&words, &interpreter, thread, &mut buffer, |_, address| codes.push(address));
+                prop_assert!(walked.count <= 64);
+                for code in codes {
+                    let code = Code::at(&words, &interpreter, code);
+                    prop_assert!(code.name.cut(1024).bytes <= 1024);
+                }
+                prop_assert_eq!(thread_name::find(&words, &interpreter, walked.outermost), None);
+            }
+        }
+        prop_assert_eq!(Interpreter::find(&words, RUNTIME, 0), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! What a system call waits for, in words: `nanosleep`, `read(pipe)`, `futex(FUTEX_WAIT)`, `ioctl(/dev/kfd WAIT_EVENTS)`.
+
+use super::image::Image;
+use super::thread::Call;
+
+/// What the first argument of a call tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// Nothing that we would say.
+    Nothing,
+    /// It is a descriptor.
+    Descriptor,
+    /// It points to `pollfd`s; the second argument is their number.
+    Poll,
+    /// The second argument is an operation of futex(2).
+    Futex,
+    /// It is a descriptor, and the second argument is a request of ioctl(2).
+    Ioctl,
+}
+
+/// Calls that can block, apart from those of `LEGACY`.
+const CALLS: &[(i64, &str, About)] = &[
+    (libc::SYS_read, "read", About::Descriptor),
+    (libc::SYS_write, "write", About::Descriptor),
+    (libc::SYS_readv, "readv", About::Descriptor),
+    (libc::SYS_writev, "writev", About::Descriptor),
+    (libc::SYS_pread64, "pread64", About::Descriptor),
+    (libc::SYS_pwrite64, "pwrite64", About::Descriptor),
+    (libc::SYS_preadv, "preadv", About::Descriptor),
+    (libc::SYS_pwritev, "pwritev", About::Descriptor),
+    (libc::SYS_preadv2, "preadv2", About::Descriptor),
+    (libc::SYS_pwritev2, "pwritev2", About::Descriptor),
+    (libc::SYS_openat, "openat", About::Nothing),
+    (libc::SYS_openat2, "openat2", About::Nothing),
+    (libc::SYS_close, "close", About::Descriptor),
+    (libc::SYS_fsync, "fsync", About::Descriptor),
+    (libc::SYS_fdatasync, "fdatasync", About::Descriptor),
+    (libc::SYS_sync, "sync", About::Nothing),
+    (libc::SYS_syncfs, "syncfs", About::Descriptor),
+    (
+        libc::SYS_sync_file_range,
+        "sync_file_range",
+        About::Descriptor,
+    ),
+    (libc::SYS_msync, "msync", About::Nothing),
+    (libc::SYS_fallocate, "fallocate", About::Descriptor),
+    (libc::SYS_ftruncate, "ftruncate", About::Descriptor),
+    (libc::SYS_flock, "flock", About::Descriptor),
+    (libc::SYS_fcntl, "fcntl", About::Descriptor),
+    (libc::SYS_sendfile, "sendfile", About::Descriptor),
+    (libc::SYS_splice, "splice", About::Descriptor),
+    (libc::SYS_tee, "tee", About::Descriptor),
+    (libc::SYS_vmsplice, "vmsplice", About::Descriptor),
+    (
+        libc::SYS_copy_file_range,
+        "copy_file_range",
+        About::Descriptor,
+    ),
+    (libc::SYS_getdents64, "getdents64", About::Descriptor),
+    (libc::SYS_fstat, "fstat", About::Descriptor),
+    (libc::SYS_statx, "statx", About::Nothing),
+    (libc::SYS_ioctl, "ioctl", About::Ioctl),
+    (libc::SYS_ppoll, "ppoll", About::Poll),
+    (libc::SYS_pselect6, "pselect6", About::Nothing),
+    (libc::SYS_epoll_pwait, "epoll_pwait", About::Nothing),
+    (libc::SYS_epoll_pwait2, "epoll_pwait2", About::Nothing),
+    (libc::SYS_futex, "futex", About::Futex),
+    (libc::SYS_futex_waitv, "futex_waitv", About::Nothing),
+    (libc::SYS_nanosleep, "nanosleep", About::Nothing),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep", About::Nothing),
+    (libc::SYS_accept, "accept", About::Descriptor),
+    (libc::SYS_accept4, "accept4", About::Descriptor),
+    (libc::SYS_connect, "connect", About::Descriptor),
+    (libc::SYS_recvfrom, "recvfrom", About::Descriptor),
+    (libc::SYS_recvmsg, "recvmsg", About::Descriptor),
+    (libc::SYS_recvmmsg, "recvmmsg", About::Descriptor),
+    (libc::SYS_sendto, "sendto", About::Descriptor),
+    (libc::SYS_sendmsg, "sendmsg", About::Descriptor),
+    (libc::SYS_sendmmsg, "sendmmsg", About::Descriptor),
+    (libc::SYS_shutdown, "shutdown", About::Descriptor),
+    (libc::SYS_wait4, "wait4", About::Nothing),
+    (libc::SYS_waitid, "waitid", About::Nothing),
+    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", About::Nothing),
+    (libc::SYS_rt_sigsuspend, "rt_sigsuspend", About::Nothing),
+    (libc::SYS_semop, "semop", About::Nothing),
+    (libc::SYS_semtimedop, "semtimedop", About::Nothing),
+    (libc::SYS_msgrcv, "msgrcv", About::Nothing),
+    (libc::SYS_msgsnd, "msgsnd", About::Nothing),
+    (libc::SYS_mq_timedreceive, "mq_timedreceive", About::Nothing),
+    (libc::SYS_mq_timedsend, "mq_timedsend", About::Nothing),
+    (libc::SYS_io_getevents, "io_getevents", About::Nothing),
+    (libc::SYS_io_submit, "io_submit", About::Nothing),
+    (libc::SYS_io_uring_enter, "io_uring_enter", About::Nothing),
+    (libc::SYS_mmap, "mmap", About::Nothing),
+    (libc::SYS_munmap, "munmap", About::Nothing),
+    (libc::SYS_mremap, "mremap", About::Nothing),
+    (libc::SYS_mprotect, "mprotect", About::Nothing),
+    (libc::SYS_madvise, "madvise", About::Nothing),
+    (libc::SYS_brk, "brk", About::Nothing),
+    (libc::SYS_mlock, "mlock", About::Nothing),
+    (libc::SYS_membarrier, "membarrier", About::Nothing),
+    (libc::SYS_clone, "clone", About::Nothing),
+    (libc::SYS_clone3, "clone3", About::Nothing),
+    (libc::SYS_execve, "execve", About::Nothing),
+    (libc::SYS_exit, "exit", About::Nothing),
+    (libc::SYS_exit_group, "exit_group", About::Nothing),
+    (libc::SYS_sched_yield, "sched_yield", About::Nothing),
+    (libc::SYS_getrandom, "getrandom", About::Nothing),
+    (libc::SYS_userfaultfd, "userfaultfd", About::Nothing),
+    (libc::SYS_restart_syscall, "restart_syscall", About::Nothing),
+];
+
+/// Calls that newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const LEGACY: &[(i64, &str, About)] = &[
+    (libc::SYS_poll, "poll", About::Poll),
+    (libc::SYS_select, "select", About::Nothing),
+    (libc::SYS_epoll_wait, "epoll_wait", About::Nothing),
+    (libc::SYS_pause, "pause", About::Nothing),
+    (libc::SYS_open, "open", About::Nothing),
+    (libc::SYS_stat, "stat", About::Nothing),
+    (libc::SYS_lstat, "lstat", About::Nothing),
+    (libc::SYS_unlink, "unlink", About::Nothing),
+    (libc::SYS_rename, "rename", About::Nothing),
+    (libc::SYS_fork, "fork", About::Nothing),
+    (libc::SYS_vfork, "vfork", About::Nothing),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const LEGACY: &[(i64, &str, About)] = &[];
+
+/// Operations of futex(2) that wait.
+const FUTEX_WAITS: &[(u64, &str)] = &[
+    (0, "FUTEX_WAIT"),
+    (6, "FUTEX_LOCK_PI"),
+    (9, "FUTEX_WAIT_BITSET"),
+    (11, "FUTEX_WAIT_REQUEUE_PI"),
+    (13, "FUTEX_LOCK_PI2"),
+];
+
+/// `FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME`.
+const FUTEX_FLAGS: u64 = 128 | 256;
+
+/// Requests of the GPU's compute driver (linux/kfd_ioctl.h): the number in the lowest byte, of type `K`.
+const KFD_REQUESTS: &[(u64, &str)] = &[
+    (0x02, "CREATE_QUEUE"),
+    (0x03, "DESTROY_QUEUE"),
+    (0x07, "UPDATE_QUEUE"),
+    (0x08, "CREATE_EVENT"),
+    (0x0c, "WAIT_EVENTS"),
+    (0x16, "ALLOC_MEMORY_OF_GPU"),
+    (0x17, "FREE_MEMORY_OF_GPU"),
+    (0x18, "MAP_MEMORY_TO_GPU"),
+    (0x19, "UNMAP_MEMORY_FROM_GPU"),
+    (0x20, "SVM"),
+];
+
+/// Requests of its graphics driver that wait (drm/drm.h, drm/amdgpu_drm.h), of type `d`.
+const DRM_REQUESTS: &[(u64, &str)] = &[
+    (0x44, "AMDGPU_CS"),
+    (0x47, "AMDGPU_GEM_WAIT_IDLE"),
+    (0x49, "AMDGPU_WAIT_CS"),
+    (0x52, "AMDGPU_WAIT_FENCES"),
+    (0xc3, "SYNCOBJ_WAIT"),
+    (0xca, "SYNCOBJ_TIMELINE_WAIT"),
+];
+
+/// Longest name of a file that is shown.
+const NAME_CHARS_MAX: usize = 48;
+
+/// What a thread waits for that is in no system call, by its state in `/proc/PID/task/TID/stat` (proc(5)).
+pub fn label_outside_calls(stat: &str) -> &'static str {
+    // The name in parentheses may hold anything.
+    match stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next())
+    {
+        Some('T' | 't') => "[stopped]",
+        Some('D') => "[page fault]",
+        _ => "[no system call]",
+    }
+}
+
+/// What a thread waits for that is blocked in a system call.
+pub fn label(call: &Call, host_pid: u32, image: &Image) -> String {
+    let known = CALLS
+        .iter()
+        .chain(LEGACY)
+        .find(|(number, ..)| *number == call.number);
+    let Some(&(_, name, about)) = known else {
+        return format!("syscall {}", call.number);
+    };
+    let [first, second, ..] = call.arguments;
+    let what = match about {
+        About::Nothing => None,
+        About::Descriptor => descriptor(host_pid, first),
+        About::Poll => polled(host_pid, first, second, image),
+        About::Futex => {
+            let operation = second & !FUTEX_FLAGS;
+            FUTEX_WAITS
+                .iter()
+                .find(|(number, _)| *number == operation)
+                .map(|(_, name)| (*name).to_owned())
+        }
+        About::Ioctl => descriptor(host_pid, first).map(|file| with_request(file, second)),
+    };
+    match what {
+        Some(what) => format!("{name}({what})"),
+        None => name.to_owned(),
+    }
+}
+
+/// What a descriptor of a process is.
+fn descriptor(host_pid: u32, number: u64) -> Option<String> {
+    // Descriptors are ints; the upper half of the register may hold anything.
+    let link = std::fs::read_link(format!("/proc/{host_pid}/fd/{}", number as u32)).ok()?;
+    Some(kind(&link.to_string_lossy()))
+}
+
+/// What a link in `/proc/PID/fd` stands for: sockets and pipes by what they are, devices by their path, other files by their name.
+fn kind(link: &str) -> String {
+    if let Some(name) = link.strip_prefix("anon_inode:") {
+        return name.trim_matches(['[', ']']).to_owned();
+    }
+    if link.starts_with("/dev/") && !link.starts_with("/dev/shm/") {
+        return link.to_owned();
+    }
+    if !link.starts_with('/') {
+        return link.split(':').next().unwrap_or(link).to_owned();
+    }
+    let name = link.rsplit('/').next().unwrap_or(link);
+    name.chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// What poll(2) looks at: the one descriptor, or their number.
+fn polled(host_pid: u32, address: u64, count: u64, image: &Image) -> Option<String> {
+    match count {
+        0 => None,
+        1 => {
+            let mut number = [0; 4];
+            let length = image.read(address, &mut number);
+            (length == number.len())
+                .then(|| descriptor(host_pid, u64::from(u32::from_le_bytes(number))))
+                .flatten()
+        }
+        _ => Some(format!("{count} descriptors")),
+    }
+}
+
+fn with_request(file: String, request: u64) -> String {
+    let table = match (file.as_str(), request >> 8 & 0xff) {
+        ("/dev/kfd", 0x4b) => KFD_REQUESTS,
+        (path, 0x64) if path.starts_with("/dev/dri/") => DRM_REQUESTS,
+        _ => return file,
+    };
+    match table.iter().find(|(number, _)| *number == request & 0xff) {
+        Some((_, name)) => format!("{file} {name}"),
+        None => format!("{file} request {:#x}", request & 0xff),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn links_are_told_by_what_they_are() {
+        for (link, expected) in [
+            ("pipe:[1234]", "pipe"),
+            ("socket:[99]", "socket"),
+            ("anon_inode:[eventfd]", "eventfd"),
+            ("anon_inode:inotify", "inotify"),
+            ("/dev/kfd", "/dev/kfd"),
+            ("/dev/pts/3", "/dev/pts/3"),
+            ("/data/set/part-7.bin", "part-7.bin"),
+            ("/dev/shm/psm_1", "psm_1"),
+        ] {
+            assert_eq!(kind(link), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn calls_have_names() {
+        let (pipe, _writer) = nix::unistd::pipe().unwrap();
+        let pid = std::process::id();
+        let image = Image::new(pid).unwrap();
+        let fd = pipe.as_raw_fd() as u64;
+        // libc has a structure for it, whose first field is the descriptor.
+        let polled = [pipe.as_raw_fd(), 1];
+        let place = polled.as_ptr().addr() as u64;
+        for (number, arguments, expected) in [
+            (libc::SYS_nanosleep, [0, 0], "nanosleep"),
+            (libc::SYS_read, [fd, 0], "read(pipe)"),
+            (libc::SYS_read, [1 << 32 | fd, 0], "read(pipe)"),
+            (libc::SYS_read, [987_654, 0], "read"),
+            (libc::SYS_futex, [0, 128], "futex(FUTEX_WAIT)"),
+            (
+                libc::SYS_futex,
+                [0, 9 | 128 | 256],
+                "futex(FUTEX_WAIT_BITSET)",
+            ),
+            (libc::SYS_futex, [0, 1], "futex"),
+            (libc::SYS_ppoll, [0, 0], "ppoll"),
+            (libc::SYS_ppoll, [place, 1], "ppoll(pipe)"),
+            (libc::SYS_ppoll, [place, 3], "ppoll(3 descriptors)"),
+            (libc::SYS_ioctl, [fd, 0x4b0c], "ioctl(pipe)"),
+            (99_999, [0, 0], "syscall 99999"),
+        ] {
+            let [first, second] = arguments;
+            let call = Call {
+                number,
+                arguments: [first, second, 0, 0, 0, 0],
+            };
+            assert_eq!(label(&call, pid, &image), expected);
+        }
+    }
+
+    #[test]
+    fn outside_of_calls_the_state_tells() {
+        for (stat, expected) in [
+            ("7 (a) T) D 1 7", "[page fault]"),
+            ("7 (a) T 1 7", "[stopped]"),
+            ("7 (a) S 1 7", "[no system call]"),
+            ("", "[no system call]"),
+        ] {
+            assert_eq!(label_outside_calls(stat), expected, "{stat}");
+        }
+    }
+
+    #[test]
+    fn waits_for_the_gpu_are_told_by_their_request() {
+        for (file, request, expected) in [
+            ("/dev/kfd", 0xc018_4b0c, "/dev/kfd WAIT_EVENTS"),
+            ("/dev/kfd", 0xc018_4bfe, "/dev/kfd request 0xfe"),
+            ("/dev/kfd", 0x5401, "/dev/kfd"),
+            (
+                "/dev/dri/renderD128",
+                0xc020_6449,
+                "/dev/dri/renderD128 AMDGPU_WAIT_CS",
+            ),
+            ("/dev/tty", 0x4b0c, "/dev/tty"),
+        ] {
+            assert_eq!(with_request(file.to_owned(), request), expected);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The board: counters and tables of the simulated machine that all its processes share.
+//!
+//! It lies in one shared file, made by the launcher. All fields are atomics, so no process can block another one, and
+//! one that is killed leaves nothing locked.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::settings::MAX_GPUS;
+
+/// Room for exported buffers, of all processes of a run together.
+pub const MAX_EXPORTS: usize = 16_384;
+
+/// The whole board. A file of zeros is a fresh one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Board {
+    /// Per GPU.
+    pub gpus: [GpuBoard; MAX_GPUS],
+    /// How many exports were made.
+    pub export_count: AtomicU64,
+    /// Buffers that were exported to other processes.
+    pub exports: [Export; MAX_EXPORTS],
+}
+
+/// What is known of one GPU on the whole machine.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct GpuBoard {
+    /// The first byte of its memory file that was never given out.
+    pub next_offset: AtomicU64,
+    /// Bytes of device memory in use.
+    pub used_bytes: AtomicU64,
+    /// Nanoseconds of work accepted since the beginning, counted when it starts.
+    pub busy_ns: AtomicU64,
+    /// CLOCK_BOOTTIME at which the accepted work ends.
+    pub busy_until_ns: AtomicU64,
+    /// Dispatches started.
+    pub dispatches: AtomicU64,
+    /// Bytes copied to, from or within it.
+    pub copied_bytes: AtomicU64,
+    /// Kernels that hang.
+    pub hung: AtomicU64,
+    /// Not zero: the GPU is gone.
+    pub vanished: AtomicU32,
+}
+
+/// One exported buffer.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Export {
+    /// Where in the GPU's memory file.
+    pub offset: AtomicU64,
+    /// Bytes.
+    pub size: AtomicU64,
+    /// The runtime's own flags, given back to whoever imports.
+    pub runtime_flags: AtomicU32,
+    /// The kernel driver's flags.
+    pub driver_flags: AtomicU32,
+    /// Index of the GPU.
+    pub gpu: AtomicU32,
+    /// 1 when the entry is complete.
+    pub ready: AtomicU32,
+}

@@ -1,0 +1,135 @@
+//! Calls about memory.
+
+use std::sync::atomic::Ordering;
+
+use super::abi::{AllocMemory, AvailableMemory, FreeMemory, IpcExport, IpcImport, MapMemory, flag};
+use super::{Answer, doorbells, gpu_index};
+use crate::board::MAX_EXPORTS;
+use crate::faults;
+use crate::memory::Backing;
+use crate::process::Process;
+
+/// Marks handles for other processes as ours.
+const SHARE_MAGIC: u32 = 0x5253_5953;
+
+/// Memory, doorbells or registers.
+pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
+    let gpu = gpu_index(process, arguments.gpu_id)?;
+    if arguments.size == 0 {
+        return Err(libc::EINVAL);
+    }
+    let flags = arguments.flags;
+    let backing = if flags & flag::VRAM != 0 {
+        if faults::fails_allocation(process) {
+            return Err(libc::ENOMEM);
+        }
+        Backing::Device
+    } else if flags & flag::GTT != 0 {
+        Backing::Host
+    } else if flags & flag::USERPTR != 0 {
+        Backing::User(arguments.mmap_offset)
+    } else if flags & (flag::DOORBELL | flag::MMIO_REMAP) != 0 {
+        Backing::Registers
+    } else {
+        return Err(libc::EINVAL);
+    };
+    let range = (arguments.va_addr, arguments.size);
+    let (handle, offset) =
+        process
+            .memory
+            .allocate(process.simulation, gpu, range, backing, flags)?;
+    arguments.handle = handle;
+    arguments.mmap_offset = match backing {
+        Backing::User(address) => address,
+        Backing::Registers if flags & flag::DOORBELL != 0 => doorbells::page_offset(gpu),
+        Backing::Registers => doorbells::registers_offset(gpu),
+        Backing::Device | Backing::Host | Backing::Imported { .. } => offset,
+    };
+    Ok(())
+}
+
+/// The end of an allocation.
+pub fn free(process: &Process, arguments: &FreeMemory) -> Answer {
+    if process.memory.free(process.simulation, arguments.handle) {
+        Ok(())
+    } else {
+        Err(libc::EINVAL)
+    }
+}
+
+/// Access for GPUs, or its end: every GPU may access everything.
+pub fn map(process: &Process, arguments: &mut MapMemory) -> Answer {
+    let known = process.memory.with(arguments.handle, |_| ());
+    known.ok_or(libc::EINVAL)?;
+    arguments.n_success = arguments.n_devices;
+    Ok(())
+}
+
+/// What is left of a GPU's memory.
+pub fn available(process: &Process, arguments: &mut AvailableMemory) -> Answer {
+    let gpu = gpu_index(process, arguments.gpu_id)?;
+    let used = process.simulation.board.gpus[gpu]
+        .used_bytes
+        .load(Ordering::Relaxed);
+    arguments.available = process.simulation.machine.gpus[gpu]
+        .vram_bytes
+        .saturating_sub(used);
+    Ok(())
+}
+
+/// Makes a buffer known to other processes.
+pub fn export(process: &Process, arguments: &mut IpcExport) -> Answer {
+    let board = process.simulation.board;
+    let look = |allocation: &crate::memory::Allocation| {
+        let shareable = !matches!(allocation.backing, Backing::User(_) | Backing::Registers);
+        shareable.then_some((
+            allocation.offset,
+            allocation.size,
+            allocation.flags,
+            allocation.gpu,
+        ))
+    };
+    let (offset, size, flags, gpu) = process
+        .memory
+        .with(arguments.handle, look)
+        .flatten()
+        .ok_or(libc::EINVAL)?;
+    let index = board.export_count.fetch_add(1, Ordering::Relaxed) as usize;
+    let entry = board.exports.get(index).ok_or(libc::ENOSPC)?;
+    entry.offset.store(offset, Ordering::Relaxed);
+    entry.size.store(size, Ordering::Relaxed);
+    entry.driver_flags.store(flags, Ordering::Relaxed);
+    entry
+        .runtime_flags
+        .store(arguments.flags, Ordering::Relaxed);
+    entry.gpu.store(gpu as u32, Ordering::Relaxed);
+    entry.ready.store(1, Ordering::Release);
+    arguments.share_handle = [SHARE_MAGIC, index as u32, 0, 0];
+    Ok(())
+}
+
+/// Brings in a buffer of another process.
+pub fn import(process: &Process, arguments: &mut IpcImport) -> Answer {
+    let [magic, index, ..] = arguments.share_handle;
+    let index = index as usize;
+    if magic != SHARE_MAGIC || index >= MAX_EXPORTS {
+        return Err(libc::EINVAL);
+    }
+    let entry = &process.simulation.board.exports[index];
+    if entry.ready.load(Ordering::Acquire) == 0 {
+        return Err(libc::EINVAL);
+    }
+    let offset = entry.offset.load(Ordering::Relaxed);
+    let size = entry.size.load(Ordering::Relaxed);
+    let gpu = entry.gpu.load(Ordering::Relaxed) as usize;
+    let flags = entry.driver_flags.load(Ordering::Relaxed);
+    let backing = Backing::Imported { offset };
+    let range = (arguments.va_addr, size);
+    let (handle, _) = process
+        .memory
+        .allocate(process.simulation, gpu, range, backing, flags)?;
+    arguments.handle = handle;
+    arguments.mmap_offset = offset;
+    arguments.flags = entry.runtime_flags.load(Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! What the driver keeps for this process, from its first use of a device on.
+//!
+//! A forked child starts with nothing, like on a real machine: the runtimes notice the fork themselves.
+
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::engine::Engine;
+use crate::kfd::doorbells::Doorbells;
+use crate::kfd::events::Events;
+use crate::memory::Memory;
+use crate::simulation::{self, Simulation};
+
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+
+/// The driver's state of one process.
+#[derive(Debug)]
+pub struct Process {
+    /// The machine.
+    pub simulation: &'static Simulation,
+    /// The file behind `/dev/kfd`: doorbells.
+    pub doorbells: Doorbells,
+    /// What is allocated, and where.
+    pub memory: Memory,
+    /// What the runtimes wait for.
+    pub events: Events,
+    /// What executes packets.
+    pub engine: Engine,
+    /// Driver calls so far, for faults.
+    pub calls: AtomicU64,
+    /// Allocations of device memory so far, for faults.
+    pub allocations: AtomicU64,
+}
+
+/// The state of this process, if it used a device.
+pub fn existing() -> Option<&'static Process> {
+    // SAFETY: set once per process to a leaked box.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+}
+
+/// The state of this process, made if need be; none when nothing is simulated or descriptors ran out.
+pub fn current() -> Option<&'static Process> {
+    if let Some(process) = existing() {
+        return Some(process);
+    }
+    let simulation = simulation::get()?;
+    static AT_FORK: Once = Once::new();
+    // SAFETY: the handler is a function of this library, which is never unloaded.
+    AT_FORK.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forget));
+    });
+    let process = Box::into_raw(Box::new(Process {
+        simulation,
+        doorbells: Doorbells::new(simulation.machine.gpus.len()).ok()?,
+        memory: Memory::default(),
+        events: Events::default(),
+        engine: Engine::default(),
+        calls: AtomicU64::new(0),
+        allocations: AtomicU64::new(0),
+    }));
+    // Two threads may be here at once.
+    match CURRENT.compare_exchange(
+        ptr::null_mut(),
+        process,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
+        // SAFETY: leaked: lives as long as the process.
+        Ok(_) => Some(unsafe { &*process }),
+        Err(_) => {
+            // SAFETY: nobody else saw it.
+            drop(unsafe { Box::from_raw(process) });
+            existing()
+        }
+    }
+}
+
+/// In the child after a fork: the engine's thread is not there, so nothing of the parent's state is of use. It is
+/// leaked, because its locks may be held by threads that do not exist here.
+extern "C" fn forget() {
+    CURRENT.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// When the process ends in good order: devices are released, so that others see the memory as free.
+extern "C" fn at_exit() {
+    if let Some(process) = existing() {
+        process.memory.release_all(process.simulation);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

@@ -1,0 +1,521 @@
+//! Python functions, files and lines in the stacks, beside the native functions that they call and that call them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rsys_tests::{
+    Frame, Invocation, Outcome, Run, Sample, Samples, Slice, TestResult, Trace, python, python_by,
+    pythons, share_bound, workload,
+};
+
+const TRUTH: &str = "python_truth.py";
+
+/// The interpreter's own files.
+fn is_interpreter(frame: &Frame) -> bool {
+    let file = frame.module.rsplit('/').next().unwrap_or_default();
+    file.starts_with("libpython3") || file.starts_with("python3")
+}
+
+fn is_python(frame: &Frame) -> bool {
+    let file = frame.function.rsplit_once(" (").map(|(_, file)| file);
+    file.is_some_and(|file| file.ends_with(".py)") || file.starts_with('<'))
+}
+
+/// Where on the stack a function of a file stands, outermost first. Before 3.11 the class of a method is not known.
+fn place(sample: &Sample, function: &str, file: &str) -> Option<usize> {
+    let with_file = format!("{function} ({file})");
+    sample.stack.iter().position(|frame| {
+        frame.function == with_file || frame.function.ends_with(&format!(".{with_file}"))
+    })
+}
+
+fn runs(sample: &Sample, function: &str) -> bool {
+    place(sample, function, TRUTH).is_some()
+}
+
+/// The weight of the samples for which something holds.
+fn weight(samples: &Samples, holds: impl Fn(&Sample) -> bool) -> f64 {
+    let held = samples.iter().filter(|sample| holds(sample));
+    held.map(|sample| sample.weight).sum()
+}
+
+/// Fails unless `part` of `whole` is the expected share, within the bound of sampling.
+#[track_caller]
+fn assert_part(what: &str, part: f64, whole: f64, expected: f64) {
+    let bound = share_bound(expected, whole);
+    let measured = part / whole;
+    assert!(
+        (measured - expected).abs() <= bound,
+        "{what}: {:.2} %, expected {:.2} % ± {:.2} ({whole} draws)",
+        100.0 * measured,
+        100.0 * expected,
+        100.0 * bound
+    );
+}
+
+/// The numbers that the workload printed as `name=number`, by name.
+fn told(outcome: &Outcome) -> BTreeMap<String, f64> {
+    let lines = outcome.stdout.lines();
+    lines
+        .filter_map(|line| {
+            let (name, number) = line.split_once('=')?;
+            Some((name.to_owned(), number.parse().ok()?))
+        })
+        .collect()
+}
+
+/// Most of these samples have the second frame inside of the first.
+#[track_caller]
+fn assert_inside(
+    what: &str,
+    samples: &Samples,
+    outer: &str,
+    is_inner: impl Fn(&Frame) -> bool,
+    least: f64,
+) {
+    let whole = weight(samples, |sample| runs(sample, outer));
+    let inside = weight(samples, |sample| {
+        place(sample, outer, TRUTH)
+            .is_some_and(|outer| sample.stack[outer + 1..].iter().any(&is_inner))
+    });
+    assert!(
+        inside >= least * whole && whole > 20.0,
+        "{what}: of {whole} samples in {outer}, {inside} have it inside"
+    );
+}
+
+/// The shares of the parts, of two lines, and what stands inside of what, by one interpreter.
+fn truth(interpreter: &Path) -> TestResult {
+    let what = interpreter.display().to_string();
+    let outcome = Run::new()
+        .freq(1000)
+        .command(python_by(interpreter, TRUTH).arg("0.25"))
+        .run()?;
+    outcome.expect_success();
+    outcome.assert_counts()?;
+    let trace = outcome.trace()?;
+    trace.assert_clean();
+    let samples = trace.samples()?;
+    let told = told(&outcome);
+
+    let parts = [
+        "pure",
+        "native",
+        "sorting",
+        "foreign",
+        "generator",
+        "recursion",
+        "exceptions",
+        "asynchronous",
+        "names",
+        "lines",
+    ];
+    let is_part = |sample: &Sample, part: &str| {
+        // `pure` runs in threads as well.
+        place(sample, "main", TRUTH)
+            .is_some_and(|main| place(sample, part, TRUTH) == Some(main + 1))
+    };
+    let whole = weight(&samples, |sample| {
+        parts.iter().any(|part| is_part(sample, part))
+    });
+    let whole_ns: f64 = parts.iter().map(|part| told[*part]).sum();
+    for part in parts {
+        let own = weight(&samples, |sample| is_part(sample, part));
+        assert_part(
+            &format!("{what}: {part}"),
+            own,
+            whole,
+            told[part] / whole_ns,
+        );
+    }
+    let threads: f64 = ["left", "right"].iter().map(|name| told[*name]).sum();
+    for name in ["left", "right"] {
+        let of = |name: &str| {
+            let full = format!("{name} worker of the pool");
+            weight(&samples, |sample| {
+                sample.thread == full && runs(sample, "pure")
+            })
+        };
+        let both = of("left") + of("right");
+        assert_part(
+            &format!("{what}: thread {name}"),
+            of(name),
+            both,
+            told[name] / threads,
+        );
+    }
+
+    // The line of the innermost Python frame, which has it in the place of an address.
+    let at_line = |line: i64| {
+        weight(&samples, |sample| {
+            let innermost = sample.stack.iter().rev().find(|frame| is_python(frame));
+            innermost.is_some_and(|frame| {
+                frame.function == format!("lines ({TRUTH})") && frame.address == line
+            })
+        })
+    };
+    let lines: Vec<(i64, f64)> = told
+        .iter()
+        .filter_map(|(name, ns)| Some((name.strip_prefix("line ")?.parse().ok()?, *ns)))
+        .collect();
+    let (at_both, both_ns): (f64, f64) =
+        lines.iter().fold((0.0, 0.0), |(sum, sum_ns), (line, ns)| {
+            (sum + at_line(*line), sum_ns + ns)
+        });
+    assert_eq!(lines.len(), 2, "{told:?}");
+    for (line, ns) in &lines {
+        let name = format!("{what}: line {line}");
+        assert_part(&name, at_line(*line), at_both, ns / both_ns);
+    }
+    // A function's slice is not cut where its line changes.
+    let timeline = trace.timeline()?;
+    let name = format!("lines ({TRUTH})");
+    let mut slices: Vec<&Slice> = timeline.iter().filter(|slice| slice.name == name).collect();
+    slices.sort_by_key(|slice| slice.start_ns);
+    assert!(!slices.is_empty(), "{what}");
+    // Where the machine was busy, whole stacks are.
+    let starts: HashSet<i64> = timeline
+        .iter()
+        .filter(|slice| slice.depth == 0)
+        .map(|slice| slice.start_ns)
+        .collect();
+    for pair in slices.windows(2) {
+        assert!(
+            pair[0].end_ns() < pair[1].start_ns || starts.contains(&pair[1].start_ns),
+            "{what}: {pair:?}"
+        );
+    }
+
+    let python_function =
+        |name: &'static str| move |frame: &Frame| frame.function.starts_with(&format!("{name} ("));
+    let c_function = |part: &'static str| {
+        move |frame: &Frame| !is_python(frame) && frame.function.contains(part)
+    };
+    assert_inside(&what, &samples, "native", c_function("crc32"), 0.9);
+    assert_inside(&what, &samples, "sorting", python_function("slow_key"), 0.7);
+    assert_inside(
+        &what,
+        &samples,
+        "generator",
+        python_function("squares"),
+        0.8,
+    );
+    assert_inside(
+        &what,
+        &samples,
+        "asynchronous",
+        python_function("step"),
+        0.5,
+    );
+    assert_inside(&what, &samples, "exceptions", python_function("risky"), 0.2);
+    assert_inside(&what, &samples, "foreign", c_function("sort"), 0.6);
+    assert_inside(&what, &samples, "foreign", python_function("compare"), 0.4);
+    assert_inside(
+        &what,
+        &samples,
+        "names",
+        |frame| frame.function.ends_with("größe (python_truth.py)"),
+        0.9,
+    );
+    // C calls Python back: between the two Python frames stands the C function.
+    let between = samples.iter().filter_map(|sample| {
+        let (outer, inner) = (
+            place(sample, "foreign", TRUTH)?,
+            place(sample, "compare", TRUTH)?,
+        );
+        Some(sample.stack[outer..inner].iter().any(c_function("sort")))
+    });
+    assert!(between.into_iter().all(|is_there| is_there), "{what}");
+    let deepest = samples
+        .iter()
+        .map(|sample| {
+            let is_fibonacci = |frame: &&Frame| frame.function == format!("fibonacci ({TRUTH})");
+            sample.stack.iter().filter(is_fibonacci).count()
+        })
+        .max();
+    assert!(
+        (8..=15).contains(&deepest.unwrap_or(0)),
+        "{what}: {deepest:?}"
+    );
+
+    // Nothing of the interpreter is to be seen where there is Python, but the start of the program.
+    for sample in samples.iter() {
+        let seen = sample
+            .stack
+            .iter()
+            .skip(1)
+            .find(|frame| is_interpreter(frame));
+        assert!(
+            seen.is_none() || !sample.stack.iter().any(is_python),
+            "{what}: {seen:?} in {:?}",
+            sample.names()
+        );
+    }
+    assert_whole(&what, &trace, &samples)
+}
+
+/// Every Python stack could be read, and found its place.
+fn assert_whole(what: &str, trace: &Trace, samples: &Samples) -> TestResult {
+    let metadata = trace.metadata()?;
+    let of = |key: &str| metadata.int(key);
+    assert!(metadata.text("python")?.contains("CPython 3."), "{what}");
+    assert_eq!(of("python_unknown_code_objects")?, 0, "{what}");
+    assert_eq!(of("python_broken_stacks")?, 0, "{what}");
+    assert!(of("python_code_objects")? > 5, "{what}");
+    let unpaired = of("python_unpaired_frames")?;
+    assert!(
+        unpaired * 200 <= of("python_samples")?,
+        "{what}: {unpaired}"
+    );
+    assert!(
+        samples.rooted_share() >= 0.99,
+        "{what}: {}",
+        samples.unrooted_examples()
+    );
+    Ok(())
+}
+
+#[test]
+fn functions_and_lines_get_their_shares() -> TestResult {
+    let interpreters = pythons();
+    assert!(!interpreters.is_empty());
+    for interpreter in interpreters {
+        truth(&interpreter)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_user_chooses_what_is_seen() -> TestResult {
+    let run = |options: &[&str]| -> anyhow::Result<Samples> {
+        let command = python(TRUTH).args(["0.2", "sorting", "native"]);
+        let run = Run::new().freq(1000).options(options).command(command);
+        let outcome = run.run()?;
+        outcome.expect_success();
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        trace.samples()
+    };
+    let has = |samples: &Samples, holds: fn(&Frame) -> bool| {
+        samples.share_where(|sample| sample.stack.iter().any(holds))
+    };
+    let evaluates: fn(&Frame) -> bool =
+        |frame| frame.function.starts_with("_PyEval_EvalFrameDefault");
+
+    let off = run(&["--python", "off"])?;
+    assert_eq!(has(&off, is_python), 0.0);
+    assert!(has(&off, evaluates) > 0.8);
+
+    let only = run(&["--python=only"])?;
+    assert!(has(&only, is_python) > 0.8);
+    assert!(only.iter().all(|sample| {
+        let nothing = sample.names() == ["[no Python]"];
+        nothing || sample.stack.iter().all(is_python)
+    }));
+    let in_sorting = weight(&only, |sample| runs(sample, "sorting"));
+    let in_key = weight(&only, |sample| runs(sample, "slow_key"));
+    assert!(in_key > 0.7 * in_sorting && in_key > 100.0);
+
+    let native = run(&["--python-native"])?;
+    assert!(has(&native, is_python) > 0.8 && has(&native, evaluates) > 0.8);
+    // A Python function stands inside of the interpreter's function that runs it.
+    let mut keys = 0;
+    for sample in native.iter() {
+        if let Some(key) = place(sample, "slow_key", TRUTH) {
+            let outer = place(sample, "sorting", TRUTH).unwrap_or(key);
+            assert!(
+                sample.stack[outer..key].iter().any(evaluates),
+                "{:?}",
+                sample.names()
+            );
+            keys += 1;
+        }
+    }
+    assert!(keys > 100);
+    Ok(())
+}
+
+#[test]
+fn children_by_fork_and_spawn_have_their_functions() -> TestResult {
+    let outcome = Run::new()
+        .freq(500)
+        .command(python("python_children.py").arg("0.4"))
+        .run()?;
+    outcome.expect_success();
+    assert_eq!(
+        (outcome.number("fork")?, outcome.number("spawn")?),
+        (0.0, 0.0)
+    );
+    for function in ["by_fork", "by_spawn"] {
+        let name = format!("{function} (python_children.py)");
+        let mut found = 0;
+        for trace in outcome.traces()? {
+            let samples = trace.samples()?;
+            let share = samples.share_where(|sample| {
+                let names = sample.names();
+                names.contains(&name.as_str()) && names.contains(&"burn (python_children.py)")
+            });
+            if share > 0.0 {
+                found += 1;
+                assert!(share > 0.4, "{name}: {share}");
+                assert_whole(&name, &trace, &samples)?;
+            }
+        }
+        assert_eq!(found, 1, "{name}\n{}", outcome.story());
+    }
+    Ok(())
+}
+
+/// The shared library of an interpreter, if it has one.
+fn library_of(interpreter: &Path) -> Option<PathBuf> {
+    let question = "import sysconfig as s; print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('INSTSONAME'))";
+    let said = Command::new(interpreter)
+        .args(["-c", question])
+        .output()
+        .ok()?;
+    let path = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());
+    path.is_file().then_some(path)
+}
+
+#[test]
+fn an_interpreter_that_is_opened_late_is_found() -> TestResult {
+    let script = "
+import time
+def work():
+    end = time.thread_time() + 0.03
+    while time.thread_time() < end:
+        sum(range(1000))
+[work() for _ in range(10)]
+";
+    let mut tried = 0;
+    for interpreter in pythons() {
+        let Some(library) = library_of(&interpreter) else {
+            continue;
+        };
+        tried += 1;
+        let home = interpreter.parent().and_then(Path::parent);
+        let command: Invocation = workload("embedded")
+            .args([library.as_os_str(), script.as_ref(), "2".as_ref()])
+            .into();
+        let command = command.env("PYTHONHOME", home.unwrap_or(Path::new("/usr")));
+        let outcome = Run::new().freq(1000).command(command).run()?;
+        let what = library.display().to_string();
+        outcome.expect_success();
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        assert_whole(&what, &trace, &samples)?;
+        let in_work = |thread_is_main: bool| {
+            weight(&samples, |sample| {
+                let names = sample.names();
+                (sample.tid == i64::from(outcome.summaries[0].pid)) == thread_is_main
+                    && names.contains(&"work (<string>)")
+            })
+        };
+        // Twice 0.3 s, the second time in an interpreter that was started anew.
+        assert!(in_work(true) > 400.0, "{what}: {}", in_work(true));
+        // On a thread of the program's own, each call begins and ends a Python thread state.
+        assert!(in_work(false) > 400.0, "{what}: {}", in_work(false));
+        let main = samples.iter().filter(|sample| sample.calls("main"));
+        assert!(main.count() > 50, "{what}: the program itself is in sight");
+    }
+    if tried == 0 {
+        rsys_tests::skip_if_missing!(Some("no shared library of a Python".to_owned()));
+    }
+    Ok(())
+}
+
+#[test]
+fn an_unknown_version_is_told() -> TestResult {
+    let outcome = Run::new()
+        .options(["-v"])
+        .command(workload("newpython"))
+        .run()?;
+    outcome.expect_success();
+    let trace = outcome.trace()?;
+    trace.assert_clean();
+    assert!(
+        outcome.stderr.contains("CPython 3.99.1 is not understood"),
+        "{}",
+        outcome.story()
+    );
+    let metadata = trace.metadata()?;
+    assert_eq!(metadata.text("python")?, "CPython 3.99.1");
+    assert!(metadata.text("notes")?.contains("not understood"));
+    assert_eq!(metadata.int("python_samples")?, 0);
+    assert!(trace.shares()?.total_share("evaluate") > 0.9);
+    Ok(())
+}
+
+#[test]
+fn another_interpreter_of_the_process_is_flagged() -> TestResult {
+    for interpreter in pythons() {
+        let outcome = Run::new()
+            .freq(1000)
+            .command(python_by(&interpreter, "python_inside.py"))
+            .run()?;
+        outcome.expect_success();
+        let what = interpreter.display().to_string();
+        if outcome.number("subinterpreter")? == 0.0 {
+            println!("{what} has no module for it");
+            continue;
+        }
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        let inner = weight(&samples, |sample| {
+            sample.names().contains(&"inner (<string>)")
+        });
+        let flagged = trace.metadata()?.int("python_subinterpreter_samples")?;
+        assert!(inner > 200.0 && flagged > 200, "{what}: {inner}, {flagged}");
+    }
+    Ok(())
+}
+
+/// The same result as without us, no crash, and only stacks that make sense, while everything moves.
+#[test]
+fn a_storm_changes_nothing() -> TestResult {
+    for interpreter in pythons() {
+        let storm = || python_by(&interpreter, "python_storm.py").arg("8");
+        let bare = Run::bare().command(storm()).run()?;
+        let outcome = Run::new().freq(1000).command(storm()).run()?;
+        let what = interpreter.display().to_string();
+        assert_eq!(
+            outcome.expect_success().stdout,
+            bare.expect_success().stdout,
+            "{what}"
+        );
+        for trace in outcome.traces()? {
+            trace.assert_clean();
+            let metadata = trace.metadata()?;
+            assert_eq!(metadata.int("python_broken_stacks")?, 0, "{what}");
+            assert_eq!(metadata.int("python_unknown_code_objects")?, 0, "{what}");
+            for sample in trace.samples()?.iter() {
+                check_order(&what, sample);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What calls what in the storm is known: whoever stands on a stack has its caller outside of it.
+fn check_order(what: &str, sample: &Sample) {
+    let callers = [
+        ("descend", "throw"),
+        ("delegate", "generate"),
+        ("leaf", "coroutines"),
+        ("key", "call_back"),
+        ("tree", "coroutines"),
+    ];
+    for (inner, outer) in callers {
+        let file = "python_storm.py";
+        if let Some(at) = place(sample, inner, file) {
+            assert!(
+                place(sample, outer, file).is_some_and(|outer| outer < at),
+                "{what}: {:?}",
+                sample.names()
+            );
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The simulated GPU: what the real runtimes make of it.
+//!
+//! Times are compared on the GPU's clock only, never with the wall.
+
+use std::collections::HashMap;
+
+use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, hsa_program};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, run_plain, script, skip_if_missing};
+
+/// Kernels of the workloads.
+const TIMES: &str = "
+[[kernel]]
+name = 'spin'
+microseconds = 300
+[[kernel]]
+name = 'touch'
+microseconds = 5
+[[kernel]]
+name = 'node'
+microseconds = 2
+[[kernel]]
+name = 'short_kernel'
+microseconds = 20
+[[kernel]]
+name = 'long_kernel'
+formula = '10000 + grid * 100'
+";
+
+/// ROCr translates ticks by a line through a few readings of both clocks.
+const TRANSLATION_NS: u64 = 1000;
+
+/// The same test on every stack.
+macro_rules! on_every_stack {
+    ($($test:ident;)*) => {
+        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
+        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
+        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
+        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+    };
+}
+
+on_every_stack! {
+    rocminfo_lists_what_was_asked_for;
+    hsa_programs_get_their_times_and_data;
+    hip_programs_get_their_times_and_data;
+}
+
+/// Compilers are in these two.
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+/// The number in a line `name=number`.
+fn number(outcome: &Outcome, name: &str) -> anyhow::Result<f64> {
+    let start = format!("{name}=");
+    let line = outcome
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix(&start));
+    let text = line.ok_or_else(|| anyhow::anyhow!("no {name} in\n{}", outcome.stdout))?;
+    Ok(text.trim().parse()?)
+}
+
+fn rocminfo_lists_what_was_asked_for(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    // ROCr 5.2 knows no gfx942.
+    let models: &[&str] = match stack {
+        Stack::Debian13 | Stack::Unstable => &["gfx90a", "gfx942"],
+        _ => &["gfx90a", "gfx908"],
+    };
+    for (gpus, model) in [(1, models[0]), (8, models[1])] {
+        let machine = Machine::new(stack)?.gpus(gpus).model(model);
+        let outcome = Run::bare()
+            .command(machine.run(stack.tool("rocminfo")))
+            .run()?;
+        let listed = outcome.expect_success().stdout.clone();
+        let name = format!("Name: {model}");
+        let found = listed
+            .lines()
+            .filter(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == name);
+        assert_eq!(found.count(), gpus, "{listed}");
+        // ROCr and HIP ask the driver for more than a list; nothing may be amiss there.
+        assert!(!machine.log().contains("fault"), "{}", machine.log());
+    }
+    Ok(())
+}
+
+fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    const DISPATCHES: usize = 100;
+    let machine = Machine::new(stack)?.gpus(2).config(TIMES)?;
+    let program = hsa_program("hsa_check")?
+        .arg(code_object("gfx90a")?)
+        .arg(DISPATCHES.to_string());
+    let outcome = Run::bare().command(machine.run(program)).run()?;
+    assert!((number(outcome.expect_success(), "gpus")? - 2.0).abs() < 0.5);
+    let truth = machine.truth()?;
+    let mut expected: HashMap<(usize, u64, u64), (u64, u64, usize)> = HashMap::new();
+    for dispatch in truth.kernels_named("_kernel") {
+        let key = (dispatch.gpu, dispatch.start_tick, dispatch.end_tick);
+        expected
+            .entry(key)
+            .or_insert((dispatch.start_ns, dispatch.end_ns, 0))
+            .2 += 1;
+        let items = u64::from(dispatch.grid[0]);
+        let duration_ns = match dispatch.kernel.as_str() {
+            "short_kernel" => 20_000,
+            _ => 10_000 + 100 * items,
+        };
+        // Ticks are 10 ns.
+        assert_eq!(
+            dispatch.end_ns - dispatch.start_ns,
+            duration_ns,
+            "{dispatch:?}"
+        );
+    }
+    let mut seen = 0;
+    for line in outcome
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("dispatch "))
+    {
+        let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [gpu, start_tick, end_tick, start_ns, end_ns] = numbers[..] else {
+            anyhow::bail!("{line}");
+        };
+        let known = expected.get_mut(&(usize::try_from(gpu)?, start_tick, end_tick));
+        let Some((true_start_ns, true_end_ns, left)) = known.filter(|known| known.2 > 0) else {
+            anyhow::bail!("the signal says what did not happen: {line}");
+        };
+        *left -= 1;
+        assert!(start_ns.abs_diff(*true_start_ns) < TRANSLATION_NS, "{line}");
+        assert!(end_ns.abs_diff(*true_end_ns) < TRANSLATION_NS, "{line}");
+        seen += 1;
+    }
+    assert_eq!(seen, 2 * DISPATCHES);
+    // Packets without a barrier bit run beside their neighbours, and none starts before one with it has ended.
+    let ours: Vec<_> = truth
+        .kernels_named("_kernel")
+        .filter(|dispatch| dispatch.gpu == 0)
+        .collect();
+    let overlapping = ours.iter().any(|one| {
+        let beside = |other: &&&rsys_tests::simgpu::Dispatch| {
+            other.index != one.index && other.start_ns < one.end_ns && one.start_ns < other.end_ns
+        };
+        ours.iter().any(|other| beside(&other))
+    });
+    assert!(overlapping);
+    for barrier in ours.iter().filter(|one| one.index % 64 % 3 == 0) {
+        let mut earlier = ours.iter().filter(|other| other.index < barrier.index);
+        assert!(
+            earlier.all(|other| other.end_tick <= barrier.start_tick),
+            "{barrier:?}"
+        );
+    }
+    assert!(truth.copies().count() > 0);
+    Ok(())
+}
+
+fn hip_programs_get_their_times_and_data(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.gpus(2).config(TIMES)?;
+    let program = hip_program(stack, "hip_check")?;
+    let outcome = Run::bare().command(machine.run(program)).run()?;
+    outcome.expect_success();
+    // Between the kernels there may be gaps, but no time can be missing.
+    assert!(number(&outcome, "elapsed_us")? >= 900.0);
+    let truth = machine.truth()?;
+    let executed = ["spin", "touch", "node"].map(|name| truth.kernels_named(name).count());
+    assert_eq!(executed[0], 3);
+    let launches = number(&outcome, "launches")?;
+    assert!(
+        (executed.iter().sum::<usize>() as f64 - launches).abs() < 0.5,
+        "{executed:?} of {launches}"
+    );
+    for (name, nanoseconds) in [("spin", 300_000), ("touch", 5_000), ("node", 2_000)] {
+        for dispatch in truth.kernels_named(name) {
+            assert_eq!(
+                dispatch.end_ns - dispatch.start_ns,
+                nanoseconds,
+                "{dispatch:?}"
+            );
+        }
+    }
+    for gpu in 0..2 {
+        assert!(
+            truth.copies().any(|copy| copy.gpu == gpu),
+            "GPU {gpu} copied nothing"
+        );
+    }
+    assert!(!machine.log().contains("fault"), "{}", machine.log());
+    Ok(())
+}
+
+#[test]
+fn other_programs_are_not_disturbed() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let machine = Machine::new(Stack::Wheel54)?.gpus(2);
+    for line in [
+        "ls -la /usr",
+        "ls /no/such/folder",
+        "python3 -c 'import os; print(os.stat(\"/dev/null\").st_mode, os.path.realpath(\"/proc/self/../1\"))'",
+        "python3 -c pass",
+        "gcc --version",
+        "echo 'int main(void) { return 3; }' > simgpu_a.c && gcc simgpu_a.c -o simgpu_a && ./simgpu_a",
+        "find /sys/bus/cpu | sort | head -20; cat /proc/version; test -e /dev/null",
+        "kill -TERM $$",
+    ] {
+        let bare = run_plain(script(line))?;
+        let simulated = run_plain(machine.run(script(line)))?;
+        assert_eq!(bare.status, simulated.status, "{line}");
+        assert_eq!(bare.stdout, simulated.stdout, "{line}");
+        assert_eq!(bare.stderr, simulated.stderr, "{line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn devices_look_like_devices() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let machine = Machine::new(Stack::Wheel54)?.gpus(3);
+    let look = script(
+        "stat -c '%n %F %t:%T' /dev/kfd /dev/dri/renderD129; ls /dev/dri /sys/class/drm; \
+         readlink -f /sys/class/drm/card2/device; cat /sys/class/drm/card2/device/uevent; \
+         grep -c . /sys/class/kfd/kfd/topology/nodes/3/properties",
+    );
+    let outcome = run_plain(machine.run(look))?;
+    let shown = &outcome.expect_success().stdout;
+    for part in [
+        "/dev/kfd character special file eb:0",
+        "/dev/dri/renderD129 character special file e2:81",
+        "card0\ncard1\ncard2\nrenderD128\nrenderD129\nrenderD130\n",
+        "/sys/devices/pci0000:00/0000:20:00.0\n",
+        "PCI_SLOT_NAME=0000:20:00.0\n",
+    ] {
+        assert!(shown.contains(part), "no {part} in\n{shown}");
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_questions_get_clear_answers() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    for (machine, reason) in [
+        (
+            Machine::new(Stack::Wheel54)?.gpus(17),
+            "17 GPUs cannot be simulated; 1 to 16 can",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.model("gfx1"),
+            "there is no model `gfx1`; there are gfx90a,",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.config("speed = 3")?,
+            "unknown field `speed`",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.config("[[kernel]]\nname = 'a'\nformula = 'grid *'")?,
+            "[[kernel]] a: formula: `grid *` ends too early",
+        ),
+        (
+            Machine::new(Stack::Wheel54)?.config("[copies]\nhost_gb_per_s = 0")?,
+            "copies.host_gb_per_s is 0; it must be more than 0",
+        ),
+    ] {
+        let outcome = run_plain(machine.run("true"))?;
+        assert_eq!(outcome.status.code(), Some(126));
+        assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+    }
+    let outcome = run_plain(Machine::new(Stack::Wheel54)?.run("/no/such/program"))?;
+    assert!(
+        outcome.stderr.contains("cannot start /no/such/program"),
+        "{}",
+        outcome.stderr
+    );
+    Ok(())
+}
+
+#[test]
+fn the_launcher_ends_as_the_program_does() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let machine = Machine::new(Stack::Wheel54)?;
+    for line in ["exit 7", "kill -KILL $$", "kill -SEGV $$", "true"] {
+        let bare = run_plain(script(line))?;
+        assert_eq!(
+            run_plain(machine.run(script(line)))?.status,
+            bare.status,
+            "{line}"
+        );
+    }
+    Ok(())
+}
+
+/// A program that uses the GPUs, profiled: the two preloaded libraries get along, in either order.
+#[test]
+fn profiler_and_simulation_get_along() -> TestResult {
+    skip_if_missing!(missing(Stack::Debian12));
+    for profiler_outside in [true, false] {
+        let machine = Machine::new(Stack::Debian12)?.config(TIMES)?;
+        let program = hsa_program("hsa_check")?
+            .arg(code_object("gfx90a")?)
+            .arg("200");
+        let run = if profiler_outside {
+            Run::new().freq(500).command(machine.run(program)).run()?
+        } else {
+            let sampler = rsys_tests::sampler()?;
+            let inside = Invocation::new(sampler)
+                .args(["-f", "500", "-o", "traces", "--"])
+                .program(program);
+            Run::bare().command(machine.run(inside)).run()?
+        };
+        assert!((number(run.expect_success(), "gpus")? - 1.0).abs() < 0.5);
+        assert_eq!(machine.truth()?.kernels_named("_kernel").count(), 200);
+    }
+    Ok(())
+}

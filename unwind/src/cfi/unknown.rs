@@ -1,0 +1,153 @@
+//! Finding a frame whose CFA needs a register that nobody knows.
+//!
+//! Of a thread that is looked at from outside, the kernel tells the program counter and the stack pointer only. The first function
+//! that addresses its frame by the frame pointer then has a frame that begins somewhere above. The rule still says how return
+//! address and saved registers lie to each other, so every word that looks like a return address is a candidate, and the frames
+//! that it leads to tell the right one from what older calls left behind.
+
+use super::{Kind, Rule, Walk, entry, table};
+use crate::arch::{self, calls::CallBefore};
+use crate::fallback;
+use crate::frames::Broken;
+use crate::{Memory, Modules};
+
+/// How many return addresses are tried, and how many frames from each.
+const MAX_CANDIDATES: u32 = 64;
+const MAX_PROBED_FRAMES: u32 = 16;
+
+/// How much speaks for a candidate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Evidence {
+    /// It is a return address.
+    Return,
+    /// The tables lead on from it, until they need something unknown, too.
+    Open,
+    /// The tables lead from it up the stack, but its call names another function.
+    Sound,
+    /// They do, and its call can have led anywhere.
+    Indirect,
+    /// They do, and its call leads to the function.
+    Call,
+}
+
+impl<M: Memory, S: Modules> Walk<'_, M, S> {
+    /// The slot and value of the return address of the frame that `rule` describes, when its CFA cannot be computed.
+    #[inline(never)]
+    pub(super) fn recover(&mut self, rule: Rule) -> Option<(u64, u64)> {
+        let (registers, saved) = (self.registers, self.saved);
+        let (function, size) = self.function();
+        for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
+            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+            if cfa == 0 {
+                break;
+            }
+            let Some(candidate) = self.memory.read_u64(slot).map(arch::strip) else {
+                continue;
+            };
+            if fallback::looks_like_return(self.memory, self.modules, candidate) {
+                self.apply(rule, cfa, candidate);
+                let leads_on = self.probe();
+                self.registers = registers;
+                self.saved = saved;
+                if leads_on.is_some() {
+                    return Some((slot, candidate));
+                }
+            }
+        }
+        let end = registers
+            .sp()
+            .saturating_add(u64::from(self.scanned_words).wrapping_mul(8));
+        let mut from = registers.sp();
+        let mut best: Option<(Evidence, u64, u64)> = None;
+        for _ in 0..MAX_CANDIDATES {
+            let words = self.scanned_words;
+            let found = fallback::scan_words(from, end, words, self.memory, self.modules);
+            let Some((slot, candidate)) = found else {
+                break;
+            };
+            from = slot.wrapping_add(8);
+            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
+            self.apply(rule, cfa, candidate);
+            let evidence = self.evidence(function, candidate);
+            self.registers = registers;
+            self.saved = saved;
+            if let Some(evidence) = evidence
+                && best.is_none_or(|(before, ..)| evidence > before)
+            {
+                best = Some((evidence, slot, candidate));
+            }
+            if evidence == Some(Evidence::Call) {
+                break;
+            }
+        }
+        best.map(|(_, slot, candidate)| (slot, candidate))
+    }
+
+    /// Where the function of the frame begins and how long it is; zeros if that is not known.
+    fn function(&self) -> (u64, u64) {
+        let pc = self.registers.pc();
+        let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
+        self.modules
+            .find(lookup)
+            .and_then(|tables| table::find(self.memory, &tables, lookup))
+            .and_then(|address| entry::fde(self.memory, address))
+            .map_or((0, 0), |fde| (fde.start, fde.size))
+    }
+
+    /// What speaks for the caller that the registers are of; nothing when its own caller cannot be. Uses up the registers.
+    fn evidence(&mut self, function: u64, return_address: u64) -> Option<Evidence> {
+        match self.probe() {
+            Some(true) => {}
+            Some(false) => return Some(Evidence::Open),
+            None => return None,
+        }
+        Some(
+            match arch::calls::call_before(self.memory, return_address) {
+                Some(CallBefore::Direct(target))
+                    if target == function
+                        || arch::calls::stub_target(self.memory, target) == Some(function) =>
+                {
+                    Evidence::Call
+                }
+                Some(CallBefore::Indirect) => Evidence::Indirect,
+                Some(CallBefore::Direct(_)) => Evidence::Sound,
+                None => Evidence::Return,
+            },
+        )
+    }
+
+    /// Follows the tables from the registers: whether they lead up the stack to its end or for many frames (`Some(true)`), to where
+    /// they need something unknown (`Some(false)`), or to what cannot be a frame.
+    fn probe(&mut self) -> Option<bool> {
+        for _ in 0..MAX_PROBED_FRAMES {
+            let rule = self.rule_of_return(self.registers.pc());
+            match rule.kind() {
+                Kind::Root | Kind::Signal => return Some(true),
+                Kind::Register | Kind::Dereference => {}
+                Kind::Evaluate | Kind::NoTables => return Some(false),
+                Kind::BadTables => return None,
+            }
+            let found = arch::rules::cfa_and_return_address(
+                rule,
+                &self.registers,
+                &self.saved,
+                self.memory,
+            );
+            let (cfa, address) = match found {
+                Ok((cfa, address)) => (cfa, arch::strip(address)),
+                Err(Broken::UnknownRegister) => return Some(false),
+                Err(_) => return None,
+            };
+            if address == 0 {
+                return Some(true);
+            }
+            if cfa <= self.registers.sp()
+                || !fallback::looks_like_return(self.memory, self.modules, address)
+            {
+                return None;
+            }
+            self.apply(rule, cfa, address);
+        }
+        Some(true)
+    }
+}
