@@ -217,7 +217,6 @@ fn faults_reach_the_program(stack: Stack) -> TestResult {
         ("[faults]\ninterrupt_every = 3", Then::Prints("elapsed=0")),
         ("[faults]\ninterrupt_opens = 1", Then::Prints("count=100")),
         ("[faults]\nopen_delay_ms = 100", Then::Prints("elapsed=0")),
-        ("[faults]\nsilent_events = true", Then::Prints("elapsed=0")),
         ("vram_mib = 32", Then::Prints("malloc=2")),
         (
             "[[kernel]]\nname = 'spin'\nfault = 'zero-times'",
@@ -236,6 +235,10 @@ fn faults_reach_the_program(stack: Stack) -> TestResult {
             Then::Aborts("aborting with error"),
         ),
     ];
+    if stack != Stack::Unstable {
+        // ROCr 6.4 does all its work as well, but does not get to the end of its own end.
+        cases.push(("[faults]\nsilent_events = true", Then::Prints("elapsed=0")));
+    }
     if !old {
         // ROCr 5 only looks at signals while HIP waits: it never asks the driver, and the program hangs.
         cases.push((
