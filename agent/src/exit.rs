@@ -39,13 +39,14 @@ pub extern "C" fn account() {
     if slot.tid != sys::gettid() {
         return;
     }
-    let Some(_occupied) = Slot::occupy(slot) else {
+    if !Slot::occupy(slot) {
         return;
-    };
+    }
     let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     let periods = clock::unsampled_periods(slot, sys::thread_cpu_ns());
     handler::account_for_tail(slot, periods, None);
     slot.account_ahead(periods);
+    Slot::vacate(slot);
     sys::sigmask(libc::SIG_SETMASK, before);
 }
 

@@ -102,34 +102,47 @@ pub unsafe extern "C-unwind" fn on_sample(
 /// One period of perf's clock. One that comes during another sample is left to the timer.
 #[inline]
 fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
-    let Some(_occupied) = Slot::occupy(slot) else {
+    if !Slot::occupy(slot) {
         return;
-    };
+    }
     // SAFETY: the thread's own slot, and no sample of it is under way.
-    let slot = unsafe { &mut *slot };
-    slot.perf_balance = slot.perf_balance.wrapping_add(1);
-    sample(slot, 1, SAMPLE_PERF, machine);
+    let state = unsafe { &mut *slot };
+    state.perf_balance = state.perf_balance.wrapping_add(1);
+    sample(state, 1, SAMPLE_PERF, machine);
+    Slot::vacate(slot);
 }
 
 /// One timer expiry and its overruns.
 #[inline]
 fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
-    let Some(_occupied) = Slot::occupy(slot) else {
+    if !Slot::occupy(slot) {
         return;
-    };
-    // SAFETY: the thread's own slot, and no sample of it is under way.
-    let slot = unsafe { &mut *slot };
+    }
     let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    let state = unsafe { &mut *slot };
+    let missing = missing_ticks(state, ticks);
+    if missing > 0 {
+        sample(state, missing, 0, machine);
+    }
+    Slot::vacate(slot);
+}
+
+/// How many of the timer's ticks nothing accounts for yet.
+#[inline]
+fn missing_ticks(slot: &mut Slot, ticks: u64) -> u64 {
     if slot.perf < 0 && slot.perf_balance == 0 {
-        return sample(slot, ticks, 0, machine);
+        return ticks;
     }
-    // perf sampled, or an end that did not come accounted for, some of these ticks already; the rest is time in the kernel and merged signals.
+    // perf sampled, or an end that did not come accounted for, some of these ticks already; the rest
+    // is time in the kernel and merged signals.
     slot.perf_balance = slot.perf_balance.wrapping_sub_unsigned(ticks);
-    if slot.perf_balance < 0 {
-        let missing = slot.perf_balance.unsigned_abs();
-        slot.perf_balance = 0;
-        sample(slot, missing, 0, machine);
+    if slot.perf_balance >= 0 {
+        return 0;
     }
+    let missing = slot.perf_balance.unsigned_abs();
+    slot.perf_balance = 0;
+    missing
 }
 
 /// Records one stack.

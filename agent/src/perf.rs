@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
+use crate::debugger;
 use crate::sys;
 
 /// `si_code` of a SIGTRAP that perf raised (include/uapi/asm-generic/siginfo.h).
@@ -36,7 +37,7 @@ static TRAPS: AtomicBool = AtomicBool::new(false);
 /// Decides, once per program, whether samples shall come as SIGTRAP.
 pub fn choose_delivery() {
     TRAPS.store(
-        sys::kernel_version() >= (6, 12) && !sys::is_traced(),
+        sys::kernel_version() >= (6, 12) && !debugger::is_traced(),
         Ordering::Relaxed,
     );
 }

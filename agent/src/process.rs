@@ -15,6 +15,7 @@ use rsys_wire::handshake::{
 };
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
+use crate::debugger;
 use crate::environment::Environment;
 use crate::jit;
 use crate::modules;
@@ -227,6 +228,10 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if settings.follow == FollowChoice::None {
         environment.stop_following();
     }
+    if debugger::is_debugged() {
+        announce_failure(libc::EBUSY);
+        return None;
+    }
     real::resolve_all();
     if crate::clock::wants_perf() {
         perf::choose_delivery();
@@ -279,7 +284,7 @@ fn begin(parent_instance: u64) -> Option<()> {
         (InfoTag::ParentInstance, parent_instance),
         (InfoTag::TickNs, sys::tick_ns()),
     ] {
-        length = push_info(info, length, tag, decimal(value, &mut number));
+        length = push_info(info, length, tag, sys::decimal(value, &mut number));
     }
     let clock: &[u8] = if crate::clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
@@ -290,20 +295,6 @@ fn begin(parent_instance: u64) -> Option<()> {
     slots::start(info.get(..length)?)
         .inspect_err(|error| announce_failure(*error))
         .ok()
-}
-
-/// A number's decimal digits, without the allocations of `format!`: a fork child of a program with
-/// threads must not allocate.
-fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
-    let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &buffer[at..];
-        }
-    }
 }
 
 /// Goes on, or goes to sleep, in the child of a fork.

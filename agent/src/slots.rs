@@ -119,40 +119,39 @@ impl Slot {
         self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
     }
 
-    /// Takes the slot for a sample or for its end. `None` when an interrupted sample holds it: perf's
-    /// SIGTRAP is never blocked (see [`crate::perf`]), so it may come in the middle of one.
+    /// Takes the slot for a sample or for its end, until [`Slot::vacate`]. False when an interrupted
+    /// sample holds it: perf's SIGTRAP is never blocked (see [`crate::perf`]), so it may come in the
+    /// middle of one.
     ///
     /// # Signal safety
     /// One load, one store.
     #[inline]
-    pub fn occupy(slot: *const Slot) -> Option<Occupied> {
+    pub fn occupy(slot: *const Slot) -> bool {
         // SAFETY: slots are never unmapped.
         let busy = unsafe { &(*slot).busy };
-        if busy.load(Ordering::Relaxed) {
-            return None;
+        let free = !busy.load(Ordering::Relaxed);
+        if free {
+            busy.store(true, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
         }
-        busy.store(true, Ordering::Relaxed);
+        free
+    }
+
+    /// Lets the next sample have the slot. Not by `Drop`: that would bring unwinding into the handler.
+    ///
+    /// # Signal safety
+    /// One store.
+    #[inline]
+    pub fn vacate(slot: *const Slot) {
         compiler_fence(Ordering::SeqCst);
-        Some(Occupied(busy))
+        // SAFETY: slots are never unmapped.
+        unsafe { (*slot).busy.store(false, Ordering::Relaxed) };
     }
 
     /// Gives ring and slot back. The owner must have stopped its clocks.
     pub fn release(&self) {
         self.active.store(false, Ordering::Relaxed);
         self.ring.header().release();
-    }
-}
-
-/// A slot that is being written, until this is dropped.
-#[derive(Debug)]
-pub struct Occupied(*const AtomicBool);
-
-impl Drop for Occupied {
-    #[inline]
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: slots are never unmapped.
-        unsafe { (*self.0).store(false, Ordering::Relaxed) };
     }
 }
 

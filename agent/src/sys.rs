@@ -506,20 +506,22 @@ pub fn kernel_version() -> (u32, u32) {
     )
 }
 
-/// Whether a debugger traces this process, as far as the kernel shows it (proc(5), status).
-pub fn is_traced() -> bool {
-    const KEY: &[u8] = b"\nTracerPid:\t";
-    let mut text = [0_u8; 1024];
-    let length = read_file(c"/proc/self/status", &mut text);
-    let status = text.get(..length).unwrap_or(&[]);
-    status
-        .windows(KEY.len() + 1)
-        .find(|window| window.starts_with(KEY))
-        .is_some_and(|window| window.last() != Some(&b'0'))
+/// A number's decimal digits, without the allocations of `format!`: a fork child of a program with
+/// threads must not allocate.
+pub fn decimal(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &buffer[at..];
+        }
+    }
 }
 
 /// Reads the start of a file into a buffer; returns the number of bytes, 0 when it cannot be read.
-fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
+pub fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     let at = libc::AT_FDCWD as u64;
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
     let opened = call(libc::SYS_openat, &[at, address(path.as_ptr()), flags, 0]);

@@ -123,6 +123,16 @@ impl ProcessSummary {
         text
     }
 
+    /// Whether there is nothing to tell but its end.
+    fn is_silent(&self) -> bool {
+        self.tally.samples == 0
+            && self.tally.waits.waits == 0
+            && self.notes.is_empty()
+            && self.trouble.is_none()
+            && self.counts.dropped() == 0
+            && self.tally.corrupt == 0
+    }
+
     /// What else is worth knowing, in lines.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
@@ -171,7 +181,8 @@ impl ProcessSummary {
     }
 }
 
-/// The lines about all processes: one for each trace, or one that says why there is none.
+/// The lines about all processes: one for each trace, or one that says why there is none; details, where they are wanted, of
+/// those with samples.
 #[must_use]
 pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
@@ -180,7 +191,19 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
     }
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
-        lines.extend(processes.iter().flat_map(ProcessSummary::details));
+        let silent: Vec<&ProcessSummary> = processes.iter().filter(|one| one.is_silent()).collect();
+        let telling = processes.iter().filter(|one| !one.is_silent());
+        lines.extend(telling.flat_map(ProcessSummary::details));
+        match silent.as_slice() {
+            [] => {}
+            [one] => lines.extend(one.details()),
+            [first, ..] => lines.push(format!(
+                "{} processes without samples, the first is pid {} ({})",
+                silent.len(),
+                first.pid,
+                first.name
+            )),
+        }
     }
     lines
 }

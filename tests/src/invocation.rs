@@ -1,6 +1,7 @@
 //! A program and its arguments.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 /// A program with its arguments and the variables that it gets in addition.
 #[derive(Debug, Clone)]
@@ -54,6 +55,12 @@ impl Invocation {
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), None));
         self
+    }
+
+    /// The program's path.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.words.first().map(PathBuf::from).unwrap_or_default()
     }
 
     /// The program's name without its folder.

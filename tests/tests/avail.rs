@@ -526,7 +526,7 @@ fn lists_for_people_and_for_programs() -> TestResult {
             .all(|line| line.as_bytes()[column - 1] == b' ')
     );
 
-    let csv = run(["-S", "--csv", "-dv", "-r", "sampling_freq"])?;
+    let csv = run(["-S", "--csv", "-dv", "-r", "Samples per second"])?;
     assert_eq!(
         csv.expect_success().stdout.lines().count(),
         2,

@@ -137,7 +137,8 @@ fn flow(what: &str, at_least: f64) -> anyhow::Result<Trace> {
 
 #[test]
 fn exceptions_in_a_storm() -> TestResult {
-    let samples = flow("throw", PLAIN_CODE_ROOTED)?.samples()?;
+    // libgcc's last instructions before the landing pad run between two stacks, and no table tells of them.
+    let samples = flow("throw", 0.99)?.samples()?;
     assert_called_through(&samples, "thrower", &["throw_storm", "main"]);
     assert_called_through(&samples, "_Unwind_RaiseException", &["thrower", "main"]);
     Ok(())

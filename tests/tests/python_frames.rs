@@ -486,15 +486,22 @@ fn a_storm_changes_nothing() -> TestResult {
             bare.expect_success().stdout,
             "{what}"
         );
+        let mut with_python = 0;
         for trace in outcome.traces()? {
             trace.assert_clean();
             let metadata = trace.metadata()?;
-            assert_eq!(metadata.int("python_broken_stacks")?, 0, "{what}");
+            // A child may end before its first tick.
+            let Ok(broken) = metadata.int("python_broken_stacks") else {
+                continue;
+            };
+            with_python += 1;
+            assert_eq!(broken, 0, "{what}");
             assert_eq!(metadata.int("python_unknown_code_objects")?, 0, "{what}");
             for sample in trace.samples()?.iter() {
                 check_order(&what, sample);
             }
         }
+        assert!(with_python > 0, "{what}");
     }
     Ok(())
 }

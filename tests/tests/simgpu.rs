@@ -3,9 +3,14 @@
 //! Times are compared on the GPU's clock only, never with the wall.
 
 use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
 
-use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, hsa_program};
-use rsys_tests::{Invocation, Outcome, Run, TestResult, run_plain, script, skip_if_missing};
+use rsys_tests::simgpu::{
+    Dispatch, Machine, Stack, code_object, hip_program, hsa_program, library_program,
+};
+use rsys_tests::{
+    Invocation, Outcome, Run, Scratch, TestResult, run_plain, script, skip_if_missing,
+};
 
 /// Kernels of the workloads.
 const TIMES: &str = "
@@ -43,6 +48,8 @@ on_every_stack! {
     rocminfo_lists_what_was_asked_for;
     hsa_programs_get_their_times_and_data;
     hip_programs_get_their_times_and_data;
+    faults_reach_the_program;
+    sensors_follow_the_load;
 }
 
 /// Compilers are in these two.
@@ -142,7 +149,7 @@ fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
         .filter(|dispatch| dispatch.gpu == 0)
         .collect();
     let overlapping = ours.iter().any(|one| {
-        let beside = |other: &&&rsys_tests::simgpu::Dispatch| {
+        let beside = |other: &&&Dispatch| {
             other.index != one.index && other.start_ns < one.end_ns && one.start_ns < other.end_ns
         };
         ours.iter().any(|other| beside(&other))
@@ -191,6 +198,194 @@ fn hip_programs_get_their_times_and_data(stack: Stack) -> TestResult {
         );
     }
     assert!(!machine.log().contains("fault"), "{}", machine.log());
+    Ok(())
+}
+
+/// What a program has to say of a fault.
+enum Then {
+    /// It prints this line and ends by itself.
+    Prints(&'static str),
+    /// It is aborted with this message.
+    Aborts(&'static str),
+}
+
+fn faults_reach_the_program(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let program = hip_program(stack, "hip_once")?;
+    let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
+    let mut cases = vec![
+        ("[faults]\ninterrupt_every = 3", Then::Prints("elapsed=0")),
+        ("[faults]\ninterrupt_opens = 1", Then::Prints("count=100")),
+        ("[faults]\nopen_delay_ms = 100", Then::Prints("elapsed=0")),
+        ("[faults]\nsilent_events = true", Then::Prints("elapsed=0")),
+        ("vram_mib = 32", Then::Prints("malloc=2")),
+        (
+            "[[kernel]]\nname = 'spin'\nfault = 'zero-times'",
+            Then::Prints("synchronize=0"),
+        ),
+        (
+            "[[kernel]]\nname = 'spin'\nfault = 'backward-times'",
+            Then::Prints("synchronize=0"),
+        ),
+        (
+            "[[kernel]]\nname = 'spin'\nfault = 'late-times'",
+            Then::Prints("synchronize=0"),
+        ),
+        (
+            "[[kernel]]\nname = 'spin'\nfault = 'queue-error'",
+            Then::Aborts("aborting with error"),
+        ),
+    ];
+    if !old {
+        // ROCr 5 only looks at signals while HIP waits: it never asks the driver, and the program hangs.
+        cases.push((
+            "[[kernel]]\nname = 'spin'\nfault = 'memory-fault'",
+            Then::Aborts("Memory access fault by GPU node-1"),
+        ));
+    }
+    for (config, then) in cases {
+        let machine = Machine::new(stack)?.config(config)?;
+        let outcome = run_plain(machine.run(program.clone()))?;
+        match then {
+            Then::Prints(line) => {
+                let printed = outcome.stdout.lines().any(|printed| printed == line);
+                assert!(
+                    printed,
+                    "{config}: no {line} in\n{}\n{}",
+                    outcome.stdout, outcome.stderr
+                );
+                assert!(
+                    outcome.status.code().is_some_and(|code| code < 2),
+                    "{config}: {}",
+                    outcome.status
+                );
+            }
+            Then::Aborts(message) => {
+                assert!(
+                    outcome.stderr.contains(message),
+                    "{config}: {}",
+                    outcome.stderr
+                );
+                assert!(
+                    !outcome.stdout.contains("synchronize=0"),
+                    "{config}: {}",
+                    outcome.stdout
+                );
+                // By a signal; or 128 and its number, where a shell stands in between.
+                let number = outcome
+                    .status
+                    .signal()
+                    .or(outcome.status.code().map(|code| code - 128));
+                assert_eq!(number, Some(6), "{config}: {}", outcome.status);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sensors_follow_the_load(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    if stack == Stack::Wheel54 {
+        // It has no SMI library.
+        return Ok(());
+    }
+    let machine = Machine::new(stack)?
+        .gpus(2)
+        .config("[[kernel]]\nname = 'spin'\nmicroseconds = 3600000000")?;
+    let program = hip_program(stack, "hip_once")?.path();
+    let tools = stack.tool("").path();
+    // The first question is about an idle machine; the others come when the sensors have seen the kernel, which never ends.
+    let line = format!(
+        "busy() {{ cat /sys/class/drm/card0/device/gpu_busy_percent; }}; smi={}/rocm-smi; \
+         $smi; {} > /dev/null & until [ \"$(busy)\" = 100 ]; do sleep 0.1; done; $smi; $smi --showmeminfo vram; kill -KILL $!",
+        tools.display(),
+        program.display(),
+    );
+    let outcome = run_plain(machine.run(script(&line)))?;
+    let shown = &outcome.expect_success().stdout;
+    // The last two columns are shares of memory and time, of each GPU.
+    let rows: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| words.len() > 8 && ["0", "1"].contains(&words[0]))
+        .collect();
+    let busy: Vec<_> = rows.iter().map(|words| words[words.len() - 1]).collect();
+    assert_eq!(busy, ["0%", "0%", "100%", "0%"], "{shown}");
+    let used = shown.lines().filter(|line| line.contains("Used Memory"));
+    let used: Vec<u64> = used
+        .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+        .collect();
+    assert!(
+        used.len() == 2 && used[0] > used[1] && used[0] >= 64 << 20,
+        "{shown}"
+    );
+    Ok(())
+}
+
+#[test]
+fn amd_smi_lists_the_gpus() -> TestResult {
+    for stack in [Stack::Debian13, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?.gpus(3).model("gfx942");
+        let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
+        let listed = &outcome.expect_success().stdout;
+        for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
+            assert!(listed.contains(part), "no {part} in\n{listed}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rccl_in_one_process() -> TestResult {
+    skip_if_missing!(missing(Stack::Debian13));
+    for gpus in [2, 4] {
+        let machine = Machine::new(Stack::Debian13)?.gpus(gpus);
+        let program = library_program(Stack::Debian13, "rccl_check", &["rccl", "amdhip64"])?;
+        let outcome = Run::bare().command(machine.run(program)).run()?;
+        let groups = number(outcome.expect_success(), "groups")?;
+        // One kernel for each group and rank.
+        let kernels = machine.truth()?.kernels_named("ncclKernel").count();
+        assert!(
+            (kernels as f64 - groups * gpus as f64).abs() < 0.5,
+            "{kernels} kernels, {groups} groups"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn rccl_in_two_processes() -> TestResult {
+    skip_if_missing!(missing(Stack::Debian13));
+    let program = library_program(Stack::Debian13, "rccl_check", &["rccl", "amdhip64"])?.path();
+    for (transport, setting) in [
+        ("via P2P/IPC", "NCCL_P2P_DISABLE=0"),
+        ("via SHM", "NCCL_P2P_DISABLE=1"),
+    ] {
+        let machine = Machine::new(Stack::Debian13)?.gpus(2);
+        let folder = Scratch::new("rccl")?;
+        let line = format!(
+            "export NCCL_DEBUG=INFO {setting}; {program} 2 1 {id} & {program} 2 0 {id} && wait $!",
+            program = program.display(),
+            id = folder.path().join("id").display(),
+        );
+        let outcome = Run::bare().command(machine.run(script(&line))).run()?;
+        assert!(
+            outcome.expect_success().stdout.contains(transport),
+            "{}",
+            outcome.stdout
+        );
+        let truth = machine.truth()?;
+        let mut processes: HashMap<u32, usize> = HashMap::new();
+        for dispatch in truth.kernels_named("ncclKernel") {
+            *processes.entry(dispatch.pid).or_default() += 1;
+        }
+        let groups = number(&outcome, "groups")? as usize;
+        assert_eq!(
+            processes.into_values().collect::<Vec<_>>(),
+            [groups, groups]
+        );
+    }
     Ok(())
 }
 

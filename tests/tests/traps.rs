@@ -1,6 +1,6 @@
 //! Programs with uses of their own for SIGTRAP, which brings perf's samples on newer kernels.
 
-use rsys_tests::{Run, TestResult, workload};
+use rsys_tests::{Run, TestResult, missing_tool, script, skip_if_missing, workload};
 
 const SIGTRAP: i32 = 5;
 
@@ -37,5 +37,25 @@ fn no_trap_is_left_to_the_next_program() -> TestResult {
         .command(workload("traps").args(["exec", "20"]))
         .run()?;
     assert_eq!(outcome.expect_success().stdout.trim(), "ok exec");
+    Ok(())
+}
+
+#[test]
+fn a_program_in_a_debugger_is_left_alone() -> TestResult {
+    skip_if_missing!(missing_tool("gdb"));
+    let program = workload("rate").build()?;
+    let line = format!(
+        "gdb --batch -q -ex run -ex 'print $_exitcode' --args {} --seconds 0.2",
+        program.display()
+    );
+    let outcome = Run::new().freq(2000).command(script(&line)).run()?;
+    let outcome = outcome.expect_success();
+    assert!(outcome.stdout.contains("cpu="), "{}", outcome.story());
+    assert!(outcome.stdout.contains("$1 = 0"), "{}", outcome.story());
+    assert!(
+        outcome.stderr.contains("a debugger runs it"),
+        "{}",
+        outcome.story()
+    );
     Ok(())
 }

@@ -22,6 +22,7 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("gcc"), "gcc"),
     (Probe::Program("g++"), "g++"),
     (Probe::Program("gfortran"), "gfortran"),
+    (Probe::Program("gdb"), "gdb"),
     (Probe::Program("clang"), "clang"),
     (Probe::Program("objdump"), "binutils"),
     (Probe::Program("xz"), "xz-utils"),

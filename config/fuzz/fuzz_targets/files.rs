@@ -22,6 +22,6 @@ fuzz_target!(|data: &[u8]| {
                 }
             }
         }
-        settings.resolve();
+        drop(settings.resolve());
     }
 });

@@ -59,16 +59,19 @@ pub(super) fn command() -> Command {
             .long("dry-run")
             .action(ArgAction::SetTrue)
             .help("Run nothing: print the command, and all settings that are not at their default")
+            .hide_short_help(true)
             .help_heading("Help"),
         Arg::new(EXPORT_CONFIG)
             .long("export-config")
             .action(ArgAction::SetTrue)
             .help("Run nothing: print a configuration file with the settings as they are now")
+            .hide_short_help(true)
             .help_heading("Help"),
         Arg::new(LIST_KEYS)
             .long("list-keys")
             .action(ArgAction::SetTrue)
             .help("Print the keys that output paths may hold")
+            .hide_short_help(true)
             .help_heading("Help"),
         Arg::new("help")
             .short('h')

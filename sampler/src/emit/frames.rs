@@ -166,28 +166,9 @@ impl Frames {
                 && !build_id.is_empty()
                 && self.file(module.value.file).build_id == build_id
         });
-        if let Some(value) = known.map(|module| module.value) {
-            self.modules.add(MappedModule {
-                time_ns,
-                start: range.0,
-                end: range.1,
-                bias,
-                value,
-            });
-            return;
-        }
-        let file = CodeFile { path, build_id };
-        let desc = ModuleDesc {
-            path: (&file.path).into(),
-            build_id: file.build_id.clone(),
-            root: self.root.clone(),
-        };
-        let hidden = file.path.rsplit('/').next() == Some(AGENT_FILE);
-        let index = self.file_id(file);
-        let value = Known {
-            file: index,
-            id: resolver.module(&desc),
-            hidden,
+        let value = match known.map(|module| module.value) {
+            Some(value) => value,
+            None => self.new_file(resolver, CodeFile { path, build_id }),
         };
         self.modules.add(MappedModule {
             time_ns,
@@ -196,6 +177,20 @@ impl Frames {
             bias,
             value,
         });
+    }
+
+    fn new_file(&mut self, resolver: &Resolver, file: CodeFile) -> Known {
+        let desc = ModuleDesc {
+            path: (&file.path).into(),
+            build_id: file.build_id.clone(),
+            root: self.root.clone(),
+        };
+        let hidden = file.path.rsplit('/').next() == Some(AGENT_FILE);
+        Known {
+            file: self.file_id(file),
+            id: resolver.module(&desc),
+            hidden,
+        }
     }
 
     /// Number of modules.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::process::{Budget, Rate, Watched};
+use super::look::Rate;
+use super::process::{Budget, Watched};
 use super::record::WaitRecord;
 use crate::emit::writer::ProcessKey;
 use crate::os;

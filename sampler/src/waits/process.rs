@@ -4,39 +4,16 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::image::{Image, Walked};
-use super::record::{Missed, Wait, WaitRecord};
-use super::syscalls;
-use super::thread::{Blocked, State, ThreadFiles, Turns};
+use super::image::Image;
+use super::look::{Eye, Leave, Rate, Thread};
+use super::record::{Missed, WaitRecord};
+use super::thread::ThreadFiles;
 use crate::os;
 use crate::profile::say;
-
-/// A wait that has lasted this many times longer than the time since the last look need not be looked at yet: its end is then known
-/// to 1.6 %.
-const LAZINESS: u64 = 64;
-/// But not later than this after the last look.
-const LOOK_AGAIN_NS: u64 = 100_000_000;
-/// A wait that goes on is recorded again when an eighth of its length was not, but at least so often.
-const RECORD_SHARE: u64 = 8;
-const RECORD_AGAIN_NS: u64 = 1_000_000_000;
-/// Names of threads are read again after the thread's known age, but between these times.
-const NAME_AGAIN_NS: (u64, u64) = (10_000_000, 1_000_000_000);
-
-/// How looks are made.
-#[derive(Debug, Clone, Copy)]
-pub struct Rate {
-    /// Time between two looks at a thread.
-    pub period_ns: u64,
-    /// Most frames of a stack.
-    pub depth_max: usize,
-    /// Whether nothing is said of processes that cannot be looked at.
-    pub quiet: bool,
-}
 
 /// How many descriptors may still be kept open.
 #[derive(Debug)]
@@ -96,36 +73,6 @@ struct Open {
     links: u64,
     image: Image,
     threads: HashMap<u32, Thread>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    /// As the process sees it.
-    tid: u32,
-    files: ThreadFiles,
-    turns: Turns,
-    wait: Option<Current>,
-    /// Not looked at before this time.
-    rest_until_ns: u64,
-    name: String,
-    first_seen_ns: u64,
-    name_due_ns: u64,
-    unreadable: bool,
-}
-
-/// A wait that goes on.
-#[derive(Debug)]
-struct Current {
-    blocked: Blocked,
-    begin_ns: u64,
-    last_seen_ns: u64,
-    recorded_ns: u64,
-}
-
-/// Why a thread or a process is left.
-enum Leave {
-    Thread,
-    Process,
 }
 
 impl Watched {
@@ -261,7 +208,6 @@ impl Open {
         for tid in gone {
             self.forget(tid, budget, out);
         }
-        let now_ns = os::boot_time_ns();
         for tid in tids {
             if self.threads.contains_key(&tid) {
                 continue;
@@ -281,20 +227,7 @@ impl Open {
             } else {
                 self.inner_tid(tid).unwrap_or(tid)
             };
-            self.threads.insert(
-                tid,
-                Thread {
-                    tid: own_tid,
-                    files,
-                    turns: Turns::default(),
-                    wait: None,
-                    rest_until_ns: 0,
-                    name: String::new(),
-                    first_seen_ns: now_ns,
-                    name_due_ns: 0,
-                    unreadable: false,
-                },
-            );
+            self.threads.insert(tid, Thread::new(own_tid, files));
         }
         Ok(())
     }
@@ -332,181 +265,6 @@ impl Open {
         let tids: Vec<u32> = self.threads.keys().copied().collect();
         for tid in tids {
             self.forget(tid, budget, out);
-        }
-    }
-}
-
-impl Thread {
-    fn end_wait(&mut self, time_ns: u64, out: &mut Vec<WaitRecord>) {
-        if let Some(wait) = self.wait.take() {
-            out.push(WaitRecord::End {
-                tid: self.tid,
-                time_ns: time_ns.max(wait.last_seen_ns),
-            });
-        }
-    }
-}
-
-/// One look at one thread, and where it puts what it sees.
-struct Eye<'a> {
-    tasks: &'a File,
-    image: &'a mut Image,
-    host_pid: u32,
-    host_tid: u32,
-    rate: &'a Rate,
-    missed: &'a mut Missed,
-    out: &'a mut Vec<WaitRecord>,
-}
-
-impl Eye<'_> {
-    fn look(&mut self, thread: &mut Thread) -> Result<(), Leave> {
-        let now_ns = os::boot_time_ns();
-        if now_ns < thread.rest_until_ns || thread.unreadable {
-            return Ok(());
-        }
-        let tasks = self.tasks.as_fd();
-        let turns = thread.files.turns(tasks).map_err(|_| Leave::Thread)?;
-        if let Some(wait) = &mut thread.wait
-            && turns.count != 0
-            && turns.count == thread.turns.count
-        {
-            wait.last_seen_ns = now_ns;
-            self.goes_on(thread, now_ns);
-            return Ok(());
-        }
-        // How much of the time since the last look it ran, or wanted to.
-        let busy_ns = (turns.cpu_ns.saturating_sub(thread.turns.cpu_ns))
-            .saturating_add(turns.delay_ns.saturating_sub(thread.turns.delay_ns));
-        thread.turns = turns;
-        thread.rest_until_ns = 0;
-        match thread.files.state(tasks) {
-            Ok(State::Blocked(blocked)) => self.blocked(thread, &blocked, now_ns, busy_ns),
-            Ok(State::Running | State::Elsewhere) => {
-                thread.end_wait(now_ns.saturating_sub(busy_ns), self.out);
-                Ok(())
-            }
-            Err(Errno::EPERM | Errno::EACCES) => {
-                thread.end_wait(now_ns, self.out);
-                thread.unreadable = true;
-                self.missed.unreadable_threads += 1;
-                Ok(())
-            }
-            Err(_) => Err(Leave::Thread),
-        }
-    }
-
-    fn goes_on(&mut self, thread: &mut Thread, now_ns: u64) {
-        let Some(wait) = &mut thread.wait else { return };
-        let age_ns = now_ns.saturating_sub(wait.begin_ns);
-        let due_ns = (age_ns / RECORD_SHARE).clamp(self.rate.period_ns, RECORD_AGAIN_NS);
-        thread.rest_until_ns = now_ns + (age_ns / LAZINESS).min(LOOK_AGAIN_NS);
-        if now_ns.saturating_sub(wait.recorded_ns) >= due_ns {
-            wait.recorded_ns = now_ns;
-            self.out.push(WaitRecord::Continue {
-                tid: thread.tid,
-                time_ns: now_ns,
-            });
-            self.name(thread, now_ns);
-        }
-    }
-
-    fn blocked(
-        &mut self,
-        thread: &mut Thread,
-        blocked: &Blocked,
-        now_ns: u64,
-        busy_ns: u64,
-    ) -> Result<(), Leave> {
-        if thread.turns.count == 0
-            && let Some(wait) = &mut thread.wait
-            && wait.blocked == *blocked
-        {
-            // A kernel that does not count turns: what looks the same is the same.
-            wait.last_seen_ns = now_ns;
-            self.goes_on(thread, now_ns);
-            return Ok(());
-        }
-        let Walked {
-            words,
-            completeness,
-        } = self.image.walk(blocked, self.rate.depth_max);
-        let label = self.label(blocked);
-        let tasks = self.tasks.as_fd();
-        let still = match thread.turns.count {
-            0 => thread.files.state(tasks) == Ok(State::Blocked(*blocked)),
-            count => thread.files.turns(tasks).map(|turns| turns.count) == Ok(count),
-        };
-        if !still {
-            // It woke up meanwhile: what was read may be of two moments.
-            self.missed.raced += 1;
-            thread.end_wait(now_ns, self.out);
-            return Ok(());
-        }
-        if !self.image.is_current(blocked.sp) {
-            return Err(Leave::Process);
-        }
-        let adjoins = match &thread.wait {
-            Some(wait) => busy_ns < now_ns.saturating_sub(wait.last_seen_ns) / 2,
-            None => false,
-        };
-        let over_ns = if adjoins {
-            now_ns
-        } else {
-            now_ns.saturating_sub(busy_ns)
-        };
-        thread.end_wait(over_ns, self.out);
-        self.name(thread, now_ns);
-        let mut modules = Vec::new();
-        self.image.new_modules(&words, now_ns, &mut modules);
-        self.out.extend(modules.into_iter().map(WaitRecord::Module));
-        self.out.push(WaitRecord::Begin {
-            tid: thread.tid,
-            time_ns: now_ns,
-            wait: Wait {
-                label,
-                words,
-                completeness,
-            },
-            adjoins,
-        });
-        thread.wait = Some(Current {
-            blocked: *blocked,
-            begin_ns: now_ns,
-            last_seen_ns: now_ns,
-            recorded_ns: now_ns,
-        });
-        Ok(())
-    }
-
-    /// What the thread waits for.
-    fn label(&self, blocked: &Blocked) -> Arc<str> {
-        if let Some(call) = &blocked.call {
-            return syscalls::label(call, self.host_pid, self.image).into();
-        }
-        let path = format!("/proc/{}/task/{}/stat", self.host_pid, self.host_tid);
-        let stat = std::fs::read(path).unwrap_or_default();
-        syscalls::label_outside_calls(&String::from_utf8_lossy(&stat)).into()
-    }
-
-    /// Reads the thread's name, if it is time to.
-    fn name(&mut self, thread: &mut Thread, now_ns: u64) {
-        if now_ns < thread.name_due_ns {
-            return;
-        }
-        let age_ns = now_ns.saturating_sub(thread.first_seen_ns);
-        thread.name_due_ns = now_ns + age_ns.clamp(NAME_AGAIN_NS.0, NAME_AGAIN_NS.1);
-        let path = format!("/proc/{}/task/{}/comm", self.host_pid, self.host_tid);
-        let Ok(name) = std::fs::read(path) else {
-            return;
-        };
-        let name = String::from_utf8_lossy(&name);
-        let name = name.trim_end_matches('\n');
-        if !name.is_empty() && name != thread.name {
-            name.clone_into(&mut thread.name);
-            self.out.push(WaitRecord::Thread {
-                tid: thread.tid,
-                name: name.to_owned(),
-            });
         }
     }
 }

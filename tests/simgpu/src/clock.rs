@@ -64,9 +64,9 @@ impl Clock {
         }
     }
 
-    /// The time of a tick.
+    /// The first nanosecond at or after a tick.
     pub fn nanoseconds(&self, tick: u64) -> u64 {
-        multiply(tick, self.ns_per_tick).wrapping_add(self.origin_ns.cast_unsigned())
+        multiply_up(tick, self.ns_per_tick).wrapping_add(self.origin_ns.cast_unsigned())
     }
 
     /// How many ticks a duration has; at least one.
@@ -80,6 +80,13 @@ fn multiply(value: u64, factor: u128) -> u64 {
     let low = u128::from(value) * (factor & u128::from(u64::MAX));
     let high = u128::from(value) * (factor >> 64);
     (high + (low >> 64)) as u64
+}
+
+/// As [`multiply`], rounded up.
+fn multiply_up(value: u64, factor: u128) -> u64 {
+    let low = u128::from(value) * (factor & u128::from(u64::MAX));
+    let rest = low & u128::from(u64::MAX);
+    multiply(value, factor) + u64::from(rest > 0)
 }
 
 #[cfg(test)]
