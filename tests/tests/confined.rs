@@ -13,11 +13,7 @@ fn weight_inside(args: &[&str], clock: &str) -> anyhow::Result<f64> {
         format!("ok {}\n", args[0]),
         "{args:?} by {clock}"
     );
-    outcome.assert_counts()?;
-    let trace = outcome.trace()?;
-    trace.assert_clean();
-    assert_eq!(trace.metadata()?.int("seccomp")?, 1);
-    Ok(trace.samples()?.weight())
+    Ok(outcome.assert_counts()?.weight as f64)
 }
 
 #[test]
