@@ -34,6 +34,7 @@ pub fn any(session: &str, first: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -43,9 +44,15 @@ mod tests {
         let mut child = Command::new("cat")
             .env(ENV_SESSION, &session)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("cat runs");
+        // Once it answers, it has its environment.
+        let mut answer = [0; 3];
+        let input = child.stdin.as_mut().expect("a pipe");
+        input.write_all(b"hi\n").expect("cat reads");
+        let output = child.stdout.as_mut().expect("a pipe");
+        output.read_exact(&mut answer).expect("cat answers");
         assert!(any(&session, 0));
         drop(child.stdin.take());
         child.wait().expect("cat ends");
