@@ -35,7 +35,7 @@ use table::{Figures, Table};
 /// What `cargo xtask bench` is asked for.
 #[derive(Debug, Args)]
 pub struct BenchOptions {
-    /// Few repetitions, short programs, two rates: ten minutes rather than an hour, and less to rely on.
+    /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, startup, rate, walks, names.

@@ -10,7 +10,7 @@ use super::tools::{FOR_NATIVE, FOR_NEW_PYTHON, FOR_PYTHON, Tool};
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     let (seconds, repetitions, rates_hz) = if lab.quick {
-        (0.5, 4, &[100, 1000][..])
+        (0.5, 4, &[100, 300, 1000][..])
     } else {
         (0.8, 7, &[100, 300, 1000][..])
     };
