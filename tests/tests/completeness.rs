@@ -2,8 +2,8 @@
 //! made at run time? Beside our unwinder's figures stand framehop's, for comparison.
 
 use rsys_tests::{
-    Invocation, Outcome, Run, Samples, TestResult, Trace, key, missing_tool, skip_if_missing,
-    workload,
+    Invocation, Outcome, Run, Sample, Samples, TestResult, Trace, key, missing_tool,
+    skip_if_missing, workload,
 };
 
 /// What code with hand-written assembly in its libraries must reach.
@@ -45,11 +45,16 @@ fn complete(command: impl Into<Invocation>, what: &str, at_least: f64) -> anyhow
     Ok(ours)
 }
 
-/// Asserts that whoever is in `inner` was called through all of `outer`.
+/// Asserts that whoever is in `inner` was called through all of `outer`, in every stack that is not marked as broken.
 #[track_caller]
 fn assert_called_through(samples: &Samples, inner: &str, outer: &[&str]) {
     let mut count = 0;
-    for sample in samples.iter().filter(|sample| sample.calls(inner)) {
+    let whole = |sample: &&Sample| outer.contains(&"[broken]") || !sample.calls("[broken]");
+    for sample in samples
+        .iter()
+        .filter(|sample| sample.calls(inner))
+        .filter(whole)
+    {
         count += 1;
         for function in outer {
             assert!(
@@ -137,7 +142,7 @@ fn flow(what: &str, at_least: f64) -> anyhow::Result<Trace> {
 
 #[test]
 fn exceptions_in_a_storm() -> TestResult {
-    // libgcc's last instructions before the landing pad run between two stacks, and no table tells of them.
+    // A return into a landing pad is looked up one byte before it, where often another row holds: one stack in some hundreds.
     let samples = flow("throw", 0.99)?.samples()?;
     assert_called_through(&samples, "thrower", &["throw_storm", "main"]);
     assert_called_through(&samples, "_Unwind_RaiseException", &["thrower", "main"]);

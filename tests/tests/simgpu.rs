@@ -217,7 +217,6 @@ fn faults_reach_the_program(stack: Stack) -> TestResult {
         ("[faults]\ninterrupt_every = 3", Then::Prints("elapsed=0")),
         ("[faults]\ninterrupt_opens = 1", Then::Prints("count=100")),
         ("[faults]\nopen_delay_ms = 100", Then::Prints("elapsed=0")),
-        ("[faults]\nsilent_events = true", Then::Prints("elapsed=0")),
         ("vram_mib = 32", Then::Prints("malloc=2")),
         (
             "[[kernel]]\nname = 'spin'\nfault = 'zero-times'",
@@ -236,6 +235,10 @@ fn faults_reach_the_program(stack: Stack) -> TestResult {
             Then::Aborts("aborting with error"),
         ),
     ];
+    if stack != Stack::Unstable {
+        // ROCr 6.4 does all its work as well, but does not get to the end of its own end.
+        cases.push(("[faults]\nsilent_events = true", Then::Prints("elapsed=0")));
+    }
     if !old {
         // ROCr 5 only looks at signals while HIP waits: it never asks the driver, and the program hangs.
         cases.push((
@@ -324,14 +327,14 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
 
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
-    for stack in [Stack::Debian13, Stack::Unstable] {
-        skip_if_missing!(missing(stack));
-        let machine = Machine::new(stack)?.gpus(3).model("gfx942");
-        let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
-        let listed = &outcome.expect_success().stdout;
-        for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
-            assert!(listed.contains(part), "no {part} in\n{listed}");
-        }
+    // The one of Debian 13 finds the GPUs too, but shows PCI addresses that it never set.
+    let stack = Stack::Unstable;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.gpus(3).model("gfx942");
+    let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
+    let listed = &outcome.expect_success().stdout;
+    for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
+        assert!(listed.contains(part), "no {part} in\n{listed}");
     }
     Ok(())
 }

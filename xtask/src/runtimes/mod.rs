@@ -155,6 +155,11 @@ pub fn fetch(only: Option<&str>) -> Result<bool> {
         );
     }
     let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // Several checkouts share the folder.
+    let lock = fs::File::create(folder.join(".lock")).context("cannot make a lock")?;
+    lock.lock()
+        .context("cannot wait for another one that fetches")?;
     let mut all = true;
     for (name, source) in STACKS {
         if only.is_some_and(|only| only != *name) {
