@@ -157,7 +157,8 @@ def lines():
 def threaded(name):
     start = time.thread_time_ns()
     pure()
-    print(f"{name}={time.thread_time_ns() - start}")
+    # One write: two threads may get here at once.
+    sys.stdout.write(f"{name}={time.thread_time_ns() - start}\n")
 
 
 def threads():
