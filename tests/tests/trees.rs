@@ -79,13 +79,15 @@ fn a_process_says_who_it_is() -> TestResult {
 fn a_process_without_data_leaves_no_file() -> TestResult {
     let program = workload("forks").args(["--mode", "idle", "--count", "20", "--ms", "40"]);
     let outcome = Run::new().freq(200).command(program).run()?;
-    assert_eq!(
-        outcome.expect_success().files().len(),
-        1,
+    // One in some twenty of the children uses enough CPU time for a sample, by chance.
+    let files = outcome.expect_success().files().len();
+    assert!((1..=8).contains(&files), "{}", outcome.story());
+    assert_eq!(outcome.summaries.len(), files, "{}", outcome.story());
+    assert!(
+        outcome.summaries.iter().all(|one| one.samples > 0),
         "{}",
         outcome.story()
     );
-    assert_eq!(outcome.summaries.len(), 1, "{}", outcome.story());
     Ok(())
 }
 
