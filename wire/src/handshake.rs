@@ -26,6 +26,8 @@ pub enum HelloKind {
     Segment = 2,
     /// A process that cannot be sampled, because it could get no segment; [`Hello::segment`] holds the error number.
     Failed = 3,
+    /// A segment whose rings hold [events](crate::event), of a process that is known.
+    Events = 4,
 }
 
 /// The datagram.
@@ -116,6 +118,7 @@ impl Hello {
             1 => Ok(HelloKind::Process),
             2 => Ok(HelloKind::Segment),
             3 => Ok(HelloKind::Failed),
+            4 => Ok(HelloKind::Events),
             _ => Err(HelloError::Kind),
         }
     }
