@@ -31,6 +31,14 @@ const fn backend(
     }
 }
 
+impl Backend {
+    /// A backend that this build holds.
+    const fn built(mut self) -> Self {
+        self.built = true;
+        self
+    }
+}
+
 /// All backends.
 pub const BACKENDS: &[Backend] = &[
     backend(ALL, &[], "every backend of this build"),
@@ -47,7 +55,8 @@ pub const BACKENDS: &[Backend] = &[
         "rocm-smi",
         &["amd-smi"],
         "GPU sensors: load, memory, power, temperature",
-    ),
+    )
+    .built(),
     backend("rcclp", &["rccl"], "RCCL collectives"),
     backend("mpip", &["mpi"], "MPI calls"),
     backend("ompt", &["openmp"], "OpenMP regions"),
@@ -70,6 +79,20 @@ pub fn find(name: &str) -> Option<&'static Backend> {
     BACKENDS
         .iter()
         .find(|backend| backend.name == normal || backend.aliases.contains(&normal.as_str()))
+}
+
+/// Whether `-I` and `-E` leave a backend switched on that is so `by_default`; its own names count, `all`, and `rocm` for those of ROCm.
+#[must_use]
+pub fn is_on(name: &str, by_default: bool, include: &[String], exclude: &[String]) -> bool {
+    const OF_ROCM: [&str; 5] = ["roctracer", "hsa", "rocprofiler", "roctx", "rocm-smi"];
+    let names = |list: &[String]| {
+        list.iter().filter_map(|word| find(word)).any(|backend| {
+            backend.name == name
+                || backend.name == ALL
+                || (backend.name == "rocm" && OF_ROCM.contains(&name))
+        })
+    };
+    !names(exclude) && (by_default || names(include))
 }
 
 /// All names and aliases.
@@ -136,6 +159,27 @@ mod tests {
         }
         assert!(find("cuda").is_none());
         assert_eq!(nearest("roctracr"), Some("roctracer"));
+    }
+
+    #[test]
+    fn backends_are_switched_by_all_their_names() {
+        let cases: [(&[&str], &[&str], bool); 7] = [
+            (&[], &[], false),
+            (&["amd-smi"], &[], true),
+            (&["rocm"], &[], true),
+            (&["all"], &[], true),
+            (&["roctx"], &[], false),
+            (&["rocm-smi"], &["amd-smi"], false),
+            (&["all"], &["rocm"], false),
+        ];
+        for (include, exclude, on) in cases {
+            assert_eq!(
+                is_on("rocm-smi", false, &list(include), &list(exclude)),
+                on,
+                "-I {include:?} -E {exclude:?}"
+            );
+        }
+        assert!(is_on("rocm-smi", true, &[], &[]));
     }
 
     #[test]

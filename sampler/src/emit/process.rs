@@ -1,5 +1,6 @@
 //! The records of one process become its trace.
 
+mod counters;
 mod sample;
 mod waits;
 
@@ -11,6 +12,7 @@ use rsys_proto::Sample;
 use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 
 use super::batch::{Batch, RingWords};
+use super::counters::CounterTracks;
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
@@ -82,6 +84,7 @@ pub struct ProcessTrace {
     shown: ShownStack,
     samples: Vec<Sample>,
     waits: WaitTracks,
+    counters: CounterTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -119,6 +122,7 @@ impl ProcessTrace {
             shown: ShownStack::default(),
             samples: Vec::new(),
             waits: WaitTracks::default(),
+            counters: CounterTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -432,6 +436,7 @@ impl ProcessTrace {
         for (_, mut ring) in std::mem::take(&mut self.rings) {
             self.close_thread(&mut ring);
         }
+        self.write_counters(tools);
         let data = AtEnd {
             tally: &self.tally,
             stops: &self.stops,
