@@ -21,6 +21,7 @@ mod guard;
 mod handler;
 mod hooks;
 mod jit;
+mod masks;
 mod modules;
 mod perf;
 mod process;

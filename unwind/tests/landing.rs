@@ -56,7 +56,7 @@ fn step_through(variant: &str, program: &Path) -> usize {
         let (end, frames) = walk(&mut cached, &child);
         let story = || format!("{variant} step {steps}: {end:?} {}", show(&frames));
         assert_eq!(end, End::Root, "{}", story());
-        if steps % 16 == 0 {
+        if steps.is_multiple_of(16) {
             assert_eq!(frames, walk(&mut uncached, &child).1, "{}", story());
         }
         if frames.iter().any(|word| word & SCANNED != 0) {
