@@ -85,6 +85,22 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
 }
 
+/// The backends of this build that a choice switches on.
+#[must_use]
+pub fn in_use(include: &[String], exclude: &[String]) -> Vec<&'static str> {
+    let named = |list: &[String], backend: &Backend| {
+        list.iter()
+            .filter_map(|name| find(name))
+            .any(|other| other.name == backend.name || other.name == ALL)
+    };
+    BACKENDS
+        .iter()
+        .filter(|backend| backend.built && backend.name != ALL)
+        .filter(|backend| named(include, backend) && !named(exclude, backend))
+        .map(|backend| backend.name)
+        .collect()
+}
+
 /// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
 ///
 /// Excluded backends are not missed.

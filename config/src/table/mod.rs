@@ -7,7 +7,10 @@ mod diagnostics;
 mod general;
 mod output;
 mod processes;
+mod profile;
 mod sampling;
+mod selection;
+mod windows;
 
 /// One setting: a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +63,18 @@ pub enum Kind {
         /// Longest allowed time, in seconds.
         max: f64,
     },
+    /// The same, or a negative number for the value of another setting.
+    SecondsOr {
+        /// That other setting.
+        inherits: &'static str,
+    },
+    /// A list of time windows that come again (see [`crate::Period`]).
+    Periods,
+    /// Numbers and ranges of numbers: `0-3,7`; also `all` and `none`.
+    Numbers {
+        /// What an empty value means.
+        empty_means: &'static str,
+    },
     /// Any text, also none.
     Text,
     /// One of a few words.
@@ -106,6 +121,10 @@ pub enum Category {
     Output,
     /// How stacks are sampled.
     Sampling,
+    /// When something is recorded.
+    Windows,
+    /// Summaries beside the trace.
+    Profile,
     /// Which processes are followed.
     Processes,
     /// Other sources of data.
@@ -116,10 +135,12 @@ pub enum Category {
 
 impl Category {
     /// All categories in the order in which they are listed.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::General,
         Self::Output,
         Self::Sampling,
+        Self::Windows,
+        Self::Profile,
         Self::Processes,
         Self::Backends,
         Self::Diagnostics,
@@ -132,6 +153,8 @@ impl Category {
             Self::General => "General",
             Self::Output => "Output",
             Self::Sampling => "Sampling",
+            Self::Windows => "Time windows",
+            Self::Profile => "Summaries",
             Self::Processes => "Processes",
             Self::Backends => "Backends",
             Self::Diagnostics => "Diagnostics",
@@ -203,7 +226,7 @@ impl Setting {
     pub const fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Int { unit, .. } | Kind::Float { unit, .. } => unit,
-            Kind::Seconds { .. } => "s",
+            Kind::Seconds { .. } | Kind::SecondsOr { .. } => "s",
             _ => "",
         }
     }
@@ -215,6 +238,9 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         general::SETTINGS,
         output::SETTINGS,
         sampling::SETTINGS,
+        selection::SETTINGS,
+        windows::SETTINGS,
+        profile::SETTINGS,
         processes::SETTINGS,
         general::BACKEND_SETTINGS,
         diagnostics::SETTINGS,

@@ -15,6 +15,7 @@ use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
 use super::naming::Ids;
+use super::numbers::ThreadNumbers;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
@@ -92,6 +93,7 @@ pub struct ProcessTrace {
     notes: Vec<String>,
     /// Versions of the Python interpreters.
     interpreters: Vec<String>,
+    numbers: ThreadNumbers,
 }
 
 impl ProcessTrace {
@@ -127,6 +129,7 @@ impl ProcessTrace {
             stops: Stops::default(),
             notes: identity.notes.clone(),
             interpreters: Vec::new(),
+            numbers: ThreadNumbers::new(identity.pid),
             identity,
         }
     }
@@ -142,6 +145,8 @@ impl ProcessTrace {
         for ring in batch.words.iter().chain(&batch.later) {
             self.add_modules(&ring.words, tools.resolver);
         }
+        self.numbers
+            .announce(self.identity.pid, batch.words.iter().chain(&batch.later));
         let held = std::mem::replace(&mut self.held, batch.later);
         self.handle(held.iter().chain(&batch.words), tools);
     }
@@ -245,7 +250,7 @@ impl ProcessTrace {
     fn record(&mut self, ring: &mut Ring, record: Record<'_>, tools: &mut Tools<'_>) {
         match record {
             Record::ThreadStart {
-                time_ns: _,
+                time_ns,
                 tid,
                 clock: _,
                 name,
@@ -260,6 +265,7 @@ impl ProcessTrace {
                 }
                 ring.thread = Some(Thread {
                     tid,
+                    number: self.numbers.start(tid, time_ns),
                     name: name.clone(),
                     kernel_name: name,
                     track: None,
