@@ -49,7 +49,10 @@ pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
 pub use numbers::Numbers;
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};
-pub use resolved::{Follow, ProfileForms, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
+pub use resolved::{
+    Follow, GpuLevel, GpuSource, ProfileForms, Python, Resolved, SamplingClock, SymbolCache,
+    Unwinder,
+};
 pub use settings::{Note, Settings, Sources};
 pub use value::Value;
 pub use windows::{Period, Window};

@@ -57,10 +57,6 @@ pub struct Resolved {
     pub sampling_tids: Numbers,
     /// `SAMPLING_TIDS` or `SAMPLING_REALTIME_TIDS`.
     pub realtime_tids: Numbers,
-    /// `SAMPLING_CPUS`.
-    pub cpus: Numbers,
-    /// `SAMPLING_GPUS`.
-    pub gpus: Numbers,
     /// `PROFILE` and the settings that say in which forms; `None` for no summary.
     pub profile: Option<ProfileForms>,
     /// `SAMPLING_INCLUDE_INLINES`.
@@ -77,10 +73,18 @@ pub struct Resolved {
     pub follow: Follow,
     /// `LINGER`.
     pub linger: Duration,
+    /// `MIN_SAMPLES`.
+    pub min_samples: u64,
     /// `INCLUDE_BACKENDS`: known names, as the user chose among aliases.
     pub include_backends: Vec<String>,
     /// `EXCLUDE_BACKENDS`.
     pub exclude_backends: Vec<String>,
+    /// `GPU_SOURCE`.
+    pub gpu_source: GpuSource,
+    /// `GPU_LEVEL`.
+    pub gpu_level: GpuLevel,
+    /// `LAUNCH_STACKS`.
+    pub launch_stacks: bool,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
     /// `MONOCHROME`.
@@ -147,6 +151,30 @@ pub enum SamplingClock {
     Perf,
 }
 
+/// Which runtime tells of kernels and copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuSource {
+    /// HIP where it tells, else HSA.
+    Auto,
+    /// HIP.
+    Hip,
+    /// HSA.
+    Hsa,
+    /// None.
+    Off,
+}
+
+/// How much the interception of HSA queues may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuLevel {
+    /// Nothing.
+    Lite,
+    /// Signals of kernels.
+    Standard,
+    /// Batches and graphs too.
+    Full,
+}
+
 /// Where resolved symbols are kept between runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SymbolCache {
@@ -181,6 +209,8 @@ macro_rules! words {
 words!(Follow { "all" => All, "exec" => Exec, "none" => None });
 words!(Unwinder { "cfi" => Cfi, "framehop" => Framehop, "fp" => FramePointers });
 words!(Python { "on" => On, "off" => Off, "only" => Only });
+words!(GpuSource { "auto" => Auto, "hip" => Hip, "hsa" => Hsa, "off" => Off });
+words!(GpuLevel { "lite" => Lite, "standard" => Standard, "full" => Full });
 words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 
 impl Resolved {
@@ -240,8 +270,6 @@ impl Resolved {
             windows_by_cpu_time: read.text("TRACE_PERIOD_CLOCK_ID") == "cputime",
             sampling_tids: tids("SAMPLING_CPUTIME_TIDS"),
             realtime_tids: tids("SAMPLING_REALTIME_TIDS"),
-            cpus: read.numbers("SAMPLING_CPUS"),
-            gpus: read.numbers("SAMPLING_GPUS"),
             profile: read.bool("PROFILE").then(|| ProfileForms {
                 text: read.bool("TEXT_OUTPUT"),
                 json: read.bool("JSON_OUTPUT"),
@@ -261,8 +289,12 @@ impl Resolved {
             },
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
+            min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
+            gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
+            gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
+            launch_stacks: read.bool("LAUNCH_STACKS"),
             verbose: if read.bool("DEBUG") {
                 3
             } else {

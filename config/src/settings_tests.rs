@@ -36,7 +36,7 @@ fn defaults_are_those_that_are_promised() {
     ] {
         assert!(window.is_always());
     }
-    assert!(resolved.sampling_tids.is_all() && resolved.cpus.is_all() && resolved.gpus.is_all());
+    assert!(resolved.sampling_tids.is_all() && resolved.realtime_tids.is_all());
     assert_eq!(resolved.profile, None);
     assert_eq!(resolved.verbose, 0);
     assert!(!resolved.monochrome);
@@ -100,7 +100,7 @@ fn values_are_read_and_written() {
         ("PROCESS_SAMPLING_DELAY", "-0.5", "-1"),
         ("PROCESS_SAMPLING_DELAY", "2s", "2"),
         ("TRACE_PERIODS", "1:2 3:4:0", "1:2,3:4:0"),
-        ("ROCM_SMI_DEVICES", "0-3 7", "0-3,7"),
+        ("SAMPLING_TIDS", "0-3 7", "0-3,7"),
         ("TRACE_PERIOD_CLOCK_ID", "CLOCK_MONOTONIC", "realtime"),
         ("TRACE_PERIOD_CLOCK_ID", "2.0", "cputime"),
         ("rocprofsys_timeline-profile", "on", ""),
@@ -232,6 +232,8 @@ fn every_word_of_a_choice_has_a_meaning() {
                     } else {
                         "realtime"
                     },
+                    resolved.gpu_source.as_str(),
+                    resolved.gpu_level.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);
             }

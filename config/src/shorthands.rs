@@ -70,6 +70,8 @@ enum Effect {
     Variable(&'static str),
     /// Formats of the trace.
     TraceFormats,
+    /// An event, how often it occurs, and threads.
+    Overflow,
 }
 
 const fn row(
@@ -116,6 +118,7 @@ impl Shorthand {
             Effect::Formats(formats) => formats.iter().map(|(_, setting)| *setting).collect(),
             Effect::LogLevel => vec!["VERBOSE"],
             Effect::Trace => vec!["PROFILE", "FLAT_PROFILE"],
+            Effect::Overflow => vec!["SAMPLING_OVERFLOW", "SAMPLING_OVERFLOW_EVENT"],
             Effect::Variable(_) | Effect::TraceFormats => Vec::new(),
         }
     }
@@ -173,8 +176,10 @@ const ROWS: &[Shorthand] = &[
         "Hardware counters for each thread"),
     row(Some('G'), "gpu-events", List("COUNTER"), Backends, Effect::Same(&["ROCM_EVENTS"]),
         "GPU hardware counters for each kernel"),
-    row(None, "overflow", List("EVENT"), Sampling, Effect::Same(&["SAMPLING_OVERFLOW_EVENT"]),
-        "Samples by the occurrence of an event").aliases(&["sample-overflow"]),
+    row(None, "sample-overflow", List("EVENT"), Sampling, Effect::Overflow,
+        "Samples by the occurrence of an event; may be followed by how often it occurs, and threads"),
+    row(None, "cpus", List("CPUS"), Backends, Effect::Same(&["SAMPLING_CPUS"]), "The processors whose counters are read"),
+    row(None, "gpus", List("GPUS"), Backends, Effect::Same(&["SAMPLING_GPUS"]), "The GPUs whose sensors are read"),
     // How much is said.
     row(None, "log-level", One("LEVEL"), Diagnostics, Effect::LogLevel,
         "How much is said, in words: trace, debug, info, warn, error, critical, off"),
@@ -293,6 +298,17 @@ impl Call<'_> {
             Effect::LogLevel => self.log_level(&text),
             Effect::Trace => self.trace(&text),
             Effect::Variable(name) => self.settings.exports.push((name.to_owned(), text)),
+            Effect::Overflow => {
+                self.set("SAMPLING_OVERFLOW", "true");
+                let names = ["SAMPLING_OVERFLOW_EVENT", "SAMPLING_OVERFLOW_FREQ"];
+                for (name, word) in names.iter().zip(words(&text)) {
+                    self.set(name, word);
+                }
+                let threads: Vec<&str> = words(&text).skip(names.len()).collect();
+                if !threads.is_empty() {
+                    self.set("SAMPLING_OVERFLOW_TIDS", &threads.join(","));
+                }
+            }
             Effect::TraceFormats => {
                 let others: Vec<&str> = words(&text).filter(|word| *word != "perfetto").collect();
                 if !others.is_empty() {

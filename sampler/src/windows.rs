@@ -138,10 +138,13 @@ impl Schedule {
         })
     }
 
-    /// How many windows there are from one instant to another, counted up to `limit`.
+    /// The first part of something that lasted so long, or only for an instant; `None` when nothing of it is inside.
     #[must_use]
-    pub fn count(&self, from_ns: u64, to_ns: u64, limit: usize) -> usize {
-        self.parts(from_ns, to_ns).take(limit).count()
+    pub fn first_part(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
+        if from_ns >= to_ns {
+            return self.active(from_ns).then_some((from_ns, from_ns));
+        }
+        self.parts(from_ns, to_ns).next()
     }
 }
 
@@ -233,6 +236,17 @@ mod tests {
         }
         assert!(Schedule::ALWAYS.active(0) && Schedule::ALWAYS.active(u64::MAX - 1));
         assert!(schedule(0, 0, &[]).is_always());
+        let one = schedule(10, 5, &[]);
+        for (from, to, part) in [
+            (1005, 1012, Some((1010, 1012))),
+            (1012, 1020, Some((1012, 1015))),
+            (1011, 1011, Some((1011, 1011))),
+            (1015, 1015, None),
+            (1000, 1010, None),
+            (1015, 1020, None),
+        ] {
+            assert_eq!(one.first_part(from, to), part, "{from} {to}");
+        }
     }
 
     proptest! {

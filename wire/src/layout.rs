@@ -50,10 +50,32 @@ pub enum Counter {
     Unattributed = 9,
     /// CPU time of the process in nanoseconds, since the agent began, at its end; 0 when its end was not seen.
     CpuTime = 10,
+    /// GPU operations that an interception saw.
+    GpuSeen = 11,
+    /// Those of them that became events.
+    GpuRecorded = 12,
+    /// Those that did not: the process ended before they did.
+    GpuLostAtEnd = 13,
+    /// They are no kernels.
+    GpuNotKernel = 14,
+    /// They came in a batch that was not followed.
+    GpuBatch = 15,
+    /// Their queue is unknown.
+    GpuNoQueue = 16,
+    /// No signal was left to learn their times with.
+    GpuPool = 17,
+    /// The runtime did not tell their times.
+    GpuTimeFailed = 18,
+    /// The runtime told impossible times.
+    GpuTimeInvalid = 19,
+    /// Operations whose times were impossible and were moved.
+    GpuClamped = 20,
+    /// Calls of a runtime that were seen.
+    Calls = 21,
 }
 
 /// How many process-wide counters there is room for.
-pub const COUNTERS: usize = 32;
+pub const COUNTERS: usize = 64;
 
 /// The head of a segment.
 #[derive(Debug)]

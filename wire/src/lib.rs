@@ -9,6 +9,7 @@
 //! * [`layout`]: the bytes of a segment, and the checks that a sampler makes before it trusts one.
 //! * [`ring`]: the single-producer single-consumer ring, in whole 64-bit words.
 //! * [`record`]: what the words mean.
+//! * [`event`]: those of them that tell what a program or a GPU did.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //!
@@ -18,6 +19,7 @@
 compile_error!("the wire format is little-endian and so must the machine be");
 
 pub mod adopt;
+pub mod event;
 pub mod handshake;
 pub mod layout;
 pub mod record;
@@ -25,4 +27,4 @@ pub mod ring;
 mod sync;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

@@ -14,6 +14,7 @@
 //! | Python code | key, first line (0–31), bytes of name, of file, of the table of lines, the three |
 //! | Python thread | text, its bytes |
 //! | Python interpreter | time, version, address in it |
+//! | events | see [`crate::event`] |
 //!
 //! A sample's frames are listed from the innermost outwards. Its outermost `shared` frames equal
 //! those of the previous sample that was committed to the same ring since the thread's start, so
@@ -99,7 +100,7 @@ const fn header(kind: Kind, flags: u8, words: usize) -> u64 {
     kind as u64 | (flags as u64) << 8 | (words as u64) << 32
 }
 
-fn name_words(name: &ThreadName) -> [u64; 2] {
+pub(crate) fn name_words(name: &ThreadName) -> [u64; 2] {
     let [a, b, c, d, e, f, g, h, rest @ ..] = *name;
     [
         u64::from_le_bytes([a, b, c, d, e, f, g, h]),
@@ -247,7 +248,7 @@ pub fn put_note(ring: &Producer<'_>, time_ns: u64, code: u64, text: &[u8]) -> bo
 }
 
 /// A record as the sampler reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
     /// See [`put_thread_start`].
     ThreadStart {
@@ -348,6 +349,8 @@ pub enum Record<'a> {
         /// An address in it.
         address: u64,
     },
+    /// Something that was told; only in rings for events.
+    Event(crate::event::Event<'a>),
 }
 
 /// Which clock drives a thread's samples.
@@ -403,11 +406,11 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-fn name_of(words: &[u64]) -> Option<ThreadName> {
+pub(crate) fn name_of(words: &[u64]) -> Option<ThreadName> {
     bytes_of(words, 16)?.try_into().ok()
 }
 
-fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
+pub(crate) fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
     let words = words.get(..length.div_ceil(8))?;
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.truncate(length);
@@ -417,7 +420,11 @@ fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
 fn parse(words: &[u64]) -> Option<Record<'_>> {
     let (header, body) = words.split_first()?;
     let flags = (header >> 8) as u8;
-    match (*header as u8, body) {
+    let kind = *header as u8;
+    if crate::event::is_event(kind) {
+        return crate::event::parse(kind, flags, body).map(Record::Event);
+    }
+    match (kind, body) {
         (1, [time_ns, tid, clock, name @ .., routine]) if name.len() == 2 => {
             Some(Record::ThreadStart {
                 time_ns: *time_ns,

@@ -5,6 +5,7 @@
 
 mod diagnostics;
 mod general;
+mod gpu;
 mod output;
 mod processes;
 mod profile;
@@ -243,6 +244,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         profile::SETTINGS,
         processes::SETTINGS,
         general::BACKEND_SETTINGS,
+        gpu::SETTINGS,
         diagnostics::SETTINGS,
     ]
     .into_iter()

@@ -1,4 +1,4 @@
-//! Which threads, processors and GPUs are looked at.
+//! Which threads are looked at.
 
 use super::{Category, Kind, Setting};
 
@@ -36,17 +36,4 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .option(None, "realtime-tids", "THREADS")
     .advanced(),
-    numbers(
-        "SAMPLING_CPUS",
-        "all",
-        "The processors whose counters are read",
-    )
-    .option(None, "cpus", "CPUS"),
-    numbers(
-        "SAMPLING_GPUS",
-        "all that the program may use",
-        "The GPUs whose sensors are read",
-    )
-    .aliases(&["ROCM_SMI_DEVICES"])
-    .option(None, "gpus", "GPUS"),
 ];

@@ -7,6 +7,8 @@ use rsys_config::shorthands::{self, Shorthand, Takes};
 use rsys_config::table::{self, Category, CommandOption, Kind, Setting};
 use rsys_config::{backends, keys};
 
+use super::greedy::is_list;
+
 /// The id of the words of the command.
 pub(super) const COMMAND: &str = "command";
 /// The id of `-q`.
@@ -203,7 +205,7 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         .aliases(option.aliases)
         .help(short_help(setting))
         .long_help(long_help(setting, option))
-        .hide_short_help(setting.advanced)
+        .hide_short_help(!in_short_help(setting))
         .help_heading(setting.category.title());
     if let Some(short) = option.short {
         argument = argument.short(short);
@@ -223,8 +225,16 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         Kind::Backends | Kind::PathList | Kind::Numbers { .. } | Kind::Periods => argument
             .value_name(option.value_name)
             .action(ArgAction::Append),
+        _ if is_list(option.long) => argument
+            .value_name(option.value_name)
+            .action(ArgAction::Append),
         _ => argument.value_name(option.value_name),
     }
+}
+
+/// Whether the short help tells of a setting: of windows of time, it tells of the options for all kinds of data.
+pub(super) fn in_short_help(setting: &Setting) -> bool {
+    !setting.advanced && setting.category != Category::Windows
 }
 
 fn short_help(setting: &Setting) -> StyledStr {

@@ -128,7 +128,7 @@ fn takes_word<'a>(
                 _ => None,
             }
         }
-        "SAMPLING_TIDS" | "SAMPLING_CPUS" | "SAMPLING_GPUS" if is_numbers(word) => own,
+        _ if ["tids", "cpus", "gpus"].contains(&long) && is_numbers(word) => own,
         "periods" | "TRACE_PERIODS" | "SAMPLING_PERIODS"
             if word.contains(':') && !word.contains('/') =>
         {
@@ -156,19 +156,24 @@ fn reaches_command(options: &Command, rest: &[OsString]) -> bool {
     rest.iter().any(|word| word == "--") && words.all(is_ours)
 }
 
+const OPEN_LISTS: [&str; 7] = [
+    "cpu-events",
+    "gpu-events",
+    "sample-overflow",
+    "output-format",
+    "ai-nics",
+    "selected-regions",
+    "rank-filter-id",
+];
+
 /// Lists of which any word may be a part.
 fn is_open_list(arg: &Arg) -> bool {
-    const LISTS: [&str; 8] = [
-        "cpu-events",
-        "gpu-events",
-        "overflow",
-        "output-format",
-        "ai-nics",
-        "selected-regions",
-        "rank-filter-id",
-        "SAMPLING_AINICS",
-    ];
-    arg.get_long().is_some_and(|long| LISTS.contains(&long))
+    arg.get_long().is_some_and(|long| OPEN_LISTS.contains(&long))
+}
+
+/// Whether an option may be given several values, as words or again and again.
+pub(super) fn is_list(long: &str) -> bool {
+    OPEN_LISTS.contains(&long) || ["tids", "cpus", "gpus"].contains(&long)
 }
 
 /// The option that a word ends with.
@@ -268,13 +273,8 @@ mod tests {
     fn open_lists_are_options() {
         // A row that became a setting keeps its word.
         let options = super::super::command::command();
-        for word in [
-            "--cpu-events",
-            "--gpu-events",
-            "--overflow",
-            "--rank-filter-id",
-        ] {
-            let option = last_option(&options, word).expect(word);
+        for word in OPEN_LISTS.map(|long| format!("--{long}")) {
+            let option = last_option(&options, &word).expect(&word);
             assert!(is_open_list(option.arg) && option.takes_next_word, "{word}");
         }
     }

@@ -32,6 +32,8 @@ pub struct RunContext {
     pub windows: Windows,
     /// Which threads are kept.
     pub threads: ThreadChoice,
+    /// A process with fewer samples, and nothing else to show, leaves no file.
+    pub min_samples: u64,
     /// Id of this boot of the machine.
     pub boot_id: String,
     /// Name of the machine.
