@@ -113,6 +113,16 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
 }
 
+/// The backends of this build that are on.
+#[must_use]
+pub fn in_use(include: &[String], exclude: &[String]) -> Vec<&'static str> {
+    BACKENDS
+        .iter()
+        .map(|backend| backend.name)
+        .filter(|name| *name != ALL && is_on(name, false, include, exclude))
+        .collect()
+}
+
 /// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
 ///
 /// Excluded backends are not missed.

@@ -101,7 +101,7 @@ fn toml_in_either_disguise() {
         assert_eq!(value(&settings, "TIME_OUTPUT"), "false");
         assert_eq!(value(&settings, "RING_SIZE_KB"), "64");
     }
-    // `max_depth` alone is a setting of the original; under [sampling] it is ours.
+    // The name of a table belongs to the key where there is such a setting: `max_depth` alone is another one.
     let settings = load_text("b.toml", text).expect("a good file");
     assert_eq!(value(&settings, "SAMPLING_MAX_DEPTH"), "64");
 }

@@ -16,14 +16,13 @@ const fn row(name: &'static str, reason: &'static str) -> IgnoredSetting {
 }
 
 const ALWAYS_PERFETTO: &str = "a Perfetto trace is always written";
-const NO_PROFILE: &str = "text and json summaries are not part of this build";
-const NO_WINDOWS: &str =
-    "time windows other than SAMPLING_DELAY and SAMPLING_DURATION are not part of this build";
+const SUMMARY_FORM: &str = "summaries have one form in text and one in JSON";
+const NO_COMPARISON: &str = "comparing with an older run is not part of rsys-sample";
+const NO_REGIONS: &str = "recording by region is not part of this build";
 const NO_BACKEND: &str = "this backend is not part of this build";
 const NO_GPU: &str = "GPU backends are not part of this build";
-const NO_MONITORS: &str = "host and device monitors are not part of this build";
+const NO_MONITORS: &str = "sensors of network cards are not read";
 const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
-const NO_SELECTION: &str = "sampling by thread, processor or event is not part of this build";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
 const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
 const NO_INSTRUMENTATION: &str = "there is no binary instrumentation here";
@@ -75,29 +74,22 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "the profiler's own frames are never recorded",
     ),
     row(
-        "SAMPLING_CPUTIME_*",
-        "SAMPLING_FREQ and SAMPLING_DELAY count for the one timer",
-    ),
-    row(
-        "SAMPLING_REALTIME_DELAY",
-        "SAMPLING_DELAY counts for both clocks",
+        "SAMPLING_CPUTIME_SIGNAL",
+        "no signal of the program's is used",
     ),
     row("SAMPLING_REALTIME_SIGNAL", "waits are seen without signals"),
-    row("SAMPLING_REALTIME_TIDS", NO_SELECTION),
-    row("SAMPLING_OVERFLOW_TIDS", NO_SELECTION),
+    row(
+        "SAMPLING_OVERFLOW_TIDS",
+        "SAMPLING_TIDS counts for all samples",
+    ),
     row(
         "SAMPLING_OVERFLOW_FREQ",
         "OVERFLOW takes the period behind the event's name",
     ),
     row("SAMPLING_OVERFLOW_SIGNAL", "there is one sample signal"),
-    row("SAMPLING_TIDS", NO_SELECTION),
     row("SAMPLING_AINICS", NO_MONITORS),
     row("SAMPLING_KEEP_DYNINST_SUFFIX", NO_INSTRUMENTATION),
-    row("TRACE_DELAY", NO_WINDOWS),
-    row("TRACE_DURATION", NO_WINDOWS),
-    row("TRACE_PERIODS", NO_WINDOWS),
-    row("TRACE_PERIOD_CLOCK_ID", NO_WINDOWS),
-    row("SELECTED_REGIONS", NO_WINDOWS),
+    row("SELECTED_REGIONS", NO_REGIONS),
     row("TRACE_THREAD_*", NO_LOCKS),
     row("PERFETTO_BUFFER_SIZE_KB", NO_BUFFER),
     row("PERFETTO_SHMEM_SIZE_HINT_KB", NO_BUFFER),
@@ -126,25 +118,18 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     ),
     row("ENABLE_CATEGORIES", "categories are chosen in the viewer"),
     row("DISABLE_CATEGORIES", "categories are chosen in the viewer"),
-    row("PROFILE", NO_PROFILE),
-    row("USE_TIMEMORY", NO_PROFILE),
-    row("FLAT_PROFILE", NO_PROFILE),
-    row("TIMELINE_PROFILE", NO_PROFILE),
-    row("MAX_DEPTH", NO_PROFILE),
-    row("COUT_OUTPUT", NO_PROFILE),
-    row("FILE_OUTPUT", NO_PROFILE),
-    row("TEXT_OUTPUT", NO_PROFILE),
-    row("JSON_OUTPUT", NO_PROFILE),
-    row("TREE_OUTPUT", NO_PROFILE),
-    row("PLOT_OUTPUT", NO_PROFILE),
-    row("AUTO_OUTPUT", NO_PROFILE),
-    row("FLAMEGRAPH_OUTPUT", NO_PROFILE),
-    row("DIFF_OUTPUT", NO_PROFILE),
-    row("INPUT_*", NO_PROFILE),
-    row("NODE_COUNT", NO_PROFILE),
-    row("TIMEMORY_COMPONENTS", NO_PROFILE),
-    row("COMPONENTS", NO_PROFILE),
-    row("*_COMPONENTS", NO_PROFILE),
+    row("TIMELINE_PROFILE", SUMMARY_FORM),
+    row("FILE_OUTPUT", SUMMARY_FORM),
+    row("TREE_OUTPUT", SUMMARY_FORM),
+    row("PLOT_OUTPUT", SUMMARY_FORM),
+    row("AUTO_OUTPUT", SUMMARY_FORM),
+    row("FLAMEGRAPH_OUTPUT", SUMMARY_FORM),
+    row("DIFF_OUTPUT", NO_COMPARISON),
+    row("INPUT_*", NO_COMPARISON),
+    row("NODE_COUNT", SUMMARY_FORM),
+    row("TIMEMORY_COMPONENTS", SUMMARY_FORM),
+    row("COMPONENTS", SUMMARY_FORM),
+    row("*_COMPONENTS", SUMMARY_FORM),
     row("PRECISION", NUMBERS),
     row("WIDTH", NUMBERS),
     row("MAX_WIDTH", NUMBERS),
@@ -177,14 +162,13 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("ROCTRACER_*", NO_GPU),
     row("ROCM_*", NO_GPU),
     row("GPU_PERF_COUNTERS", NO_GPU),
-    row("PROCESS_SAMPLING_DURATION", NO_WINDOWS),
     row("CPU_METRICS", "HOST_SAMPLING reads all that the host tells"),
     row("NETWORK_INTERFACE", "the sum of all interfaces is recorded"),
     row("PAPI_*", NO_PAPI),
     row("CRAYPAT", INTERNAL),
     row("INSTRUCTION_ROOFLINE", INTERNAL),
     row("RANK_FILTER_*", "every rank is profiled in this build"),
-    row("PRESET_DIR", "presets are not part of this build"),
+    row("PRESET_DIR", "it is a folder for --preset, not a setting"),
     row(
         "REATTACH_ADD_SESSION_ID",
         "attaching is not part of this build",
@@ -219,6 +203,14 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("NVTX_*", INTERNAL),
     row("CUPTI_*", INTERNAL),
 ];
+
+impl IgnoredSetting {
+    /// Whether data is missing for it, and not only something to turn.
+    #[must_use]
+    pub fn is_lack(&self) -> bool {
+        self.reason.contains("not part of")
+    }
+}
 
 /// The row for that name, in any case, with or without a prefix.
 #[must_use]

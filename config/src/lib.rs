@@ -3,6 +3,7 @@
 //! - [`table`] holds the rows: names, types, defaults, help texts, options.
 //! - [`Settings`] holds the values and where each came from; [`Settings::load`] reads files and environment in the right order,
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
+//! - [`shorthands`] holds the options that set several settings or other ones than their own, [`presets`] named sets of values.
 //! - [`backends`], [`keys`] and [`rank`] know the names for `-I`/`-E`, the keys in output paths, and the rank of a parallel job.
 //! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //!
@@ -25,26 +26,33 @@ pub mod backends;
 pub mod documents;
 pub mod generate;
 pub mod keys;
+pub mod presets;
 pub mod rank;
+pub mod shorthands;
 pub mod table;
 
 mod environment;
 mod files;
 mod ignored;
 mod nearest;
+mod numbers;
 mod origin;
 mod problem;
 mod resolved;
 mod settings;
 mod value;
+mod windows;
 
 pub use environment::Environment;
 pub use files::{DEFAULT_FILES, FileChoice};
 pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
+pub use numbers::Numbers;
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};
 pub use resolved::{
-    Follow, GpuLevel, GpuSource, Python, Resolved, SamplingClock, SymbolCache, Unwinder,
+    Follow, GpuLevel, GpuSource, ProfileForms, Python, Resolved, SamplingClock, SymbolCache,
+    Unwinder,
 };
 pub use settings::{Note, Settings, Sources};
 pub use value::Value;
+pub use windows::{Period, Window};

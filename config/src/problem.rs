@@ -49,6 +49,14 @@ pub enum ProblemKind {
         /// The backend that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// No preset has this name.
+    #[error("unknown preset '{name}'")]
+    UnknownPreset {
+        /// The name as it was written.
+        name: String,
+        /// The preset that was probably meant.
+        nearest: Option<&'static str>,
+    },
     /// A `$NAME` that the file did not define.
     #[error("undefined variable '${name}'")]
     UndefinedVariable {
@@ -93,11 +101,16 @@ impl ProblemKind {
             | Self::UnknownBackend {
                 nearest: Some(word),
                 ..
+            }
+            | Self::UnknownPreset {
+                nearest: Some(word),
+                ..
             } => Some(format!("did you mean '{word}'?")),
             Self::UnknownBackend { .. } => Some(format!(
                 "known backends: {}",
                 crate::backends::names().collect::<Vec<_>>().join(" ")
             )),
+            Self::UnknownPreset { .. } => Some("--list-presets lists them".to_owned()),
             Self::UndefinedVariable { name } => Some(format!(
                 "define it above with '${name} = ...', or write '$env:{name}' to read the environment"
             )),

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backends;
+use crate::numbers::Numbers;
 use crate::origin::Origin;
 use crate::settings::Settings;
 use crate::value::Value;
+use crate::windows::{self, Period, Window};
 
 /// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`: each look costs a system call for each thread.
 const INHERITED_REALTIME_HZ_MAX: f64 = 300.0;
@@ -46,10 +48,22 @@ pub struct Resolved {
     pub unwinder: Unwinder,
     /// `SAMPLING_MAX_DEPTH`.
     pub sampling_max_depth: u32,
-    /// `SAMPLING_DELAY`: samples before this time after the start of the run are not kept.
-    pub sampling_delay: Duration,
-    /// `SAMPLING_DURATION`, counted from the end of the delay; `None` means until the end.
-    pub sampling_duration: Option<Duration>,
+    /// When samples of CPU time are kept: `SAMPLING_DELAY`, `SAMPLING_DURATION`, `SAMPLING_PERIODS`, `SAMPLING_CPUTIME_DELAY`.
+    pub sampling_window: Window,
+    /// When what blocked threads do is kept: the same with `SAMPLING_REALTIME_DELAY`.
+    pub realtime_window: Window,
+    /// When calls, GPU activity and markers are kept: `TRACE_DELAY`, `TRACE_DURATION`, `TRACE_PERIODS`.
+    pub trace_window: Window,
+    /// When counters of host and GPU are kept: `PROCESS_SAMPLING_DELAY`, `PROCESS_SAMPLING_DURATION`.
+    pub process_window: Window,
+    /// `TRACE_PERIOD_CLOCK_ID` asks for CPU time, which no window is counted in.
+    pub windows_by_cpu_time: bool,
+    /// `SAMPLING_TIDS` or `SAMPLING_CPUTIME_TIDS`.
+    pub sampling_tids: Numbers,
+    /// `SAMPLING_TIDS` or `SAMPLING_REALTIME_TIDS`.
+    pub realtime_tids: Numbers,
+    /// `PROFILE` and the settings that say in which forms; `None` for no summary.
+    pub profile: Option<ProfileForms>,
     /// `SAMPLING_INCLUDE_INLINES`.
     pub sampling_include_inlines: bool,
     /// `PYTHON`.
@@ -106,6 +120,22 @@ pub struct Resolved {
     pub verbose: i8,
     /// `MONOCHROME`.
     pub monochrome: bool,
+}
+
+/// In which forms summaries are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one setting")]
+pub struct ProfileForms {
+    /// `TEXT_OUTPUT`.
+    pub text: bool,
+    /// `JSON_OUTPUT`.
+    pub json: bool,
+    /// `COUT_OUTPUT`.
+    pub console: bool,
+    /// Not `FLAT_PROFILE`.
+    pub tree: bool,
+    /// `MAX_DEPTH`.
+    pub max_depth: u32,
 }
 
 /// Which child processes are profiled.
@@ -217,7 +247,6 @@ words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 impl Resolved {
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let read = Reader(settings);
-        let duration = read.seconds("SAMPLING_DURATION");
         let gpu_sensors = |by_default| {
             let (include, exclude) = ("INCLUDE_BACKENDS", "EXCLUDE_BACKENDS");
             backends::is_on(
@@ -226,6 +255,19 @@ impl Resolved {
                 read.list(include),
                 read.list(exclude),
             )
+        };
+        let sampling = Window {
+            delay: read.seconds("SAMPLING_DELAY"),
+            duration: nonzero(read.seconds("SAMPLING_DURATION")),
+            periods: read.periods("SAMPLING_PERIODS"),
+        };
+        let with_delay = |name| Window {
+            delay: read.seconds_or(name).unwrap_or(sampling.delay),
+            ..sampling.clone()
+        };
+        let tids = |name| match read.numbers(name) {
+            Numbers::Unsaid => read.numbers("SAMPLING_TIDS"),
+            own => own,
         };
         let verbose = read.int("VERBOSE").clamp(-1, 3);
         Self {
@@ -237,7 +279,10 @@ impl Resolved {
             perfetto_file: read.text("PERFETTO_FILE").to_owned(),
             use_pid: read.bool("USE_PID"),
             compress_trace: read.bool("COMPRESS_TRACE"),
-            sampling_freq_hz: read.float("SAMPLING_FREQ"),
+            sampling_freq_hz: match read.float("SAMPLING_CPUTIME_FREQ") {
+                own if own >= 1.0 => own,
+                _ => read.float("SAMPLING_FREQ"),
+            },
             sampling_clock: SamplingClock::from_word(read.text("SAMPLING_CLOCK")),
             sampling_realtime: read.bool("SAMPLING_REALTIME") || read.bool("OFF_CPU"),
             sampling_realtime_freq_hz: match read.float("SAMPLING_REALTIME_FREQ") {
@@ -246,8 +291,32 @@ impl Resolved {
             },
             unwinder: Unwinder::from_word(read.text("UNWINDER")),
             sampling_max_depth: u32::try_from(read.int("SAMPLING_MAX_DEPTH")).unwrap_or(u32::MAX),
-            sampling_delay: read.seconds("SAMPLING_DELAY"),
-            sampling_duration: (!duration.is_zero()).then_some(duration),
+            sampling_window: with_delay("SAMPLING_CPUTIME_DELAY"),
+            realtime_window: with_delay("SAMPLING_REALTIME_DELAY"),
+            trace_window: Window {
+                delay: read.seconds("TRACE_DELAY"),
+                duration: nonzero(read.seconds("TRACE_DURATION")),
+                periods: read.periods("TRACE_PERIODS"),
+            },
+            process_window: Window {
+                delay: read
+                    .seconds_or("PROCESS_SAMPLING_DELAY")
+                    .unwrap_or(sampling.delay),
+                duration: read
+                    .seconds_or("PROCESS_SAMPLING_DURATION")
+                    .map_or(sampling.duration, nonzero),
+                periods: sampling.periods.clone(),
+            },
+            windows_by_cpu_time: read.text("TRACE_PERIOD_CLOCK_ID") == "cputime",
+            sampling_tids: tids("SAMPLING_CPUTIME_TIDS"),
+            realtime_tids: tids("SAMPLING_REALTIME_TIDS"),
+            profile: read.bool("PROFILE").then(|| ProfileForms {
+                text: read.bool("TEXT_OUTPUT"),
+                json: read.bool("JSON_OUTPUT"),
+                console: read.bool("COUT_OUTPUT"),
+                tree: !read.bool("FLAT_PROFILE"),
+                max_depth: u32::try_from(read.int("MAX_DEPTH")).unwrap_or(u32::MAX),
+            }),
             sampling_include_inlines: read.bool("SAMPLING_INCLUDE_INLINES"),
             python: Python::from_word(read.text("PYTHON")),
             python_native: read.bool("PYTHON_NATIVE"),
@@ -327,6 +396,10 @@ fn split_period(text: &str) -> (String, Option<u64>) {
     parts.unwrap_or_else(|| (text.to_owned(), None))
 }
 
+fn nonzero(time: Duration) -> Option<Duration> {
+    (!time.is_zero()).then_some(time)
+}
+
 /// Reads values whose type the table fixes; a test resolves the defaults, so a wrong type cannot go unseen.
 struct Reader<'a>(&'a Settings);
 
@@ -351,6 +424,20 @@ impl<'a> Reader<'a> {
 
     fn seconds(&self, name: &str) -> Duration {
         Duration::from_secs_f64(self.float(name))
+    }
+
+    /// `None` where another setting counts.
+    fn seconds_or(&self, name: &str) -> Option<Duration> {
+        let own = self.float(name);
+        (own >= 0.0).then(|| Duration::from_secs_f64(own))
+    }
+
+    fn periods(&self, name: &str) -> Vec<Period> {
+        windows::parse(self.text(name)).unwrap_or_default()
+    }
+
+    fn numbers(&self, name: &str) -> Numbers {
+        Numbers::parse(self.text(name)).unwrap_or_default()
     }
 
     fn text(&self, name: &str) -> &'a str {

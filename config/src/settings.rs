@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::files::{FileChoice, FileReader};
-use crate::ignored;
+use crate::ignored::{self, IgnoredSetting};
 use crate::origin::Origin;
 use crate::problem::{ConfigError, Problem, ProblemKind};
 use crate::resolved::Resolved;
@@ -184,7 +184,7 @@ impl Settings {
             }
             let origin = Origin::Environment(variable.to_owned());
             if let Some(ignored) = ignored::find(variable) {
-                self.note_ignored(variable, ignored.reason, origin);
+                self.note_ignored(variable, ignored, origin);
             } else if let Some(nearest) = table::nearest(variable) {
                 self.notes.push(Note {
                     origin,
@@ -195,11 +195,17 @@ impl Settings {
         }
     }
 
-    pub(crate) fn note_ignored(&mut self, name: &str, reason: &str, origin: Origin) {
+    pub(crate) fn note_ignored(&mut self, name: &str, ignored: &IgnoredSetting, origin: Origin) {
+        // Who asks for data in so many words must hear that it will not come.
+        let important = matches!(origin, Origin::CommandLine(_)) && ignored.is_lack();
         self.notes.push(Note {
             origin,
-            text: format!("{} has no effect: {reason}", table::bare_name(name)),
-            important: false,
+            text: format!(
+                "{} has no effect: {}",
+                table::bare_name(name),
+                ignored.reason
+            ),
+            important,
         });
     }
 
@@ -215,7 +221,7 @@ impl Settings {
         };
         let Some(setting) = table::find(name) else {
             if let Some(ignored) = ignored::find(name) {
-                self.note_ignored(name, ignored.reason, origin);
+                self.note_ignored(name, ignored, origin);
                 return Ok(());
             }
             let kind = ProblemKind::UnknownSetting {
@@ -342,6 +348,8 @@ fn needs_value(setting: &Setting) -> bool {
         Kind::Text
             | Kind::PathList
             | Kind::Backends
+            | Kind::Periods
+            | Kind::Numbers { .. }
             | Kind::Path {
                 empty_means: Some(_)
             }

@@ -28,8 +28,16 @@ fn defaults_are_those_that_are_promised() {
     assert_eq!(resolved.sampling_max_depth, 512);
     assert_eq!(resolved.ring_bytes, 256 * 1024);
     assert_eq!(resolved.symbol_cache, SymbolCache::DefaultFolder);
-    assert_eq!(resolved.sampling_delay, Duration::ZERO);
-    assert_eq!(resolved.sampling_duration, None);
+    for window in [
+        &resolved.sampling_window,
+        &resolved.realtime_window,
+        &resolved.trace_window,
+        &resolved.process_window,
+    ] {
+        assert!(window.is_always());
+    }
+    assert!(resolved.sampling_tids.is_all() && resolved.realtime_tids.is_all());
+    assert_eq!(resolved.profile, None);
     assert_eq!(resolved.verbose, 0);
     assert!(!resolved.monochrome);
     assert_eq!(Settings::defaults().non_defaults().count(), 0);
@@ -88,7 +96,14 @@ fn values_are_read_and_written() {
         ),
         ("INCLUDE_BACKENDS", "", ""),
         ("verbose", "7", "7"),
-        ("rocprofsys_flat-profile", "on", ""),
+        ("rocprofsys_flat-profile", "on", "true"),
+        ("PROCESS_SAMPLING_DELAY", "-0.5", "-1"),
+        ("PROCESS_SAMPLING_DELAY", "2s", "2"),
+        ("TRACE_PERIODS", "1:2 3:4:0", "1:2,3:4:0"),
+        ("SAMPLING_TIDS", "0-3 7", "0-3,7"),
+        ("TRACE_PERIOD_CLOCK_ID", "CLOCK_MONOTONIC", "realtime"),
+        ("TRACE_PERIOD_CLOCK_ID", "2.0", "cputime"),
+        ("rocprofsys_timeline-profile", "on", ""),
     ];
     for (name, text, printed) in good {
         let mut settings = Settings::defaults();
@@ -178,7 +193,12 @@ fn resolved_meanings() {
     }
     let resolved = settings.resolve();
     assert_eq!(resolved.symbol_cache, SymbolCache::Off);
-    assert_eq!(resolved.sampling_duration, Some(Duration::from_secs(2)));
+    assert_eq!(
+        resolved.sampling_window.duration,
+        Some(Duration::from_secs(2))
+    );
+    assert_eq!(resolved.process_window, resolved.sampling_window);
+    assert!(resolved.trace_window.is_always());
     assert_eq!(resolved.verbose, 3);
     assert_eq!(resolved.ring_bytes, 65_536);
     settings
@@ -207,6 +227,11 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.unwinder.as_str(),
                     resolved.sampling_clock.as_str(),
                     resolved.python.as_str(),
+                    if resolved.windows_by_cpu_time {
+                        "cputime"
+                    } else {
+                        "realtime"
+                    },
                     resolved.gpu_source.as_str(),
                     resolved.gpu_level.as_str(),
                 ];

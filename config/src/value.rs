@@ -3,8 +3,10 @@
 use std::fmt;
 
 use crate::backends;
+use crate::numbers::Numbers;
 use crate::problem::ProblemKind;
 use crate::table::{Kind, Setting};
+use crate::windows;
 
 /// The value of a setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,9 +15,9 @@ pub enum Value {
     Bool(bool),
     /// Of a [`Kind::Int`].
     Int(i64),
-    /// Of a [`Kind::Float`]; of a [`Kind::Seconds`], in seconds.
+    /// Of a [`Kind::Float`]; of a [`Kind::Seconds`] or [`Kind::SecondsOr`], in seconds.
     Float(f64),
-    /// Of a [`Kind::Text`], [`Kind::Path`] or [`Kind::Choice`].
+    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`], [`Kind::Periods`] or [`Kind::Numbers`].
     Text(String),
     /// Of a [`Kind::PathList`] or [`Kind::Backends`].
     List(Vec<String>),
@@ -36,7 +38,10 @@ impl fmt::Display for Value {
 impl Value {
     /// Reads a value for `setting` and checks that it is allowed.
     pub fn parse(setting: &'static Setting, text: &str) -> Result<Self, ProblemKind> {
-        let text = text.trim();
+        let text = match setting.name {
+            "TRACE_PERIOD_CLOCK_ID" => windows::clock_word(text).unwrap_or(text.trim()),
+            _ => text.trim(),
+        };
         let parsed = match setting.kind {
             Kind::Bool => parse_bool(text).map(Self::Bool),
             Kind::Int { min, max, .. } => text
@@ -52,6 +57,16 @@ impl Value {
             Kind::Seconds { max } => parse_seconds(text)
                 .filter(|value| (0.0..=max).contains(value))
                 .map(Self::Float),
+            Kind::SecondsOr { .. } => match text.parse::<f64>() {
+                Ok(number) if number < 0.0 => Some(Self::Float(-1.0)),
+                _ => parse_seconds(text)
+                    .filter(|value| (0.0..=windows::SECONDS_MAX).contains(value))
+                    .map(Self::Float),
+            },
+            Kind::Periods => windows::normalized(text).map(Self::Text),
+            Kind::Numbers { .. } => {
+                Numbers::parse(text).map(|numbers| Self::Text(numbers.to_string()))
+            }
             Kind::Text => Some(Self::Text(text.to_owned())),
             Kind::Choice(choices) => choices
                 .iter()
@@ -84,6 +99,16 @@ pub fn allowed(setting: &Setting) -> String {
             format!("a number from {min} to {max}{}", in_brackets(unit))
         }
         Kind::Seconds { .. } => "seconds, or a number with ms, s, min or h".to_owned(),
+        Kind::SecondsOr { inherits } => {
+            format!("seconds, or a number with ms, s, min or h; -1 for the same as {inherits}")
+        }
+        Kind::Periods => {
+            "groups WAIT:RECORD[:TIMES[:CLOCK]] in seconds, for example 10:2:0 (0 times: again and again)"
+                .to_owned()
+        }
+        Kind::Numbers { empty_means } => {
+            format!("numbers and ranges such as 0-3,7, or none; nothing for {empty_means}")
+        }
         Kind::Text => "a text".to_owned(),
         Kind::Choice(choices) => {
             let names: Vec<_> = choices.iter().map(|choice| choice.name).collect();
@@ -126,7 +151,7 @@ fn nearest_choice(setting: &Setting, text: &str) -> Option<&'static str> {
     )
 }
 
-fn parse_seconds(text: &str) -> Option<f64> {
+pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 5] = [
         ("ms", 1e-3),
         ("min", 60.0),

@@ -2,7 +2,7 @@
 //!
 //! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
 //! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`waits`] looks at threads
-//! that are blocked, [`monitors`] reads counters, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
+//! that are blocked, [`windows`] knows what is to be kept, [`monitors`] reads counters, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
 //! says what became of it.
 
 pub mod cli;
@@ -18,3 +18,4 @@ pub mod resolve;
 pub mod session;
 pub mod summary;
 pub mod waits;
+pub mod windows;

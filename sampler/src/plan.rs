@@ -14,11 +14,12 @@ use rsys_wire::handshake::{
 };
 
 use crate::emit::naming::Layout;
-use crate::emit::run::{RunContext, boot_and_host};
+use crate::emit::run::{RunContext, ThreadChoice, boot_and_host};
 use crate::monitors;
 use crate::os;
 use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
+use crate::windows::Windows;
 
 /// The folder of a run when the time cannot be written as the user asked.
 const TIME_FORMAT: &str = "%F_%H.%M.%S";
@@ -48,6 +49,7 @@ impl Plan {
     /// The plan for settings and a command.
     #[must_use]
     pub fn new(resolved: &Resolved, command: Vec<OsString>, exports: &[(String, String)]) -> Self {
+        let start_ns = os::boot_time_ns();
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
@@ -80,9 +82,12 @@ impl Plan {
                 interpreter: resolved.python_native,
                 only: resolved.python == Python::Only,
             },
-            start_ns: os::boot_time_ns(),
-            delay: resolved.sampling_delay,
-            duration: resolved.sampling_duration,
+            start_ns,
+            windows: Windows::new(resolved, start_ns),
+            threads: ThreadChoice {
+                samples: resolved.sampling_tids.clone(),
+                waits: resolved.realtime_tids.clone(),
+            },
             min_samples: resolved.min_samples,
             boot_id,
             host,

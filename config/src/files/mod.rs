@@ -314,11 +314,7 @@ impl<'a> FileReader<'a> {
             return Ok(());
         }
         let key = match &entry.grouped_key {
-            Some(grouped)
-                if table::find(grouped).is_some() && table::find(&entry.key).is_none() =>
-            {
-                grouped
-            }
+            Some(grouped) if table::find(grouped).is_some() => grouped,
             _ => &entry.key,
         };
         if table::bare_name(key) == "CONFIG_FILE" {
@@ -329,7 +325,7 @@ impl<'a> FileReader<'a> {
         if table::find(key).is_none()
             && let Some(ignored) = ignored::find(key)
         {
-            self.settings.note_ignored(key, ignored.reason, origin);
+            self.settings.note_ignored(key, ignored, origin);
             return Ok(());
         }
         self.settings.set(key, &value, origin).map_err(|problem| {

@@ -9,7 +9,10 @@ mod general;
 mod gpu;
 mod output;
 mod processes;
+mod profile;
 mod sampling;
+mod selection;
+mod windows;
 
 /// One setting: a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,18 @@ pub enum Kind {
         /// Longest allowed time, in seconds.
         max: f64,
     },
+    /// The same, or a negative number for the value of another setting.
+    SecondsOr {
+        /// That other setting.
+        inherits: &'static str,
+    },
+    /// A list of time windows that come again (see [`crate::Period`]).
+    Periods,
+    /// Numbers and ranges of numbers: `0-3,7`; also `all` and `none`.
+    Numbers {
+        /// What an empty value means.
+        empty_means: &'static str,
+    },
     /// Any text, also none.
     Text,
     /// One of a few words.
@@ -108,6 +123,10 @@ pub enum Category {
     Output,
     /// How stacks are sampled.
     Sampling,
+    /// When something is recorded.
+    Windows,
+    /// Summaries beside the trace.
+    Profile,
     /// Which processes are followed.
     Processes,
     /// Counters of processes, host, GPUs and threads.
@@ -120,10 +139,12 @@ pub enum Category {
 
 impl Category {
     /// All categories in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::General,
         Self::Output,
         Self::Sampling,
+        Self::Windows,
+        Self::Profile,
         Self::Processes,
         Self::Counters,
         Self::Backends,
@@ -137,6 +158,8 @@ impl Category {
             Self::General => "General",
             Self::Output => "Output",
             Self::Sampling => "Sampling",
+            Self::Windows => "Time windows",
+            Self::Profile => "Summaries",
             Self::Processes => "Processes",
             Self::Counters => "Counters",
             Self::Backends => "Backends",
@@ -209,7 +232,7 @@ impl Setting {
     pub const fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Int { unit, .. } | Kind::Float { unit, .. } => unit,
-            Kind::Seconds { .. } => "s",
+            Kind::Seconds { .. } | Kind::SecondsOr { .. } => "s",
             _ => "",
         }
     }
@@ -221,6 +244,9 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         general::SETTINGS,
         output::SETTINGS,
         sampling::SETTINGS,
+        selection::SETTINGS,
+        windows::SETTINGS,
+        profile::SETTINGS,
         processes::SETTINGS,
         counters::SETTINGS,
         general::BACKEND_SETTINGS,

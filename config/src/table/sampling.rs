@@ -14,8 +14,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         "300",
         "Samples per second of CPU time, for each thread",
     )
+    .details(
+        "With names it sets the rate of each clock: `-f cpu=300,real=100` for samples of CPU time and looks at blocked threads.",
+    )
     .option(Some('f'), "freq", "HZ")
     .option_aliases(&["sampling-freq"]),
+    Setting::new(
+        Category::Sampling,
+        "SAMPLING_CPUTIME_FREQ",
+        Kind::Float {
+            min: -1.0,
+            max: 20_000.0,
+            unit: "Hz",
+        },
+        "0",
+        "The same for the CPU-time clock alone; 0 means as SAMPLING_FREQ",
+    )
+    .option(None, "cputime-freq", "HZ")
+    .advanced(),
     Setting::new(
         Category::Sampling,
         "SAMPLING_CLOCK",
@@ -96,25 +112,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .option(None, "max-depth", "FRAMES")
     .advanced(),
-    Setting::new(
-        Category::Sampling,
-        "SAMPLING_DELAY",
-        Kind::Seconds { max: 1e9 },
-        "0",
-        "Keep no samples before this time after the start of the run",
-    )
-    .option(Some('w'), "wait", "TIME")
-    .option_aliases(&["sampling-wait"]),
-    Setting::new(
-        Category::Sampling,
-        "SAMPLING_DURATION",
-        Kind::Seconds { max: 1e9 },
-        "0",
-        "Keep samples for this long only; 0 means until the end",
-    )
-    .details("Counted from the end of SAMPLING_DELAY.")
-    .option(Some('d'), "duration", "TIME")
-    .option_aliases(&["sampling-duration"]),
     Setting::new(
         Category::Sampling,
         "SAMPLING_INCLUDE_INLINES",

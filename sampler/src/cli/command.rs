@@ -3,8 +3,11 @@
 use clap::builder::{StyledStr, Styles, ValueParser};
 use clap::{Arg, ArgAction, Command};
 use rsys_config::documents::allowed_text;
+use rsys_config::shorthands::{self, Shorthand, Takes};
 use rsys_config::table::{self, Category, CommandOption, Kind, Setting};
 use rsys_config::{backends, keys};
+
+use super::greedy::is_list;
 
 /// The id of the words of the command.
 pub(super) const COMMAND: &str = "command";
@@ -16,6 +19,16 @@ pub(super) const LIST_KEYS: &str = "list-keys";
 pub(super) const DRY_RUN: &str = "dry-run";
 /// The id of `--export-config`.
 pub(super) const EXPORT_CONFIG: &str = "export-config";
+/// The id of `--preset`.
+pub(super) const PRESET: &str = "preset";
+/// The id of `--list-presets`.
+pub(super) const LIST_PRESETS: &str = "list-presets";
+/// The id of `--explain`.
+pub(super) const EXPLAIN: &str = "explain";
+/// The id of `--completions`.
+pub(super) const COMPLETIONS: &str = "completions";
+/// The id of `--man`.
+pub(super) const MAN: &str = "man";
 /// What a bare `-v` stands for.
 pub(super) const ONE_MORE: &str = "+";
 
@@ -45,9 +58,20 @@ pub(super) fn command() -> Command {
         let options = table::all()
             .filter(|setting| setting.category == category)
             .filter_map(|setting| Some((setting, setting.option.as_ref()?)));
-        command = command.args(options.map(|(setting, option)| argument(setting, option)));
+        command = command
+            .args(
+                shorthands::all()
+                    .filter(|row| row.category == category)
+                    .map(shorthand),
+            )
+            .args(options.map(|(setting, option)| argument(setting, option)));
     }
-    command.args([
+    command.args(whole_sets()).args(questions())
+}
+
+/// Options that set many settings.
+fn whole_sets() -> [Arg; 2] {
+    [
         Arg::new(QUIET)
             .short('q')
             .long("quiet")
@@ -55,29 +79,70 @@ pub(super) fn command() -> Command {
             .conflicts_with("VERBOSE")
             .help("Print nothing but errors: the same as --verbose=-1")
             .help_heading(Category::Diagnostics.title()),
-        Arg::new(DRY_RUN)
-            .long("dry-run")
+        Arg::new(PRESET)
+            .long("preset")
+            .value_name("NAME")
+            .help("Start from a named set of values, or from a configuration file; other options win")
+            .long_help(
+                "Start from a named set of values: --list-presets lists them, --explain=NAME says what one sets. A name that is not \
+                 known there is looked for as NAME, NAME.cfg, NAME.toml, NAME.json and NAME.xml in the folder that RSYS_PRESET_DIR \
+                 names; with a `/` or an extension it is the path of a configuration file. Other options win over a preset; a \
+                 preset wins over environment and files.",
+            )
+            .help_heading(Category::General.title()),
+    ]
+}
+
+/// Options that are answered; nothing is run.
+fn questions() -> Vec<Arg> {
+    let flag = |id: &'static str, help: &'static str| {
+        Arg::new(id)
+            .long(id)
             .action(ArgAction::SetTrue)
-            .help("Run nothing: print the command, and all settings that are not at their default")
+            .help(help)
             .hide_short_help(true)
-            .help_heading("Help"),
+            .help_heading("Help")
+    };
+    vec![
+        flag(
+            DRY_RUN,
+            "Run nothing: print the command, where its traces would go, and all settings that are not at their default",
+        ),
         Arg::new(EXPORT_CONFIG)
             .long("export-config")
-            .action(ArgAction::SetTrue)
-            .help("Run nothing: print a configuration file with the settings as they are now")
+            .value_name("FILE")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .help("Run nothing: write the settings as they are now to a configuration file, or print them")
+            .long_help(
+                "Run nothing: write the settings as they are now to a configuration file. Its extension says in which form: .cfg, \
+                 .toml, .json or .xml. A file that exists is not overwritten. Without a file they are printed.",
+            )
             .hide_short_help(true)
             .help_heading("Help"),
-        Arg::new(LIST_KEYS)
-            .long("list-keys")
-            .action(ArgAction::SetTrue)
-            .help("Print the keys that output paths may hold")
+        flag(LIST_PRESETS, "Print the names for --preset"),
+        Arg::new(EXPLAIN)
+            .long("explain")
+            .value_name("NAME")
+            .help("Say what a preset sets, and why")
             .hide_short_help(true)
             .help_heading("Help"),
+        flag(LIST_KEYS, "Print the keys that output paths may hold"),
+        Arg::new(COMPLETIONS)
+            .long("completions")
+            .value_name("SHELL")
+            .value_parser(clap::value_parser!(clap_complete::Shell))
+            .help("Print completions for a shell")
+            .hide_short_help(true)
+            .help_heading("Help"),
+        flag(MAN, "Print the manual page, for man -l"),
         Arg::new("help")
             .short('h')
+            .short_alias('?')
             .long("help")
             .action(ArgAction::Help)
-            .help("Print help: -h is short, --help is long")
+            .help("Print help: -h is short, --help is long, --help=TOPIC is about one group of options")
             .help_heading("Help"),
         Arg::new("version")
             .short('V')
@@ -85,7 +150,52 @@ pub(super) fn command() -> Command {
             .action(ArgAction::Version)
             .help("Print the version")
             .help_heading("Help"),
-    ])
+    ]
+}
+
+/// The option of a row of [`shorthands`].
+fn shorthand(row: &'static Shorthand) -> Arg {
+    let mut text = format!("{}.", row.summary);
+    let settings = row.settings();
+    text.push_str(if row.old {
+        "\n[for old command lines"
+    } else {
+        "\n["
+    });
+    if !settings.is_empty() {
+        let comma = if row.old { "; " } else { "" };
+        let plural = if settings.len() == 1 { "" } else { "s" };
+        text.push_str(&format!("{comma}setting{plural}: {}", settings.join(", ")));
+    }
+    if !row.aliases.is_empty() {
+        text.push_str(&format!("; also --{}", row.aliases.join(", --")));
+    }
+    text.push(']');
+    let mut argument = Arg::new(row.long)
+        .long(row.long)
+        .aliases(row.aliases)
+        .help(row.summary)
+        .long_help(text)
+        .hide_short_help(row.old)
+        .help_heading(row.category.title());
+    if let Some(short) = row.short {
+        argument = argument.short(short);
+    }
+    match row.takes {
+        Takes::One(name) => argument.value_name(name),
+        Takes::List(name) => argument.value_name(name).action(ArgAction::Append),
+        Takes::Bool | Takes::Maybe(_) => {
+            let name = match row.takes {
+                Takes::Maybe(name) => name,
+                _ => "BOOL",
+            };
+            argument
+                .value_name(name)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+        }
+    }
 }
 
 /// The option of one setting.
@@ -95,6 +205,7 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         .aliases(option.aliases)
         .help(short_help(setting))
         .long_help(long_help(setting, option))
+        .hide_short_help(!in_short_help(setting))
         .help_heading(setting.category.title());
     if let Some(short) = option.short {
         argument = argument.short(short);
@@ -111,7 +222,10 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value(ONE_MORE),
-        Kind::Backends | Kind::PathList => argument
+        Kind::Backends | Kind::PathList | Kind::Numbers { .. } | Kind::Periods => argument
+            .value_name(option.value_name)
+            .action(ArgAction::Append),
+        _ if is_list(option.long) => argument
             .value_name(option.value_name)
             .action(ArgAction::Append),
         Kind::Text if setting.name == "CPU_EVENTS" => argument
@@ -119,6 +233,11 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
             .action(ArgAction::Append),
         _ => argument.value_name(option.value_name),
     }
+}
+
+/// Whether the short help tells of a setting: of windows of time, it tells of the options for all kinds of data.
+pub(super) fn in_short_help(setting: &Setting) -> bool {
+    !setting.advanced && setting.category != Category::Windows
 }
 
 fn short_help(setting: &Setting) -> StyledStr {
@@ -151,7 +270,11 @@ fn long_help(setting: &Setting, option: &CommandOption) -> StyledStr {
             let names: Vec<_> = backends::names().collect();
             text.push_str(&format!(" Names: {}.\n", names.join(" ")));
         }
-        Kind::Int { .. } | Kind::Float { .. } | Kind::Seconds { .. } => {
+        Kind::Int { .. }
+        | Kind::Float { .. }
+        | Kind::Seconds { .. }
+        | Kind::SecondsOr { .. }
+        | Kind::Numbers { .. } => {
             text.push_str(&format!(" Takes {}.\n", allowed_text(setting)));
         }
         _ => text.push('\n'),

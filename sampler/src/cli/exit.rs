@@ -60,6 +60,17 @@ impl CliExit {
         }
     }
 
+    /// An error that is no problem of a setting.
+    pub(super) fn error(text: &str) -> Self {
+        let style = *Styles::styled().get_error();
+        Self {
+            code: USAGE_ERROR,
+            to_stdout: false,
+            text: format!("{style}error:{style:#} {text}\n").into(),
+            monochrome: false,
+        }
+    }
+
     pub(super) fn from_unwritable(error: &Unwritable, monochrome: bool) -> Self {
         let style = *Styles::styled().get_error();
         Self {

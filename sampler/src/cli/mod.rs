@@ -4,17 +4,18 @@
 //! habits (`-I roctracer roctx -- cmd`, `-v 2`) mean what they always meant. [`parse`] puts options over environment over files and
 //! gives an [`Invocation`], or a [`CliExit`] that says what to print and how to end.
 
+mod answers;
 mod command;
 mod exit;
 mod greedy;
+mod presets;
 
 use std::ffi::OsString;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
-use rsys_config::{
-    FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, generate, table,
-};
+use rsys_config::shorthands::{self, Takes};
+use rsys_config::{FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, table};
 
 pub use exit::CliExit;
 
@@ -48,13 +49,15 @@ pub fn parse(
     let monochrome = wants_monochrome(&arguments, sources);
     let mut options = command::command();
     options.build();
+    if let Some(exit) = answers::help_about(&arguments) {
+        return Err(exit);
+    }
     let words = greedy::attach_values(&options, &arguments);
     let matches = options
         .try_get_matches_from_mut(std::iter::once(OsString::from("rsys-sample")).chain(words))
         .map_err(|error| CliExit::from_clap(error, monochrome))?;
-
-    if matches.get_flag(command::LIST_KEYS) {
-        return Err(CliExit::answer(command::key_rows()));
+    if let Some(answer) = answers::without_settings(&matches, monochrome) {
+        return Err(answer);
     }
     let mut sources = sources.clone();
     if let Some(names) = matches.get_many::<String>("CONFIG_FILE") {
@@ -64,6 +67,9 @@ pub fn parse(
         Ok(settings) => (settings, Vec::new()),
         Err(error) => (Settings::defaults(), error.problems),
     };
+    if let Some(name) = matches.get_one::<String>(command::PRESET) {
+        problems.extend(presets::load(&mut settings, name, &sources.environment));
+    }
     problems.extend(set_options(&mut settings, &matches));
     if !problems.is_empty() {
         return Err(CliExit::from_problems(&problems, monochrome));
@@ -71,11 +77,11 @@ pub fn parse(
 
     let words = matches.get_many::<OsString>(command::COMMAND);
     let words: Vec<OsString> = words.into_iter().flatten().cloned().collect();
-    if matches.get_flag(command::EXPORT_CONFIG) {
-        return Err(exported(&settings, monochrome));
+    if let Some(file) = matches.get_one::<String>(command::EXPORT_CONFIG) {
+        return Err(answers::export(&settings, file, monochrome));
     }
     if matches.get_flag(command::DRY_RUN) {
-        return Err(CliExit::answer(dry_run(&settings, &words)));
+        return Err(answers::dry_run(&settings, words));
     }
     if words.first().is_none_or(|word| word.is_empty()) {
         let error = options.error(ErrorKind::MissingRequiredArgument, no_command(&matches));
@@ -91,9 +97,10 @@ pub fn parse(
     })
 }
 
-/// Sets what the options say; every problem is kept.
+/// Sets what the options say; every problem is kept. Options for one setting win over those for several, wherever they stand, but for
+/// those that add to a list.
 fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
-    let mut problems = Vec::new();
+    let mut problems = apply_shorthands(settings, matches, false);
     for setting in table::all() {
         let Some(option) = &setting.option else {
             continue;
@@ -106,21 +113,57 @@ fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
             "CONFIG_FILE" => values.cloned().collect::<Vec<_>>().join(":"),
             _ => values.cloned().collect::<Vec<_>>().join(","),
         };
-        let name = match option.short {
-            Some(short) => format!("-{short}"),
-            None => format!("--{}", option.long),
-        };
-        problems.extend(
-            settings
-                .set(setting.name, &text, Origin::CommandLine(name))
-                .err(),
-        );
+        let origin = Origin::CommandLine(option_name(option.short, option.long));
+        if setting.name == "SAMPLING_FREQ"
+            && let Some(rates) = shorthands::rates(&text)
+        {
+            match rates {
+                Ok(rates) => problems.extend(
+                    rates
+                        .iter()
+                        .filter_map(|(name, rate)| settings.set(name, rate, origin.clone()).err()),
+                ),
+                Err(problem) => problems.push(problem),
+            }
+            continue;
+        }
+        problems.extend(settings.set(setting.name, &text, origin).err());
     }
+    problems.extend(apply_shorthands(settings, matches, true));
     if matches.get_flag(command::QUIET) {
         let origin = Origin::CommandLine("-q".to_owned());
         problems.extend(settings.set("VERBOSE", "-1", origin).err());
     }
     problems
+}
+
+fn apply_shorthands(settings: &mut Settings, matches: &ArgMatches, late: bool) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for row in shorthands::all().filter(|row| row.is_late() == late) {
+        let Some(values) = matches.get_many::<String>(row.long) else {
+            continue;
+        };
+        let mut values: Vec<String> = values.filter(|value| !value.is_empty()).cloned().collect();
+        if !matches!(row.takes, Takes::List(_)) {
+            values = values.pop().into_iter().collect();
+        }
+        let origin = Origin::CommandLine(option_name(row.short, row.long));
+        problems.extend(
+            settings
+                .apply(row, &values, &origin)
+                .err()
+                .into_iter()
+                .flatten(),
+        );
+    }
+    problems
+}
+
+fn option_name(short: Option<char>, long: &str) -> String {
+    match short {
+        Some(short) => format!("-{short}"),
+        None => format!("--{long}"),
+    }
 }
 
 /// A bare `-v` adds one to what stands before it; `-v=N` sets.
@@ -136,33 +179,6 @@ fn verbosity<'a>(values: impl Iterator<Item = &'a String>) -> String {
         }
     }
     sum.to_string()
-}
-
-/// The answer to `--export-config`.
-fn exported(settings: &Settings, monochrome: bool) -> CliExit {
-    let choice = generate::Choice {
-        describe: true,
-        advanced: false,
-    };
-    let heading = format!("Written by rsys-sample {}", env!("CARGO_PKG_VERSION"));
-    match generate::generate(settings, generate::Format::Text, choice, &heading) {
-        Ok(text) => CliExit::answer(text),
-        Err(error) => CliExit::from_unwritable(&error, monochrome),
-    }
-}
-
-/// The answer to `--dry-run`.
-fn dry_run(settings: &Settings, words: &[OsString]) -> String {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let mut text = format!("command: {}\n", words.join(" "));
-    for line in settings.report() {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    for warning in warnings(settings, &settings.resolve()) {
-        text.push_str(&format!("warning: {warning}\n"));
-    }
-    text
 }
 
 fn no_command(matches: &ArgMatches) -> String {
@@ -182,7 +198,15 @@ fn warnings(settings: &Settings, resolved: &Resolved) -> Vec<String> {
     }
     let notes = settings.notes().iter().filter(|note| note.important);
     let missing = backends::missing_warning(&resolved.include_backends, &resolved.exclude_backends);
-    notes.map(ToString::to_string).chain(missing).collect()
+    let cpu_time = resolved.windows_by_cpu_time.then(|| {
+        "TRACE_PERIOD_CLOCK_ID = cputime: windows of time are counted by the time on the wall"
+            .to_owned()
+    });
+    notes
+        .map(ToString::to_string)
+        .chain(missing)
+        .chain(cpu_time)
+        .collect()
 }
 
 /// Whether messages shall be without colours, found out before anything can go wrong.
@@ -197,5 +221,7 @@ fn wants_monochrome(arguments: &[OsString], sources: &Sources) -> bool {
     asked || settings.resolve().monochrome
 }
 
+#[cfg(test)]
+mod original_tests;
 #[cfg(test)]
 mod tests;

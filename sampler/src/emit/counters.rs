@@ -28,7 +28,7 @@ impl CounterTracks {
     pub fn write(&mut self, output: &mut Output, run: &RunContext) -> u64 {
         let mut written = 0;
         for reading in self.held.drain(..) {
-            if !run.keeps(reading.time_ns) {
+            if !run.windows.monitors.active(reading.time_ns) {
                 continue;
             }
             let track = self

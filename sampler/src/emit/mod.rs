@@ -13,6 +13,7 @@ pub mod identity;
 pub mod metadata;
 pub mod modules;
 pub mod naming;
+pub mod numbers;
 pub mod output;
 pub mod process;
 pub mod run;

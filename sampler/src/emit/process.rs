@@ -20,6 +20,7 @@ use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
 use super::naming::Ids;
+use super::numbers::ThreadNumbers;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
@@ -104,6 +105,7 @@ pub struct ProcessTrace {
     notes: Vec<String>,
     /// Versions of the Python interpreters.
     interpreters: Vec<String>,
+    numbers: ThreadNumbers,
 }
 
 impl ProcessTrace {
@@ -142,6 +144,7 @@ impl ProcessTrace {
             stops: Stops::default(),
             notes: identity.notes.clone(),
             interpreters: Vec::new(),
+            numbers: ThreadNumbers::new(identity.pid),
             identity,
         }
     }
@@ -157,6 +160,8 @@ impl ProcessTrace {
         for ring in batch.words.iter().chain(&batch.later) {
             self.add_modules(ring, tools.resolver);
         }
+        self.numbers
+            .announce(self.identity.pid, batch.words.iter().chain(&batch.later));
         let mut rings = std::mem::replace(&mut self.later, batch.later);
         rings.extend(batch.words);
         self.hold_or_handle(rings, tools);
@@ -269,7 +274,7 @@ impl ProcessTrace {
     fn record(&mut self, ring: &mut Ring, record: Record<'_>, tools: &mut Tools<'_>) {
         match record {
             Record::ThreadStart {
-                time_ns: _,
+                time_ns,
                 tid,
                 clock: _,
                 name,
@@ -284,6 +289,7 @@ impl ProcessTrace {
                 }
                 ring.thread = Some(Thread {
                     tid,
+                    number: self.numbers.start(tid, time_ns),
                     name: name.clone(),
                     kernel_name: name,
                     track: None,

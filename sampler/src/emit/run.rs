@@ -1,13 +1,13 @@
 //! What all traces of a run have in common.
 
-use std::time::Duration;
-
+use rsys_config::Numbers;
 use rsys_config::keys::{KeyValues, expand};
 use rsys_proto::Compression;
 
 use super::identity::Identity;
 use super::naming::Layout;
 use crate::python::PythonView;
+use crate::windows::Windows;
 
 /// What all traces of a run have in common.
 #[derive(Debug, Clone)]
@@ -28,10 +28,10 @@ pub struct RunContext {
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
-    /// Samples before this time after the start are not kept.
-    pub delay: Duration,
-    /// Samples later than this after the delay are not kept.
-    pub duration: Option<Duration>,
+    /// When what happens is kept.
+    pub windows: Windows,
+    /// Which threads are kept.
+    pub threads: ThreadChoice,
     /// A process with fewer samples, and nothing else to show, leaves no file.
     pub min_samples: u64,
     /// Id of this boot of the machine.
@@ -65,27 +65,15 @@ impl RunContext {
             ..self.layout.clone()
         }
     }
-
-    /// Whether samples of this time are kept.
-    #[must_use]
-    pub fn keeps(&self, time_ns: u64) -> bool {
-        self.kept(time_ns, time_ns) == (time_ns, time_ns)
-    }
-
-    /// The part of a stretch of time that is kept.
-    #[must_use]
-    pub fn kept(&self, from_ns: u64, to_ns: u64) -> (u64, u64) {
-        let begin = self.start_ns.saturating_add(nanoseconds(self.delay));
-        let first = if self.delay.is_zero() { 0 } else { begin };
-        let last = self.duration.map_or(u64::MAX, |duration| {
-            begin.saturating_add(nanoseconds(duration))
-        });
-        (from_ns.clamp(first, last), to_ns.clamp(first, last))
-    }
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+/// The threads that are kept, by the order in which they start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThreadChoice {
+    /// For samples of CPU time.
+    pub samples: Numbers,
+    /// For what blocked threads do.
+    pub waits: Numbers,
 }
 
 /// The id of this boot, and the name of this machine.
@@ -94,46 +82,4 @@ pub fn boot_and_host() -> (String, String) {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
     (boot.trim().to_owned(), host.unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_window_counts_from_the_start() {
-        let second = Duration::from_secs(1);
-        let mut run = RunContext {
-            layout: Layout {
-                directory: "/".into(),
-                prefix: String::new(),
-                file_name: "t".into(),
-                name_processes: true,
-            },
-            keys: KeyValues::default(),
-            compression: Compression::None,
-            frequency_hz: 300.0,
-            realtime_hz: None,
-            unwinder: String::new(),
-            python: PythonView::default(),
-            start_ns: 5_000_000_000,
-            delay: Duration::ZERO,
-            duration: None,
-            min_samples: 1,
-            boot_id: String::new(),
-            host: String::new(),
-            verbosity: 0,
-        };
-        assert_eq!(run.period_ns(), 3_333_333);
-        assert!(run.keeps(0) && run.keeps(u64::MAX));
-        run.delay = second;
-        assert!(!run.keeps(5_999_999_999) && run.keeps(6_000_000_000) && run.keeps(u64::MAX));
-        run.duration = Some(second);
-        assert!(run.keeps(7_000_000_000) && !run.keeps(7_000_000_001));
-        assert_eq!(
-            run.kept(0, u64::MAX),
-            (6_000_000_000, 7_000_000_000),
-            "a stretch is cut"
-        );
-    }
 }

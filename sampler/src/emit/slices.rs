@@ -59,6 +59,8 @@ pub struct SliceBuilder<F> {
     open: Vec<Part<F>>,
     /// Where painting has arrived: nothing later was emitted.
     painted_to: Option<u64>,
+    /// Nothing is painted before this time.
+    floor: u64,
 }
 
 impl<F: Copy + Eq> SliceBuilder<F> {
@@ -69,6 +71,18 @@ impl<F: Copy + Eq> SliceBuilder<F> {
             timing,
             open: Vec::new(),
             painted_to: None,
+            floor: 0,
+        }
+    }
+
+    /// Nothing before this time is painted any more: a window of time begins there. What is open from before is closed.
+    pub fn begin_at(&mut self, begin_ns: u64, emit: impl FnMut(SliceEvent<F>)) {
+        if begin_ns > self.floor {
+            self.floor = begin_ns;
+            if self.painted_to.is_some_and(|before| before < begin_ns) {
+                self.close(emit);
+                self.painted_to = None;
+            }
         }
     }
 
@@ -90,7 +104,8 @@ impl<F: Copy + Eq> SliceBuilder<F> {
                 before.max(time_ns.saturating_sub(self.timing.span_ns(weight)))
             }
             None => time_ns.saturating_sub(self.timing.span_ns(weight)),
-        };
+        }
+        .max(self.floor);
         let shown = functions.len().min(DEPTH_MAX);
         let folded = functions.len() - shown;
         let parts = functions[..shown]

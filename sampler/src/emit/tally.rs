@@ -33,6 +33,8 @@ pub struct Tally {
     pub perf_samples: u64,
     /// Samples outside of the time that the user asked for.
     pub outside_window: u64,
+    /// Samples of threads that the user did not ask for.
+    pub other_threads: u64,
     /// Records that made no sense.
     pub corrupt: u64,
     /// Samples that could not be written to the file.
@@ -131,7 +133,7 @@ impl Coverage {
         let percent =
             |weight: u64, cpu_ns: u64| 100.0 * weight as f64 * period_ns as f64 / cpu_ns as f64;
         match counts.counter(Counter::CpuTime) {
-            _ if tally.outside_window > 0 => Coverage::Unknown,
+            _ if tally.outside_window + tally.other_threads > 0 => Coverage::Unknown,
             0 if tally.ended_cpu_ns == 0 => Coverage::Unknown,
             0 => Coverage::OfEndedThreads(percent(tally.ended_weight, tally.ended_cpu_ns)),
             cpu_ns => Coverage::OfProcess(percent(tally.weight, cpu_ns)),

@@ -194,6 +194,8 @@ impl ShownStack {
 pub struct Thread {
     /// Its id, as the process sees it.
     pub tid: u32,
+    /// How many threads of the process started before it.
+    pub number: u32,
     /// Its name.
     pub name: String,
     /// Its name as the kernel has it. A name from Python stands until this one changes.

@@ -2,19 +2,24 @@
 
 use std::collections::HashMap;
 
+use rsys_config::Numbers;
 use rsys_proto::{Sample, TrackSequence};
 use rsys_wire::record::FRAME_SCANNED;
 
 use super::frames::{FrameId, Frames, FunctionId};
+use super::numbers::ThreadNumbers;
 use super::output::Output;
-use super::run::RunContext;
 use super::slices::DEPTH_MAX;
 use super::tally::WaitTally;
 use super::threads::SliceNames;
 use crate::waits::record::{Completeness, Wait, WaitRecord};
+use crate::windows::Schedule;
 
 /// The outermost frame of the samples of waiting threads: some viewers put the samples of both clocks into one flame graph.
 const ROOT: &str = "[waiting]";
+
+/// How many windows of time one look at a wait may fill: who asks for windows of nanoseconds does not get all of them.
+const PARTS_MAX: usize = 1000;
 
 /// The waits of all threads of a process.
 #[derive(Debug, Default)]
@@ -37,7 +42,19 @@ pub struct WaitPen<'a> {
     /// What is counted.
     pub tally: &'a mut WaitTally,
     /// Which times are kept.
-    pub run: &'a RunContext,
+    pub schedule: &'a Schedule,
+    /// Which threads are kept,
+    pub threads: &'a Numbers,
+    /// and their numbers.
+    pub numbers: &'a ThreadNumbers,
+}
+
+impl WaitPen<'_> {
+    /// Whether a thread is to be shown. One that is not known yet may become so.
+    fn wants(&self, tid: u32) -> bool {
+        let number = || self.numbers.of(tid);
+        self.threads.is_all() || number().is_some_and(|number| self.threads.contains(number))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,9 +95,10 @@ struct Current {
     frames: Vec<FrameId>,
     /// The same without the first one.
     functions: Vec<FunctionId>,
-    begin_ns: u64,
     /// Samples stand for the time up to here.
     sampled_ns: u64,
+    /// And this is how far it is shown: what follows may lie outside of the windows of time.
+    shown_ns: u64,
     drawn: bool,
 }
 
@@ -175,11 +193,11 @@ impl WaitTracks {
         thread.current = Some(Current {
             frames,
             functions,
-            begin_ns: time_ns,
             sampled_ns: time_ns,
+            shown_ns: time_ns,
             drawn: false,
         });
-        if pen.run.keeps(time_ns) {
+        if pen.schedule.active(time_ns) && pen.wants(tid) {
             thread.draw(tid, time_ns, pen);
         }
     }
@@ -191,20 +209,33 @@ impl WaitTracks {
         let Some(current) = &mut thread.current else {
             return;
         };
-        let (from_ns, to_ns) = pen.run.kept(current.sampled_ns, time_ns);
-        current.sampled_ns = time_ns;
-        if from_ns >= to_ns {
+        let from_ns = std::mem::replace(&mut current.sampled_ns, time_ns);
+        if !pen.wants(tid) {
             return;
         }
-        let weight_ns = to_ns - from_ns;
-        let callstack = pen.output.wait_callstack(pen.frames, &current.frames);
-        self.samples
-            .push(pen.output.sample(to_ns, tid, callstack, weight_ns));
-        pen.tally.samples += 1;
-        pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
-        if !current.drawn {
-            let (begin_ns, _) = pen.run.kept(current.begin_ns, to_ns);
-            thread.draw(tid, begin_ns, pen);
+        for (begin_ns, end_ns) in pen.schedule.parts(from_ns, time_ns).take(PARTS_MAX) {
+            let Some(current) = &mut thread.current else {
+                return;
+            };
+            if current.drawn && begin_ns > current.shown_ns.max(from_ns) {
+                // Between two windows nothing is shown.
+                current.drawn = false;
+                thread.ended_ns = Some(current.shown_ns);
+                thread.close(pen);
+            }
+            let Some(current) = &mut thread.current else {
+                return;
+            };
+            let weight_ns = end_ns - begin_ns;
+            let callstack = pen.output.wait_callstack(pen.frames, &current.frames);
+            self.samples
+                .push(pen.output.sample(end_ns, tid, callstack, weight_ns));
+            pen.tally.samples += 1;
+            pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
+            current.shown_ns = end_ns;
+            if !current.drawn {
+                thread.draw(tid, begin_ns, pen);
+            }
         }
     }
 
@@ -214,8 +245,7 @@ impl WaitTracks {
             && let Some(current) = thread.current.take()
             && current.drawn
         {
-            let (_, end_ns) = pen.run.kept(current.begin_ns, time_ns);
-            thread.ended_ns = Some(end_ns.max(current.begin_ns));
+            thread.ended_ns = Some(current.shown_ns);
         }
     }
 }

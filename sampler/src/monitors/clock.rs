@@ -201,7 +201,7 @@ impl Shared {
 impl Watch {
     /// Whether what is read now is kept.
     fn active(&self, time_ns: u64) -> bool {
-        self.run.keeps(time_ns)
+        self.run.windows.monitors.active(time_ns)
     }
 
     /// Takes in new processes, with their first readings.

@@ -114,7 +114,7 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
-                let drawn = pen.run.keeps(time_ns);
+                let drawn = pen.run.windows.events.active(time_ns);
                 let nest = self.nest(teller, Group::of(category), pen.output);
                 nest.open.push((time_ns, drawn));
                 if drawn {
@@ -135,7 +135,8 @@ impl Calls {
                 let nest = self.nest(teller, Group::of(category), pen.output);
                 match nest.open.pop() {
                     Some((begin_ns, true)) => {
-                        let (_, end_ns) = pen.run.kept(begin_ns, time_ns);
+                        let window = pen.run.windows.events.window_at(begin_ns);
+                        let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
                         let end_ns = end_ns.max(begin_ns);
                         let mut annotations = Annotations::default();
                         annotations.add(args, known, pen.output);
@@ -162,7 +163,7 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
-                if !pen.run.keeps(time_ns) {
+                if !pen.run.windows.events.active(time_ns) {
                     pen.tally.outside_window += 1;
                     return;
                 }
@@ -224,11 +225,12 @@ impl Calls {
     }
 
     fn range(&mut self, range: &Range, end_ns: u64, known: &mut Known, pen: &mut EventPen<'_>) {
-        let (begin_ns, end_ns) = pen.run.kept(range.begin_ns, end_ns.max(range.begin_ns));
-        if begin_ns > end_ns {
+        let schedule = &pen.run.windows.events;
+        let part = schedule.first_part(range.begin_ns, end_ns.max(range.begin_ns));
+        let Some((begin_ns, end_ns)) = part else {
             pen.tally.outside_window += 1;
             return;
-        }
+        };
         pen.tally.ranges += 1;
         let row = self.lanes.place(begin_ns, end_ns);
         while self.rows.len() <= row {

@@ -56,11 +56,11 @@ impl Gpu {
     pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, known: &mut Known, pen: &mut EventPen<'_>) {
         let end_ns = op.end_ns.max(op.start_ns);
         *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
-        let (start_ns, end_ns) = pen.run.kept(op.start_ns, end_ns);
-        if start_ns > end_ns {
+        let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
+        let Some((start_ns, end_ns)) = part else {
             pen.tally.outside_window += 1;
             return;
-        }
+        };
         let call = known.call(op.correlation).cloned();
         match op.kind {
             OpKind::Kernel => pen.tally.kernels += 1,

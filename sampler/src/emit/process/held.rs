@@ -46,7 +46,7 @@ impl Held {
             for record in Records::new(&ring.words).flatten() {
                 match record {
                     Record::Sample { time_ns, .. } => {
-                        self.samples += u64::from(run.keeps(time_ns));
+                        self.samples += u64::from(run.windows.samples.active(time_ns));
                     }
                     other => worth |= worth_a_file(&other),
                 }

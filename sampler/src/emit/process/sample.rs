@@ -21,8 +21,12 @@ impl ProcessTrace {
             self.tally.corrupt += 1;
             return;
         };
-        if !tools.run.keeps(time_ns) {
+        let Some((window_begin_ns, _)) = tools.run.windows.samples.window_at(time_ns) else {
             self.tally.outside_window += 1;
+            return;
+        };
+        if !tools.run.threads.samples.contains(thread.number) {
+            self.tally.other_threads += 1;
             return;
         }
         self.tally.samples += 1;
@@ -100,6 +104,7 @@ impl ProcessTrace {
             slices: &mut self.tally.slices,
         };
         let ThreadTrack { sequence, builder } = track;
+        builder.begin_at(window_begin_ns, |event| pen.write(sequence, event));
         builder.sample(time_ns, weight, &shown.functions, |event| {
             pen.write(sequence, event)
         });

@@ -9,6 +9,7 @@ use crate::waits::record::WaitRecord;
 impl ProcessTrace {
     /// Takes over what was seen of blocked threads.
     pub fn take_waits(&mut self, records: &[WaitRecord], tools: &mut Tools<'_>) {
+        let schedule = &tools.run.windows.waits;
         let mut kept = false;
         for record in records {
             match record {
@@ -21,13 +22,13 @@ impl ProcessTrace {
                     module.path.as_bytes(),
                 ),
                 WaitRecord::Begin { time_ns, wait, .. } => {
-                    kept |= tools.run.keeps(*time_ns);
+                    kept |= schedule.active(*time_ns);
                     for &word in &wait.words {
                         self.frames.want(word, *time_ns);
                     }
                 }
                 WaitRecord::Continue { time_ns, .. } | WaitRecord::End { time_ns, .. } => {
-                    kept |= tools.run.keeps(*time_ns);
+                    kept |= schedule.active(*time_ns);
                     self.last_time_ns = self.last_time_ns.max(*time_ns);
                 }
                 _ => {}
@@ -47,7 +48,9 @@ impl ProcessTrace {
                 frames: &mut self.frames,
                 names: &mut self.slice_names,
                 tally: &mut self.tally.waits,
-                run: tools.run,
+                schedule,
+                threads: &tools.run.threads.waits,
+                numbers: &self.numbers,
             };
             self.waits.take(records, &mut pen);
         } else {

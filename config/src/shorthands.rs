@@ -1,0 +1,503 @@
+//! Options that set several settings, or others than one of their own name: the original's habits, old and new.
+//!
+//! A setting that a row names and that is not in the table of settings yet is accepted with the note of
+//! [`crate::IGNORED_SETTINGS`]. Once a setting has an option of its own with the same word, that one counts
+//! and the row here is without effect ([`all`] leaves it out).
+
+use crate::backends;
+use crate::origin::Origin;
+use crate::problem::{Problem, ProblemKind};
+use crate::settings::{Note, Settings};
+use crate::table::{self, Category};
+use crate::value::parse_bool;
+
+/// One such option.
+#[derive(Debug, Clone, Copy)]
+pub struct Shorthand {
+    /// The letter of `-w`.
+    pub short: Option<char>,
+    /// The word of `--wait`.
+    pub long: &'static str,
+    /// Other words with the same effect.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub takes: Takes,
+    /// The group under which it is listed.
+    pub category: Category,
+    /// What it is for, in one line without a full stop.
+    pub summary: &'static str,
+    /// Whether it is there for old command lines only.
+    pub old: bool,
+    effect: Effect,
+}
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing, or true or false.
+    Bool,
+    /// One value of this name.
+    One(&'static str),
+    /// Nothing, or a value behind `=`.
+    Maybe(&'static str),
+    /// One value or more.
+    List(&'static str),
+}
+
+/// What becomes of the value.
+#[derive(Debug, Clone, Copy)]
+enum Effect {
+    /// All these settings get it.
+    Same(&'static [&'static str]),
+    /// A truth value includes or excludes these backends.
+    Backends(&'static [&'static str]),
+    /// Words that stand for backends; without words, the first ones.
+    BackendWords(
+        &'static [&'static str],
+        &'static [(&'static str, &'static str)],
+    ),
+    /// A backend, and the words for this setting.
+    Sensors(&'static str, &'static str),
+    /// These settings are switched on; a number goes to the last.
+    Rate(&'static str, &'static str),
+    /// Words that switch on one setting each, and off the others.
+    Formats(&'static [(&'static str, &'static str)]),
+    /// The original's words for how much is said.
+    LogLevel,
+    /// `-T`.
+    Trace,
+    /// A variable of the command's environment.
+    Variable(&'static str),
+    /// Formats of the trace.
+    TraceFormats,
+    /// An event, how often it occurs, and threads.
+    Overflow,
+}
+
+const fn row(
+    short: Option<char>,
+    long: &'static str,
+    takes: Takes,
+    category: Category,
+    effect: Effect,
+    summary: &'static str,
+) -> Shorthand {
+    Shorthand {
+        short,
+        long,
+        aliases: &[],
+        takes,
+        category,
+        summary,
+        old: false,
+        effect,
+    }
+}
+
+impl Shorthand {
+    const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    const fn old(mut self) -> Self {
+        self.old = true;
+        self
+    }
+
+    /// The settings that it sets, as far as they can be told beforehand.
+    #[must_use]
+    pub fn settings(&self) -> Vec<&'static str> {
+        match self.effect {
+            Effect::Same(names) => names.to_vec(),
+            Effect::Backends(_) | Effect::BackendWords(..) => {
+                vec!["INCLUDE_BACKENDS", "EXCLUDE_BACKENDS"]
+            }
+            Effect::Sensors(_, setting) => vec!["INCLUDE_BACKENDS", setting],
+            Effect::Rate(switch, rate) => vec![switch, rate],
+            Effect::Formats(formats) => formats.iter().map(|(_, setting)| *setting).collect(),
+            Effect::LogLevel => vec!["VERBOSE"],
+            Effect::Trace => vec!["PROFILE", "FLAT_PROFILE"],
+            Effect::Overflow => vec!["SAMPLING_OVERFLOW", "SAMPLING_OVERFLOW_EVENT"],
+            Effect::Variable(_) | Effect::TraceFormats => Vec::new(),
+        }
+    }
+
+    /// Whether it adds to what other options say, and so comes after them.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        matches!(
+            self.effect,
+            Effect::Backends(_) | Effect::BackendWords(..) | Effect::Sensors(..)
+        )
+    }
+}
+
+use Category::{Backends, Diagnostics, Output, Profile, Sampling, Windows};
+use Takes::{Bool, List, Maybe, One};
+
+#[rustfmt::skip]
+const ROWS: &[Shorthand] = &[
+    // Time windows.
+    row(Some('w'), "wait", One("TIME"), Windows, Effect::Same(&["TRACE_DELAY", "SAMPLING_DELAY"]),
+        "Keep nothing before this time after the start of the run"),
+    row(Some('d'), "duration", One("TIME"), Windows, Effect::Same(&["TRACE_DURATION", "SAMPLING_DURATION"]),
+        "Keep what happens for this long only, counted from the end of --wait"),
+    row(None, "periods", List("PERIODS"), Windows, Effect::Same(&["TRACE_PERIODS", "SAMPLING_PERIODS"]),
+        "Keep what happens in these windows only: WAIT:RECORD[:TIMES], again and again when TIMES is 0"),
+    // Summaries.
+    row(Some('F'), "flat-profile", Bool, Profile, Effect::Same(&["PROFILE", "FLAT_PROFILE"]),
+        "The same as --profile, without the tree of calls"),
+    row(None, "profile-format", List("FORMAT"), Profile,
+        Effect::Formats(&[("text", "TEXT_OUTPUT"), ("json", "JSON_OUTPUT"), ("console", "COUT_OUTPUT")]),
+        "In which forms the summary is written: text, json, console"),
+    // Backends by what they are about.
+    row(Some('D'), "device", Bool, Backends, Effect::Backends(&["rocm-smi"]),
+        "GPU sensors: the same as -I rocm-smi"),
+    row(None, "gpu", Maybe("SENSORS"), Backends, Effect::Sensors("rocm-smi", "AMD_SMI_METRICS"),
+        "GPU sensors, all or those named: temp,power,busy,mem_usage"),
+    row(None, "rocm", Maybe("PARTS"), Backends,
+        Effect::BackendWords(&["rocm"], &[
+            ("hip", "hip"), ("kernel", "hip"), ("memory", "hip"), ("hsa", "hsa"), ("marker", "roctx"), ("roctx", "roctx"), ("rccl", "rcclp"),
+        ]),
+        "ROCm activity, all or some: hip,kernel,memory,hsa,marker,rccl"),
+    row(None, "parallel", Maybe("APIS"), Backends,
+        Effect::BackendWords(&["mpip", "ompt", "kokkosp", "rcclp"], &[
+            ("mpi", "mpip"), ("openmp", "ompt"), ("kokkos", "kokkosp"), ("rccl", "rcclp"),
+        ]),
+        "Interfaces of parallel programs, all or some: mpi,openmp,kokkos,rccl"),
+    row(Some('H'), "host", Bool, Backends, Effect::Same(&["USE_PROCESS_SAMPLING", "CPU_FREQ_ENABLED"]),
+        "Counters of the machine and of the processes"),
+    row(None, "cpu", Maybe("HZ"), Backends, Effect::Rate("USE_PROCESS_SAMPLING", "PROCESS_SAMPLING_FREQ"),
+        "The same as --host, so often per second"),
+    row(None, "process-freq", One("HZ"), Backends, Effect::Same(&["PROCESS_SAMPLING_FREQ"]),
+        "How often per second counters of machine, processes and GPUs are read"),
+    row(Some('C'), "cpu-events", List("EVENT"), Backends, Effect::Same(&["PAPI_EVENTS"]),
+        "Hardware counters for each thread"),
+    row(Some('G'), "gpu-events", List("COUNTER"), Backends, Effect::Same(&["ROCM_EVENTS"]),
+        "GPU hardware counters for each kernel"),
+    row(None, "sample-overflow", List("EVENT"), Sampling, Effect::Overflow,
+        "Samples by the occurrence of an event; may be followed by how often it occurs, and threads"),
+    row(None, "cpus", List("CPUS"), Backends, Effect::Same(&["SAMPLING_CPUS"]), "The processors whose counters are read"),
+    row(None, "gpus", List("GPUS"), Backends, Effect::Same(&["SAMPLING_GPUS"]), "The GPUs whose sensors are read"),
+    // How much is said.
+    row(None, "log-level", One("LEVEL"), Diagnostics, Effect::LogLevel,
+        "How much is said, in words: trace, debug, info, warn, error, critical, off"),
+    // For old command lines.
+    row(Some('T'), "trace", Maybe("BOOL"), Output, Effect::Trace,
+        "A trace is always written; -T flat and -T tree ask for a summary of that form too").old(),
+    row(Some('L'), "trace-legacy", Bool, Output, Effect::Same(&["TRACE_LEGACY"]), "A Perfetto trace is always written").old(),
+    row(None, "output-format", List("FORMAT"), Output, Effect::TraceFormats, "A Perfetto trace is always written").old(),
+    row(None, "trace-buffer-size", One("KB"), Output, Effect::Same(&["PERFETTO_BUFFER_SIZE_KB"]), "There is no buffer to size").old(),
+    row(None, "trace-fill-policy", One("POLICY"), Output, Effect::Same(&["PERFETTO_FILL_POLICY"]), "There is no buffer to fill").old(),
+    row(None, "profile-diff", List("PATH"), Profile, Effect::Same(&["INPUT_PATH"]), "Summaries are not compared with older ones").old(),
+    row(None, "cputime", Bool, Sampling, Effect::Same(&["SAMPLING_CPUTIME"]),
+        "Samples of CPU time are always taken; may be followed by frequency, delay and threads").aliases(&["sample-cputime"]).old(),
+    row(None, "ai-nics", List("NICS"), Backends, Effect::Same(&["SAMPLING_AINICS"]), "Network cards whose counters are read").old(),
+    row(None, "selected-regions", List("REGION"), Windows, Effect::Same(&["SELECTED_REGIONS"]), "Keep what happens in these regions only").old(),
+    row(None, "rank-filter-id", List("RANKS"), Output, Effect::Same(&["RANK_FILTER_ID"]), "Ranks that are profiled").old(),
+    row(None, "rank-filter-output", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_OUTPUT"]), "Whether other ranks write files").old(),
+    row(None, "rank-filter-logs", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_LOGS"]), "Whether other ranks print").old(),
+    row(None, "hsa-interrupt", One("0|1"), Backends, Effect::Variable("HSA_ENABLE_INTERRUPT"),
+        "Sets HSA_ENABLE_INTERRUPT for the command").old(),
+];
+
+/// All rows in use, in the order in which they are listed.
+pub fn all() -> impl Iterator<Item = &'static Shorthand> {
+    ROWS.iter().filter(|row| {
+        !table::all()
+            .filter_map(|setting| setting.option.as_ref())
+            .any(|option| {
+                option.long == row.long
+                    || option.aliases.contains(&row.long)
+                    || (row.short.is_some() && option.short == row.short)
+            })
+    })
+}
+
+impl Settings {
+    /// Does what a shorthand says, over what is there. An option without a value comes with none.
+    ///
+    /// # Errors
+    /// Every value that does not fit.
+    pub fn apply(
+        &mut self,
+        shorthand: &Shorthand,
+        values: &[String],
+        origin: &Origin,
+    ) -> Result<(), Vec<Problem>> {
+        let mut call = Call {
+            settings: self,
+            shorthand,
+            origin,
+            problems: Vec::new(),
+        };
+        call.run(values);
+        if call.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(call.problems)
+        }
+    }
+
+    /// Adds names to `INCLUDE_BACKENDS` or `EXCLUDE_BACKENDS`.
+    fn add_backends(
+        &mut self,
+        setting: &str,
+        names: &[&str],
+        origin: &Origin,
+    ) -> Result<(), Problem> {
+        let before = self.get(setting).map(ToString::to_string);
+        let text = format!("{} {}", before.unwrap_or_default(), names.join(" "));
+        self.set(setting, &text, origin.clone())
+    }
+}
+
+struct Call<'a> {
+    settings: &'a mut Settings,
+    shorthand: &'a Shorthand,
+    origin: &'a Origin,
+    problems: Vec<Problem>,
+}
+
+impl Call<'_> {
+    fn run(&mut self, values: &[String]) {
+        let text = values.join(",");
+        match self.shorthand.effect {
+            Effect::Same(names) => {
+                let text = if values.is_empty() { "true" } else { &text };
+                for name in names {
+                    self.set(name, text);
+                }
+            }
+            Effect::Backends(names) => match self.truth(values) {
+                Some(true) => self.add("INCLUDE_BACKENDS", names),
+                Some(false) => self.add("EXCLUDE_BACKENDS", names),
+                None => {}
+            },
+            Effect::BackendWords(all, words) => self.backend_words(all, words, &text),
+            Effect::Sensors(backend, setting) => match parse_bool(&text) {
+                Some(false) => self.add("EXCLUDE_BACKENDS", &[backend]),
+                _ => {
+                    self.add("INCLUDE_BACKENDS", &[backend]);
+                    if !text.is_empty() && parse_bool(&text).is_none() {
+                        self.set(setting, &text);
+                    }
+                }
+            },
+            Effect::Rate(switch, rate) => {
+                let is_off = matches!(text.to_ascii_lowercase().as_str(), "off" | "false" | "no");
+                self.set(switch, if is_off { "false" } else { "true" });
+                if text.parse::<f64>().is_ok() {
+                    self.set(rate, &text);
+                } else if !text.is_empty() && parse_bool(&text).is_none() {
+                    self.bad(&text, "a number of times per second, or nothing", None);
+                }
+            }
+            Effect::Formats(formats) => self.formats(formats, &text),
+            Effect::LogLevel => self.log_level(&text),
+            Effect::Trace => self.trace(&text),
+            Effect::Variable(name) => self.settings.exports.push((name.to_owned(), text)),
+            Effect::Overflow => {
+                self.set("SAMPLING_OVERFLOW", "true");
+                let names = ["SAMPLING_OVERFLOW_EVENT", "SAMPLING_OVERFLOW_FREQ"];
+                for (name, word) in names.iter().zip(words(&text)) {
+                    self.set(name, word);
+                }
+                let threads: Vec<&str> = words(&text).skip(names.len()).collect();
+                if !threads.is_empty() {
+                    self.set("SAMPLING_OVERFLOW_TIDS", &threads.join(","));
+                }
+            }
+            Effect::TraceFormats => {
+                let others: Vec<&str> = words(&text).filter(|word| *word != "perfetto").collect();
+                if !others.is_empty() {
+                    let text = format!(
+                        "no {} output: a Perfetto trace is always written",
+                        others.join(", ")
+                    );
+                    self.note(text);
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, text: &str) {
+        let result = self.settings.set(name, text, self.origin.clone());
+        self.problems.extend(result.err());
+    }
+
+    fn add(&mut self, setting: &str, names: &[&str]) {
+        let result = self.settings.add_backends(setting, names, self.origin);
+        self.problems.extend(result.err());
+    }
+
+    fn bad(&mut self, value: &str, allowed: &str, nearest: Option<&'static str>) {
+        self.problems.push(Problem {
+            kind: Box::new(ProblemKind::BadValue {
+                setting: self.shorthand.long,
+                value: value.to_owned(),
+                allowed: allowed.to_owned(),
+                nearest,
+            }),
+            origin: self.origin.clone(),
+            line_text: None,
+            width: 0,
+        });
+    }
+
+    fn note(&mut self, text: String) {
+        self.settings.notes.push(Note {
+            origin: self.origin.clone(),
+            text,
+            important: true,
+        });
+    }
+
+    /// The last value as true or false.
+    fn truth(&mut self, values: &[String]) -> Option<bool> {
+        let Some(text) = values.last() else {
+            return Some(true);
+        };
+        let truth = parse_bool(text);
+        if truth.is_none() {
+            self.bad(text, "true or false (also on/off, yes/no, 1/0)", None);
+        }
+        truth
+    }
+
+    fn backend_words(
+        &mut self,
+        all: &[&str],
+        known: &'static [(&'static str, &'static str)],
+        text: &str,
+    ) {
+        match parse_bool(text) {
+            Some(false) => return self.add("EXCLUDE_BACKENDS", all),
+            Some(true) => return self.add("INCLUDE_BACKENDS", all),
+            None if text.is_empty() => return self.add("INCLUDE_BACKENDS", all),
+            None => {}
+        }
+        for word in words(text) {
+            let found = known.iter().find(|(name, _)| *name == word);
+            let backend = found.map(|(_, backend)| *backend);
+            match backend.or_else(|| backends::find(word).map(|backend| backend.name)) {
+                Some(backend) => self.add("INCLUDE_BACKENDS", &[backend]),
+                None => self.unknown_word(word, known),
+            }
+        }
+    }
+
+    fn formats(&mut self, formats: &'static [(&'static str, &'static str)], text: &str) {
+        let mut chosen = Vec::new();
+        for word in words(text) {
+            match formats.iter().find(|(name, _)| *name == word) {
+                Some((_, setting)) => chosen.push(*setting),
+                None => self.unknown_word(word, formats),
+            }
+        }
+        for (_, setting) in formats {
+            let is_chosen = chosen.contains(setting);
+            self.set(setting, if is_chosen { "true" } else { "false" });
+        }
+        self.set("PROFILE", "true");
+    }
+
+    fn unknown_word(&mut self, word: &str, known: &'static [(&'static str, &'static str)]) {
+        let names = known.iter().map(|(name, _)| *name);
+        let allowed = format!("some of {}", names.clone().collect::<Vec<_>>().join(", "));
+        self.bad(word, &allowed, crate::nearest::nearest(word, names));
+    }
+
+    fn log_level(&mut self, text: &str) {
+        const LEVELS: [(&str, &str); 7] = [
+            ("trace", "3"),
+            ("debug", "2"),
+            ("info", "1"),
+            ("warn", "0"),
+            ("error", "-1"),
+            ("critical", "-1"),
+            ("off", "-1"),
+        ];
+        match LEVELS
+            .iter()
+            .find(|(name, _)| text.eq_ignore_ascii_case(name))
+        {
+            Some((_, verbose)) => self.set("VERBOSE", verbose),
+            None => {
+                let names = LEVELS.map(|(name, _)| name);
+                let nearest = crate::nearest::nearest(text, names.into_iter());
+                self.bad(text, &format!("one of {}", names.join(", ")), nearest);
+            }
+        }
+    }
+
+    fn trace(&mut self, text: &str) {
+        let flat = match text.to_ascii_lowercase().as_str() {
+            "flat" => "true",
+            "tree" => "false",
+            "" => return,
+            other => {
+                match parse_bool(other) {
+                    Some(true) => {}
+                    Some(false) => self.note("a Perfetto trace is always written".to_owned()),
+                    None => self.bad(
+                        text,
+                        "true or false, or flat or tree for a summary of that form",
+                        None,
+                    ),
+                }
+                return;
+            }
+        };
+        self.set("PROFILE", "true");
+        self.set("FLAT_PROFILE", flat);
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', ';', ' ']).filter(|word| !word.is_empty())
+}
+
+/// Reads `cpu=300,real=100` as rates of single clocks; `None` when it is no such list. A word that names no clock is an error.
+#[must_use]
+pub fn rates(text: &str) -> Option<Result<Vec<(&'static str, &str)>, Problem>> {
+    const CLOCKS: [(&str, &str); 9] = [
+        ("cpu", "SAMPLING_CPUTIME_FREQ"),
+        ("cputime", "SAMPLING_CPUTIME_FREQ"),
+        ("real", "SAMPLING_REALTIME_FREQ"),
+        ("realtime", "SAMPLING_REALTIME_FREQ"),
+        ("wall", "SAMPLING_REALTIME_FREQ"),
+        ("overflow", "SAMPLING_OVERFLOW_FREQ"),
+        ("process", "PROCESS_SAMPLING_FREQ"),
+        ("host", "PROCESS_SAMPLING_FREQ"),
+        ("all", "SAMPLING_FREQ"),
+    ];
+    if !text.contains('=') {
+        return None;
+    }
+    let read = |word| -> Result<(&'static str, &str), Problem> {
+        let (name, rate): (&str, &str) = match str::split_once(word, '=') {
+            Some(pair) => pair,
+            None => ("all", word),
+        };
+        let clock = CLOCKS
+            .iter()
+            .find(|(clock, _)| clock.eq_ignore_ascii_case(name.trim()));
+        clock
+            .map(|(_, setting)| (*setting, rate))
+            .ok_or_else(|| Problem {
+                kind: Box::new(ProblemKind::BadValue {
+                    setting: "freq",
+                    value: word.to_owned(),
+                    allowed: "a number of times per second, or cpu=HZ, real=HZ, process=HZ"
+                        .to_owned(),
+                    nearest: crate::nearest::nearest(name, CLOCKS.iter().map(|(clock, _)| *clock)),
+                }),
+                origin: Origin::CommandLine("-f".to_owned()),
+                line_text: None,
+                width: 0,
+            })
+    };
+    Some(words(text).map(read).collect())
+}
