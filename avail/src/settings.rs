@@ -111,6 +111,7 @@ fn type_name(setting: &Setting) -> String {
         Kind::Path { .. } => "path",
         Kind::PathList => "list of paths",
         Kind::Backends => "list of backends",
+        Kind::Numbers => "list of numbers",
     };
     match setting.unit() {
         "" | "s" => name.to_owned(),

@@ -387,6 +387,7 @@ mod tests {
                 Kind::Choice(choices) => choices[choices.len() - 1].name.to_owned(),
                 Kind::PathList => "/dev/null".to_owned(),
                 Kind::Backends => "roctracer, roctx".to_owned(),
+                Kind::Numbers => "0,8-15,0-1023:64".to_owned(),
             };
             settings
                 .set(setting.name, &text, Origin::CommandLine("-x".to_owned()))

@@ -186,7 +186,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("PAPI_*", NO_COUNTERS),
     row("CRAYPAT", NO_COUNTERS),
     row("INSTRUCTION_ROOFLINE", NO_COUNTERS),
-    row("RANK_FILTER_*", "every rank is profiled in this build"),
+    row("RANK_FILTER_*", "use RANKS, LOCAL_RANKS or NODES"),
     row("PRESET_DIR", "presets are not part of this build"),
     row(
         "REATTACH_ADD_SESSION_ID",

@@ -3,7 +3,8 @@
 //! - [`table`] holds the rows: names, types, defaults, help texts, options.
 //! - [`Settings`] holds the values and where each came from; [`Settings::load`] reads files and environment in the right order,
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
-//! - [`backends`], [`keys`] and [`rank`] know the names for `-I`/`-E`, the keys in output paths, and the rank of a parallel job.
+//! - [`backends`], [`keys`], [`rank`] and [`job`] know the names for `-I`/`-E`, the keys in output paths, the rank of a parallel job,
+//!   and the job itself; [`selection`] reads lists of ranks.
 //! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //!
 //! Precedence: command line, then environment (`RSYS_X`, `ROCPROFSYS_X`, `OMNITRACE_X`), then files (a later file wins), then defaults.
@@ -24,8 +25,10 @@
 pub mod backends;
 pub mod documents;
 pub mod generate;
+pub mod job;
 pub mod keys;
 pub mod rank;
+pub mod selection;
 pub mod table;
 
 mod environment;

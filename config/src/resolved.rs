@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::selection::{Nodes, Numbers};
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -59,6 +60,12 @@ pub struct Resolved {
     pub follow: Follow,
     /// `LINGER`.
     pub linger: Duration,
+    /// `RANKS`; empty for all.
+    pub ranks: Numbers,
+    /// `LOCAL_RANKS`; empty for all.
+    pub local_ranks: Numbers,
+    /// `NODES`; empty for all.
+    pub nodes: Nodes,
     /// `MIN_SAMPLES`.
     pub min_samples: u64,
     /// `INCLUDE_BACKENDS`: known names, as the user chose among aliases.
@@ -188,6 +195,9 @@ impl Resolved {
             },
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
+            ranks: read.numbers("RANKS"),
+            local_ranks: read.numbers("LOCAL_RANKS"),
+            nodes: Nodes::parse(read.text("NODES")),
             min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
@@ -232,6 +242,11 @@ impl<'a> Reader<'a> {
             Some(Value::Text(value)) => value,
             other => unreachable!("{name} is not a text: {other:?}"),
         }
+    }
+
+    fn numbers(&self, name: &str) -> Numbers {
+        let text = self.text(name);
+        Numbers::parse(text).unwrap_or_else(|| unreachable!("{name} is no list of numbers: {text}"))
     }
 
     fn list(&self, name: &str) -> &'a [String] {

@@ -342,6 +342,7 @@ fn needs_value(setting: &Setting) -> bool {
         Kind::Text
             | Kind::PathList
             | Kind::Backends
+            | Kind::Numbers
             | Kind::Path {
                 empty_means: Some(_)
             }

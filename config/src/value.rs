@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::backends;
 use crate::problem::ProblemKind;
+use crate::selection::Numbers;
 use crate::table::{Kind, Setting};
 
 /// The value of a setting.
@@ -15,7 +16,7 @@ pub enum Value {
     Int(i64),
     /// Of a [`Kind::Float`]; of a [`Kind::Seconds`], in seconds.
     Float(f64),
-    /// Of a [`Kind::Text`], [`Kind::Path`] or [`Kind::Choice`].
+    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`] or [`Kind::Numbers`].
     Text(String),
     /// Of a [`Kind::PathList`] or [`Kind::Backends`].
     List(Vec<String>),
@@ -62,6 +63,7 @@ impl Value {
             }
             Kind::PathList => Some(Self::List(words(text, &[':', ';', ',']))),
             Kind::Backends => return parse_backends(text),
+            Kind::Numbers => Numbers::parse(text).map(|_| Self::Text(text.to_owned())),
         };
         parsed.ok_or_else(|| ProblemKind::BadValue {
             setting: setting.name,
@@ -95,6 +97,7 @@ pub fn allowed(setting: &Setting) -> String {
         } => format!("a path, or nothing for {meaning}"),
         Kind::PathList => "a list of files, or none".to_owned(),
         Kind::Backends => "a list of backends".to_owned(),
+        Kind::Numbers => "numbers and ranges, such as 0,8-15 or 0-1023:64".to_owned(),
     }
 }
 

@@ -13,6 +13,7 @@ use rsys_wire::handshake::{
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
+use crate::jobs::place::Place;
 use crate::os;
 use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
@@ -35,19 +36,26 @@ pub struct Plan {
     pub resolver: ResolverOptions,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
+    /// Where this run stands in a parallel job.
+    pub place: Place,
 }
 
 impl Plan {
     /// The plan for settings and a command.
     #[must_use]
-    pub fn new(resolved: &Resolved, command: Vec<OsString>, exports: &[(String, String)]) -> Self {
+    pub fn new(
+        resolved: &Resolved,
+        command: Vec<OsString>,
+        exports: Vec<(OsString, OsString)>,
+        place: Place,
+    ) -> Self {
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
         if resolved.time_output {
             let time =
-                os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
-            directory.push(time.unwrap_or_default());
+                || os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
+            directory.push(place.folder().or_else(time).unwrap_or_default());
         }
         // The target may go elsewhere; our files do not.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
@@ -77,16 +85,15 @@ impl Plan {
             delay: resolved.sampling_delay,
             duration: resolved.sampling_duration,
             min_samples: resolved.min_samples,
+            ranks: resolved.ranks.clone(),
+            local_ranks: resolved.local_ranks.clone(),
             boot_id,
             host,
             verbosity: resolved.verbose,
         };
         Self {
             command,
-            exports: exports
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            exports,
             agent: agent_settings(resolved),
             run,
             resolver: ResolverOptions {
@@ -99,6 +106,7 @@ impl Plan {
                 ..ResolverOptions::default()
             },
             linger: resolved.linger,
+            place,
         }
     }
 }

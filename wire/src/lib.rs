@@ -11,6 +11,7 @@
 //! * [`record`]: what the words mean.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
+//! * [`launchers`]: the programs in which an agent sleeps, because they only start others.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
@@ -19,6 +20,7 @@ compile_error!("the wire format is little-endian and so must the machine be");
 
 pub mod adopt;
 pub mod handshake;
+pub mod launchers;
 pub mod layout;
 pub mod record;
 pub mod ring;

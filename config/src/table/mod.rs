@@ -73,6 +73,8 @@ pub enum Kind {
     PathList,
     /// A list of names of backends (see [`crate::backends`]).
     Backends,
+    /// A list of numbers and ranges (see [`crate::selection::Numbers`]).
+    Numbers,
 }
 
 /// One allowed word of a [`Kind::Choice`].
