@@ -167,7 +167,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("PAPI_*", NO_PAPI),
     row("CRAYPAT", INTERNAL),
     row("INSTRUCTION_ROOFLINE", INTERNAL),
-    row("RANK_FILTER_*", "every rank is profiled in this build"),
+    row("RANK_FILTER_*", "use RANKS, LOCAL_RANKS or NODES"),
     row("PRESET_DIR", "it is a folder for --preset, not a setting"),
     row(
         "REATTACH_ADD_SESSION_ID",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backends;
+use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
 use crate::settings::Settings;
@@ -78,6 +79,12 @@ pub struct Resolved {
     pub follow: Follow,
     /// `LINGER`.
     pub linger: Duration,
+    /// `RANKS`; empty for all.
+    pub ranks: Numbers,
+    /// `LOCAL_RANKS`; empty for all.
+    pub local_ranks: Numbers,
+    /// `NODES`; empty for all.
+    pub nodes: Nodes,
     /// `MIN_SAMPLES`.
     pub min_samples: u64,
     /// `USE_PROCESS_SAMPLING`.
@@ -329,6 +336,9 @@ impl Resolved {
             },
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
+            ranks: read.numbers("RANKS"),
+            local_ranks: read.numbers("LOCAL_RANKS"),
+            nodes: Nodes::parse(read.text("NODES")),
             min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
             process_sampling: read.bool("USE_PROCESS_SAMPLING"),
             process_sampling_freq_hz: match read.float("PROCESS_SAMPLING_FREQ") {

@@ -15,6 +15,8 @@ pub struct ProcessSummary {
     pub trouble: Option<String>,
     /// Whether it has no trace because it had too few samples.
     pub short: bool,
+    /// Its rank.
+    pub rank: Option<u32>,
     /// Its id.
     pub pid: u32,
     /// Its program.
@@ -343,6 +345,7 @@ mod tests {
             path: Some("/out/t-7.proto".into()),
             trouble: None,
             short: false,
+            rank: None,
             pid: 7,
             name: "app".into(),
             clock: "timer".into(),

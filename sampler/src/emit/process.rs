@@ -19,7 +19,7 @@ use super::events::{Events, StackMarks, Teller};
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
-use super::naming::Ids;
+use super::naming::{Ids, fuller_id};
 use super::numbers::ThreadNumbers;
 use super::output::Output;
 use super::run::RunContext;
@@ -127,7 +127,7 @@ impl ProcessTrace {
             frames,
             rings: HashMap::new(),
             later: Vec::new(),
-            held: Held::default(),
+            held: Held::new(run.selects(identity.rank.as_ref())),
             slice_names: SliceNames::default(),
             marks,
             python_view: run.python,
@@ -369,10 +369,11 @@ impl ProcessTrace {
     }
 
     fn open(&mut self, tools: &mut Tools<'_>) {
-        let rank = self.identity.rank.as_ref().map(|rank| rank.rank);
+        let rank = self.identity.rank.as_ref();
         let id = tools.ids.id(rank, self.identity.pid);
+        let fuller = fuller_id(rank, &tools.run.host, self.identity.pid);
         let layout = tools.run.layout_of(&self.identity);
-        match layout.create(&id) {
+        match layout.create(&id, fuller.as_deref()) {
             Ok((file, path)) => {
                 self.path = Some(path.clone());
                 self.output = Some(Output::begin(file, path, &self.identity, tools.run));
@@ -494,6 +495,7 @@ impl ProcessTrace {
             path: self.path,
             trouble: self.trouble,
             short,
+            rank: self.identity.rank.as_ref().map(|rank| rank.rank),
             pid: self.identity.pid,
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),

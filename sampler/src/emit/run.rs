@@ -2,6 +2,7 @@
 
 use rsys_config::Numbers;
 use rsys_config::keys::{KeyValues, expand};
+use rsys_config::rank::Rank;
 use rsys_proto::Compression;
 
 use super::identity::Identity;
@@ -34,6 +35,10 @@ pub struct RunContext {
     pub threads: ThreadChoice,
     /// A process with fewer samples, and nothing else to show, leaves no file.
     pub min_samples: u64,
+    /// Processes of other ranks leave no file.
+    pub ranks: Numbers,
+    /// Processes of other ranks of this node leave no file.
+    pub local_ranks: Numbers,
     /// Id of this boot of the machine.
     pub boot_id: String,
     /// Name of the machine.
@@ -64,6 +69,16 @@ impl RunContext {
             file_name: expand(&self.layout.file_name, &keys),
             ..self.layout.clone()
         }
+    }
+
+    /// Whether processes of this rank are to be profiled.
+    #[must_use]
+    pub fn selects(&self, rank: Option<&Rank>) -> bool {
+        rank.is_none_or(|rank| {
+            let local = rank.local_rank;
+            self.ranks.contains(rank.rank)
+                && local.is_none_or(|local| self.local_ranks.contains(local))
+        })
     }
 }
 
