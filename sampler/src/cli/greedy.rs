@@ -168,7 +168,8 @@ const OPEN_LISTS: [&str; 7] = [
 
 /// Lists of which any word may be a part.
 fn is_open_list(arg: &Arg) -> bool {
-    arg.get_long().is_some_and(|long| OPEN_LISTS.contains(&long))
+    arg.get_long()
+        .is_some_and(|long| OPEN_LISTS.contains(&long))
 }
 
 /// Whether an option may be given several values, as words or again and again.

@@ -2,7 +2,7 @@
 //!
 //! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
-//! the timeline of it, [`mod@waits`] that of waits, [`events`] draws calls and GPU operations, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! the timeline of it, [`mod@waits`] that of waits, [`events`] draws calls and GPU operations, and [`output`] the packets. [`profile`] gathers the summaries beside it. [`naming`] says what the files are called, [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
@@ -15,6 +15,7 @@ pub mod naming;
 pub mod numbers;
 pub mod output;
 pub mod process;
+pub mod profile;
 pub mod run;
 pub mod slices;
 pub mod tally;
