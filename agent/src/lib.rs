@@ -24,6 +24,7 @@ mod guard;
 mod handler;
 mod hooks;
 mod jit;
+mod masks;
 mod modules;
 mod perf;
 mod process;

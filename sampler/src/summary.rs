@@ -58,7 +58,7 @@ impl ProcessSummary {
         let left_out = self.left_out();
         let events = self.events();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,

@@ -3,6 +3,7 @@
 //! One file per category holds the rows. Everything that a user reads about a setting — `--help`, `default.cfg`,
 //! `docs/settings.md`, error messages — is printed from these rows, and every value, wherever it comes from, is checked against them.
 
+mod counters;
 mod diagnostics;
 mod general;
 mod gpu;
@@ -128,6 +129,8 @@ pub enum Category {
     Profile,
     /// Which processes are followed.
     Processes,
+    /// Counters of processes, host, GPUs and threads.
+    Counters,
     /// Other sources of data.
     Backends,
     /// What the profiler says about itself.
@@ -136,13 +139,14 @@ pub enum Category {
 
 impl Category {
     /// All categories in the order in which they are listed.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::General,
         Self::Output,
         Self::Sampling,
         Self::Windows,
         Self::Profile,
         Self::Processes,
+        Self::Counters,
         Self::Backends,
         Self::Diagnostics,
     ];
@@ -157,6 +161,7 @@ impl Category {
             Self::Windows => "Time windows",
             Self::Profile => "Summaries",
             Self::Processes => "Processes",
+            Self::Counters => "Counters",
             Self::Backends => "Backends",
             Self::Diagnostics => "Diagnostics",
         }
@@ -243,6 +248,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         windows::SETTINGS,
         profile::SETTINGS,
         processes::SETTINGS,
+        counters::SETTINGS,
         general::BACKEND_SETTINGS,
         gpu::SETTINGS,
         diagnostics::SETTINGS,

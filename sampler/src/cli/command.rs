@@ -228,6 +228,9 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         _ if is_list(option.long) => argument
             .value_name(option.value_name)
             .action(ArgAction::Append),
+        Kind::Text if setting.name == "CPU_EVENTS" => argument
+            .value_name(option.value_name)
+            .action(ArgAction::Append),
         _ => argument.value_name(option.value_name),
     }
 }
