@@ -126,7 +126,25 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, c
         .filter_map(|word| without_value(&command, word))
         .collect();
     let matches = command.try_get_matches_from_mut(words)?;
+    if let Some(text) = about_itself(&matches) {
+        // Printed like the help: to standard output, with success.
+        return Err(clap::Error::raw(ErrorKind::DisplayHelp, text));
+    }
     request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
+}
+
+/// Completions or the manual page, if they are asked for.
+fn about_itself(matches: &ArgMatches) -> Option<String> {
+    let mut text = Vec::new();
+    if let Some(shell) = matches.get_one::<clap_complete::Shell>("completions") {
+        clap_complete::generate(*shell, &mut command(), "rsys-avail", &mut text);
+    } else if matches.get_flag("man") {
+        // Nothing can go wrong where nothing is written to a file.
+        clap_mangen::Man::new(command()).render(&mut text).ok();
+    } else {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
@@ -394,6 +412,13 @@ fn command() -> Command {
                 .num_args(0..=1)
                 .value_parser(ValueParser::string())
                 .hide(true),
+            Arg::new("completions")
+                .long("completions")
+                .value_name("SHELL")
+                .value_parser(clap::value_parser!(clap_complete::Shell))
+                .help("Print completions for a shell")
+                .help_heading("Help"),
+            flag("man", None, "Help", "Print the manual page, for man -l"),
             Arg::new("help")
                 .short('h')
                 .long("help")

@@ -22,7 +22,7 @@ use super::metadata::AtEnd;
 use super::naming::Ids;
 use super::numbers::ThreadNumbers;
 use super::output::Output;
-use super::profile::{About, Profile, Written};
+use super::profile::{About, Profile, Whose, Written};
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
@@ -359,6 +359,13 @@ impl ProcessTrace {
         let Some(mut thread) = ring.thread.take() else {
             return;
         };
+        if let Some(profile) = &mut self.profile {
+            profile.rename(Whose {
+                number: thread.number,
+                tid: thread.tid,
+                name: &thread.name,
+            });
+        }
         if let Some(output) = &mut self.output {
             output.thread_ends(thread.tid);
         }

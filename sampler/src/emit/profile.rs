@@ -156,6 +156,15 @@ impl Profile {
         self.waiting.add(whose, functions, ns, &self.forms);
     }
 
+    /// A thread is called otherwise than its samples knew.
+    pub fn rename(&mut self, whose: Whose<'_>) {
+        for gathered in [&mut self.running, &mut self.waiting] {
+            if let Some(thread) = gathered.threads.get_mut(&(whose.number, whose.tid)) {
+                whose.name.clone_into(&mut thread.name);
+            }
+        }
+    }
+
     /// Writes the files beside the trace that is called `id`.
     #[must_use]
     pub fn write(&self, about: &About, frames: &Frames, layout: &Layout, id: &str) -> Written {
