@@ -16,6 +16,8 @@ use crate::{components, counters};
 /// What the user asked for.
 #[derive(Debug)]
 pub struct Request {
+    /// Completions or a manual page, to be printed instead of anything else.
+    pub about_itself: Option<String>,
     /// The tables to print.
     pub views: Vec<View>,
     /// The file to write instead.
@@ -126,10 +128,6 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, c
         .filter_map(|word| without_value(&command, word))
         .collect();
     let matches = command.try_get_matches_from_mut(words)?;
-    if let Some(text) = about_itself(&matches) {
-        // Printed like the help: to standard output, with success.
-        return Err(clap::Error::raw(ErrorKind::DisplayHelp, text));
-    }
     request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
 }
 
@@ -190,6 +188,7 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
         Form::Text
     };
     Ok(Request {
+        about_itself: about_itself(matches),
         views: views(matches, &chosen),
         generate: generation(matches)?,
         comments: generate::Choice {
