@@ -16,6 +16,8 @@ use crate::{components, counters};
 /// What the user asked for.
 #[derive(Debug)]
 pub struct Request {
+    /// Completions or a manual page, to be printed instead of anything else.
+    pub about_itself: Option<String>,
     /// The tables to print.
     pub views: Vec<View>,
     /// The file to write instead.
@@ -129,6 +131,20 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, c
     request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
 }
 
+/// Completions or the manual page, if they are asked for.
+fn about_itself(matches: &ArgMatches) -> Option<String> {
+    let mut text = Vec::new();
+    if let Some(shell) = matches.get_one::<clap_complete::Shell>("completions") {
+        clap_complete::generate(*shell, &mut command(), "rsys-avail", &mut text);
+    } else if matches.get_flag("man") {
+        // Nothing can go wrong where nothing is written to a file.
+        clap_mangen::Man::new(command()).render(&mut text).ok();
+    } else {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
     let flag = |name: &str| matches.get_flag(name);
     let words = |name: &str| -> Vec<String> {
@@ -172,6 +188,7 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
         Form::Text
     };
     Ok(Request {
+        about_itself: about_itself(matches),
         views: views(matches, &chosen),
         generate: generation(matches)?,
         comments: generate::Choice {
@@ -394,6 +411,13 @@ fn command() -> Command {
                 .num_args(0..=1)
                 .value_parser(ValueParser::string())
                 .hide(true),
+            Arg::new("completions")
+                .long("completions")
+                .value_name("SHELL")
+                .value_parser(clap::value_parser!(clap_complete::Shell))
+                .help("Print completions for a shell")
+                .help_heading("Help"),
+            flag("man", None, "Help", "Print the manual page, for man -l"),
             Arg::new("help")
                 .short('h')
                 .long("help")

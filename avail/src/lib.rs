@@ -57,6 +57,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn answer(request: &Request) -> Result<()> {
+    if let Some(text) = &request.about_itself {
+        return say(text);
+    }
     let settings = Settings::load(&Sources::of_this_process())?;
     if let Some(generation) = &request.generate {
         return config_file::write(&settings, generation, &request.comments);
@@ -100,11 +103,15 @@ fn print(tables: &[Table], request: &Request, monochrome: bool) -> Result<()> {
         Some(path) => {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
         }
-        None => match std::io::stdout().lock().write_all(text.as_bytes()) {
-            // As with `rsys-avail | head`.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("cannot write the answer"),
-        },
+        None => say(&text),
+    }
+}
+
+fn say(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // As with `rsys-avail | head`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write the answer"),
     }
 }
 

@@ -118,6 +118,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 pub fn in_use(include: &[String], exclude: &[String]) -> Vec<&'static str> {
     BACKENDS
         .iter()
+        .filter(|backend| backend.built && backend.name != ALL)
         .map(|backend| backend.name)
         .filter(|name| *name != ALL && is_on(name, false, include, exclude))
         .collect()

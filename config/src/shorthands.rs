@@ -152,8 +152,6 @@ const ROWS: &[Shorthand] = &[
         Effect::Formats(&[("text", "TEXT_OUTPUT"), ("json", "JSON_OUTPUT"), ("console", "COUT_OUTPUT")]),
         "In which forms the summary is written: text, json, console"),
     // Backends by what they are about.
-    row(Some('D'), "device", Bool, Backends, Effect::Backends(&["rocm-smi"]),
-        "GPU sensors: the same as -I rocm-smi"),
     row(None, "gpu", Maybe("SENSORS"), Backends, Effect::Sensors("rocm-smi", "AMD_SMI_METRICS"),
         "GPU sensors, all or those named: temp,power,busy,mem_usage"),
     row(None, "rocm", Maybe("PARTS"), Backends,

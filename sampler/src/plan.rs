@@ -91,6 +91,7 @@ impl Plan {
                 only: resolved.python == Python::Only,
             },
             start_ns,
+            profile: resolved.profile,
             windows: Windows::new(resolved, start_ns),
             threads: ThreadChoice {
                 samples: resolved.sampling_tids.clone(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rsys_wire::layout::Counter;
 
+use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
 /// What became of one process.
@@ -11,6 +12,8 @@ use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 pub struct ProcessSummary {
     /// Its trace, if it has one.
     pub path: Option<PathBuf>,
+    /// The summary beside it.
+    pub profile: Written,
     /// Why there is no trace, or not all of it.
     pub trouble: Option<String>,
     /// Whether it has no trace because it had too few samples.
@@ -54,9 +57,10 @@ impl ProcessSummary {
             ""
         };
         let waits = self.waits();
+        let left_out = self.left_out();
         let events = self.events();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,
@@ -65,6 +69,25 @@ impl ProcessSummary {
             self.pid,
             self.name,
         ))
+    }
+
+    /// The lines about its summary.
+    fn profile_lines(&self) -> Vec<String> {
+        let Written {
+            paths,
+            console,
+            trouble,
+        } = &self.profile;
+        let mut lines = console.clone();
+        if !paths.is_empty() {
+            let paths: Vec<_> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            lines.push(format!("summary of pid {}: {}", self.pid, paths.join(", ")));
+        }
+        lines.extend(trouble.iter().map(|text| format!("warning: {text}")));
+        lines
     }
 
     /// How many of the stacks are whole.
@@ -103,6 +126,20 @@ impl ProcessSummary {
                 self.pid, self.name
             )
         })
+    }
+
+    /// What was left out because the user asked for less, for the line.
+    fn left_out(&self) -> String {
+        let mut text = String::new();
+        for (count, what) in [
+            (self.tally.outside_window, "outside of the windows of time"),
+            (self.tally.other_threads, "of other threads"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} samples {what} left out"));
+            }
+        }
+        text
     }
 
     /// What was seen of blocked threads, for the line.
@@ -261,6 +298,7 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
         }
         None => {}
     }
+    lines.extend(processes.iter().flat_map(ProcessSummary::profile_lines));
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
         let silent: Vec<&ProcessSummary> = processes.iter().filter(|one| one.is_silent()).collect();
@@ -343,6 +381,7 @@ mod tests {
     fn process() -> ProcessSummary {
         ProcessSummary {
             path: Some("/out/t-7.proto".into()),
+            profile: Written::default(),
             trouble: None,
             short: false,
             rank: None,

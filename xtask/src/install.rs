@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -22,6 +23,42 @@ const SHARED: &[(&str, &str)] = &[
     ("config/default.cfg", "share/rsys/default.cfg"),
 ];
 
+/// What programs print of themselves, and where it goes: manual pages, and completions where shells look for them.
+const PRINTED: &[(&str, &[&str], &str)] = &[
+    ("rsys-sample", &["--man"], "share/man/man1/rsys-sample.1"),
+    (
+        "rsys-sample",
+        &["--completions", "bash"],
+        "share/bash-completion/completions/rsys-sample",
+    ),
+    (
+        "rsys-sample",
+        &["--completions", "zsh"],
+        "share/zsh/site-functions/_rsys-sample",
+    ),
+    (
+        "rsys-sample",
+        &["--completions", "fish"],
+        "share/fish/vendor_completions.d/rsys-sample.fish",
+    ),
+    ("rsys-avail", &["--man"], "share/man/man1/rsys-avail.1"),
+    (
+        "rsys-avail",
+        &["--completions", "bash"],
+        "share/bash-completion/completions/rsys-avail",
+    ),
+    (
+        "rsys-avail",
+        &["--completions", "zsh"],
+        "share/zsh/site-functions/_rsys-avail",
+    ),
+    (
+        "rsys-avail",
+        &["--completions", "fish"],
+        "share/fish/vendor_completions.d/rsys-avail.fish",
+    ),
+];
+
 /// Builds and copies.
 pub fn run(prefix: &Path) -> Result<()> {
     build_release()?;
@@ -36,7 +73,29 @@ pub fn run(prefix: &Path) -> Result<()> {
     for (from, to) in SHARED {
         copy(&workspace_dir().join(from), &prefix.join(to), 0o644)?;
     }
+    for (program, options, to) in PRINTED {
+        write_printed(program, options, &prefix.join(to))?;
+    }
     say(&format!("installed below {}", prefix.display()));
+    Ok(())
+}
+
+/// Writes what a program prints of itself.
+fn write_printed(program: &str, options: &[&str], to: &Path) -> Result<()> {
+    let told = || format!("cannot install {}", to.display());
+    let built = target_dir().join("release").join(program);
+    let printed = Command::new(built)
+        .args(options)
+        .output()
+        .with_context(told)?;
+    anyhow::ensure!(
+        printed.status.success(),
+        "{}: {program} {options:?} failed",
+        told()
+    );
+    fs::create_dir_all(to.parent().with_context(told)?).with_context(told)?;
+    fs::write(to, printed.stdout).with_context(told)?;
+    say(&format!("{}", to.display()));
     Ok(())
 }
 

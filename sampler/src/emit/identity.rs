@@ -154,6 +154,7 @@ mod tests {
             (InfoTag::CommandLine, "python3\0train.py\0"),
             (InfoTag::Environment, "SLURM_PROCID=3"),
             (InfoTag::Environment, "SLURM_JOB_ID=99"),
+            (InfoTag::Environment, "SLURM_STEP_ID=0"),
             (InfoTag::ParentPid, "17"),
             (InfoTag::StartTime, "123456"),
             (InfoTag::TickNs, "10000000"),
@@ -167,7 +168,10 @@ mod tests {
         assert_eq!(identity.name(), "python3.11");
         assert_eq!(identity.command_line, ["python3", "train.py"]);
         assert_eq!(identity.rank.as_ref().map(|rank| rank.rank), Some(3));
-        assert_eq!(identity.job_ids().collect::<Vec<_>>(), ["SLURM_JOB_ID=99"]);
+        assert_eq!(
+            identity.job_ids().collect::<Vec<_>>(),
+            ["SLURM_JOB_ID=99", "SLURM_STEP_ID=0"]
+        );
         assert_eq!(
             (
                 identity.parent_pid,

@@ -173,6 +173,9 @@ impl AtEnd<'_> {
         if tally.outside_window > 0 {
             put(&mut data, "outside_window", tally.outside_window);
         }
+        if tally.other_threads > 0 {
+            put(&mut data, "samples_of_other_threads", tally.other_threads);
+        }
         for ((_, name), value) in COUNTER_NAMES.iter().zip(self.counts.counters) {
             put(&mut data, *name, value);
         }

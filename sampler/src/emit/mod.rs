@@ -2,7 +2,9 @@
 //!
 //! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
-//! the timeline of it, [`mod@waits`] that of waits, [`counters`] the tracks of counters, [`events`] draws calls and GPU operations, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! the timeline of it, [`mod@waits`] that of waits, [`counters`] the tracks of counters, [`events`] draws calls and GPU operations, and
+//! [`output`] the packets. [`mod@profile`] gathers the summaries beside it. [`naming`] says what the files are called,
+//! [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
@@ -16,6 +18,7 @@ pub mod naming;
 pub mod numbers;
 pub mod output;
 pub mod process;
+pub mod profile;
 pub mod run;
 pub mod slices;
 pub mod tally;

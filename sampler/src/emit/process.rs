@@ -22,6 +22,7 @@ use super::metadata::AtEnd;
 use super::naming::{Ids, fuller_id};
 use super::numbers::ThreadNumbers;
 use super::output::Output;
+use super::profile::{About, Profile, Whose, Written};
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
@@ -106,6 +107,9 @@ pub struct ProcessTrace {
     /// Versions of the Python interpreters.
     interpreters: Vec<String>,
     numbers: ThreadNumbers,
+    profile: Option<Profile>,
+    /// What the trace is called.
+    id: String,
 }
 
 impl ProcessTrace {
@@ -145,6 +149,8 @@ impl ProcessTrace {
             notes: identity.notes.clone(),
             interpreters: Vec::new(),
             numbers: ThreadNumbers::new(identity.pid),
+            profile: run.profile.map(Profile::new),
+            id: String::new(),
             identity,
         }
     }
@@ -353,6 +359,13 @@ impl ProcessTrace {
         let Some(mut thread) = ring.thread.take() else {
             return;
         };
+        if let Some(profile) = &mut self.profile {
+            profile.rename(Whose {
+                number: thread.number,
+                tid: thread.tid,
+                name: &thread.name,
+            });
+        }
         if let Some(output) = &mut self.output {
             output.thread_ends(thread.tid);
         }
@@ -372,6 +385,7 @@ impl ProcessTrace {
         let rank = self.identity.rank.as_ref();
         let id = tools.ids.id(rank, self.identity.pid);
         let fuller = fuller_id(rank, &tools.run.host, self.identity.pid);
+        self.id.clone_from(&id);
         let layout = tools.run.layout_of(&self.identity);
         match layout.create(&id, fuller.as_deref()) {
             Ok((file, path)) => {
@@ -491,8 +505,10 @@ impl ProcessTrace {
             output.end(time_ns, &data);
         }
         self.flush(true);
+        let profile = self.write_profile(tools);
         ProcessSummary {
             path: self.path,
+            profile,
             trouble: self.trouble,
             short,
             rank: self.identity.rank.as_ref().map(|rank| rank.rank),
@@ -507,6 +523,27 @@ impl ProcessTrace {
             counts,
             end,
         }
+    }
+}
+
+impl ProcessTrace {
+    /// Writes the summary, if one was asked for and there is anything in it.
+    fn write_profile(&mut self, tools: &Tools<'_>) -> Written {
+        let profile = self.profile.take();
+        let Some(profile) = profile.filter(|one| !one.is_empty()) else {
+            return Written::default();
+        };
+        let identity = &self.identity;
+        let about = About {
+            pid: identity.pid,
+            name: identity.name().to_owned(),
+            command_line: identity.command_line.clone(),
+            rank: identity.rank.as_ref().map(|rank| rank.rank),
+            host: tools.run.host.clone(),
+            frequency_hz: tools.run.frequency_hz,
+        };
+        let layout = tools.run.layout_of(identity);
+        profile.write(&about, &self.frames, &layout, &self.id)
     }
 }
 

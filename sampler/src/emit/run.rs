@@ -1,8 +1,8 @@
 //! What all traces of a run have in common.
 
-use rsys_config::Numbers;
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::Rank;
+use rsys_config::{Numbers, ProfileForms};
 use rsys_proto::Compression;
 
 use super::identity::Identity;
@@ -29,6 +29,8 @@ pub struct RunContext {
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
+    /// In which forms summaries are written, if at all.
+    pub profile: Option<ProfileForms>,
     /// When what happens is kept.
     pub windows: Windows,
     /// Which threads are kept.

@@ -9,6 +9,7 @@ use rsys_wire::record::FRAME_SCANNED;
 use super::frames::{FrameId, Frames, FunctionId};
 use super::numbers::ThreadNumbers;
 use super::output::Output;
+use super::profile::{Profile, Whose};
 use super::slices::DEPTH_MAX;
 use super::tally::WaitTally;
 use super::threads::SliceNames;
@@ -47,6 +48,8 @@ pub struct WaitPen<'a> {
     pub threads: &'a Numbers,
     /// and their numbers.
     pub numbers: &'a ThreadNumbers,
+    /// The summary, if one was asked for.
+    pub profile: Option<&'a mut Profile>,
 }
 
 impl WaitPen<'_> {
@@ -230,6 +233,14 @@ impl WaitTracks {
             let callstack = pen.output.wait_callstack(pen.frames, &current.frames);
             self.samples
                 .push(pen.output.sample(end_ns, tid, callstack, weight_ns));
+            if let Some(profile) = &mut pen.profile {
+                let whose = Whose {
+                    number: pen.numbers.of(tid).unwrap_or(tid),
+                    tid,
+                    name: &thread.name,
+                };
+                profile.wait(whose, &current.functions, weight_ns);
+            }
             pen.tally.samples += 1;
             pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
             current.shown_ns = end_ns;

@@ -6,6 +6,7 @@ use rsys_wire::record::{
 };
 
 use super::{Pen, ProcessTrace, Ring, ThreadTrack, Tools};
+use crate::emit::profile::Whose;
 use crate::python::merge::Ends;
 
 impl ProcessTrace {
@@ -94,6 +95,14 @@ impl ProcessTrace {
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
         let (tid, name) = (thread.tid, &thread.name);
+        if let Some(profile) = &mut self.profile {
+            let whose = Whose {
+                number: thread.number,
+                tid,
+                name,
+            };
+            profile.run(whose, &shown.functions, weight_ns);
+        }
         let track = thread
             .track
             .get_or_insert_with(|| ThreadTrack::new(output.thread(tid, name), self.timing));

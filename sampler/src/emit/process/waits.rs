@@ -51,6 +51,7 @@ impl ProcessTrace {
                 schedule,
                 threads: &tools.run.threads.waits,
                 numbers: &self.numbers,
+                profile: self.profile.as_mut(),
             };
             self.waits.take(records, &mut pen);
         } else {
