@@ -45,7 +45,8 @@ const CONTENTS: &str = "
         select t.upid, 'sample', hash(p.ts, k.hash, coalesce(t.name, ''), t.is_main_thread)
             from perf_sample p join thread t using (utid) join stack k on p.callsite_id = k.id
         union all
-        select upid, 'thread', hash(coalesce(name, ''), is_main_thread) from thread where upid is not null
+        select upid, 'thread', hash(coalesce(t.name, ''), t.is_main_thread) from thread t join process p using (upid)
+            where p.pid != 0
     )
     select kind, count(*) as items, sum(hash & 0xffffffff) as sum from found group by upid, kind
     order by kind, items, sum";
