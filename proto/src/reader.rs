@@ -236,9 +236,13 @@ impl<R: Read> Iterator for PacketReader<R> {
 /// Where the compressed packets are in a packet that has them.
 fn compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
     const KEY: u32 = wire::bytes_key(packet::COMPRESSED_PACKETS);
-    // The key has two bytes. Most packets do not hold them at all.
-    const FIRST: u8 = (KEY & 0x7F) as u8 | 0x80;
-    if encoded.first() != Some(&FIRST) && !encoded.contains(&FIRST) {
+    // Such a packet has no time of its own, which most others begin with.
+    if encoded.first() == Some(&const { wire::short_varint_key(packet::TIMESTAMP) }) {
+        return None;
+    }
+    // The key has two bytes, which few of the rest hold.
+    const BYTES: [u8; 2] = [(KEY & 0x7F) as u8 | 0x80, (KEY >> 7) as u8];
+    if !encoded.windows(2).any(|pair| pair == BYTES) {
         return None;
     }
     // A merger may have put other fields around them, so look at all keys.

@@ -11,22 +11,26 @@ const BYTES: u32 = 2;
 const VARINT_BYTES_MAX: usize = 10;
 
 /// Key of a varint field.
+#[inline]
 pub const fn varint_key(field: u32) -> u32 {
     field << 3 | VARINT
 }
 
 /// Key of a length-delimited field.
+#[inline]
 pub const fn bytes_key(field: u32) -> u32 {
     field << 3 | BYTES
 }
 
 /// Key of a length-delimited field below 16, which is a single byte.
+#[inline]
 pub const fn short_bytes_key(field: u32) -> u8 {
     assert!(field < 16);
     (field << 3 | BYTES) as u8
 }
 
 /// Key of a varint field below 16, which is a single byte.
+#[inline]
 pub const fn short_varint_key(field: u32) -> u8 {
     assert!(field < 16);
     (field << 3 | VARINT) as u8

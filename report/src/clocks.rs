@@ -175,11 +175,16 @@ impl Alignment {
     /// From the wall clocks of both hosts; `None` when one is not known.
     #[must_use]
     pub fn by_wall_clocks(local: &WallClock, reference: &WallClock) -> Option<Self> {
+        if local == reference {
+            return (!local.points.is_empty()).then(Self::default);
+        }
         let points = local.points.iter().map(|&(boottime, ahead)| {
             let realtime = boottime + ahead;
             // The reference's BOOTTIME of the same moment: its own difference is looked up where it must about be.
-            let guess = realtime - reference.points.first()?.1;
-            let theirs = realtime - reference.ahead_at(guess)?;
+            let mut theirs = realtime - reference.points.first()?.1;
+            for _ in 0..3 {
+                theirs = realtime - reference.ahead_at(theirs)?;
+            }
             Some((boottime, theirs - boottime))
         });
         let points: Option<Vec<_>> = points.collect();

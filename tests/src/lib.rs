@@ -41,7 +41,7 @@ pub use machines::Machine;
 pub use needs::{is_root, missing_python_module, missing_tool, must_not_skip};
 pub use outcome::{Outcome, Summary};
 pub use packets::{PacketScan, scan_packets};
-pub use paths::{Scratch, avail, judge_dir, sampler, target_dir, workspace_dir};
+pub use paths::{Scratch, avail, judge_dir, report, sampler, target_dir, workspace_dir};
 pub use procs::{alive, children_of, descendants, signal, wait_until};
 pub use pty::Terminal;
 pub use rows::{Cell, Row, Rows};

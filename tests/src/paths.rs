@@ -48,6 +48,14 @@ pub fn avail() -> Result<PathBuf> {
     program("rsys-avail", "RSYS_AVAIL")
 }
 
+/// `rsys-report`: `$RSYS_REPORT`, or the release build.
+///
+/// # Errors
+/// When there is none.
+pub fn report() -> Result<PathBuf> {
+    program("rsys-report", "RSYS_REPORT")
+}
+
 fn program(name: &str, variable: &str) -> Result<PathBuf> {
     let path = env::var_os(variable)
         .map_or_else(|| target_dir().join("release").join(name), PathBuf::from);

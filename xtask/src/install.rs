@@ -12,6 +12,7 @@ use crate::steps::{build_release, say, target_dir, workspace_dir};
 const BUILT: &[(&str, &str, u32)] = &[
     ("rsys-sample", "bin/rsys-sample", 0o755),
     ("rsys-avail", "bin/rsys-avail", 0o755),
+    ("rsys-report", "bin/rsys-report", 0o755),
     ("librsys_agent.so", "lib/librsys_agent.so", 0o755),
 ];
 

@@ -205,7 +205,12 @@ fn copy(
         let file = File::open(&plan.path).with_context(told)?;
         let mut reader = PacketReader::new(file);
         let mut rewriter = Rewriter::new(plan, next_sequence);
-        while let Some(encoded) = reader.next_encoded().map_err(explain).with_context(told)? {
+        loop {
+            let encoded = match reader.next_encoded() {
+                Ok(Some(encoded)) => encoded,
+                Ok(None) => break,
+                Err(error) => return Err(explain(error)).with_context(told),
+            };
             rewriter.packet(encoded, &mut block);
             if block.len() >= BLOCK_BYTES {
                 let full = std::mem::replace(&mut block, writer.block());

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use prost::Message;
 use rsys_proto::fields::{defaults, event, packet, process, sample, thread, trace, track};
 use rsys_proto::message::{
-    Fields, Torn, Value, packed_varints, put_bytes, put_fixed64, put_message, put_u64, put_varint,
+    Field, Fields, Torn, Value, packed_varints, put_bytes, put_fixed64, put_message, put_u64,
+    put_varint,
 };
 use rsys_proto::schema::{self, ClockSnapshot, clock};
 
@@ -101,6 +102,10 @@ impl<'a> Rewriter<'a> {
 
     /// Appends what becomes of a packet to `out`, framed.
     pub fn packet(&mut self, encoded: &[u8], out: &mut Vec<u8>) {
+        if self.plain_packet(encoded, out) {
+            self.packets += 1;
+            return;
+        }
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         match self.rewrite(encoded, &mut body) {
@@ -112,6 +117,70 @@ impl<'a> Rewriter<'a> {
             Err(Torn) => self.torn += 1,
         }
         self.body = body;
+    }
+
+    /// The short way for almost all packets: those of which only the time and the sequence change, which stand at their start. Whether it
+    /// was one.
+    #[inline]
+    fn plain_packet(&mut self, encoded: &[u8], out: &mut Vec<u8>) -> bool {
+        let mut fields = Fields::new(encoded);
+        let (mut timestamp, mut clock, mut id) = (None, 0, 0);
+        let rest = loop {
+            let rest = fields.rest();
+            let Some(Ok(field)) = fields.next() else {
+                return false;
+            };
+            match field.number {
+                packet::TIMESTAMP => timestamp = Some(field.value.number()),
+                packet::TIMESTAMP_CLOCK_ID => clock = field.value.number32(),
+                packet::SEQUENCE_ID => id = field.value.number32(),
+                _ if self.stays(field) => break rest,
+                _ => return false,
+            }
+        };
+        for field in fields {
+            if !field.is_ok_and(|field| self.stays(field)) {
+                return false;
+            }
+        }
+        let index = self.sequence(id);
+        let (time, clock) = match self.time(index, timestamp, clock) {
+            Time::None => (None, None),
+            Time::At(time, clock) => (Some(time), clock),
+            Time::Unknown => return false,
+        };
+        let head = &mut self.body;
+        head.clear();
+        if let Some(time) = time {
+            put_u64(head, packet::TIMESTAMP, time);
+        }
+        if let Some(clock) = clock {
+            put_u64(head, packet::TIMESTAMP_CLOCK_ID, u64::from(clock));
+        }
+        put_u64(
+            head,
+            packet::SEQUENCE_ID,
+            u64::from(self.sequences[index].id),
+        );
+        out.push((trace::PACKET << 3 | 2) as u8);
+        put_varint(out, (head.len() + rest.len()) as u64);
+        out.extend_from_slice(head);
+        out.extend_from_slice(rest);
+        true
+    }
+
+    /// Whether a field of a packet stays what it is, and says nothing of its sequence.
+    #[inline]
+    fn stays(&self, field: Field<'_>) -> bool {
+        match field.number {
+            packet::TRACK_EVENT => has_ids(field.value.bytes()) == Ok(false),
+            packet::PERF_SAMPLE => self.plan.pids.is_empty(),
+            packet::INTERNED_DATA => true,
+            packet::SEQUENCE_FLAGS => {
+                field.value.number32() & schema::SEQ_INCREMENTAL_STATE_CLEARED == 0
+            }
+            _ => false,
+        }
     }
 
     /// Whether something is left of the packet.

@@ -19,6 +19,7 @@ mod goals;
 mod install;
 mod lab;
 mod memory;
+mod merge;
 mod numbers;
 mod overhead;
 mod process;
@@ -38,7 +39,7 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, names.
+    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -51,7 +52,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 9] = [
+const MEASURES: [(&str, Measure); 10] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -61,6 +62,7 @@ const MEASURES: [(&str, Measure); 9] = [
     ("walks", engines::walks),
     ("python", engines::python_frames),
     ("names", engines::names),
+    ("merge", merge::measure),
 ];
 
 /// What goes into the JSON file.
@@ -155,6 +157,8 @@ fn build(root: &Path) -> Result<PathBuf> {
             "rsys-sampler",
             "-p",
             "rsys-agent",
+            "-p",
+            "rsys-report",
         ])
         .status()
         .context("cannot run cargo")?;
