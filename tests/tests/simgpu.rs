@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 
 use rsys_tests::simgpu::{Dispatch, Machine, Stack, code_object, hip_program, hsa_program};
-use rsys_tests::{
-    Invocation, Outcome, Run, Scratch, TestResult, run_plain, script, skip_if_missing,
-};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, run_plain, script, skip_if_missing};
 
 /// Kernels of the workloads.
 const TIMES: &str = "
