@@ -5,12 +5,8 @@
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 
-use rsys_tests::simgpu::{
-    Dispatch, Machine, Stack, code_object, hip_program, hsa_program, library_program,
-};
-use rsys_tests::{
-    Invocation, Outcome, Run, Scratch, TestResult, run_plain, script, skip_if_missing,
-};
+use rsys_tests::simgpu::{Dispatch, Machine, Stack, code_object, hip_program, hsa_program};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, run_plain, script, skip_if_missing};
 
 /// Kernels of the workloads.
 const TIMES: &str = "
@@ -333,59 +329,6 @@ fn amd_smi_lists_the_gpus() -> TestResult {
     let listed = &outcome.expect_success().stdout;
     for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
         assert!(listed.contains(part), "no {part} in\n{listed}");
-    }
-    Ok(())
-}
-
-#[test]
-fn rccl_in_one_process() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian13));
-    for gpus in [2, 4] {
-        let machine = Machine::new(Stack::Debian13)?.gpus(gpus);
-        let program = library_program(Stack::Debian13, "rccl_check", &["rccl", "amdhip64"])?;
-        let outcome = Run::bare().command(machine.run(program)).run()?;
-        let groups = number(outcome.expect_success(), "groups")?;
-        // One kernel for each group and rank.
-        let kernels = machine.truth()?.kernels_named("ncclKernel").count();
-        assert!(
-            (kernels as f64 - groups * gpus as f64).abs() < 0.5,
-            "{kernels} kernels, {groups} groups"
-        );
-    }
-    Ok(())
-}
-
-#[test]
-fn rccl_in_two_processes() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian13));
-    let program = library_program(Stack::Debian13, "rccl_check", &["rccl", "amdhip64"])?.path();
-    for (transport, setting) in [
-        ("via P2P/IPC", "NCCL_P2P_DISABLE=0"),
-        ("via SHM", "NCCL_P2P_DISABLE=1"),
-    ] {
-        let machine = Machine::new(Stack::Debian13)?.gpus(2);
-        let folder = Scratch::new("rccl")?;
-        let line = format!(
-            "export NCCL_DEBUG=INFO {setting}; {program} 2 1 {id} & {program} 2 0 {id} && wait $!",
-            program = program.display(),
-            id = folder.path().join("id").display(),
-        );
-        let outcome = Run::bare().command(machine.run(script(&line))).run()?;
-        assert!(
-            outcome.expect_success().stdout.contains(transport),
-            "{}",
-            outcome.stdout
-        );
-        let truth = machine.truth()?;
-        let mut processes: HashMap<u32, usize> = HashMap::new();
-        for dispatch in truth.kernels_named("ncclKernel") {
-            *processes.entry(dispatch.pid).or_default() += 1;
-        }
-        let groups = number(&outcome, "groups")? as usize;
-        assert_eq!(
-            processes.into_values().collect::<Vec<_>>(),
-            [groups, groups]
-        );
     }
     Ok(())
 }

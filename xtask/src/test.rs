@@ -8,13 +8,35 @@ use anyhow::{Context, Result};
 use crate::steps::{build_release, cargo, say};
 use crate::{judges, runtimes, system};
 
+/// How often a test that failed beside others is run again alone.
+const TIMES_ALONE: u32 = 2;
+/// The ring under a model checker, which needs atomics of its own.
+const MODEL: &[&str] = &["-p", "rsys-wire", "--features", "model", "--test", "model"];
+
 /// Sums over all test binaries.
 #[derive(Debug, Default)]
 struct Counts {
     passed: u64,
     failed: u64,
     skipped: u64,
+    /// Test binaries that began, less those that told their result.
+    unfinished: u64,
     names_of_failed: Vec<String>,
+}
+
+/// A test that failed beside others, and what cargo needs to be told to run it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    name: String,
+    arguments: &'static [&'static str],
+}
+
+/// What became of the tests that failed beside others.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    failed: Vec<String>,
+    /// The names, and how often each failed alone before it passed.
+    unsteady: Vec<(String, u32)>,
 }
 
 /// Prepares, builds, runs, and closes with one line of counts.
@@ -27,42 +49,80 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
     }
     build_release()?;
     let mut counts = Counts::default();
+    let mut failures = Vec::new();
+    let mut broken = 0;
     // One profile only: the tests use the very build that users get. `--show-output` brings out why a test was skipped.
-    let mut success = cargo_test(&["--workspace", "--no-fail-fast"], filter, &mut counts)?;
-    // The ring under a model checker, which needs atomics of its own.
-    let model = ["-p", "rsys-wire", "--features", "model", "--test", "model"];
-    success &= cargo_test(&model, filter, &mut counts)?;
+    for arguments in [&["--workspace", "--no-fail-fast"], MODEL] {
+        let mut these = Counts::default();
+        let success = cargo_test(arguments, filter, &["--show-output"], &mut these)?;
+        broken += these.broken(success);
+        failures.extend(these.failures(arguments));
+        counts.add(&these);
+    }
+    let verdict = judge_alone(failures, |failure| {
+        say(&format!("once more, alone: {}", failure.name));
+        let options = ["--exact", "--test-threads=1", "--show-output"];
+        let mut alone = Counts::default();
+        let success = cargo_test(failure.arguments, Some(&failure.name), &options, &mut alone)?;
+        Ok(success && alone.passed > 0)
+    })?;
     let mut out = std::io::stdout().lock();
-    for name in &counts.names_of_failed {
+    for name in &verdict.failed {
         writeln!(out, "failed: {name}")?;
     }
-    let passed = counts.passed.saturating_sub(counts.skipped);
-    // A test binary that does not compile, or crashes, counts as one failure.
-    let failed = if success {
-        counts.failed
-    } else {
-        counts.failed.max(1)
-    };
+    for (name, alone) in &verdict.unsteady {
+        let before = match alone {
+            0 => "failed once beside others",
+            _ => "failed beside others and once alone",
+        };
+        writeln!(out, "unsteady: {name} ({before}, passed alone)")?;
+    }
+    let passed = (counts.passed + verdict.unsteady.len() as u64).saturating_sub(counts.skipped);
+    let failed = verdict.failed.len() as u64 + broken;
     writeln!(
         out,
         "tests: {passed} passed, {failed} failed, {} skipped",
         counts.skipped
     )?;
-    Ok(if success {
+    Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
+/// Runs each failure again, with nothing beside it, until it passes or has failed often enough.
+fn judge_alone(
+    failures: Vec<Failure>,
+    mut passes: impl FnMut(&Failure) -> Result<bool>,
+) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    'failures: for failure in failures {
+        for failed_alone in 0..TIMES_ALONE {
+            if passes(&failure)? {
+                verdict.unsteady.push((failure.name, failed_alone));
+                continue 'failures;
+            }
+        }
+        verdict.failed.push(failure.name);
+    }
+    Ok(verdict)
+}
+
 /// Runs `cargo test` with these arguments and counts; returns whether all passed.
-fn cargo_test(arguments: &[&str], filter: Option<&str>, counts: &mut Counts) -> Result<bool> {
+fn cargo_test(
+    arguments: &[&str],
+    filter: Option<&str>,
+    options: &[&str],
+    counts: &mut Counts,
+) -> Result<bool> {
     let mut command = cargo();
     command
         .args(["test", "--release"])
         .args(arguments)
         .args(filter)
-        .args(["--", "--show-output"])
+        .arg("--")
+        .args(options)
         .env("RSYS_JUDGE_DIR", judges::folder())
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
@@ -92,10 +152,46 @@ impl Counts {
             self.failed += number_before(result, " failed");
             self.skipped += number_before(result, " ignored");
             self.passed += number_before(result, " ignored");
+            self.unfinished = self.unfinished.saturating_sub(1);
         } else if line.starts_with("skipped: ") {
             self.skipped += 1;
+        } else if is_beginning(line) {
+            self.unfinished += 1;
         }
     }
+
+    /// How many failures there are that no line names: binaries that crashed, or whatever else made cargo fail.
+    fn broken(&self, success: bool) -> u64 {
+        let unnamed = self
+            .failed
+            .saturating_sub(self.names_of_failed.len() as u64);
+        let broken = self.unfinished + unnamed;
+        if success || broken > 0 || self.failed > 0 {
+            broken
+        } else {
+            1
+        }
+    }
+
+    fn failures(&self, arguments: &'static [&'static str]) -> impl Iterator<Item = Failure> {
+        self.names_of_failed.iter().map(move |name| Failure {
+            name: name.clone(),
+            arguments,
+        })
+    }
+
+    fn add(&mut self, other: &Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// Whether this is a test binary's first line: `running 7 tests`.
+fn is_beginning(line: &str) -> bool {
+    line.strip_prefix("running ")
+        .and_then(|rest| rest.strip_suffix(" tests").or(rest.strip_suffix(" test")))
+        .is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
 fn number_before(text: &str, word: &str) -> u64 {
@@ -110,6 +206,52 @@ fn number_before(text: &str, word: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn failure(name: &str) -> Failure {
+        Failure {
+            name: name.to_owned(),
+            arguments: MODEL,
+        }
+    }
+
+    #[test]
+    fn what_fails_beside_others_is_judged_alone() -> Result<()> {
+        let mut runs = Vec::new();
+        let failures = ["steady", "once", "twice"].map(failure).to_vec();
+        let verdict = judge_alone(failures, |failure| {
+            runs.push(failure.name.clone());
+            let times = runs.iter().filter(|name| **name == failure.name).count();
+            Ok(match failure.name.as_str() {
+                "once" => true,
+                "twice" => times == 2,
+                _ => false,
+            })
+        })?;
+        assert_eq!(runs, ["steady", "steady", "once", "twice", "twice"]);
+        assert_eq!(verdict.failed, ["steady"]);
+        let unsteady = [("once".to_owned(), 0), ("twice".to_owned(), 1)];
+        assert_eq!(verdict.unsteady, unsteady);
+        Ok(())
+    }
+
+    #[test]
+    fn a_failure_without_a_name_is_one() {
+        // A build that fails.
+        assert_eq!(Counts::default().broken(false), 1);
+        assert_eq!(Counts::default().broken(true), 0);
+        // A binary that crashes beside one in which a test fails.
+        let mut counts = Counts::default();
+        let lines = [
+            "running 2 tests",
+            "test a ... ok",
+            "running 1 test",
+            "test b ... FAILED",
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s",
+        ];
+        lines.iter().for_each(|line| counts.take(line));
+        assert_eq!(counts.broken(false), 1);
+        assert_eq!(counts.failures(MODEL).collect::<Vec<_>>(), [failure("b")]);
+    }
 
     #[test]
     fn counts_over_several_binaries() {

@@ -10,12 +10,17 @@ use crate::settings::MAX_GPUS;
 /// Room for exported buffers, of all processes of a run together.
 pub const MAX_EXPORTS: usize = 16_384;
 
+/// Processes that use the GPUs at the same time; more have no accounts.
+pub const MAX_PROCESSES: usize = 256;
+
 /// The whole board. A file of zeros is a fresh one.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Board {
     /// Per GPU.
     pub gpus: [GpuBoard; MAX_GPUS],
+    /// Per process that uses them.
+    pub processes: [ProcessBoard; MAX_PROCESSES],
     /// How many exports were made.
     pub export_count: AtomicU64,
     /// Buffers that were exported to other processes.
@@ -60,4 +65,20 @@ pub struct Export {
     pub gpu: AtomicU32,
     /// 1 when the entry is complete.
     pub ready: AtomicU32,
+}
+
+/// What one process uses; see `accounts`.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ProcessBoard {
+    /// Its number; 0: the entry is free.
+    pub pid: AtomicU32,
+    /// 1 when the entry is complete.
+    pub ready: AtomicU32,
+    /// When it began, in the kernel's ticks since boot: numbers are used again.
+    pub began: AtomicU64,
+    /// Bytes of device memory, per GPU.
+    pub vram_bytes: [AtomicU64; MAX_GPUS],
+    /// Nanoseconds that the copy engines worked for it, per GPU.
+    pub sdma_ns: [AtomicU64; MAX_GPUS],
 }

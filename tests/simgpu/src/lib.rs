@@ -13,6 +13,7 @@
     reason = "registers and packets are cut into 32-bit halves everywhere"
 )]
 
+mod accounts;
 mod board;
 mod clock;
 mod device;

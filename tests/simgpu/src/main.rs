@@ -5,6 +5,7 @@
 //! (`launcher::sensors`) and removes it all when the command has ended. What happens inside the processes is the
 //! driver's part, a library of its own.
 
+mod accounts;
 mod board;
 mod formula;
 mod launcher;

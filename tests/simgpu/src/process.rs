@@ -3,10 +3,11 @@
 //! A forked child starts with nothing, like on a real machine: the runtimes notice the fork themselves.
 
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 use crate::engine::Engine;
+use crate::kfd::account::Account;
 use crate::kfd::doorbells::Doorbells;
 use crate::kfd::events::Events;
 use crate::memory::Memory;
@@ -21,6 +22,8 @@ pub struct Process {
     pub simulation: &'static Simulation,
     /// The file behind `/dev/kfd`: doorbells.
     pub doorbells: Doorbells,
+    /// What others are told of it; none: there are too many processes.
+    account: OnceLock<Option<Account>>,
     /// What is allocated, and where.
     pub memory: Memory,
     /// What the runtimes wait for.
@@ -31,6 +34,15 @@ pub struct Process {
     pub calls: AtomicU64,
     /// Allocations of device memory so far, for faults.
     pub allocations: AtomicU64,
+}
+
+impl Process {
+    /// The account of this process; none: there are too many.
+    pub fn account(&self) -> Option<&Account> {
+        self.account
+            .get_or_init(|| Account::open(self.simulation))
+            .as_ref()
+    }
 }
 
 /// The state of this process, if it used a device.
@@ -53,6 +65,7 @@ pub fn current() -> Option<&'static Process> {
     let process = Box::into_raw(Box::new(Process {
         simulation,
         doorbells: Doorbells::new(simulation.machine.gpus.len()).ok()?,
+        account: OnceLock::new(),
         memory: Memory::default(),
         events: Events::default(),
         engine: Engine::default(),
@@ -67,7 +80,12 @@ pub fn current() -> Option<&'static Process> {
         Ordering::Acquire,
     ) {
         // SAFETY: leaked: lives as long as the process.
-        Ok(_) => Some(unsafe { &*process }),
+        Ok(_) => {
+            // SAFETY: as above.
+            let process = unsafe { &*process };
+            process.account();
+            Some(process)
+        }
         Err(_) => {
             // SAFETY: nobody else saw it.
             drop(unsafe { Box::from_raw(process) });
@@ -85,7 +103,10 @@ extern "C" fn forget() {
 /// When the process ends in good order: devices are released, so that others see the memory as free.
 extern "C" fn at_exit() {
     if let Some(process) = existing() {
-        process.memory.release_all(process.simulation);
+        match process.account() {
+            Some(account) => account.close(process.simulation),
+            None => process.memory.release_all(process.simulation),
+        }
     }
 }
 

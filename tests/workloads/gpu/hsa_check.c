@@ -1,6 +1,6 @@
 // Uses the GPUs through the HSA runtime alone and checks everything that comes back.
 //
-// Arguments: code object, number of dispatches. Prints one line per dispatch with a signal:
+// Arguments: code object, number of dispatches; a third one: looks at the doorbell alone. Prints one line per dispatch with a signal:
 //   dispatch <gpu> <start tick> <end tick> <start ns> <end ns>
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
@@ -69,7 +69,8 @@ static void wait_for(hsa_signal_t signal)
     REQUIRE(value == 0);
 }
 
-static void submit(hsa_queue_t *queue, const void *packet, uint16_t header)
+// Puts a packet into the queue and tells its index, for the doorbell.
+static uint64_t put(hsa_queue_t *queue, const void *packet, uint16_t header)
 {
     uint64_t index = hsa_queue_add_write_index_screlease(queue, 1);
     while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
@@ -77,7 +78,12 @@ static void submit(hsa_queue_t *queue, const void *packet, uint16_t header)
     char *slot = (char *)queue->base_address + 64 * (index % queue->size);
     memcpy(slot + 2, (const char *)packet + 2, 62);
     __atomic_store_n((uint16_t *)slot, header, __ATOMIC_RELEASE);
-    hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+    return index;
+}
+
+static void submit(hsa_queue_t *queue, const void *packet, uint16_t header)
+{
+    hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)put(queue, packet, header));
 }
 
 static uint16_t header(int type, int barrier)
@@ -162,6 +168,35 @@ static void check_dispatches(int gpu, const char *file, int count)
     CHECK(hsa_queue_destroy(queue));
 }
 
+// A kernel that lies in its queue for a while before the doorbell rings: `rang <ns> <start ns>`.
+static void check_doorbell(int gpu, const char *file)
+{
+    hsa_queue_t *queue;
+    CHECK(hsa_queue_create(gpus[gpu], 256, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
+    CHECK(hsa_amd_profiling_set_profiler_enabled(queue, 1));
+    hsa_signal_t done = new_signal();
+    hsa_kernel_dispatch_packet_t packet = {.setup = 1,
+                                           .workgroup_size_x = 64,
+                                           .workgroup_size_y = 1,
+                                           .workgroup_size_z = 1,
+                                           .grid_size_x = 64,
+                                           .grid_size_y = 1,
+                                           .grid_size_z = 1,
+                                           .kernel_object = load_kernel(gpus[gpu], file, "short_kernel.kd"),
+                                           .completion_signal = done};
+    uint64_t index = put(queue, &packet, header(HSA_PACKET_TYPE_KERNEL_DISPATCH, 1));
+    usleep(300000);
+    REQUIRE(hsa_signal_load_scacquire(done) == 1);
+    uint64_t rang;
+    hsa_amd_profiling_dispatch_time_t time;
+    CHECK(hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &rang));
+    hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+    wait_for(done);
+    CHECK(hsa_amd_profiling_get_dispatch_time(gpus[gpu], done, &time));
+    printf("rang %lu %lu\n", rang, time.start);
+    CHECK(hsa_queue_destroy(queue));
+}
+
 static void fill(uint8_t *bytes, size_t count, unsigned seed)
 {
     for (size_t i = 0; i < count; i++)
@@ -224,12 +259,17 @@ static void check_copies(int gpu, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc == 3);
+    REQUIRE(argc == 3 || argc == 4);
     CHECK(hsa_init());
     CHECK(hsa_iterate_agents(on_agent, NULL));
     REQUIRE(gpu_count > 0);
     CHECK(hsa_amd_agent_iterate_memory_pools(cpu, on_pool, &host_pool));
     CHECK(hsa_amd_profiling_async_copy_enable(true));
+    if (argc == 4) {
+        check_doorbell(0, argv[1]);
+        CHECK(hsa_shut_down());
+        return 0;
+    }
     static const size_t sizes[] = {4, 4096, 1000004, 9 << 20};
     for (int gpu = 0; gpu < gpu_count; gpu++) {
         CHECK(hsa_amd_agent_iterate_memory_pools(gpus[gpu], on_pool, &device_pools[gpu]));

@@ -221,6 +221,9 @@ impl CopyQueue {
                 self.tick += simulation.clock.duration_ticks(duration_ns);
                 let until_ns = simulation.clock.nanoseconds(self.tick);
                 self.copying_until_ns = Some(until_ns);
+                if let Some(account) = context.process.account() {
+                    account.copied(self.gpu, duration_ns);
+                }
                 context.account(self.gpu, simulation.clock.nanoseconds(start_tick), until_ns);
                 let record = self.copied.get_or_insert(CopyRecord {
                     gpu: self.gpu,

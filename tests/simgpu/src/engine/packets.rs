@@ -27,7 +27,7 @@ mod field {
 }
 
 /// A packet whose doorbell never rang is executed after this time all the same, unless doorbells are strict.
-const FORGOTTEN_DOORBELL_NS: u64 = 5_000_000;
+const FORGOTTEN_DOORBELL_NS: u64 = 200_000_000;
 
 /// A queue of AQL packets.
 #[derive(Debug)]

@@ -34,10 +34,9 @@ pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
         return Err(libc::EINVAL);
     };
     let range = (arguments.va_addr, arguments.size);
-    let (handle, offset) =
-        process
-            .memory
-            .allocate(process.simulation, gpu, range, backing, flags)?;
+    let (handle, offset) = process
+        .memory
+        .allocate(process, gpu, range, backing, flags)?;
     arguments.handle = handle;
     arguments.mmap_offset = match backing {
         Backing::User(address) => address,
@@ -50,7 +49,7 @@ pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
 
 /// The end of an allocation.
 pub fn free(process: &Process, arguments: &FreeMemory) -> Answer {
-    if process.memory.free(process.simulation, arguments.handle) {
+    if process.memory.free(process, arguments.handle) {
         Ok(())
     } else {
         Err(libc::EINVAL)
@@ -127,7 +126,7 @@ pub fn import(process: &Process, arguments: &mut IpcImport) -> Answer {
     let range = (arguments.va_addr, size);
     let (handle, _) = process
         .memory
-        .allocate(process.simulation, gpu, range, backing, flags)?;
+        .allocate(process, gpu, range, backing, flags)?;
     arguments.handle = handle;
     arguments.mmap_offset = offset;
     arguments.flags = entry.runtime_flags.load(Ordering::Relaxed);

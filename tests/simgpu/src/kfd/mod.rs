@@ -4,6 +4,7 @@
 //! runtimes repeat calls that were interrupted.
 
 mod abi;
+pub mod account;
 pub mod doorbells;
 pub mod events;
 mod memory;

@@ -38,12 +38,23 @@ pub fn create(process: &'static Process, arguments: &mut CreateQueue) -> Answer 
         },
     );
     arguments.doorbell_offset = offset;
+    if let Some(account) = process.account() {
+        account.queue(
+            arguments.queue_id,
+            gpu,
+            arguments.ring_size.into(),
+            arguments.queue_type,
+        );
+    }
     Ok(())
 }
 
 /// The end of a queue, whatever it is doing.
 pub fn destroy(process: &Process, arguments: &DestroyQueue) -> Answer {
     if process.engine.destroy(arguments.queue_id) {
+        if let Some(account) = process.account() {
+            account.end_queue(arguments.queue_id);
+        }
         Ok(())
     } else {
         Err(libc::EINVAL)

@@ -1,5 +1,6 @@
 //! From the command line to the end of the command.
 
+mod accounts;
 mod arguments;
 mod describe;
 mod file;
@@ -33,7 +34,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     std::fs::write(folder.path().join(crate::settings::FILE_NAME), description)
         .context("cannot write the machine's description")?;
     let mut sensors = sensors::Sensors::new(folder.path(), &plan, &machine, memory.board());
+    let mut accounts = accounts::Accounts::new(folder.path(), &machine, memory.board());
     let ended = supervise::run(&arguments.command, &library, folder.path(), || {
+        accounts.update();
         sensors.update();
     })?;
     if let Some(target) = &arguments.truth {

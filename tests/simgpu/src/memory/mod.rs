@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::board::GpuBoard;
+use crate::process::Process;
 use crate::simulation::Simulation;
 use crate::sys;
 
@@ -102,12 +103,13 @@ impl Memory {
     /// ENOMEM when the GPU's memory is full or nothing can be mapped.
     pub fn allocate(
         &self,
-        simulation: &Simulation,
+        process: &Process,
         gpu: usize,
         (address, size): (u64, u64),
         backing: Backing,
         flags: u32,
     ) -> Result<(u64, u64), i32> {
+        let simulation = process.simulation;
         let board = &simulation.board.gpus[gpu];
         let vram_bytes = simulation.machine.gpus[gpu].vram_bytes;
         if backing == Backing::Device && !reserve(board, size, vram_bytes) {
@@ -142,12 +144,15 @@ impl Memory {
             table.by_address.insert(address, handle);
         }
         table.by_handle.insert(handle, allocation);
+        if let Some(account) = process.account().filter(|_| backing == Backing::Device) {
+            account.take(gpu, size);
+        }
         self.generation.fetch_add(1, Ordering::Release);
         Ok((handle, offset))
     }
 
     /// Frees; returns whether the handle was known.
-    pub fn free(&self, simulation: &Simulation, handle: u64) -> bool {
+    pub fn free(&self, process: &Process, handle: u64) -> bool {
         let mut table = self.table();
         let Some(allocation) = table.by_handle.remove(&handle) else {
             return false;
@@ -156,8 +161,13 @@ impl Memory {
             table.by_address.remove(&allocation.address);
         }
         self.generation.fetch_add(1, Ordering::Release);
+        if allocation.backing == Backing::Device
+            && let Some(account) = process.account()
+        {
+            account.give_back(allocation.gpu, allocation.size);
+        }
         drop(table);
-        release(simulation, &allocation);
+        release(process.simulation, &allocation);
         true
     }
 
