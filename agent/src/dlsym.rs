@@ -115,8 +115,7 @@ unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer 
         decided: 0,
         address: real,
     };
-    // What comes behind whom only the real one can tell.
-    if name.is_null() || handle == libc::RTLD_NEXT || !process::is_active() {
+    if name.is_null() || !process::is_active() {
         return pass_on;
     }
     // SAFETY: the caller's C string.
@@ -126,21 +125,32 @@ unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer 
     };
     // SAFETY: the C library's function or ours of the same signature.
     let real = unsafe { std::mem::transmute::<*const (), Function>(real) };
-    // SAFETY: the caller's own arguments. A failure leaves the error that the caller would find.
-    let found = unsafe { real(handle, name.as_ptr()) }.cast::<()>();
-    let address = if found.is_null() {
-        found.cast_const()
-    } else if !symbols::is_ours(found) {
+    // SAFETY: the caller's own name. A failure leaves the error that the caller is to find; so below.
+    let ask = |handle| unsafe { real(handle, name.as_ptr()) }.cast_const().cast();
+    let is_there = || markers::is_always_there(name) || !wrapped.real::<0>().is_null();
+    if handle == libc::RTLD_NEXT && is_there() {
+        // What comes behind whom only the real one can tell.
+        return pass_on;
+    }
+    let found: *const () = match handle {
+        libc::RTLD_NEXT => std::ptr::null(),
+        _ => ask(handle),
+    };
+    let ours = handle == libc::RTLD_NEXT || (!found.is_null() && symbols::is_ours(found));
+    let address = if ours {
+        // What only we have, the program must not find.
+        if is_there() {
+            found
+        } else {
+            ask(libc::RTLD_NEXT)
+        }
+    } else if found.is_null() {
+        found
+    } else {
         match wrapped.wrapper_of(found) {
-            wrapper if wrapper.is_null() => found.cast_const(),
+            wrapper if wrapper.is_null() => found,
             wrapper => wrapper,
         }
-    } else if markers::is_always_there(name) || !wrapped.real::<0>().is_null() {
-        found.cast_const()
-    } else {
-        // We have it, but no library has: so the program must not find it either.
-        // SAFETY: the caller's own name; fails and leaves the error.
-        unsafe { real(libc::RTLD_NEXT, name.as_ptr()) }.cast_const().cast()
     };
     Answer {
         decided: 1,

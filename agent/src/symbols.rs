@@ -108,13 +108,18 @@ fn search(name: &CStr, place: Where) -> Search<'_> {
     search
 }
 
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    data: *mut c_void,
+) -> c_int {
     // SAFETY: as `search` passes it; the loader's own structure.
     let (search, info) = unsafe { (&mut *data.cast::<Search<'_>>(), &*info) };
     let holds = |address: u64| {
         headers(info).any(|header| {
             header.p_type == PT_LOAD
-                && address.wrapping_sub(info.dlpi_addr.wrapping_add(header.p_vaddr)) < header.p_memsz
+                && address.wrapping_sub(info.dlpi_addr.wrapping_add(header.p_vaddr))
+                    < header.p_memsz
         })
     };
     let wanted = match search.place {
@@ -165,7 +170,11 @@ impl Tables {
             let entry = dynamic.wrapping_add(number.wrapping_mul(16));
             let value = read_u64(entry.wrapping_add(8))?;
             // glibc has turned these into addresses, except where the section is read-only (the vDSO).
-            let address = if value < bias { bias.wrapping_add(value) } else { value };
+            let address = if value < bias {
+                bias.wrapping_add(value)
+            } else {
+                value
+            };
             match read_u64(entry)? {
                 0 => break,
                 DT_STRTAB => tables.strings = address,
@@ -180,10 +189,9 @@ impl Tables {
 
     /// The address of a function that this object defines: of its newest version, if it has several.
     fn find(&self, name: &CStr) -> Option<u64> {
-        let hash = name
-            .to_bytes()
-            .iter()
-            .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+        let hash = name.to_bytes().iter().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+        });
         // The GNU hash table: four numbers, a Bloom filter of so many words, buckets, chains.
         let number = |at: u64, index: u64| read_u32(at.wrapping_add(index.wrapping_mul(4)));
         let buckets = u64::from(number(self.hashes, 0)?);
@@ -222,9 +230,7 @@ impl Tables {
 
     /// The address of a symbol if it has this name and is defined here.
     fn defined(&self, index: u64, name: &CStr) -> Option<u64> {
-        let symbol = self
-            .symbols
-            .wrapping_add(index.wrapping_mul(SYMBOL_BYTES));
+        let symbol = self.symbols.wrapping_add(index.wrapping_mul(SYMBOL_BYTES));
         let mut at = self.strings.wrapping_add(u64::from(read_u32(symbol)?));
         for byte in name.to_bytes_with_nul() {
             if read_u8(at)? != *byte {

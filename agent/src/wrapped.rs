@@ -80,7 +80,7 @@ impl Wrapped {
     }
 
     /// The wrapper that calls this real function, or null when all places are taken.
-    pub fn wrapper_of(&self, real: *mut ()) -> *const () {
+    pub fn wrapper_of(&self, real: *const ()) -> *const () {
         let linked = self.real::<0>();
         for (place, (wrapper, slot)) in self.wrappers.0.iter().zip(&self.reals).enumerate() {
             let known = if place == 0 {
@@ -88,7 +88,7 @@ impl Wrapped {
             } else {
                 slot.load(Ordering::Acquire)
             };
-            if known == real {
+            if std::ptr::eq(known, real) {
                 return *wrapper;
             }
             if place == 0 || !known.is_null() {
@@ -97,9 +97,10 @@ impl Wrapped {
             // The pointer outlives what the program knows of the library.
             symbols::keep(real);
             let none = std::ptr::null_mut();
-            match slot.compare_exchange(none, real, Ordering::AcqRel, Ordering::Acquire) {
+            match slot.compare_exchange(none, real.cast_mut(), Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return *wrapper,
-                Err(other) if other == real => return *wrapper,
+                Err(other) if std::ptr::eq(other, real) => return *wrapper,
                 Err(_) => {}
             }
         }

@@ -3,6 +3,7 @@
 use rsys_wire::event::{Arg, Key, Value};
 
 use super::communicators::Communicator;
+use crate::events;
 
 /// No call has more.
 const MOST: usize = 16;
@@ -31,6 +32,11 @@ impl<'a> Arguments<'a> {
             *place = (key, value);
             self.length = self.length.wrapping_add(1);
         }
+    }
+
+    /// One more: a text that does not come again.
+    pub fn put_text(&mut self, key: Key, text: &[u8]) {
+        self.put(key, Value::Known(events::text(text)));
     }
 
     /// Whose operation it is: identity, rank and number of ranks, as far as they are known.

@@ -99,8 +99,12 @@ pub fn insert(handle: *const c_void, made: Made) -> Option<&'static Communicator
     };
     entry.identity.store(made.identity, Ordering::Relaxed);
     entry.text.store(text, Ordering::Relaxed);
-    entry.rank.store(made.rank.unwrap_or(UNKNOWN), Ordering::Relaxed);
-    entry.ranks.store(made.ranks.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    entry
+        .rank
+        .store(made.rank.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    entry
+        .ranks
+        .store(made.ranks.unwrap_or(UNKNOWN), Ordering::Relaxed);
     entry.operations.store(0, Ordering::Relaxed);
     entry.splits.store(0, Ordering::Relaxed);
     entry
@@ -174,11 +178,11 @@ impl Communicator {
             return 0;
         }
         let mut words = [0_u8; 24];
-        for (to, from) in words.chunks_exact_mut(8).zip([
-            parent,
-            number,
-            u64::from(color.cast_unsigned()),
-        ]) {
+        for (to, from) in
+            words
+                .chunks_exact_mut(8)
+                .zip([parent, number, u64::from(color.cast_unsigned())])
+        {
             to.copy_from_slice(&from.to_le_bytes());
         }
         identity_of(&words)
@@ -240,8 +244,12 @@ pub fn expect(owner: usize, to: *mut *mut c_void, made: Made) {
     if let Some(pending) = free {
         pending.to.store(to, Ordering::Relaxed);
         pending.identity.store(made.identity, Ordering::Relaxed);
-        pending.rank.store(made.rank.unwrap_or(UNKNOWN), Ordering::Relaxed);
-        pending.ranks.store(made.ranks.unwrap_or(UNKNOWN), Ordering::Relaxed);
+        pending
+            .rank
+            .store(made.rank.unwrap_or(UNKNOWN), Ordering::Relaxed);
+        pending
+            .ranks
+            .store(made.ranks.unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 }
 
@@ -252,7 +260,8 @@ pub fn settle(owner: usize, failed: bool) {
             continue;
         }
         let to = pending.to.load(Ordering::Relaxed);
-        let value = |value: &AtomicI32| Some(value.load(Ordering::Relaxed)).filter(|value| *value >= 0);
+        let value =
+            |value: &AtomicI32| Some(value.load(Ordering::Relaxed)).filter(|value| *value >= 0);
         let made = Made {
             identity: pending.identity.load(Ordering::Relaxed),
             rank: value(&pending.rank),

@@ -32,7 +32,10 @@ pub fn is_caller_paused() -> bool {
 #[cold]
 #[inline(never)]
 fn is_paused_now(tid: u32) -> bool {
-    ALL.load(Ordering::Relaxed) || PAUSED.iter().any(|paused| paused.load(Ordering::Relaxed) == tid)
+    ALL.load(Ordering::Relaxed)
+        || PAUSED
+            .iter()
+            .any(|paused| paused.load(Ordering::Relaxed) == tid)
 }
 
 /// Stops collecting for a thread, or for all with 0. Returns whether that changes anything.
@@ -47,7 +50,10 @@ pub fn pause(tid: u64) -> bool {
 }
 
 fn pause_thread(tid: u32) -> bool {
-    if PAUSED.iter().any(|paused| paused.load(Ordering::Relaxed) == tid) {
+    if PAUSED
+        .iter()
+        .any(|paused| paused.load(Ordering::Relaxed) == tid)
+    {
         return false;
     }
     PAUSED.iter().any(|paused| {
@@ -74,6 +80,9 @@ pub fn resume(tid: u64) -> bool {
 
 /// Whether any gate is closed. Two threads that change gates at once may leave it open for a glance, never closed for long.
 fn renew() {
-    let any = ALL.load(Ordering::SeqCst) || PAUSED.iter().any(|paused| paused.load(Ordering::SeqCst) != 0);
+    let any = ALL.load(Ordering::SeqCst)
+        || PAUSED
+            .iter()
+            .any(|paused| paused.load(Ordering::SeqCst) != 0);
     ANY.store(any, Ordering::SeqCst);
 }

@@ -5,6 +5,7 @@
 //! returns what that returns. [`roctx`] and [`rccl`] turn calls into events; [`texts`] keeps messages that come again, [`communicators`]
 //! what is known of each communicator, [`gate`] whether the program wants anything collected at present.
 
+mod arguments;
 mod communicators;
 pub mod gate;
 pub mod rccl;
@@ -15,6 +16,8 @@ mod words;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rsys_wire::handshake::EventChoice;
+
 use crate::process;
 use crate::wrapped::Wrapped;
 
@@ -22,8 +25,7 @@ static ROCTX: AtomicBool = AtomicBool::new(false);
 static RCCL: AtomicBool = AtomicBool::new(false);
 
 /// Begins to record what the settings ask for. Once, at the start of the process.
-pub fn start() {
-    let events = process::settings().events;
+pub fn start(events: EventChoice) {
     ROCTX.store(events.roctx, Ordering::Relaxed);
     RCCL.store(events.rccl, Ordering::Relaxed);
 }

@@ -5,10 +5,7 @@
 //! launched by HIP calls within ours on the same thread: that ties kernels to collectives, for a kernel's name does not say which it is.
 //! docs/markers.md tells readers of traces how to follow it.
 
-#![allow(
-    clippy::too_many_arguments,
-    reason = "the signatures are RCCL's"
-)]
+#![allow(clippy::too_many_arguments, reason = "the signatures are RCCL's")]
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -312,7 +309,15 @@ fn all_reduce(
         communicator,
         stream,
     };
-    let call = real!(real(send, receive, count, datatype, reduction, communicator, stream));
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        communicator,
+        stream
+    ));
     enqueue(&operation, library!(real), call)
 }
 
@@ -337,7 +342,16 @@ fn reduce(
         communicator,
         stream,
     };
-    let call = real!(real(send, receive, count, datatype, reduction, root, communicator, stream));
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        root,
+        communicator,
+        stream
+    ));
     enqueue(&operation, library!(real), call)
 }
 
@@ -361,7 +375,15 @@ fn reduce_scatter(
         communicator,
         stream,
     };
-    let call = real!(real(send, receive, count, datatype, reduction, communicator, stream));
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        communicator,
+        stream
+    ));
     enqueue(&operation, library!(real), call)
 }
 
@@ -469,7 +491,9 @@ fn all_to_all_v(
         Some(ranks) if !send_counts.is_null() => {
             // SAFETY: RCCL reads as many numbers from there.
             let counts = unsafe { std::slice::from_raw_parts(send_counts, ranks as usize) };
-            counts.iter().fold(0, |sum: usize, count| sum.saturating_add(*count))
+            counts
+                .iter()
+                .fold(0, |sum: usize, count| sum.saturating_add(*count))
         }
         _ => 0,
     };
@@ -535,7 +559,12 @@ fn group_start(real: Option<ncclGroupStart::Function>, _place: usize) -> c_int {
         };
     }
     let correlation = group.correlation;
-    let result = tell(GROUP_START.key(), correlation, &Arguments::new(), real!(real()));
+    let result = tell(
+        GROUP_START.key(),
+        correlation,
+        &Arguments::new(),
+        real!(real()),
+    );
     if result == SUCCESS {
         let group = &mut words().group;
         group.depth = group.depth.saturating_add(1);
@@ -573,20 +602,28 @@ fn thread() -> usize {
     std::ptr::from_mut(words()).addr()
 }
 
-fn get_unique_id(real: Option<ncclGetUniqueId::Function>, _place: usize, id: *mut UniqueId) -> c_int {
+fn get_unique_id(
+    real: Option<ncclGetUniqueId::Function>,
+    _place: usize,
+    id: *mut UniqueId,
+) -> c_int {
     if !is_told() {
         return real!(real(id))();
     }
-    let mut text = [0_u8; 16];
     let correlation = events::next_correlation();
     let name = GET_UNIQUE_ID.key();
-    tell_with_end(name, correlation, &Arguments::new(), real!(real(id)), |args| {
-        // SAFETY: RCCL has filled it in.
-        if let Some(id) = unsafe { id.as_ref() } {
-            text = hexadecimal(identity_of(&id.0));
-        }
-        args.put_text(Key::Communicator, text);
-    })
+    tell_with_end(
+        name,
+        correlation,
+        &Arguments::new(),
+        real!(real(id)),
+        |args| {
+            // SAFETY: RCCL has filled it in.
+            if let Some(id) = unsafe { id.as_ref() } {
+                args.put_text(Key::Communicator, &hexadecimal(identity_of(&id.0)));
+            }
+        },
+    )
 }
 
 /// Tells of a call that makes one communicator.
@@ -599,7 +636,7 @@ fn make(
 ) -> c_int {
     let mut args = Arguments::new();
     if made.identity != 0 {
-        args.put_text(Key::Communicator, hexadecimal(made.identity));
+        args.put_text(Key::Communicator, &hexadecimal(made.identity));
     }
     if let (Some(rank), Some(ranks)) = (made.rank, made.ranks) {
         args.put(Key::Rank, Value::Int(i64::from(rank)));
@@ -673,7 +710,9 @@ fn init_rank_scalable(
     if !is_told() {
         return call();
     }
-    let bytes = usize::try_from(ids).unwrap_or(0).saturating_mul(size_of::<UniqueId>());
+    let bytes = usize::try_from(ids)
+        .unwrap_or(0)
+        .saturating_mul(size_of::<UniqueId>());
     let identity = if id.is_null() {
         0
     } else {
@@ -704,7 +743,7 @@ fn init_all(
     let number = process::instance().wrapping_add(MADE.fetch_add(1, Ordering::Relaxed));
     let identity = identity_of(&number.to_le_bytes());
     let mut args = Arguments::new();
-    args.put_text(Key::Communicator, hexadecimal(identity));
+    args.put_text(Key::Communicator, &hexadecimal(identity));
     args.put(Key::Ranks, Value::Int(i64::from(devices)));
     let result = tell(INIT_ALL.key(), events::next_correlation(), &args, call);
     if result == SUCCESS {

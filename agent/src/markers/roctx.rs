@@ -185,7 +185,12 @@ fn resume(real: Option<roctxProfilerResume::Function>, _place: usize, thread: u6
 }
 
 /// Calls the real function and tells the name.
-fn name(real: Option<impl FnOnce() -> c_int>, what: Labelled, id: u64, name: *const c_char) -> c_int {
+fn name(
+    real: Option<impl FnOnce() -> c_int>,
+    what: Labelled,
+    id: u64,
+    name: *const c_char,
+) -> c_int {
     let (recorded, result) = through(|| real.map_or(0, |real| real()));
     if recorded {
         events::label(what, id, texts::bytes_of(name), &[]);
@@ -193,7 +198,11 @@ fn name(real: Option<impl FnOnce() -> c_int>, what: Labelled, id: u64, name: *co
     result
 }
 
-fn name_thread(real: Option<roctxNameOsThread::Function>, _place: usize, text: *const c_char) -> c_int {
+fn name_thread(
+    real: Option<roctxNameOsThread::Function>,
+    _place: usize,
+    text: *const c_char,
+) -> c_int {
     // SAFETY: the caller's own argument; so in the functions below.
     let real = real.map(|real| move || unsafe { real(text) });
     name(real, Labelled::Thread, u64::from(sys::gettid()), text)
@@ -225,7 +234,12 @@ fn name_device(
 ) -> c_int {
     // SAFETY: as above.
     let real = real.map(|real| move || unsafe { real(text, device) });
-    name(real, Labelled::Device, u64::from(device.cast_unsigned()), text)
+    name(
+        real,
+        Labelled::Device,
+        u64::from(device.cast_unsigned()),
+        text,
+    )
 }
 
 fn name_stream(

@@ -134,9 +134,9 @@ pub fn hash(text: &[u8]) -> u64 {
     for (to, from) in last.iter_mut().zip(rest) {
         *to = *from;
     }
-    let hash = words
-        .iter()
-        .fold(text.len() as u64 ^ FACTOR, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let hash = words.iter().fold(text.len() as u64 ^ FACTOR, |hash, word| {
+        mix(hash, u64::from_le_bytes(*word))
+    });
     mix(mix(hash, u64::from_le_bytes(last)), FACTOR)
 }
 
@@ -152,7 +152,13 @@ fn key(text: &[u8]) -> u64 {
             break;
         };
         match entry.hash.load(Ordering::Acquire) {
-            0 => return if is_new(hash) { 0 } else { add(entry, hash, text) },
+            0 => {
+                return if is_new(hash) {
+                    0
+                } else {
+                    add(entry, hash, text)
+                };
+            }
             // While another thread fills the entry, its key is 0.
             found if found == hash => match entry.key.load(Ordering::Acquire) {
                 0 => return 0,
@@ -168,7 +174,11 @@ fn key(text: &[u8]) -> u64 {
 impl Entry {
     fn text(&self) -> &[u8] {
         let place = self.place.load(Ordering::Relaxed);
-        let start = KEPT.0.get().cast::<u8>().wrapping_add(place as u32 as usize);
+        let start = KEPT
+            .0
+            .get()
+            .cast::<u8>()
+            .wrapping_add(place as u32 as usize);
         // SAFETY: written before the key was; see `add`.
         unsafe { std::slice::from_raw_parts(start, (place >> 32) as usize) }
     }
@@ -203,7 +213,9 @@ fn add(entry: &Entry, hash: u64, text: &[u8]) -> u64 {
         .place
         .store(start as u64 | (text.len() as u64) << 32, Ordering::Relaxed);
     let key = events::text(text);
-    entry.generation.store(GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+    entry
+        .generation
+        .store(GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
     entry.key.store(key, Ordering::Release);
     key
 }

@@ -68,7 +68,9 @@ impl Words {
     /// The innermost range ends: whether it was recorded. `None` when no range is open.
     pub fn close_range(&mut self) -> Option<bool> {
         self.ranges = self.ranges.checked_sub(1)?;
-        let skipped = self.level_bit(self.ranges).map(|(word, bit)| *word & bit != 0);
+        let skipped = self
+            .level_bit(self.ranges)
+            .map(|(word, bit)| *word & bit != 0);
         Some(skipped != Some(true))
     }
 
