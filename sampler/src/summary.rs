@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rsys_wire::layout::Counter;
+
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
 /// What became of one process.
@@ -48,8 +50,9 @@ impl ProcessSummary {
             ""
         };
         let waits = self.waits();
+        let events = self.events();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,
@@ -123,10 +126,68 @@ impl ProcessSummary {
         text
     }
 
+    /// What was told of calls and GPUs, for the line.
+    fn events(&self) -> String {
+        let events = &self.tally.events;
+        let mut text = String::new();
+        for (count, what) in [
+            (events.calls, "calls"),
+            (events.marks + events.ranges, "marks"),
+            (events.kernels, "kernels"),
+            (events.moves, "copies"),
+            (self.counts.dropped_events, "events dropped"),
+            (self.gpu_dropped(), "GPU operations not recorded"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        text
+    }
+
+    /// GPU operations that an interception saw and could not record.
+    fn gpu_dropped(&self) -> u64 {
+        let seen = self.counts.counter(Counter::GpuSeen);
+        seen.saturating_sub(self.counts.counter(Counter::GpuRecorded))
+    }
+
+    /// What became of GPU operations, if any were intercepted.
+    fn gpu_account(&self) -> Option<String> {
+        let counter = |counter| self.counts.counter(counter);
+        let seen = counter(Counter::GpuSeen);
+        let mut text = format!(
+            "pid {}: GPU operations: {seen} intercepted, {} recorded, {} dropped",
+            self.pid,
+            counter(Counter::GpuRecorded),
+            self.gpu_dropped(),
+        );
+        for (cause, name) in [
+            (Counter::GpuLostAtEnd, "at the end"),
+            (Counter::GpuNotKernel, "not a kernel"),
+            (Counter::GpuBatch, "in a batch"),
+            (Counter::GpuNoQueue, "no queue"),
+            (Counter::GpuPool, "no signal left"),
+            (Counter::GpuTimeFailed, "times not told"),
+            (Counter::GpuTimeInvalid, "times impossible"),
+        ] {
+            if counter(cause) > 0 {
+                text.push_str(&format!(", {} {name}", counter(cause)));
+            }
+        }
+        if counter(Counter::GpuClamped) > 0 {
+            text.push_str(&format!(
+                "; times of {} moved",
+                counter(Counter::GpuClamped)
+            ));
+        }
+        (seen > 0).then_some(text)
+    }
+
     /// Whether there is nothing to tell but its end.
     fn is_silent(&self) -> bool {
         self.tally.samples == 0
             && self.tally.waits.waits == 0
+            && self.tally.events.is_empty()
             && self.notes.is_empty()
             && self.trouble.is_none()
             && self.counts.dropped() == 0
@@ -146,6 +207,7 @@ impl ProcessSummary {
             self.pid, self.name, self.end,
         )];
         lines.extend(self.stacks());
+        lines.extend(self.gpu_account());
         if !self.interpreters.is_empty() {
             let python = &self.tally.python;
             lines.push(format!(
