@@ -4,7 +4,7 @@
 //! libraries return: levels count from 0, a pop without a push is -1, ranges are numbered from 1.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rsys_wire::event::{Category, Labelled};
 use rsys_wire::layout::Counter;
@@ -117,13 +117,48 @@ fn range(id: u64, place: usize) -> u64 {
     id ^ (place as u64) << 60
 }
 
+/// Ranges that were started in a pause, and how many: their ends are not recorded either.
+static SKIPPED: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+static SKIPPED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn place_of(range: u64) -> Option<&'static AtomicU64> {
+    SKIPPED.get(range as usize % SKIPPED.len())
+}
+
+/// Remembers that a range is left out. False when there is no room, and it has to be recorded.
+fn skip(range: u64) -> bool {
+    let kept = place_of(range).is_some_and(|place| {
+        place
+            .compare_exchange(0, range, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    });
+    if kept {
+        SKIPPED_COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+    kept
+}
+
+/// Whether a range was left out. It is forgotten.
+fn was_skipped(range: u64) -> bool {
+    let found = SKIPPED_COUNT.load(Ordering::Relaxed) != 0
+        && place_of(range).is_some_and(|place| {
+            place
+                .compare_exchange(range, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        });
+    if found {
+        SKIPPED_COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+    found
+}
+
 fn start(real: Option<roctxRangeStartA::Function>, place: usize, message: *const c_char) -> u64 {
     let (recorded, id) = through(|| match real {
         // SAFETY: the caller's own argument.
         Some(real) => unsafe { real(message) },
         None => NEXT_RANGE.fetch_add(1, Ordering::Relaxed),
     });
-    if recorded && !gate::is_caller_paused() {
+    if recorded && !(gate::is_caller_paused() && skip(range(id, place))) {
         texts::named(message, |name, args| {
             events::async_begin(Category::Roctx, range(id, place), name, args);
         });
@@ -138,7 +173,7 @@ fn stop(real: Option<roctxRangeStop::Function>, place: usize, id: u64) {
             unsafe { real(id) }
         }
     });
-    if recorded {
+    if recorded && !was_skipped(range(id, place)) {
         events::async_end(Category::Roctx, range(id, place));
     }
 }
