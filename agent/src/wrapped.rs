@@ -66,14 +66,15 @@ impl Wrapped {
     #[inline(never)]
     fn look_up(&self) -> *mut () {
         let misses = self.misses.load(Ordering::Relaxed);
+        // Threads that count at once may lose a count, which is no harm.
+        self.misses.store(misses.wrapping_add(1), Ordering::Relaxed);
         if misses & misses.wrapping_sub(1) != 0 {
-            self.misses.fetch_add(1, Ordering::Relaxed);
             return std::ptr::null_mut();
         }
         let found = symbols::next(self.name);
-        if found.is_null() {
-            self.misses.fetch_add(1, Ordering::Relaxed);
-        } else if let Some(place) = self.reals.first() {
+        if let Some(place) = self.reals.first()
+            && !found.is_null()
+        {
             place.store(found, Ordering::Release);
         }
         found

@@ -140,6 +140,19 @@ pub fn hash(text: &[u8]) -> u64 {
     mix(mix(hash, u64::from_le_bytes(last)), FACTOR)
 }
 
+/// Whether two texts are equal. Short ones are compared faster here than by a call of `memcmp`.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let (a_words, a_rest) = a.as_chunks::<8>();
+    let (b_words, b_rest) = b.as_chunks::<8>();
+    let words = a_words.iter().zip(b_words);
+    let rest = a_rest.iter().zip(b_rest);
+    a.len() == b.len()
+        && words.fold(0, |difference, (a, b)| {
+            difference | (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b))
+        }) == 0
+        && rest.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
 /// The key of a text, or 0 when it has none.
 fn key(text: &[u8]) -> u64 {
     if text.len() > LONGEST_KEPT {
@@ -162,7 +175,9 @@ fn key(text: &[u8]) -> u64 {
             // While another thread fills the entry, its key is 0.
             found if found == hash => match entry.key.load(Ordering::Acquire) {
                 0 => return 0,
-                _ if entry.text() == text => return key_of(text, &entry.key, &entry.generation),
+                _ if same(entry.text(), text) => {
+                    return key_of(text, &entry.key, &entry.generation);
+                }
                 _ => {}
             },
             _ => {}
