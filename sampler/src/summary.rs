@@ -13,6 +13,8 @@ pub struct ProcessSummary {
     pub path: Option<PathBuf>,
     /// Why there is no trace, or not all of it.
     pub trouble: Option<String>,
+    /// Whether it has no trace because it had too few samples.
+    pub short: bool,
     /// Its id.
     pub pid: u32,
     /// Its program.
@@ -248,8 +250,14 @@ impl ProcessSummary {
 #[must_use]
 pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
-    if lines.is_empty() {
-        lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+    let short = short_processes(processes);
+    match short {
+        Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
+        Some(short) => lines.push(short),
+        None if lines.is_empty() => {
+            lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+        }
+        None => {}
     }
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
@@ -268,6 +276,20 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Of the processes that had too few samples for a trace.
+fn short_processes(processes: &[ProcessSummary]) -> Option<String> {
+    let short = processes.iter().filter(|process| process.short);
+    let (count, samples) = short.fold((0_u64, 0_u64), |(count, samples), process| {
+        (count + 1, samples + process.tally.samples)
+    });
+    let plural = if count == 1 { "process" } else { "processes" };
+    (count > 0).then(|| {
+        format!(
+            "{count} short {plural} left no trace: {samples} samples in all; --min-samples 1 keeps them"
+        )
+    })
 }
 
 fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
@@ -320,6 +342,7 @@ mod tests {
         ProcessSummary {
             path: Some("/out/t-7.proto".into()),
             trouble: None,
+            short: false,
             pid: 7,
             name: "app".into(),
             clock: "timer".into(),
@@ -348,6 +371,25 @@ mod tests {
             [
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
+            ]
+        );
+    }
+
+    #[test]
+    fn short_processes_are_told_in_one_line() {
+        let short = ProcessSummary {
+            path: None,
+            short: true,
+            ..process()
+        };
+        let told = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
+        let two = [short.clone(), process(), short];
+        assert_eq!(lines(&two, false)[1..], [told]);
+        let one = [two[0].clone()];
+        assert_eq!(
+            lines(&one, false),
+            [
+                "no trace: 1 short process left no trace: 10 samples in all; --min-samples 1 keeps them"
             ]
         );
     }

@@ -1,6 +1,7 @@
 //! The records of one process become its trace.
 
 mod events;
+mod held;
 mod sample;
 mod waits;
 
@@ -30,6 +31,7 @@ use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
 use crate::summary::ProcessSummary;
+use held::Held;
 
 /// So many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -78,7 +80,10 @@ pub struct ProcessTrace {
     timing: Timing,
     frames: Frames,
     rings: HashMap<u32, Ring>,
-    held: Vec<RingWords>,
+    /// The later part of the last batch.
+    later: Vec<RingWords>,
+    /// What waits until the process is worth a file.
+    held: Held,
     slice_names: SliceNames,
     marks: Marks,
     python_view: PythonView,
@@ -116,7 +121,8 @@ impl ProcessTrace {
             },
             frames,
             rings: HashMap::new(),
-            held: Vec::new(),
+            later: Vec::new(),
+            held: Held::default(),
             slice_names: SliceNames::default(),
             marks,
             python_view: run.python,
@@ -147,8 +153,9 @@ impl ProcessTrace {
         for ring in batch.words.iter().chain(&batch.later) {
             self.add_modules(ring, tools.resolver);
         }
-        let held = std::mem::replace(&mut self.held, batch.later);
-        self.handle(held.iter().chain(&batch.words), tools);
+        let mut rings = std::mem::replace(&mut self.later, batch.later);
+        rings.extend(batch.words);
+        self.hold_or_handle(rings, tools);
     }
 
     /// Takes what describes others, wherever it stands: another ring may refer to it.
@@ -441,8 +448,9 @@ impl ProcessTrace {
         counts: AgentCounts,
         tools: &mut Tools<'_>,
     ) -> ProcessSummary {
-        let held = std::mem::take(&mut self.held);
-        self.handle(held.iter(), tools);
+        let rings = std::mem::take(&mut self.later);
+        self.hold_or_handle(rings, tools);
+        let short = self.end_of_holding(end, tools);
         for (_, mut ring) in std::mem::take(&mut self.rings) {
             self.close_thread(&mut ring);
         }
@@ -474,6 +482,7 @@ impl ProcessTrace {
         ProcessSummary {
             path: self.path,
             trouble: self.trouble,
+            short,
             pid: self.identity.pid,
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),

@@ -9,7 +9,7 @@ mod gpu;
 mod known;
 mod lanes;
 
-use rsys_wire::event::Event;
+use rsys_wire::event::{Event, Labelled};
 
 use self::calls::Calls;
 use self::gpu::Gpu;
@@ -152,6 +152,16 @@ impl Events {
             | Event::AsyncBegin { .. }
             | Event::AsyncEnd { .. } => self.calls.draw(teller, event, &mut self.known, pen),
             Event::Gpu { op, args } => self.gpu.draw(op, *args, &mut self.known, pen),
+            Event::Label {
+                what: Labelled::Thread,
+                id,
+                text,
+                ..
+            } => {
+                let (tid, name) = (*id as u32, String::from_utf8_lossy(text));
+                let uuid = pen.output.thread_uuid(tid, &name);
+                pen.output.rename_thread(uuid, tid, &name);
+            }
             Event::Text { .. } | Event::Stack { .. } | Event::Label { .. } | Event::Fact { .. } => {
             }
         }
