@@ -59,8 +59,8 @@ fn slices(trace: &Trace, name: &str) -> anyhow::Result<i64> {
 /// The name of the slice around the only one with a name.
 fn around(trace: &Trace, name: &str) -> anyhow::Result<String> {
     let rows = trace.query(&format!(
-        "select coalesce(outer.name, '') as name from slice inner left join slice outer
-         on inner.parent_id = outer.id where inner.name = '{name}' and inner.category = 'roctx'"
+        "select coalesce(parent.name, '') as name from slice child left join slice parent
+         on child.parent_id = parent.id where child.name = '{name}' and child.category = 'roctx'"
     ))?;
     let cell = rows.single()?;
     Ok(cell.as_text().unwrap_or_default().to_owned())

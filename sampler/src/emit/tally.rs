@@ -208,6 +208,8 @@ pub const COUNTER_NAMES: [(Counter, &str); 22] = [
     (Counter::GpuTimeInvalid, "gpu_dropped_time_invalid"),
     (Counter::GpuClamped, "gpu_clamped"),
     (Counter::Calls, "calls"),
+    (Counter::UnmatchedPops, "roctx_unmatched_pops"),
+    (Counter::Paused, "paused_periods"),
 ];
 
 impl AgentCounts {
