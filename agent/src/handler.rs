@@ -173,12 +173,12 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
         }
         _ => walk(slot, &registers(machine), &seen, confined, &mut frames),
     };
-    let mut flags = kind
-        | match end {
-            End::Root => 0,
-            End::Truncated => SAMPLE_TRUNCATED,
-            End::Broken(_) => SAMPLE_BROKEN,
-        };
+    let stack_flags = match end {
+        End::Root => 0,
+        End::Truncated => SAMPLE_TRUNCATED,
+        End::Broken(_) => SAMPLE_BROKEN,
+    };
+    let mut flags = kind | stack_flags;
     seen.report(slot.ring(), time_ns);
     if choice != PythonChoice::Off && !confined {
         slot.python_flags = python::read(slot);
@@ -193,6 +193,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     let written = record::put_sample(slot.ring(), time_ns, weight_word, flags, shared as u16, new);
     if written {
         slot.previous_frames = frames.len() as u32;
+        slot.stack_flags = stack_flags;
         std::mem::swap(&mut slot.current, &mut slot.previous);
     } else {
         slot.ring().header().count_drop(DropCause::RingFull, weight);
@@ -319,7 +320,7 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
         words[0] = entry | record::FRAME_EXACT;
         (0, &words[..1])
     };
-    let flags = SAMPLE_TAIL | slot.python_flags;
+    let flags = SAMPLE_TAIL | slot.python_flags | if sampled { slot.stack_flags } else { 0 };
     if !record::put_sample(slot.ring(), time_ns, weight, flags, shared, frames) {
         slot.ring()
             .header()

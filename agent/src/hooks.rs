@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::exit;
+use crate::masks;
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
@@ -99,7 +100,12 @@ pub unsafe extern "C" fn sigaction(
 ) -> c_int {
     if !stand_in_front_of(signal) {
         return match real::sigaction::get() {
-            // SAFETY: the caller's own arguments.
+            // SAFETY: the caller's own arguments. A child after `vfork` writes nothing into its parent's memory.
+            Some(real)
+                if signals::is_installed()
+                    && (process::is_confined() || process::is_own_process()) =>
+            unsafe { masks::exchange(signal, new, old, real) },
+            // SAFETY: as above.
             Some(real) => unsafe { real(signal, new, old) },
             None => -1,
         };

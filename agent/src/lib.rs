@@ -27,6 +27,7 @@ mod handler;
 mod hooks;
 mod jit;
 mod markers;
+mod masks;
 mod modules;
 mod perf;
 mod process;

@@ -13,6 +13,7 @@ use rsys_wire::layout::Counter;
 
 use crate::guard;
 use crate::handler;
+use crate::masks;
 use crate::perf;
 use crate::process;
 use crate::real;
@@ -107,13 +108,13 @@ fn wanted(signal: c_int) -> Option<&'static Wanted> {
 }
 
 /// The first 64 signals of a `sigset_t`.
-fn set_of(set: &libc::sigset_t) -> u64 {
+pub fn set_of(set: &libc::sigset_t) -> u64 {
     // SAFETY: the kernel's set is the first eight bytes of libc's.
     unsafe { (&raw const *set).cast::<u64>().read() }
 }
 
 /// A `sigset_t` of the first 64 signals.
-fn sigset(set: u64) -> libc::sigset_t {
+pub fn sigset(set: u64) -> libc::sigset_t {
     // SAFETY: all zero is the empty set; its first eight bytes are the kernel's set.
     unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
@@ -219,7 +220,7 @@ fn fault_action(wanted: Action) -> Action {
     Action {
         handler: handler as usize,
         flags: libc::SA_SIGINFO | (wanted.flags & KEPT),
-        mask: wanted.mask,
+        mask: masks::without_traps(wanted.mask),
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Slot {
     pub previous_python_frames: u32,
     /// How often the thread's Python name is still looked for.
     pub name_tries: u8,
+    /// What the last sample's flags say of how its stack ends.
+    pub stack_flags: u8,
     /// What the last sample's flags say of Python.
     pub python_flags: u8,
     /// The thread state that was found in an interpreter's list, or 0.
@@ -268,6 +270,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).previous_frames = 0;
         (*slot).previous_python_frames = 0;
         (*slot).name_tries = NAME_TRIES;
+        (*slot).stack_flags = 0;
         (*slot).python_flags = 0;
         (*slot).python_thread = 0;
         (*slot).perf_balance = 0;
@@ -466,6 +469,7 @@ fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
                 previous_python: current.wrapping_add(3 * Slot::depth()),
                 previous_python_frames: 0,
                 name_tries: 0,
+                stack_flags: 0,
                 python_flags: 0,
                 python_thread: 0,
             });

@@ -1,11 +1,11 @@
 //! The table of components: what this build records, and what stands in the way of the rest.
 
 use rsys_config::backends::{ALL, BACKENDS, Backend};
+use rsys_machine::gpu;
+use rsys_machine::perf::{Availability, Event, Machine};
+use rsys_machine::roots::Roots;
 
 use crate::cli::Request;
-use crate::gpu;
-use crate::perf::{Availability, Event, Machine};
-use crate::roots::Roots;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table.

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow};
 use regex_lite::{Regex, RegexBuilder};
 
-use crate::roots::natural_key;
 use crate::table::{Cell, Table};
+use rsys_machine::roots::natural_key;
 
 /// What a row must be like to be shown.
 #[derive(Debug, Default)]

@@ -2,15 +2,14 @@
 //! configuration files.
 //!
 //! - `cli` reads the command line into a `Request`.
-//! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `gpu` and `perf` look at the machine for them.
+//! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `rsys-machine` looks at the machine for them, and
+//!   `gpu` at the counter definitions of an installed ROCm.
 //! - `filter` takes rows away; `text` and `render` print what remains.
 //! - `config_file` is `-G`.
 //!
 //! Nothing is initialised for that: no GPU runtime, no counter is ever started. All of the machine is seen through
-//! [`roots::Roots`] and [`perf::Kernel`], so that tests can put other machines in its place.
+//! [`Roots`], so that tests can put other machines in its place.
 
-pub mod perf;
-pub mod roots;
 pub mod table;
 
 mod cli;
@@ -29,9 +28,9 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use rsys_config::{Settings, Sources};
+use rsys_machine::roots::Roots;
 
 use cli::{Form, Request, View};
-use roots::Roots;
 use table::Table;
 use text::Style;
 

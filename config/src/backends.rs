@@ -32,6 +32,7 @@ const fn backend(
 }
 
 impl Backend {
+    /// A backend that this build holds.
     const fn built(mut self) -> Self {
         self.built = true;
         self
@@ -55,7 +56,8 @@ pub const BACKENDS: &[Backend] = &[
         "rocm-smi",
         &["amd-smi"],
         "GPU sensors: load, memory, power, temperature",
-    ),
+    )
+    .built(),
     backend("rcclp", &["rccl"], "RCCL collectives").built(),
     backend("mpip", &["mpi"], "MPI calls"),
     backend("ompt", &["openmp"], "OpenMP regions"),
@@ -80,6 +82,24 @@ pub fn find(name: &str) -> Option<&'static Backend> {
         .find(|backend| backend.name == normal || backend.aliases.contains(&normal.as_str()))
 }
 
+/// Whether `-I` and `-E` leave a backend of this build switched on that is so `by_default`. Its own names count, `all`, and `rocm` for
+/// those of ROCm.
+#[must_use]
+pub fn is_on(name: &str, by_default: bool, include: &[String], exclude: &[String]) -> bool {
+    const OF_ROCM: [&str; 4] = ["roctracer", "roctx", "rcclp", "rocm-smi"];
+    let Some(asked) = find(name).filter(|backend| backend.built) else {
+        return false;
+    };
+    let names = |list: &[String]| {
+        list.iter().filter_map(|word| find(word)).any(|backend| {
+            backend.name == asked.name
+                || backend.name == ALL
+                || (backend.name == "rocm" && OF_ROCM.contains(&asked.name))
+        })
+    };
+    !names(exclude) && (by_default || names(include))
+}
+
 /// All names and aliases.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BACKENDS
@@ -91,25 +111,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
-}
-
-/// Which backend of this build is on.
-///
-/// One that is named is on, `rocm` brings those of its parts that are built, `all` everything. What is excluded by name or as `all` is off.
-#[must_use]
-pub fn is_on(name: &str, include: &[String], exclude: &[String]) -> bool {
-    const ROCM: [&str; 3] = ["roctracer", "roctx", "rcclp"];
-    let Some(asked) = find(name).filter(|backend| backend.built) else {
-        return false;
-    };
-    let holds = |list: &[String]| {
-        list.iter().filter_map(|name| find(name)).any(|backend| {
-            backend.name == asked.name
-                || backend.name == ALL
-                || (backend.name == "rocm" && ROCM.contains(&asked.name))
-        })
-    };
-    holds(include) && !holds(exclude)
 }
 
 /// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
@@ -166,6 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn backends_are_switched_by_all_their_names() {
+        let cases: [(&[&str], &[&str], bool); 7] = [
+            (&[], &[], false),
+            (&["amd-smi"], &[], true),
+            (&["rocm"], &[], true),
+            (&["all"], &[], true),
+            (&["roctx"], &[], false),
+            (&["rocm-smi"], &["amd-smi"], false),
+            (&["all"], &["rocm"], false),
+        ];
+        for (include, exclude, on) in cases {
+            assert_eq!(
+                is_on("rocm-smi", false, &list(include), &list(exclude)),
+                on,
+                "-I {include:?} -E {exclude:?}"
+            );
+        }
+        assert!(is_on("rocm-smi", true, &[], &[]));
+    }
+
+    #[test]
     fn missing_backends_make_one_line() {
         assert_eq!(missing_warning(&list(&["roctracer", "all"]), &[]), None);
         assert_eq!(
@@ -184,13 +206,13 @@ mod tests {
 
     #[test]
     fn parts_are_on_with_their_whole() {
-        assert!(is_on("roctx", &list(&["rocm"]), &[]));
-        assert!(is_on("roctracer", &list(&["HIP"]), &[]));
-        assert!(is_on("rcclp", &list(&["all"]), &[]));
-        assert!(!is_on("hsa", &list(&["rocm"]), &[]));
-        assert!(!is_on("roctx", &list(&["rocm"]), &list(&["roctx"])));
-        assert!(!is_on("roctx", &list(&["roctx"]), &list(&["all"])));
-        assert!(!is_on("mpip", &list(&["all"]), &[]));
-        assert!(!is_on("roctracer", &[], &[]));
+        assert!(is_on("roctx", false, &list(&["rocm"]), &[]));
+        assert!(is_on("roctracer", false, &list(&["HIP"]), &[]));
+        assert!(is_on("rcclp", false, &list(&["all"]), &[]));
+        assert!(!is_on("hsa", false, &list(&["rocm"]), &[]));
+        assert!(!is_on("roctx", false, &list(&["rocm"]), &list(&["roctx"])));
+        assert!(!is_on("roctx", false, &list(&["roctx"]), &list(&["all"])));
+        assert!(!is_on("mpip", false, &list(&["all"]), &[]));
+        assert!(!is_on("roctracer", false, &[], &[]));
     }
 }

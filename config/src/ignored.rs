@@ -22,7 +22,7 @@ const NO_WINDOWS: &str =
 const NO_BACKEND: &str = "this backend is not part of this build";
 const NO_GPU: &str = "GPU backends are not part of this build";
 const NO_MONITORS: &str = "host and device monitors are not part of this build";
-const NO_COUNTERS: &str = "hardware counters are not part of this build";
+const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
 const NO_SELECTION: &str = "sampling by thread, processor or event is not part of this build";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
 const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
@@ -84,10 +84,13 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     ),
     row("SAMPLING_REALTIME_SIGNAL", "waits are seen without signals"),
     row("SAMPLING_REALTIME_TIDS", NO_SELECTION),
-    row("SAMPLING_OVERFLOW*", NO_SELECTION),
+    row("SAMPLING_OVERFLOW_TIDS", NO_SELECTION),
+    row(
+        "SAMPLING_OVERFLOW_FREQ",
+        "OVERFLOW takes the period behind the event's name",
+    ),
+    row("SAMPLING_OVERFLOW_SIGNAL", "there is one sample signal"),
     row("SAMPLING_TIDS", NO_SELECTION),
-    row("SAMPLING_CPUS", NO_MONITORS),
-    row("SAMPLING_GPUS", NO_MONITORS),
     row("SAMPLING_AINICS", NO_MONITORS),
     row("SAMPLING_KEEP_DYNINST_SUFFIX", NO_INSTRUMENTATION),
     row("TRACE_DELAY", NO_WINDOWS),
@@ -158,8 +161,6 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("USE_ROCPROFILER", NO_BACKEND),
     row("USE_ROCTX", NO_BACKEND),
     row("USE_ROCM", NO_BACKEND),
-    row("USE_ROCM_SMI", NO_BACKEND),
-    row("USE_AMD_SMI", NO_BACKEND),
     row("USE_KOKKOSP", NO_BACKEND),
     row("USE_MPIP", NO_BACKEND),
     row("USE_RCCLP", NO_BACKEND),
@@ -175,17 +176,13 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("MPI_*", NO_BACKEND),
     row("ROCTRACER_*", NO_GPU),
     row("ROCM_*", NO_GPU),
-    row("AMD_SMI_*", NO_GPU),
     row("GPU_PERF_COUNTERS", NO_GPU),
-    row("USE_PROCESS_SAMPLING", NO_MONITORS),
-    row("USE_THREAD_SAMPLING", NO_MONITORS),
-    row("PROCESS_SAMPLING_*", NO_MONITORS),
-    row("CPU_FREQ_ENABLED", NO_MONITORS),
-    row("CPU_METRICS", NO_MONITORS),
-    row("NETWORK_INTERFACE", NO_MONITORS),
-    row("PAPI_*", NO_COUNTERS),
-    row("CRAYPAT", NO_COUNTERS),
-    row("INSTRUCTION_ROOFLINE", NO_COUNTERS),
+    row("PROCESS_SAMPLING_DURATION", NO_WINDOWS),
+    row("CPU_METRICS", "HOST_SAMPLING reads all that the host tells"),
+    row("NETWORK_INTERFACE", "the sum of all interfaces is recorded"),
+    row("PAPI_*", NO_PAPI),
+    row("CRAYPAT", INTERNAL),
+    row("INSTRUCTION_ROOFLINE", INTERNAL),
     row("RANK_FILTER_*", "every rank is profiled in this build"),
     row("PRESET_DIR", "presets are not part of this build"),
     row(

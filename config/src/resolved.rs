@@ -3,11 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backends;
+use crate::origin::Origin;
 use crate::settings::Settings;
 use crate::value::Value;
 
 /// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`: each look costs a system call for each thread.
 const INHERITED_REALTIME_HZ_MAX: f64 = 300.0;
+
+/// The most that `PROCESS_SAMPLING_FREQ` inherits from `SAMPLING_FREQ`.
+const INHERITED_PROCESS_SAMPLING_HZ_MAX: f64 = 100.0;
 
 /// Every setting as a plain field. Paths are as the user wrote them: their keys are expanded by [`crate::keys::expand`].
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +66,32 @@ pub struct Resolved {
     pub linger: Duration,
     /// `MIN_SAMPLES`.
     pub min_samples: u64,
+    /// `USE_PROCESS_SAMPLING`.
+    pub process_sampling: bool,
+    /// `PROCESS_SAMPLING_FREQ`, or what it inherits.
+    pub process_sampling_freq_hz: f64,
+    /// Whether somebody chose that rate, rather than that it is the default.
+    pub process_sampling_freq_chosen: bool,
+    /// `HOST_SAMPLING`.
+    pub host_sampling: bool,
+    /// `SAMPLING_CPUS`.
+    pub sampling_cpus: String,
+    /// `USE_ROCM_SMI`, with what `-I` and `-E` say.
+    pub gpu_sensors: bool,
+    /// Whether somebody asked for GPU sensors, rather than that they are there by default.
+    pub gpu_sensors_wanted: bool,
+    /// `SAMPLING_GPUS`.
+    pub sampling_gpus: String,
+    /// `GPU_METRICS`.
+    pub gpu_metrics: String,
+    /// `CPU_EVENTS`: names of events.
+    pub cpu_events: Vec<String>,
+    /// `OVERFLOW`, or what `SAMPLING_OVERFLOW` stands for: an event and how often it must happen, if that was said.
+    pub overflow: Option<(String, Option<u64>)>,
+    /// `OFF_CPU`.
+    pub off_cpu: bool,
+    /// `OFF_CPU_SHORTEST`.
+    pub off_cpu_shortest: Duration,
     /// `INCLUDE_BACKENDS`: known names, as the user chose among aliases.
     pub include_backends: Vec<String>,
     /// `EXCLUDE_BACKENDS`.
@@ -187,6 +218,15 @@ impl Resolved {
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let read = Reader(settings);
         let duration = read.seconds("SAMPLING_DURATION");
+        let gpu_sensors = |by_default| {
+            let (include, exclude) = ("INCLUDE_BACKENDS", "EXCLUDE_BACKENDS");
+            backends::is_on(
+                "rocm-smi",
+                by_default,
+                read.list(include),
+                read.list(exclude),
+            )
+        };
         let verbose = read.int("VERBOSE").clamp(-1, 3);
         Self {
             enabled: read.bool("ENABLED"),
@@ -199,7 +239,7 @@ impl Resolved {
             compress_trace: read.bool("COMPRESS_TRACE"),
             sampling_freq_hz: read.float("SAMPLING_FREQ"),
             sampling_clock: SamplingClock::from_word(read.text("SAMPLING_CLOCK")),
-            sampling_realtime: read.bool("SAMPLING_REALTIME"),
+            sampling_realtime: read.bool("SAMPLING_REALTIME") || read.bool("OFF_CPU"),
             sampling_realtime_freq_hz: match read.float("SAMPLING_REALTIME_FREQ") {
                 own if own > 0.0 => own,
                 _ => read.float("SAMPLING_FREQ").min(INHERITED_REALTIME_HZ_MAX),
@@ -221,6 +261,32 @@ impl Resolved {
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
             min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
+            process_sampling: read.bool("USE_PROCESS_SAMPLING"),
+            process_sampling_freq_hz: match read.float("PROCESS_SAMPLING_FREQ") {
+                own if own > 0.0 => own,
+                _ => read
+                    .float("SAMPLING_FREQ")
+                    .min(INHERITED_PROCESS_SAMPLING_HZ_MAX),
+            },
+            process_sampling_freq_chosen: settings.origin("PROCESS_SAMPLING_FREQ")
+                != Some(&Origin::Default),
+            host_sampling: read.bool("HOST_SAMPLING"),
+            sampling_cpus: read.text("SAMPLING_CPUS").to_owned(),
+            gpu_sensors: gpu_sensors(read.bool("USE_ROCM_SMI")),
+            gpu_sensors_wanted: gpu_sensors(false)
+                || (gpu_sensors(true)
+                    && read.bool("USE_ROCM_SMI")
+                    && settings.origin("USE_ROCM_SMI") != Some(&Origin::Default)),
+            sampling_gpus: read.text("SAMPLING_GPUS").to_owned(),
+            gpu_metrics: read.text("GPU_METRICS").to_owned(),
+            cpu_events: split_events(read.text("CPU_EVENTS")),
+            overflow: match (read.text("OVERFLOW"), read.bool("SAMPLING_OVERFLOW")) {
+                ("", false) => None,
+                ("", true) => Some((read.text("SAMPLING_OVERFLOW_EVENT").to_owned(), None)),
+                (text, _) => Some(split_period(text)),
+            },
+            off_cpu: read.bool("OFF_CPU"),
+            off_cpu_shortest: read.seconds("OFF_CPU_SHORTEST"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
             gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
@@ -234,6 +300,31 @@ impl Resolved {
             monochrome: read.bool("MONOCHROME"),
         }
     }
+}
+
+/// Names of events, separated by commas or blanks; those between the slashes of `unit/field=1,field=2/` do not separate.
+fn split_events(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut inside = false;
+    for letter in text.chars() {
+        inside ^= letter == '/';
+        if !inside && (letter == ',' || letter == ';' || letter.is_whitespace()) {
+            names.push(String::new());
+        } else if let Some(name) = names.last_mut() {
+            name.push(letter);
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// `EVENT:PERIOD`; names of events may hold colons, but none ends in one and a number.
+fn split_period(text: &str) -> (String, Option<u64>) {
+    let parts = text.rsplit_once(':').and_then(|(event, period)| {
+        let period = period.parse().ok().filter(|period| *period > 0)?;
+        Some((event.to_owned(), Some(period)))
+    });
+    parts.unwrap_or_else(|| (text.to_owned(), None))
 }
 
 /// Reads values whose type the table fixes; a test resolves the defaults, so a wrong type cannot go unseen.
@@ -273,6 +364,21 @@ impl<'a> Reader<'a> {
         match self.0.get(name) {
             Some(Value::List(values)) => values,
             other => unreachable!("{name} is not a list: {other:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_events() {
+        let names = split_events("page-faults, cpu/event=0x1,umask=2/ cycles,,");
+        assert_eq!(names, ["page-faults", "cpu/event=0x1,umask=2/", "cycles"]);
+        assert_eq!(split_period("faults:10"), ("faults".to_owned(), Some(10)));
+        for name in ["faults", "perf::PAGE-FAULTS", "sched:sched_switch"] {
+            assert_eq!(split_period(name), (name.to_owned(), None));
         }
     }
 }

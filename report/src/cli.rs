@@ -1,12 +1,16 @@
 //! The command line and what is printed.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::check;
+use crate::files;
 use crate::merge::{self, Merged, Packing};
+use crate::recover::{self, Recovery};
 
 /// Merges traces, checks them, and finishes those that a killed profiler left.
 #[derive(Debug, Parser)]
@@ -20,6 +24,10 @@ struct Cli {
 enum Verb {
     /// Make one trace of many, on one time axis
     Merge(MergeOptions),
+    /// Tell whether the traces of a job are all there, finished and without losses
+    Check(CheckOptions),
+    /// Finish what a killed profiler left
+    Recover(RecoverOptions),
 }
 
 #[derive(Debug, Args)]
@@ -36,6 +44,29 @@ struct MergeOptions {
     /// Whether to compress the packets
     #[arg(long, value_enum, default_value_t = Compress::Auto, value_name = "WHEN")]
     compress: Compress,
+}
+
+#[derive(Debug, Args)]
+struct CheckOptions {
+    /// Folders with traces, or traces
+    #[arg(required = true, value_name = "DIR|TRACE")]
+    inputs: Vec<PathBuf>,
+    /// Lost records up to this share are no problem
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    allow_loss: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RecoverOptions {
+    /// Traces, or folders with traces; finished ones are left alone
+    #[arg(required = true, value_name = "TRACE|DIR")]
+    inputs: Vec<PathBuf>,
+    /// Write the finished trace here and leave the original alone (one trace only)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -66,6 +97,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     };
     let outcome = match cli.verb {
         Verb::Merge(options) => merge_traces(options),
+        Verb::Check(options) => check_traces(&options),
+        Verb::Recover(options) => recover_traces(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("rsys-report: error: {error:#}");
@@ -88,19 +121,68 @@ fn merge_traces(options: MergeOptions) -> Result<i32> {
     for remark in &merged.remarks {
         eprintln!("rsys-report: {remark}");
     }
-    print(&merged, &request);
+    say(&summary(&merged, &request))?;
     Ok(0)
 }
 
-fn print(merged: &Merged, request: &merge::Request) {
+fn check_traces(options: &CheckOptions) -> Result<i32> {
+    let report = check::check(&options.inputs, options.allow_loss)?;
+    let text = match options.json {
+        true => format!("{:#}\n", report.json()),
+        false => report.text(),
+    };
+    say(&text)?;
+    Ok(i32::from(!report.is_ok()))
+}
+
+fn recover_traces(options: &RecoverOptions) -> Result<i32> {
+    let paths = files::traces(&options.inputs, None)?;
+    if options.output.is_some() && paths.len() > 1 {
+        bail!("--output is for one trace, and there are {}", paths.len());
+    }
+    let mut code = 0;
+    for path in &paths {
+        let line = match recover::recover(path, options.output.as_deref()) {
+            Ok(Recovery::Whole) => format!("{}: finished, left alone", path.display()),
+            Ok(Recovery::Done {
+                closed,
+                cut_bytes,
+                samples,
+                original,
+            }) => format!(
+                "{}: finished now: {samples} samples, {closed} open slices closed, {cut_bytes} bytes cut off; as it was: {}",
+                options.output.as_ref().unwrap_or(path).display(),
+                original.display()
+            ),
+            Err(error) => {
+                eprintln!("rsys-report: error: {error:#}");
+                code = 1;
+                continue;
+            }
+        };
+        say(&format!("{line}\n"))?;
+    }
+    Ok(code)
+}
+
+/// Prints; nobody need be listening, as with `rsys-report check | head`.
+fn say(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write the answer"),
+    }
+}
+
+fn summary(merged: &Merged, request: &merge::Request) -> String {
     let mega = |bytes: u64| bytes as f64 / 1e6;
+    let mut text = String::new();
     if merged.hosts.len() > 1 {
         for host in &merged.hosts {
-            println!("clock of {}: {host}", host.name);
+            text.push_str(&format!("clock of {}: {host}\n", host.name));
         }
     }
-    println!(
-        "{}: {} traces, {} ranks, {} hosts, {} packets; {:.1} MB read ({:.1} MB of packets), {:.1} MB written in {:.2} s ({:.0} MB/s)",
+    text.push_str(&format!(
+        "{}: {} traces, {} ranks, {} hosts, {} packets; {:.1} MB read ({:.1} MB of packets), {:.1} MB written in {:.2} s ({:.0} MB/s)\n",
         request.output.display(),
         merged.traces,
         merged.ranks,
@@ -111,5 +193,6 @@ fn print(merged: &Merged, request: &merge::Request) {
         mega(merged.written_bytes),
         merged.seconds,
         mega(merged.plain_bytes) / merged.seconds.max(1e-9),
-    );
+    ));
+    text
 }

@@ -3,15 +3,19 @@
 //!
 //! - `cli` reads the command line.
 //! - [`files`] finds the traces that are meant; [`survey`] takes a first look at one; [`metadata`] reads what it says about itself.
-//! - [`merge`] with [`clocks`], [`mod@check`] and [`recover`] are the three verbs.
+//! - [`mod@merge`] with [`clocks`], [`mod@check`] and [`mod@recover`] are the three verbs.
 
+pub mod check;
 pub mod clocks;
 pub mod files;
 pub mod merge;
 pub mod metadata;
+pub mod recover;
 pub mod survey;
 
 mod cli;
+mod draft;
+mod timeline;
 
 use std::ffi::OsString;
 

@@ -2,13 +2,14 @@
 //!
 //! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
 //! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`waits`] looks at threads
-//! that are blocked, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
+//! that are blocked, [`monitors`] reads counters, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
 //! says what became of it.
 
 pub mod cli;
 pub mod collect;
 pub mod emit;
 pub mod launch;
+pub mod monitors;
 mod os;
 pub mod plan;
 pub mod profile;

@@ -15,6 +15,7 @@ use rsys_wire::handshake::{
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
+use crate::monitors;
 use crate::os;
 use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
@@ -35,6 +36,10 @@ pub struct Plan {
     pub run: RunContext,
     /// How names are found.
     pub resolver: ResolverOptions,
+    /// What is read of processes and host, if anything is.
+    pub monitors: Option<monitors::Choice>,
+    /// Which sensors of GPUs are read, if any are.
+    pub gpus: Option<monitors::GpuChoice>,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
 }
@@ -100,8 +105,30 @@ impl Plan {
                 inlines: resolved.sampling_include_inlines,
                 ..ResolverOptions::default()
             },
+            monitors: resolved.process_sampling.then(|| monitors::Choice {
+                frequency_hz: resolved.process_sampling_freq_hz,
+                frugal: !resolved.process_sampling_freq_chosen,
+                host: resolved.host_sampling,
+                processors: resolved.sampling_cpus.clone(),
+            }),
+            gpus: resolved.gpu_sensors.then(|| gpu_choice(resolved, exports)),
             linger: resolved.linger,
         }
+    }
+}
+
+fn gpu_choice(resolved: &Resolved, exports: &[(String, String)]) -> monitors::GpuChoice {
+    let variable = |name: &str| {
+        let exported = exports.iter().find(|(key, _)| key == name);
+        exported
+            .map(|(_, value)| value.clone())
+            .or_else(|| std::env::var(name).ok())
+    };
+    monitors::GpuChoice {
+        gpus: resolved.sampling_gpus.clone(),
+        metrics: resolved.gpu_metrics.clone(),
+        wanted: resolved.gpu_sensors_wanted,
+        visible: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"].map(variable),
     }
 }
 
@@ -151,8 +178,14 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
 
 /// Which events the chosen backends tell.
 fn events(resolved: &Resolved) -> EventChoice {
-    let is_on =
-        |name: &str| backends::is_on(name, &resolved.include_backends, &resolved.exclude_backends);
+    let is_on = |name: &str| {
+        backends::is_on(
+            name,
+            false,
+            &resolved.include_backends,
+            &resolved.exclude_backends,
+        )
+    };
     let (hip, hsa) = (is_on("roctracer"), is_on("hsa"));
     EventChoice {
         hip,

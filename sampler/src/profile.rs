@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
+use rsys_machine::roots::Roots;
 
 use crate::collect::{Collector, Pass};
 use crate::emit::writer::{Outcome, Writer};
@@ -19,6 +20,7 @@ use crate::launch::exit::{self, Ending};
 use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
+use crate::monitors::{self, Monitors};
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::{Receiver, SessionSocket, members};
@@ -169,7 +171,8 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
             .ok(),
         None => None,
     };
-    let mut collector = Collector::new(writer, waits);
+    let monitors = monitors(&plan);
+    let mut collector = Collector::new(writer, waits, monitors);
     collector.set_child(target.as_raw().unsigned_abs());
     let watch = Watch {
         signals,
@@ -181,6 +184,27 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         session,
     };
     Ok(watch.serve(&plan, &directory))
+}
+
+/// Starts the watch over processes, host and GPUs, as far as there is something to watch.
+fn monitors(plan: &Plan) -> Option<Monitors> {
+    let choice = plan.monitors.as_ref()?;
+    let (gpus, complaints) = match &plan.gpus {
+        Some(gpus) => monitors::prepare_gpus(&Roots::of_this_process(), gpus),
+        None => (None, Vec::new()),
+    };
+    if plan.run.verbosity >= 0 {
+        for complaint in complaints {
+            say(&format!("warning: {complaint}"));
+        }
+    }
+    Monitors::start(choice.clone(), gpus, &plan.run)
+        .map_err(|error| {
+            say(&format!(
+                "warning: no counters of processes and host: no thread can be made: {error}"
+            ))
+        })
+        .ok()
 }
 
 /// The main loop and what it serves.

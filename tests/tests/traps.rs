@@ -19,6 +19,18 @@ fn breakpoints_and_sent_traps_are_the_programs_own() -> TestResult {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn faults_are_where_they_are_though_a_handler_blocks_traps() -> TestResult {
+    let outcome = Run::new()
+        .freq(4000)
+        .options(["--clock", "perf"])
+        .command(workload("traps").args(["masked"]))
+        .run()?;
+    assert_eq!(outcome.expect_success().stdout.trim(), "ok masked");
+    Ok(())
+}
+
+#[test]
 fn a_trap_that_nobody_handles_is_fatal() -> TestResult {
     for mode in ["fatal", "raised", "ignored-fatal"] {
         let outcome = Run::new()

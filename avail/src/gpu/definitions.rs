@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::loose_xml;
-use crate::roots::{Roots, names};
+use rsys_machine::roots::{Roots, names};
 
 /// A counter for some architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! One file per category holds the rows. Everything that a user reads about a setting — `--help`, `default.cfg`,
 //! `docs/settings.md`, error messages — is printed from these rows, and every value, wherever it comes from, is checked against them.
 
+mod counters;
 mod diagnostics;
 mod general;
 mod gpu;
@@ -109,6 +110,8 @@ pub enum Category {
     Sampling,
     /// Which processes are followed.
     Processes,
+    /// Counters of processes, host, GPUs and threads.
+    Counters,
     /// Other sources of data.
     Backends,
     /// What the profiler says about itself.
@@ -117,11 +120,12 @@ pub enum Category {
 
 impl Category {
     /// All categories in the order in which they are listed.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::General,
         Self::Output,
         Self::Sampling,
         Self::Processes,
+        Self::Counters,
         Self::Backends,
         Self::Diagnostics,
     ];
@@ -134,6 +138,7 @@ impl Category {
             Self::Output => "Output",
             Self::Sampling => "Sampling",
             Self::Processes => "Processes",
+            Self::Counters => "Counters",
             Self::Backends => "Backends",
             Self::Diagnostics => "Diagnostics",
         }
@@ -217,6 +222,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         output::SETTINGS,
         sampling::SETTINGS,
         processes::SETTINGS,
+        counters::SETTINGS,
         general::BACKEND_SETTINGS,
         gpu::SETTINGS,
         diagnostics::SETTINGS,

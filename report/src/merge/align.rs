@@ -1,11 +1,22 @@
 //! One time axis for several hosts.
+//!
+//! First by the wall clocks that each trace has compared with BOOTTIME. What remains between the hosts is then bounded by the collective
+//! operations that they took part in together, where there are any.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use anyhow::Result;
 
+use super::collectives::{CollectiveReader, Collectives, Key, Span};
 use crate::clocks::{Alignment, WallClock};
 use crate::survey::{Depth, Survey};
+
+/// Into how many stretches of time the collectives are divided at most, when the clocks drift.
+const WINDOWS_MAX: usize = 64;
+
+/// No clock drifts by more than one part in this against another: time synchronisation slews by one in 2000 at most.
+const DRIFT_MAX: u64 = 500;
 
 /// The clock of a host in the merged trace.
 #[derive(Debug, Clone)]
@@ -23,24 +34,67 @@ pub struct HostClock {
 pub enum Source {
     /// It is the host of reference.
     Reference,
+    /// By collectives.
+    Collectives {
+        /// How many.
+        count: usize,
+        /// By how much a time may be wrong, either way.
+        uncertainty_ns: u64,
+        /// How far the wall clocks alone were off, if they are known.
+        wall_clock_off_ns: Option<i64>,
+    },
     /// By its wall clock: as good as the hosts' time synchronisation is.
     WallClock,
+    /// As above, although there are collectives: they contradict each other.
+    Contradicted,
     /// It could not be related.
     Unknown,
 }
 
 impl fmt::Display for HostClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const BY_WALL_CLOCK: &str = "by the wall clocks, uncertainty unknown: as exact as the hosts keep time (NTP: often 1 ms, PTP: 1 \u{b5}s)";
         match &self.source {
-            Source::Reference => write!(f, "the reference"),
-            Source::WallClock => write!(
+            Source::Reference => f.write_str("the reference"),
+            Source::Collectives {
+                count,
+                uncertainty_ns,
+                wall_clock_off_ns,
+            } => {
+                write!(
+                    f,
+                    "by {count} collectives, \u{b1}{}",
+                    Nanoseconds(*uncertainty_ns)
+                )?;
+                match wall_clock_off_ns {
+                    Some(off) => {
+                        let off = Nanoseconds(off.unsigned_abs());
+                        write!(f, " (the wall clocks alone are {off} off)")
+                    }
+                    None => Ok(()),
+                }
+            }
+            Source::WallClock => f.write_str(BY_WALL_CLOCK),
+            Source::Contradicted => write!(
                 f,
-                "aligned by the wall clocks: as exact as the hosts' time synchronisation, which is not known"
+                "{BY_WALL_CLOCK}; its collectives contradict each other and were not used"
             ),
-            Source::Unknown => write!(
-                f,
-                "not aligned: its traces hold no snapshot of the wall clock"
+            Source::Unknown => f.write_str(
+                "not aligned: its traces hold no snapshot of the wall clock and no collectives",
             ),
+        }
+    }
+}
+
+struct Nanoseconds(u64);
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ns @ 0..1_000 => write!(f, "{ns} ns"),
+            ns @ 1_000..1_000_000 => write!(f, "{:.1} \u{b5}s", ns as f64 / 1e3),
+            ns @ 1_000_000..1_000_000_000 => write!(f, "{:.2} ms", ns as f64 / 1e6),
+            ns => write!(f, "{:.2} s", ns as f64 / 1e9),
         }
     }
 }
@@ -59,9 +113,12 @@ pub fn align(surveys: &[Survey], of_inputs: &[usize], hosts: &[String]) -> Resul
         return Ok(vec![reference]);
     }
     let mut wall_clocks = vec![WallClock::default(); hosts.len()];
+    let mut collectives = Collectives::default();
     for (survey, &host) in surveys.iter().zip(of_inputs) {
-        let whole = Survey::read(&survey.path, Depth::Whole, |_| {})?;
+        let mut reader = CollectiveReader::default();
+        let whole = Survey::read(&survey.path, Depth::Whole, |encoded| reader.packet(encoded))?;
         wall_clocks[host].add(&whole.wall_clock);
+        collectives.add(host, reader.finish());
     }
     wall_clocks.iter_mut().for_each(WallClock::settle);
     let mut clocks = vec![reference];
@@ -76,5 +133,267 @@ pub fn align(surveys: &[Survey], of_inputs: &[usize], hosts: &[String]) -> Resul
             alignment: found.unwrap_or_default(),
         });
     }
+    refine(&mut clocks, collectives.shared());
     Ok(clocks)
+}
+
+/// A collective on the time axis that the wall clocks make.
+type Shared = (Key, BTreeMap<usize, Span>);
+
+/// Corrects what the wall clocks say by what the collectives allow.
+fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
+    for (_, hosts) in &mut shared {
+        for (&host, span) in hosts.iter_mut() {
+            let alignment = &clocks[host].alignment;
+            let apply = |time: i64| time + alignment.difference_at(time);
+            *span = (apply(span.0), apply(span.1));
+        }
+    }
+    shared.sort_by_key(|(key, hosts)| (hosts.values().map(|span| span.0).min(), *key));
+    if shared.is_empty() {
+        return;
+    }
+    // One correction for all the time if there is one; else for ever shorter stretches, since clocks drift.
+    let mut windows = 1;
+    let solutions = loop {
+        let length = shared.len().div_ceil(windows);
+        let solutions: Option<Vec<_>> = shared
+            .chunks(length)
+            .map(|window| Some((middle(window), solve(window, clocks.len())?)))
+            .collect();
+        if solutions.is_some() || windows >= WINDOWS_MAX || length == 1 {
+            break solutions;
+        }
+        windows *= 2;
+    };
+    for (host, clock) in clocks.iter_mut().enumerate().skip(1) {
+        let count = shared
+            .iter()
+            .filter(|(_, hosts)| hosts.contains_key(&host))
+            .count();
+        let Some(solutions) = &solutions else {
+            if count > 0 && clock.source == Source::WallClock {
+                clock.source = Source::Contradicted;
+            }
+            continue;
+        };
+        let bounds: Vec<(i64, Span)> = solutions
+            .iter()
+            .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
+            .collect();
+        let Some(widest) = bounds
+            .iter()
+            .map(|(_, (low, high))| low.abs_diff(*high))
+            .max()
+        else {
+            continue;
+        };
+        let corrections: Vec<(i64, i64)> = bounds
+            .iter()
+            .map(|&(moment, (low, high))| {
+                let local = moment - clock.alignment.difference_at(moment);
+                (local, low + (high - low) / 2)
+            })
+            .collect();
+        let too_fast = corrections.windows(2).any(|pair| {
+            let (time, moved) = (pair[1].0.abs_diff(pair[0].0), pair[1].1.abs_diff(pair[0].1));
+            moved > widest + time / DRIFT_MAX
+        });
+        if too_fast {
+            if clock.source == Source::WallClock {
+                clock.source = Source::Contradicted;
+            }
+            continue;
+        }
+        let largest = corrections
+            .iter()
+            .map(|point| point.1)
+            .max_by_key(|off| off.abs());
+        clock.source = Source::Collectives {
+            count,
+            uncertainty_ns: widest.div_ceil(2),
+            wall_clock_off_ns: largest.filter(|_| clock.source == Source::WallClock),
+        };
+        clock.alignment = clock.alignment.corrected(&corrections);
+    }
+}
+
+/// The middle of the time that collectives in order cover.
+fn middle(window: &[Shared]) -> i64 {
+    let start = |shared: Option<&Shared>| {
+        let spans = shared.map(|(_, hosts)| hosts.values());
+        spans
+            .and_then(|mut spans| spans.next())
+            .map_or(0, |span| span.0)
+    };
+    i64::midpoint(start(window.first()), start(window.last()))
+}
+
+/// Bounds of the correction of each host against the first, as narrow as the collectives make them; `None` for hosts that no collective
+/// relates to the first from both sides. `None` altogether when no corrections satisfy all of them.
+fn solve(window: &[Shared], hosts: usize) -> Option<Vec<Option<Span>>> {
+    // (a, b): what is added to a minus what is added to b is at most this, since b ends after a has started.
+    let mut limits: HashMap<(usize, usize), i64> = HashMap::new();
+    for (_, spans) in window {
+        let mut spans = spans.iter();
+        let Some((&center, &(center_start, center_end))) = spans.next() else {
+            continue;
+        };
+        for (&other, &(start, end)) in spans {
+            for (pair, limit) in [
+                ((center, other), end - center_start),
+                ((other, center), center_end - start),
+            ] {
+                let known = limits.entry(pair).or_insert(limit);
+                *known = limit.min(*known);
+            }
+        }
+    }
+    let mut edges: Vec<(usize, usize, i64)> = limits
+        .iter()
+        .map(|(&(a, b), &limit)| (b, a, limit))
+        .collect();
+    edges.sort_unstable();
+    let upper = shortest(&edges, hosts)?;
+    let backward: Vec<_> = edges
+        .iter()
+        .map(|&(from, to, limit)| (to, from, limit))
+        .collect();
+    let lower = shortest(&backward, hosts)?;
+    let bounds = upper.into_iter().zip(lower);
+    Some(
+        bounds
+            .map(|(upper, lower)| Some((-lower?, upper?)))
+            .collect(),
+    )
+}
+
+/// Lengths of the shortest paths from the first node; `None` altogether when there is a circle of negative length.
+fn shortest(edges: &[(usize, usize, i64)], nodes: usize) -> Option<Vec<Option<i64>>> {
+    let mut lengths = vec![None; nodes];
+    lengths[0] = Some(0);
+    for _ in 0..=nodes {
+        let mut changed = false;
+        for &(from, to, limit) in edges {
+            let Some(length) = lengths[from].map(|length: i64| length.saturating_add(limit)) else {
+                continue;
+            };
+            if lengths[to].is_none_or(|known| length < known) {
+                lengths[to] = Some(length);
+                changed = true;
+            }
+        }
+        if !changed {
+            return Some(lengths);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, alignment: Alignment, source: Source) -> HostClock {
+        HostClock {
+            name: name.to_owned(),
+            alignment,
+            source,
+        }
+    }
+
+    fn three_hosts() -> Vec<HostClock> {
+        vec![
+            host("a", Alignment::default(), Source::Reference),
+            host("b", Alignment::constant(5_000), Source::WallClock),
+            host("c", Alignment::default(), Source::Unknown),
+        ]
+    }
+
+    /// A collective that truly runs from `time` on, by clocks that are behind by `behind`, each rank late by something.
+    fn collective(number: u64, time: i64, behind: &[(usize, i64)]) -> Shared {
+        let last_start = time + 10;
+        let spans = behind.iter().map(|&(host, behind)| {
+            let start = time + (number as i64 * 7 + host as i64 * 3) % 10;
+            (host, (start - behind, last_start + 20 - behind))
+        });
+        ((1, number), spans.collect())
+    }
+
+    #[test]
+    fn collectives_correct_the_wall_clocks() {
+        let mut clocks = three_hosts();
+        let shared = (0..40_u64).map(|number| {
+            // The wall clock of b is 400 off; c was started long after and shares collectives with b only.
+            let hosts = if number % 2 == 0 {
+                [(0, 0), (1, 5_400)]
+            } else {
+                [(1, 5_400), (2, 900_000)]
+            };
+            collective(number, 1_000_000 + 1_000 * number as i64, &hosts)
+        });
+        refine(&mut clocks, shared.collect());
+        for (host, truth) in [(1, 5_400), (2, 900_000)] {
+            let Source::Collectives { uncertainty_ns, .. } = clocks[host].source else {
+                panic!("{:?}", clocks[host]);
+            };
+            let found = clocks[host].alignment.difference_at(1_000_000 - truth);
+            assert!(
+                found.abs_diff(truth) <= uncertainty_ns,
+                "{found} {uncertainty_ns}"
+            );
+            assert!(uncertainty_ns < 80, "{uncertainty_ns}");
+        }
+        assert_eq!(
+            clocks[1].to_string(),
+            "by 40 collectives, \u{b1}22 ns (the wall clocks alone are 399 ns off)"
+        );
+    }
+
+    #[test]
+    fn drift_is_followed_stretch_by_stretch() {
+        let mut clocks = three_hosts();
+        clocks.truncate(2);
+        // 1 in 1000: far more than what one collective leaves open.
+        let behind = |time: i64| 5_000 + time / 1_000;
+        let shared = (0..1_000_u64).map(|number| {
+            let time = 1_000 * number as i64;
+            collective(number, time, &[(0, 0), (1, behind(time))])
+        });
+        refine(&mut clocks, shared.collect());
+        let Source::Collectives { uncertainty_ns, .. } = clocks[1].source else {
+            panic!("{:?}", clocks[1]);
+        };
+        for time in [100_000, 500_000, 900_000] {
+            let found = clocks[1].alignment.difference_at(time - behind(time));
+            assert!(
+                found.abs_diff(behind(time)) <= uncertainty_ns + 2,
+                "{time}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn contradictions_leave_the_wall_clocks() {
+        let apart = |number, behind| {
+            let start = 1_000_000 * number as i64;
+            let spans = [
+                (0, (start, start + 10)),
+                (1, (start + behind, start + behind + 10)),
+            ];
+            ((1, number), BTreeMap::from(spans))
+        };
+        // One clock cannot lose 8000 within a million and be right again.
+        let mut clocks = three_hosts();
+        refine(
+            &mut clocks,
+            vec![apart(1, 1_000), apart(2, 9_000), apart(3, 1_000)],
+        );
+        assert_eq!(clocks[1].source, Source::Contradicted);
+        let mut clocks = three_hosts();
+        let torn = ((1, 1), BTreeMap::from([(0, (100, 90)), (1, (200, 20))]));
+        refine(&mut clocks, vec![torn]);
+        assert_eq!(clocks[1].source, Source::Contradicted);
+        assert_eq!(clocks[1].alignment.difference_at(0), 5_000);
+    }
 }

@@ -5,18 +5,20 @@
 //! not grow with the length of the inputs, and the result does not depend on the order in which they were named.
 
 mod align;
+mod collectives;
 mod head;
 mod output;
 mod plan;
 mod rewrite;
 
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rsys_proto::reader::{PacketReader, Truncation};
 
+use crate::draft::Draft;
 use crate::files::{short_name, traces};
 use crate::survey::{Depth, Survey, explain};
 use output::{BLOCK_BYTES, BlockWriter};
@@ -237,53 +239,4 @@ fn copy(
     writer.put(block).context("cannot write the merged trace")?;
     remarks.append(&mut cuts);
     Ok(copied)
-}
-
-/// The output while it is not complete: a file beside it that goes away unless it is kept.
-struct Draft {
-    path: Option<PathBuf>,
-    file: File,
-}
-
-impl Draft {
-    fn new(output: &Path) -> Result<Self> {
-        let told = || format!("cannot write {}", output.display());
-        let name = output
-            .file_name()
-            .with_context(|| format!("{} names no file", output.display()))?;
-        if let Some(folder) = output
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-        {
-            std::fs::create_dir_all(folder).with_context(told)?;
-        }
-        let draft = format!(".{}.{}", name.to_string_lossy(), std::process::id());
-        let path = output.with_file_name(draft);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .with_context(told)?;
-        Ok(Self {
-            path: Some(path),
-            file,
-        })
-    }
-
-    fn keep(mut self, output: &Path) -> Result<()> {
-        if let Some(path) = self.path.take() {
-            std::fs::rename(&path, output)
-                .with_context(|| format!("cannot write {}", output.display()))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
-            std::fs::remove_file(path).ok();
-        }
-    }
 }

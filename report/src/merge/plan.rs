@@ -218,7 +218,7 @@ fn host_key(survey: &Survey, all: &[Survey]) -> String {
             // A foreign trace: the boot of the host of that name, if one of ours is of it.
             let same = all
                 .iter()
-                .find(|other| other.text("boot_id") != "" && other.host() == host);
+                .find(|other| !other.text("boot_id").is_empty() && other.host() == host);
             Some(same.map_or(host, |other| other.text("boot_id")).to_owned())
         }
         (boot, _) => Some(boot.to_owned()),

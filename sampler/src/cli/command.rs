@@ -114,6 +114,9 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         Kind::Backends | Kind::PathList => argument
             .value_name(option.value_name)
             .action(ArgAction::Append),
+        Kind::Text if setting.name == "CPU_EVENTS" => argument
+            .value_name(option.value_name)
+            .action(ArgAction::Append),
         _ => argument.value_name(option.value_name),
     }
 }

@@ -14,6 +14,7 @@ use crate::emit::identity::Identity;
 use crate::emit::tally::End;
 use crate::emit::writer::{ProcessKey, Writer};
 use crate::launch::exit::Ending;
+use crate::monitors::Monitors;
 use crate::session::{Arrival, Life};
 use crate::waits::Waits;
 
@@ -59,15 +60,18 @@ pub struct Collector {
     child: Option<(u32, Option<Ending>)>,
     known: u64,
     waits: Option<Waits>,
+    monitors: Option<Monitors>,
 }
 
 impl Collector {
-    /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked threads.
+    /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked threads, with `monitors` what is read
+    /// from outside.
     #[must_use]
-    pub fn new(writer: Writer, waits: Option<Waits>) -> Self {
+    pub fn new(writer: Writer, waits: Option<Waits>, monitors: Option<Monitors>) -> Self {
         Self {
             writer,
             waits,
+            monitors,
             processes: Vec::new(),
             next_key: 0,
             child: None,
@@ -154,6 +158,9 @@ impl Collector {
                 if let Some(waits) = self.waits.as_ref().filter(|_| host_pid != 0) {
                     waits.begin(key, host_pid, hello.pid);
                 }
+                if let Some(monitors) = self.monitors.as_ref().filter(|_| host_pid != 0) {
+                    monitors.begin(key, host_pid);
+                }
                 let mut rings = Rings::default();
                 rings.add(segment, kind);
                 self.processes.push(Live {
@@ -189,6 +196,9 @@ impl Collector {
             if let Some(waits) = &self.waits {
                 self.writer.waits(process.key, waits.take(process.key));
             }
+        }
+        if let Some(monitors) = &self.monitors {
+            self.writer.counters(monitors.take());
         }
         for Over { key, end } in over {
             if let Some(at) = self.processes.iter().position(|process| process.key == key) {
@@ -232,6 +242,10 @@ impl Collector {
         }
         if let Some(waits) = &self.waits {
             self.writer.waits(process.key, waits.end(process.key));
+        }
+        if let Some(monitors) = &self.monitors {
+            self.writer.counters(monitors.take());
+            monitors.end(process.key);
         }
         self.writer.end(process.key, end, process.rings.counts());
     }

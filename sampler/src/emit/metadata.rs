@@ -166,6 +166,7 @@ impl AtEnd<'_> {
                 put(&mut data, key, count);
             }
         }
+        put(&mut data, "counter_values", tally.counter_values);
         if !self.notes.is_empty() {
             put(&mut data, "notes", self.notes.join("; "));
         }

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 use rsys_proto::MappingDesc;
 use rsys_proto::schema::{SystemInfo, Utsname};
 use rsys_proto::{
-    CallstackIid, ClockReadings, CpuMode, FrameDesc, FrameIid, NamedTrack, PacketBuffer,
-    ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack, TraceWriter,
-    TrackSequence,
+    CallstackIid, ClockReadings, CounterTrack, CounterUnit, CpuMode, FrameDesc, FrameIid,
+    NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack,
+    TraceWriter, TrackSequence,
 };
 
 use super::frames::{FrameId, Frames};
@@ -20,6 +21,7 @@ use super::identity::Identity;
 use super::metadata;
 use super::run::RunContext;
 use super::waits::WaitTrack;
+use crate::monitors::counter::{Counter, Unit};
 use crate::os;
 
 /// Clocks are compared again after this time.
@@ -57,6 +59,8 @@ pub struct Output {
     gpu_stacks: Option<Stacks>,
     /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
+    /// Tracks that belong to no process.
+    groups: HashMap<Arc<str>, u64>,
     next_track: u32,
     last_flush: Instant,
     last_snapshot: Instant,
@@ -122,6 +126,7 @@ impl Output {
             wait_stacks,
             gpu_stacks: None,
             threads: HashMap::new(),
+            groups: HashMap::new(),
             next_track: FIRST_THREAD_TRACK,
             last_flush: Instant::now(),
             last_snapshot: Instant::now(),
@@ -182,6 +187,44 @@ impl Output {
         TrackSequence::new(self.writer.buffer(), uuid)
     }
 
+    /// A track for a counter.
+    pub fn counter_track(&mut self, counter: &Counter) -> TrackSequence {
+        let parent = match &counter.group {
+            Some(name) => self.group(name),
+            None => self.namespace.track(PROCESS_TRACK),
+        };
+        let uuid = self.new_track();
+        let out = self.writer.buffer();
+        out.counter_track(&CounterTrack {
+            uuid,
+            parent: Some(parent),
+            name: &counter.name,
+            unit: match counter.unit {
+                Unit::Count => CounterUnit::Count,
+                Unit::Bytes => CounterUnit::Bytes,
+                Unit::Named(name) => CounterUnit::Named(name),
+            },
+            description: (!counter.description.is_empty()).then_some(&counter.description),
+            ..CounterTrack::default()
+        });
+        TrackSequence::new(out, uuid)
+    }
+
+    /// The track that stands for something beside all processes: the host, a GPU.
+    fn group(&mut self, name: &Arc<str>) -> u64 {
+        if let Some(uuid) = self.groups.get(name) {
+            return *uuid;
+        }
+        let uuid = self.new_track();
+        self.groups.insert(Arc::clone(name), uuid);
+        self.writer.buffer().track(&NamedTrack {
+            uuid,
+            name,
+            ..NamedTrack::default()
+        });
+        uuid
+    }
+
     /// A track for the waits of a thread, beside its own.
     pub fn wait_track(&mut self, tid: u32, name: &str) -> WaitTrack {
         let thread = self.thread_track(tid, name);
@@ -221,7 +264,7 @@ impl Output {
     }
 
     /// A track that holds others.
-    pub fn group(&mut self, parent: u64, name: &str, description: &str) -> u64 {
+    pub fn track_group(&mut self, parent: u64, name: &str, description: &str) -> u64 {
         let uuid = self.new_track();
         self.writer.buffer().track(&NamedTrack {
             uuid,

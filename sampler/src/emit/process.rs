@@ -1,5 +1,6 @@
 //! The records of one process become its trace.
 
+mod counters;
 mod events;
 mod held;
 mod sample;
@@ -13,6 +14,7 @@ use rsys_proto::Sample;
 use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 
 use super::batch::{Batch, RingWords};
+use super::counters::CounterTracks;
 use super::events::{Events, StackMarks, Teller};
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
@@ -91,6 +93,7 @@ pub struct ProcessTrace {
     samples: Vec<Sample>,
     waits: WaitTracks,
     events: Events,
+    counters: CounterTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -130,6 +133,7 @@ impl ProcessTrace {
             samples: Vec::new(),
             waits: WaitTracks::default(),
             events: Events::default(),
+            counters: CounterTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -455,6 +459,7 @@ impl ProcessTrace {
             self.close_thread(&mut ring);
         }
         self.finish_events(tools);
+        self.write_counters(tools);
         let data = AtEnd {
             tally: &self.tally,
             stops: &self.stops,

@@ -37,6 +37,8 @@ pub struct Tally {
     pub corrupt: u64,
     /// Samples that could not be written to the file.
     pub unwritten: u64,
+    /// Values of counters in the trace.
+    pub counter_values: u64,
     /// CPU time of threads that ended.
     pub ended_cpu_ns: u64,
     /// Periods that the samples of those threads stand for.

@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use super::batch::Batch;
+use super::counters::HostCounters;
 use super::identity::Identity;
 use super::naming::Ids;
 use super::process::{ProcessTrace, Tools};
 use super::run::RunContext;
 use super::tally::{AgentCounts, End};
+use crate::monitors::Readings;
+use crate::monitors::counter::Reading;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::summary::ProcessSummary;
@@ -40,6 +43,8 @@ enum Job {
     Start(ProcessKey, Box<Identity>),
     Batch(ProcessKey, Batch),
     Waits(ProcessKey, Vec<WaitRecord>),
+    Counters(ProcessKey, Vec<Reading>),
+    HostCounters(Vec<Reading>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
 }
@@ -119,6 +124,16 @@ impl Writer {
         }
     }
 
+    /// Hands over what was read of processes, host and GPUs.
+    pub fn counters(&self, readings: Readings) {
+        for (key, readings) in readings.processes {
+            self.send(Job::Counters(key, readings));
+        }
+        if !readings.host.is_empty() {
+            self.send(Job::HostCounters(readings.host));
+        }
+    }
+
     /// Ends the trace of a process.
     pub fn end(&self, key: ProcessKey, end: End, counts: AgentCounts) {
         self.send(Job::End(key, end, Box::new(counts)));
@@ -190,6 +205,7 @@ fn work(
     resolver.set_background(true);
     let mut ids = Ids::default();
     let mut traces: HashMap<ProcessKey, ProcessTrace> = HashMap::new();
+    let mut host = HostCounters::default();
     let mut processes = Vec::new();
     let mut last_look = Instant::now();
     loop {
@@ -222,7 +238,17 @@ fn work(
                     trace.take_waits(&records, &mut tools);
                 }
             }
+            Ok(Job::Counters(key, readings)) => {
+                if let Some(trace) = traces.get_mut(&key) {
+                    trace.take_counters(readings, &tools);
+                }
+            }
+            Ok(Job::HostCounters(readings)) => {
+                host.hold(readings);
+                give_host_counters(&mut host, &mut traces, &tools);
+            }
             Ok(Job::End(key, end, counts)) => {
+                give_host_counters(&mut host, &mut traces, &tools);
                 if let Some(trace) = traces.remove(&key) {
                     processes.push(trace.finish(end, *counts, &mut tools));
                 }
@@ -246,5 +272,23 @@ fn work(
     Outcome {
         processes,
         resolver: resolver.stats(),
+    }
+}
+
+/// Gives the host's counters to the trace that has them, else to the first that is open.
+fn give_host_counters(
+    host: &mut HostCounters,
+    traces: &mut HashMap<ProcessKey, ProcessTrace>,
+    tools: &Tools<'_>,
+) {
+    let is_open = |key: &ProcessKey| traces.get(key).is_some_and(ProcessTrace::is_open);
+    let owner = host
+        .owner()
+        .filter(is_open)
+        .or_else(|| traces.keys().copied().filter(is_open).min());
+    if let Some(owner) = owner
+        && let Some(trace) = traces.get_mut(&owner)
+    {
+        trace.take_counters(host.hand_out(owner), tools);
     }
 }

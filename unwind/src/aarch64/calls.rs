@@ -36,6 +36,11 @@ pub(crate) fn stub_target<M: Memory>(_memory: &M, _address: u64) -> Option<u64> 
     None
 }
 
+/// Where a call through a table leads. Such a call names a register here, so it cannot be told.
+pub(crate) fn table_target<M: Memory>(_memory: &M, _address: u64) -> Option<u64> {
+    None
+}
+
 /// The link register, and the stack pointer, which a call does not move.
 pub(crate) fn leaf_return_address<M: Memory>(
     registers: &Registers,

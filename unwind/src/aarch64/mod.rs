@@ -8,7 +8,7 @@ pub(crate) mod signal;
 
 pub use self::registers::Registers;
 
-use self::names::{LR, SP};
+use self::names::{FP, LR, SP};
 
 /// DWARF columns that a walk tracks: `x0` to `x30`, `sp` and the program counter.
 pub(crate) const REGISTER_COUNT: usize = 33;
@@ -16,9 +16,16 @@ pub(crate) const REGISTER_COUNT: usize = 33;
 pub(crate) const RETURN_ADDRESS: u8 = LR;
 /// The stack pointer's column.
 pub(crate) const STACK_POINTER: u8 = SP;
+/// The frame pointer's column.
+pub(crate) const FRAME_POINTER: u8 = FP;
 /// Registers that a function hands back as it found them (AAPCS64): `x19` to `x29`. The link register is among them as far as
 /// call frame information is concerned: where no rule is given, it still has the return address.
 pub(crate) const CALLEE_SAVED: u64 = 0xfff << 19;
+/// The first register that carries data to a landing pad: `x0`. Only functions that return to one save it, among all that a row
+/// tells of.
+pub(crate) const LANDING_DATA: u8 = 0;
+/// On other architectures, the register that says where the landing pad's address is. Here it is where the return address was.
+pub(crate) const LANDING_PLACE: Option<u8> = None;
 /// Whether a call leaves the return address in a register, so that a leaf's frame may be empty.
 pub(crate) const LINK_REGISTER: bool = true;
 

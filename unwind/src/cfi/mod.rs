@@ -10,6 +10,7 @@ mod cursor;
 mod entry;
 mod evaluate;
 mod expression;
+mod landing;
 mod program;
 mod row;
 mod rule;
@@ -186,8 +187,8 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     }
 
     #[inline(never)]
-    fn rule_of_return(&self, return_address: u64) -> Rule {
-        self.rule_of(return_address, false)
+    fn rule_of_frame(&self, pc: u64, exact: bool) -> Rule {
+        self.rule_of(pc, exact)
     }
 
     /// Makes the rule from the tables, and says whether it holds for as long as no module goes. What is in no module today may
@@ -210,13 +211,15 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             if arch::signal::is_trampoline(self.memory, pc, exact) {
                 return Rule::of(Kind::Signal);
             }
-            let entry = !exact && self.begins_a_function(pc);
-            return if entry {
+            return if !exact && self.begins_a_function(pc) {
                 Rule::ENTRY
             } else {
                 Rule::of(Kind::NoTables)
             };
         };
+        if !exact && !fde.contains(pc) && self.begins_a_function(pc) {
+            return Rule::ENTRY;
+        }
         if fde.cie.signal && arch::signal::is_trampoline(self.memory, pc, exact) {
             return Rule::of(Kind::Signal);
         }
@@ -227,6 +230,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         if row.rule(arch::RETURN_ADDRESS) == RegisterRule::Undefined {
             return Rule::of(Kind::Root);
         }
+        if landing::returns_elsewhere(&row) {
+            return Rule::leave(fde.address);
+        }
         let compact = if fde.cie.signal {
             None
         } else {
@@ -235,14 +241,16 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         compact.unwrap_or(Rule::evaluate(fde.address))
     }
 
-    /// Whether a function begins at a return address that no function's call can have pushed. Such a frame was built by hand
-    /// (`makecontext` and its like) and has no caller.
+    /// Whether a function begins at a return address that no function's call can have pushed: unlike the one that a call at the
+    /// very end of the function before leaves behind, when it never returns. Such a frame was built by hand (`makecontext` and its
+    /// like) and has no caller.
     fn begins_a_function(&self, pc: u64) -> bool {
         self.modules
             .find(pc)
             .and_then(|tables| table::find(self.memory, &tables, pc))
             .and_then(|address| entry::fde(self.memory, address))
             .is_some_and(|fde| fde.start == pc)
+            && arch::calls::call_before(self.memory, pc).is_none()
     }
 
     #[inline(always)]
@@ -326,6 +334,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 self.doubtful = false;
                 Ok(Step::Interrupted)
             }
+            Kind::Evaluate if rule.leaves() => self.leave(rule.fde()),
             Kind::Evaluate => match self.evaluate(rule.fde()) {
                 Ok(step) => Ok(step),
                 Err(reason) => self.scan(None, reason),
@@ -444,7 +453,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let wanted = record.wrapping_add(8);
         self.saved = arch::rules::Saved::default();
         for _ in 0..MAX_PROBED_FRAMES {
-            let rule = self.rule_of_return(self.registers.pc());
+            let rule = self.rule_of_frame(self.registers.pc(), false);
             if !matches!(rule.kind(), Kind::Register | Kind::Dereference) {
                 return false;
             }

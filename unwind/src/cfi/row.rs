@@ -101,6 +101,15 @@ impl Row {
         Some(())
     }
 
+    /// Takes the rules of all registers away but one's.
+    pub(crate) fn keep_only(&mut self, register: u8) {
+        for (number, rule) in self.rules.iter_mut().enumerate() {
+            if number != usize::from(register) {
+                *rule = 0;
+            }
+        }
+    }
+
     /// Gives a register the rule that it has in `initial`.
     pub(crate) fn restore(&mut self, register: u8, initial: &Self) {
         if let (Some(slot), Some(old)) = (

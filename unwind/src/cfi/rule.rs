@@ -20,6 +20,9 @@ pub(crate) enum Kind {
     BadTables = 7,
 }
 
+/// Bit of the first word of a rule to evaluate.
+const LEAVES: u64 = 1 << 3;
+
 /// How to find the caller of a frame. The layout of compact ones is the architecture's (`rules.rs` in its folder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule(pub(crate) [u64; 2]);
@@ -36,6 +39,18 @@ impl Rule {
     /// The rule that says: evaluate this FDE.
     pub(crate) const fn evaluate(fde: u64) -> Self {
         Self([Kind::Evaluate as u64, fde])
+    }
+
+    /// The same for a function that can return elsewhere than to its caller; see `landing`.
+    pub(crate) const fn leave(fde: u64) -> Self {
+        Self([Kind::Evaluate as u64 | LEAVES, fde])
+    }
+
+    /// Whether the rule was made by [`Rule::leave`].
+    #[inline]
+    pub(crate) fn leaves(self) -> bool {
+        let Self([word, _]) = self;
+        word & LEAVES != 0
     }
 
     /// What the rule is.

@@ -35,7 +35,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline(never)]
     pub(super) fn recover(&mut self, rule: Rule) -> Option<(u64, u64)> {
         let (registers, saved) = (self.registers, self.saved);
-        let (function, size) = self.function();
+        let (function, size) = self.function(self.exact);
         for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
             let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
             if cfa == 0 {
@@ -46,7 +46,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             };
             if fallback::looks_like_return(self.memory, self.modules, candidate) {
                 self.apply(rule, cfa, candidate);
-                let leads_on = self.probe();
+                let leads_on = self.probe(false);
                 self.registers = registers;
                 self.saved = saved;
                 if leads_on.is_some() {
@@ -84,9 +84,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     }
 
     /// Where the function of the frame begins and how long it is; zeros if that is not known.
-    fn function(&self) -> (u64, u64) {
+    pub(super) fn function(&self, exact: bool) -> (u64, u64) {
         let pc = self.registers.pc();
-        let lookup = if self.exact { pc } else { pc.wrapping_sub(1) };
+        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
         self.modules
             .find(lookup)
             .and_then(|tables| table::find(self.memory, &tables, lookup))
@@ -96,7 +96,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
 
     /// What speaks for the caller that the registers are of; nothing when its own caller cannot be. Uses up the registers.
     fn evidence(&mut self, function: u64, return_address: u64) -> Option<Evidence> {
-        match self.probe() {
+        match self.probe(false) {
             Some(true) => {}
             Some(false) => return Some(Evidence::Open),
             None => return None,
@@ -117,10 +117,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     }
 
     /// Follows the tables from the registers: whether they lead up the stack to its end or for many frames (`Some(true)`), to where
-    /// they need something unknown (`Some(false)`), or to what cannot be a frame.
-    fn probe(&mut self) -> Option<bool> {
+    /// they need something unknown (`Some(false)`), or to what cannot be a frame. `exact`: the program counter is no return address.
+    pub(super) fn probe(&mut self, mut exact: bool) -> Option<bool> {
         for _ in 0..MAX_PROBED_FRAMES {
-            let rule = self.rule_of_return(self.registers.pc());
+            let rule = self.rule_of_frame(self.registers.pc(), exact);
+            exact = false;
             match rule.kind() {
                 Kind::Root | Kind::Signal => return Some(true),
                 Kind::Register | Kind::Dereference => {}

@@ -87,6 +87,15 @@ pub(crate) fn stub_target<M: Memory>(memory: &M, address: u64) -> Option<u64> {
     )
 }
 
+/// Where the call before an address leads if it is `call [rip + n]`, through the table that the linker filled in.
+pub(crate) fn table_target<M: Memory>(memory: &M, address: u64) -> Option<u64> {
+    if memory.read_u16(address.wrapping_sub(6))? != 0x15ff {
+        return None;
+    }
+    let displacement = memory.read_u32(address.wrapping_sub(4))?.cast_signed();
+    memory.read_u64(address.wrapping_add_signed(i64::from(displacement)))
+}
+
 /// How many bytes a function may have taken off the stack pointer, by the `sub rsp, n` at its start; the most likely numbers first, ended
 /// by zero. `size` is the length of its code.
 ///

@@ -162,6 +162,14 @@ pub(crate) fn return_slot(rule: Rule) -> u64 {
     (word.cast_signed() >> 56 << 3).cast_unsigned()
 }
 
+/// The CFA of a frame that a rule addresses by the frame pointer, with this value.
+pub(crate) fn cfa_at_frame_pointer(rule: Rule, fp: u64) -> Option<u64> {
+    let Rule([word, _]) = rule;
+    let offset = i64::from((word >> 8) as u32 as i32);
+    let by_pointer = word >> 3 & 31 == u64::from(RBP) && rule.kind() == Kind::Register;
+    by_pointer.then(|| fp.wrapping_add_signed(offset))
+}
+
 /// Where the CFA of a frame probably is that is addressed by a register which nobody knows: above what the function at `start` saved
 /// and took off the stack pointer. Ended by zero.
 pub(crate) fn likely_cfas<M: Memory>(

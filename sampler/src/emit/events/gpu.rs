@@ -220,7 +220,7 @@ impl Device {
         }
         let process = output.process_track();
         Self {
-            group: output.group(process, &name, &description),
+            group: output.track_group(process, &name, &description),
             lines: HashMap::new(),
             streams: 0,
             queues: 0,

@@ -56,12 +56,14 @@ impl Roots {
 }
 
 /// The text of a small file without blanks around it.
-pub(crate) fn text(path: &Path) -> Option<String> {
+#[must_use]
+pub fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 /// The names in a folder, sorted as people count: `node2` before `node10`.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
+#[must_use]
+pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .map(|entries| {
             entries
@@ -75,7 +77,8 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// A key by which numbers inside names count as numbers.
-pub(crate) fn natural_key(name: &str) -> Vec<(String, u64)> {
+#[must_use]
+pub fn natural_key(name: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
@@ -91,6 +94,14 @@ pub(crate) fn natural_key(name: &str) -> Vec<(String, u64)> {
         rest = after;
     }
     key
+}
+
+/// A new folder for a test.
+#[cfg(test)]
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("rsys-machine-{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
 }
 
 #[cfg(test)]

@@ -10,6 +10,21 @@ const PLACES: [&str; 2] = [
     "sys/kernel/debug/tracing/events",
 ];
 
+/// The tracepoint `GROUP:EVENT`.
+pub(super) fn find(roots: &Roots, name: &str) -> Option<Event> {
+    let (group, event) = name.split_once(':')?;
+    if [group, event]
+        .iter()
+        .any(|word| word.contains('/') || word.is_empty())
+    {
+        return None;
+    }
+    let number = PLACES
+        .iter()
+        .find_map(|place| roots.text(&format!("{place}/{group}/{event}/id")))?;
+    Some(Event::new(kind::TRACEPOINT, number.parse().ok()?))
+}
+
 /// All tracepoints; a note where they cannot be read.
 pub(super) fn counters(roots: &Roots, machine: &Machine, notes: &mut Vec<String>) -> Vec<Counter> {
     let readable = PLACES

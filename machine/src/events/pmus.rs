@@ -98,6 +98,26 @@ pub(super) fn counters(roots: &Roots, machine: &Machine) -> Vec<Counter> {
     counters
 }
 
+/// The event of `UNIT/EVENT/` or `UNIT/FIELD=VALUE,.../`.
+pub(super) fn find(roots: &Roots, unit: &str, terms: &str) -> Result<Event, String> {
+    let folder = roots.path("sys/bus/event_source/devices");
+    let named = names(&folder)
+        .into_iter()
+        .filter(|name| !ELSEWHERE.contains(&name.as_str()))
+        // All of several alike units are listed by the name without a number: the first stands for them.
+        .find(|name| name == unit || without_number(name) == unit);
+    let unit = named
+        .and_then(|name| read(&folder.join(&name), &name))
+        .ok_or_else(|| format!("no counting unit is called '{unit}'; rsys-avail -H lists them"))?;
+    let listed = unit.events.iter().find(|(event, ..)| event == terms);
+    let terms = match listed {
+        Some((_, terms, _)) => terms,
+        None if terms.contains('=') || unit.fields.contains_key(terms) => terms,
+        None => return Err(format!("{} has no event '{terms}'", unit.name)),
+    };
+    unit.encode(terms).map(|config| unit.event(config))
+}
+
 /// All units; numbered ones with the same events are taken together.
 fn units(roots: &Roots) -> Vec<Unit> {
     let folder = roots.path("sys/bus/event_source/devices");
@@ -233,9 +253,7 @@ impl Unit {
                 None => value.parse(),
             };
             let (Some(field), Ok(value)) = (self.fields.get(name), value) else {
-                return Err(format!(
-                    "the kernel's description has an unknown term '{term}'"
-                ));
+                return Err(format!("unknown term '{term}'"));
             };
             field.put(value, &mut config);
         }

@@ -4,7 +4,7 @@ use super::{Access, Counter};
 use crate::perf::{Event, Machine, kind};
 
 /// A named event: name, other name, number, meaning. The names are those of perf(1); the other ones come from the header.
-pub(super) type Row = (&'static str, &'static str, u64, &'static str);
+type Row = (&'static str, &'static str, u64, &'static str);
 
 const SOFTWARE: &[Row] = &[
     (
@@ -155,6 +155,76 @@ pub(super) const fn cache_config(cache: u64, operation: u64, misses: bool) -> u6
     cache | operation << 8 | (misses as u64) << 16
 }
 
+/// What perf(1) calls these as well.
+const SHORT: [(&str, &str); 6] = [
+    ("faults", "page-faults"),
+    ("cs", "context-switches"),
+    ("migrations", "cpu-migrations"),
+    ("cpu-cycles", "cycles"),
+    ("branch-instructions", "branches"),
+    ("idle-cycles-frontend", "stalled-cycles-frontend"),
+];
+
+/// The event of a name: as perf(1) calls it, as the header does, or as libpfm4's unit `perf` does.
+pub(super) fn find(name: &str) -> Option<Event> {
+    let name = name.strip_prefix("perf::").unwrap_or(name);
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    let short = SHORT.iter().find(|(short, _)| *short == lower);
+    let plain = short.map_or(lower.as_str(), |(_, whole)| whole);
+    for (rows, kind_number) in [(SOFTWARE, kind::SOFTWARE), (HARDWARE, kind::HARDWARE)] {
+        let row = rows
+            .iter()
+            .find(|row| row.0 == plain || row.1.eq_ignore_ascii_case(name));
+        if let Some(row) = row {
+            return Some(Event::new(kind_number, row.2));
+        }
+    }
+    cache_events()
+        .find(|cache| cache.name.eq_ignore_ascii_case(plain))
+        .map(|cache| Event::new(kind::CACHE, cache.config))
+}
+
+/// The name that comes nearest: the one that has the most of its start, at least four letters, in common.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    let common = |known: &str| {
+        let both = known.bytes().zip(lower.bytes());
+        both.take_while(|(one, other)| one == other).count()
+    };
+    let all = SOFTWARE.iter().chain(HARDWARE).map(|row| row.0);
+    all.max_by_key(|known| common(known))
+        .filter(|known| common(known) >= 4)
+}
+
+/// A cache event.
+struct CacheEvent {
+    name: String,
+    config: u64,
+    summary: String,
+}
+
+/// All cache events that make sense.
+fn cache_events() -> impl Iterator<Item = CacheEvent> {
+    CACHES.into_iter().flat_map(|(cache, cache_number, place)| {
+        let operations = OPERATIONS.into_iter().filter(move |(_, _, operation, _)| {
+            // Nothing is written through these.
+            let impossible = *operation == 1 && matches!(cache, "L1-icache" | "iTLB" | "branch");
+            !(impossible || *operation == 2 && matches!(cache, "iTLB" | "branch"))
+        });
+        operations.flat_map(move |(accesses, misses, operation, verb)| {
+            [false, true].into_iter().map(move |missed| CacheEvent {
+                name: format!("{cache}-{}", if missed { misses } else { accesses }),
+                config: cache_config(cache_number, operation, missed),
+                summary: if missed {
+                    format!("{verb} that missed: {place}")
+                } else {
+                    format!("{verb}: {place}")
+                },
+            })
+        })
+    })
+}
+
 /// Software, hardware and cache events.
 pub(super) fn counters(machine: &Machine) -> Vec<Counter> {
     let mut counters = Vec::new();
@@ -173,34 +243,11 @@ pub(super) fn counters(machine: &Machine) -> Vec<Counter> {
             )
         }));
     }
-    for (cache, cache_number, place) in CACHES {
-        for (accesses, misses, operation, verb) in OPERATIONS {
-            // Nothing is written through these.
-            let impossible = operation == 1 && matches!(cache, "L1-icache" | "iTLB" | "branch");
-            if impossible || (operation == 2 && matches!(cache, "iTLB" | "branch")) {
-                continue;
-            }
-            for missed in [false, true] {
-                let word = if missed { misses } else { accesses };
-                let summary = if missed {
-                    format!("{verb} that missed: {place}")
-                } else {
-                    format!("{verb}: {place}")
-                };
-                let config = cache_config(cache_number, operation, missed);
-                let name = format!("{cache}-{word}");
-                let also = format!("perf::{}", name.to_uppercase());
-                counters.push(counter(
-                    machine,
-                    &name,
-                    also,
-                    "Cache",
-                    Event::new(kind::CACHE, config),
-                    summary,
-                ));
-            }
-        }
-    }
+    counters.extend(cache_events().map(|cache| {
+        let also = format!("perf::{}", cache.name.to_uppercase());
+        let event = Event::new(kind::CACHE, cache.config);
+        counter(machine, &cache.name, also, "Cache", event, cache.summary)
+    }));
     counters
 }
 

@@ -97,6 +97,15 @@ struct Library {
     encode: unsafe extern "C" fn(*const c_char, c_int, c_int, *mut c_void) -> c_int,
 }
 
+/// The event of a name of libpfm4's, with or without the name of its unit.
+pub(super) fn find(roots: &Roots, name: &str) -> Option<Event> {
+    // The library looks at the machine itself.
+    if roots.is_simulated() {
+        return None;
+    }
+    Library::load()?.encoded(name)
+}
+
 /// All events of the units in this machine; with `unit_masks`, one for each of their masks.
 pub(super) fn counters(roots: &Roots, machine: &Machine, unit_masks: bool) -> Vec<Counter> {
     // The library looks at the machine itself.

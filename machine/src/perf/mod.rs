@@ -3,10 +3,12 @@
 //! [`Machine::probe`] opens an event, disabled, and closes it again: nothing is ever counted. [`Facts`] are what the refusal is
 //! explained with.
 
+mod attributes;
 mod facts;
 mod kernel;
 mod reason;
 
+pub use attributes::Attributes;
 pub use facts::Facts;
 pub use kernel::{Event, Kernel, Scope, Simulated, System, kind};
 pub use reason::{Availability, Reason};

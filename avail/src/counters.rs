@@ -1,21 +1,13 @@
-//! The table of counters: whatever processor, kernel and GPU can count, each tried out.
-//!
-//! `generic` has the events that every kernel names, `papi` their names in PAPI; `pmus` reads the units in sysfs, `tracepoints`
-//! the tracing file system, `pfm` asks libpfm4 for the processor's own names. The GPU's come from [`crate::gpu`].
-
-mod generic;
-mod papi;
-mod pfm;
-mod pmus;
-mod tracepoints;
+//! The table of counters: whatever processor, kernel and GPU can count, each tried out ([`rsys_machine::events`], [`crate::gpu`]).
 
 use anyhow::Result;
 use rsys_config::backends;
+use rsys_machine::events::{self, Access};
+use rsys_machine::perf::Machine;
+use rsys_machine::roots::Roots;
 
 use crate::cli::Request;
 use crate::gpu;
-use crate::perf::{Availability, Machine};
-use crate::roots::Roots;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table: devices, then kinds.
@@ -33,46 +25,6 @@ pub const CATEGORIES: [&str; 11] = [
     "Counter",
 ];
 
-/// One counter.
-#[derive(Debug, Clone)]
-pub struct Counter {
-    /// Its name.
-    pub name: String,
-    /// Other names.
-    pub also: Vec<String>,
-    /// `CPU`, or `GPU 0 (gfx942)`.
-    pub device: String,
-    /// One of [`CATEGORIES`], behind the devices.
-    pub kind: &'static str,
-    /// What it counts, in one line.
-    pub summary: String,
-    /// What else there is to say.
-    pub details: String,
-    /// Whether it can be had.
-    pub access: Access,
-}
-
-/// Whether a counter can be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
-    /// Yes.
-    Yes,
-    /// Yes, with a restriction.
-    Partly(String),
-    /// No: why, and what to do about it.
-    No(String, String),
-}
-
-impl From<Availability> for Access {
-    fn from(availability: Availability) -> Self {
-        match availability {
-            Availability::Yes => Self::Yes,
-            Availability::UserOnly => Self::Partly("user mode only".to_owned()),
-            Availability::No(reason) => Self::No(reason.text(), reason.remedy()),
-        }
-    }
-}
-
 /// One row per counter.
 pub fn table(roots: &Roots, request: &Request) -> Result<Table> {
     let machine = Machine::of(roots);
@@ -81,13 +33,7 @@ pub fn table(roots: &Roots, request: &Request) -> Result<Table> {
     let mut notes = Vec::new();
     let mut counters = Vec::new();
     if !request.filter.chooses_only("counters", "GPU") {
-        counters.extend(generic::counters(&machine));
-        counters.extend(papi::counters(&machine));
-        counters.extend(pmus::counters(roots, &machine));
-        counters.extend(pfm::counters(roots, &machine, whole));
-        if whole {
-            counters.extend(tracepoints::counters(roots, &machine, &mut notes));
-        }
+        counters = events::counters(roots, &machine, whole, &mut notes);
     }
     counters.extend(gpu::counters(roots, &request.gpu_counters, &mut notes)?);
 

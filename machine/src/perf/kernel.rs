@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::ForkResult;
 
+use super::attributes::Attributes;
 use super::facts::Facts;
 use crate::roots::Roots;
 
@@ -126,47 +127,11 @@ fn child_survives() -> bool {
     }
 }
 
-/// `struct perf_event_attr` up to PERF_ATTR_SIZE_VER1 (Linux 2.6.33).
-#[derive(Default)]
-#[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-}
-
-const _: () = assert!(size_of::<Attributes>() == 72);
-
-/// Bits of `Attributes::flags`.
-const DISABLED: u64 = 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: u64 = 8;
 
 fn perf_event_open(event: &Event) -> Result<OwnedFd, Errno> {
-    let mut flags = DISABLED;
-    if event.user_only {
-        flags |= EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
-    }
-    let attributes = Attributes {
-        kind: event.kind,
-        size: 72,
-        config: event.config[0],
-        config1: event.config[1],
-        config2: event.config[2],
-        flags,
-        ..Attributes::default()
-    };
+    let attributes = Attributes::counting(event);
     let (pid, processor) = match event.scope {
         Scope::Thread => (0, -1),
         Scope::Processor(number) => (-1, i64::from(number)),

@@ -95,6 +95,19 @@ const PRESETS: &[(&str, Target, &str)] = &[
     ),
 ];
 
+/// The event of a preset.
+pub(super) fn find(name: &str) -> Option<Event> {
+    let (_, target, _) = PRESETS
+        .iter()
+        .find(|(preset, ..)| preset.eq_ignore_ascii_case(name))?;
+    Some(match *target {
+        Hardware(config) => Event::new(kind::HARDWARE, config),
+        Cache(cache, operation, misses, _) => {
+            Event::new(kind::CACHE, cache_config(cache, operation, misses))
+        }
+    })
+}
+
 /// All presets that can be mapped.
 pub(super) fn counters(machine: &Machine) -> Vec<Counter> {
     PRESETS

@@ -1,0 +1,137 @@
+//! Counters beside the call stacks: of processes, host and GPUs, and of threads.
+
+use super::{Category, Kind, Setting};
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::new(
+        Category::Counters,
+        "USE_PROCESS_SAMPLING",
+        Kind::Bool,
+        "true",
+        "Record counters of processes, host and GPUs",
+    )
+    .details("They are read by rsys-sample, not in the program. This is the master switch of HOST_SAMPLING and USE_ROCM_SMI.")
+    .aliases(&["USE_THREAD_SAMPLING"])
+    .option(None, "process-sampling", ""),
+    Setting::new(
+        Category::Counters,
+        "PROCESS_SAMPLING_FREQ",
+        Kind::Float {
+            min: -1.0,
+            max: 1000.0,
+            unit: "Hz",
+        },
+        "10",
+        "How often per second these counters are read; 0 means as often as SAMPLING_FREQ, but at most 100 times",
+    )
+    .option(None, "process-freq", "HZ"),
+    Setting::new(
+        Category::Counters,
+        "HOST_SAMPLING",
+        Kind::Bool,
+        "true",
+        "Record counters of the host: load, frequency, memory, pressure, network, temperature",
+    )
+    .aliases(&["CPU_FREQ_ENABLED"])
+    .option(Some('H'), "host", ""),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_CPUS",
+        Kind::Text,
+        "",
+        "Processors with a load and a frequency track of their own: `all`, or numbers and ranges",
+    )
+    .details("Without it, the tracks of load and frequency are the mean, the lowest and the highest of all processors.")
+    .option(None, "cpus", "LIST"),
+    Setting::new(
+        Category::Counters,
+        "USE_ROCM_SMI",
+        Kind::Bool,
+        "true",
+        "Record GPU sensors where there are AMD GPUs; the same as -I rocm-smi",
+    )
+    .aliases(&["USE_AMD_SMI"])
+    .option(Some('D'), "device", ""),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_GPUS",
+        Kind::Text,
+        "all",
+        "GPUs whose sensors are read: `all`, `none`, or numbers and ranges",
+    )
+    .details("Numbers are those of rsys-avail. Of them, only GPUs count that ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES leave visible.")
+    .aliases(&["ROCM_SMI_DEVICES"])
+    .option(None, "gpus", "LIST"),
+    Setting::new(
+        Category::Counters,
+        "GPU_METRICS",
+        Kind::Text,
+        "busy, temp, power, mem_usage",
+        "Which sensors of GPUs are read: `all`, `none`, or names",
+    )
+    .details(
+        "Names: busy mem_busy temp temp_edge temp_junction temp_memory power energy mem_usage gtt clock mem_clock voltage fan link \
+         occupancy. `temp` is the first of edge, junction and memory that the GPU has. docs/counters.md explains them.",
+    )
+    .aliases(&["ROCM_SMI_METRICS", "AMD_SMI_METRICS"])
+    .option(None, "gpu-metrics", "LIST"),
+    Setting::new(
+        Category::Counters,
+        "CPU_EVENTS",
+        Kind::Text,
+        "",
+        "Events that are counted for each thread, with each of its samples",
+    )
+    .details(
+        "Up to 8 names, separated by commas, as rsys-avail -H lists them. They form one group per thread: they are counted at the same \
+         time.",
+    )
+    .aliases(&["PAPI_EVENTS"])
+    .option(Some('C'), "cpu-events", "EVENTS"),
+    Setting::new(
+        Category::Counters,
+        "OVERFLOW",
+        Kind::Text,
+        "",
+        "Take a sample each time an event has happened so often, instead of by CPU time",
+    )
+    .details("EVENT or EVENT:PERIOD, such as `page-faults:10`. Without a period it is 1000000 for events of the processor, and 100 for others.")
+    .option(None, "overflow", "EVENT[:PERIOD]"),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW",
+        Kind::Bool,
+        "false",
+        "The original's switch for OVERFLOW: take samples by SAMPLING_OVERFLOW_EVENT",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW_EVENT",
+        Kind::Text,
+        "perf::PERF_COUNT_HW_CACHE_REFERENCES",
+        "The event of SAMPLING_OVERFLOW",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "OFF_CPU",
+        Kind::Bool,
+        "false",
+        "Show when each thread was off the processor, to the microsecond, and what it waited for",
+    )
+    .details(
+        "By the kernel's records of context switches (perf events), with the stacks that SAMPLING_REALTIME sees: both are switched on. \
+         Where perf events are not permitted, the stacks remain.",
+    )
+    .option(None, "off-cpu", ""),
+    Setting::new(
+        Category::Counters,
+        "OFF_CPU_SHORTEST",
+        Kind::Seconds { max: 1.0 },
+        "0.0001",
+        "Shorter times off the processor are counted but not drawn",
+    )
+    .option(None, "off-cpu-shortest", "TIME")
+    .advanced(),
+];

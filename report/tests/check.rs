@@ -1,0 +1,192 @@
+//! `rsys-report check` and `recover` as they are called.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{FIRST, SECOND, Scratch, Writer, contents, merge_all, whole_packets};
+use rsys_proto::Compression;
+use rsys_report::recover::Recovery;
+
+fn report(arguments: &[&str], path: &Path) -> (i32, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_rsys-report"))
+        .args(arguments)
+        .arg(path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap();
+    (status.code().unwrap(), text)
+}
+
+#[test]
+fn a_whole_job_is_ok_and_each_fault_is_told() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+    scratch.write("perfetto-trace-1.proto", &SECOND.ordinary());
+    let (code, text) = report(&["check"], &scratch.0);
+    assert!(
+        text.contains("ok: 2 traces, 2 hosts, 2 of 2 ranks"),
+        "{text}"
+    );
+    assert_eq!(code, 0, "{text}");
+
+    let cut = FIRST.ordinary();
+    let unfinished = Writer {
+        finished: false,
+        ..SECOND
+    };
+    let lossy = Writer {
+        dropped: 30,
+        ..SECOND
+    };
+    for (name, bytes, allowed, problem) in [
+        ("perfetto-trace-1.proto", lossy.ordinary(), "80", ""),
+        (
+            "perfetto-trace-1.proto",
+            lossy.ordinary(),
+            "50",
+            "75.00 % lost (30 ring full)",
+        ),
+        (
+            "perfetto-trace-1.proto",
+            unfinished.ordinary(),
+            "0",
+            "cut off; `rsys-report recover`",
+        ),
+        (
+            "perfetto-trace-0.proto",
+            cut[..cut.len() - 3].to_vec(),
+            "0",
+            "cut off within a packet",
+        ),
+        (
+            "perfetto-trace-1.proto",
+            b"text".to_vec(),
+            "0",
+            "no trace of 1 of 2 ranks: 1",
+        ),
+        (
+            "perfetto-trace-1.proto",
+            b"text".to_vec(),
+            "0",
+            "unreadable: byte 0",
+        ),
+    ] {
+        scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+        scratch.write("perfetto-trace-1.proto", &SECOND.ordinary());
+        scratch.write(name, &bytes);
+        let (code, text) = report(&["check", "--allow-loss", allowed], &scratch.0);
+        assert_eq!(code, i32::from(!problem.is_empty()), "{text}");
+        assert!(text.contains(problem), "{text}");
+    }
+}
+
+#[test]
+fn the_job_says_which_ranks_there_should_be() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+    scratch.write("perfetto-trace-1.proto", &SECOND.ordinary());
+    let job = r#"{ "world_size": 16, "ranks": [{ "rank": 0, "exit_code": 3 }, { "rank": 1 }, { "rank": 8 }, { "rank": 9 }] }"#;
+    scratch.write("job.json", job.as_bytes());
+    let (code, text) = report(&["check"], &scratch.0);
+    assert!(
+        code == 1 && text.contains("no trace of 2 of 4 ranks: 8-9"),
+        "{text}"
+    );
+    assert!(
+        text.contains("note: rank 0 ended with exit code 3"),
+        "{text}"
+    );
+    let (code, text) = report(&["check", "--json"], &scratch.0);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &value["ok"]), (1, &false.into()));
+    assert_eq!(value["ranks_missing"], serde_json::json!([8, 9]));
+    assert_eq!(value["traces"][1]["host"], "beta");
+    assert_eq!(value["traces"][0]["state"], "finished");
+}
+
+#[test]
+fn a_trace_cut_anywhere_is_finished_and_its_original_kept() {
+    for compression in [Compression::None, Compression::Zlib] {
+        let bytes = Writer {
+            compression,
+            ..FIRST
+        }
+        .ordinary();
+        for length in (1..bytes.len()).rev().step_by(7) {
+            let scratch = Scratch::new();
+            let path = scratch.write("perfetto-trace-0.proto", &bytes[..length]);
+            match rsys_report::recover::recover(&path, None) {
+                Ok(Recovery::Done { .. }) => {}
+                // Cut behind its last word, or in front of its first.
+                Ok(Recovery::Whole) => {
+                    assert_eq!(whole_packets(&bytes[..length]), length);
+                    assert_eq!(scratch.names(), ["perfetto-trace-0.proto"]);
+                    continue;
+                }
+                Err(error) => {
+                    assert!(
+                        format!("{error:#}").contains("no whole packet"),
+                        "{error:#}"
+                    );
+                    continue;
+                }
+            }
+            assert_eq!(
+                scratch.names(),
+                ["perfetto-trace-0.proto", "perfetto-trace-0.proto.cut"]
+            );
+            let kept = std::fs::read(scratch.0.join("perfetto-trace-0.proto.cut")).unwrap();
+            assert!(kept == bytes[..length]);
+            let finished = std::fs::read(&path).unwrap();
+            let found = contents(&finished);
+            assert_eq!(found.open, 0, "{length}");
+            assert!(found.instants.iter().any(|name| name == "rsys recovered"));
+            // Once is enough, and the result can be merged.
+            let again = rsys_report::recover::recover(&path, None).unwrap();
+            assert_eq!(again, Recovery::Whole, "{length}");
+            assert!(std::fs::read(&path).unwrap() == finished);
+            merge_all(&scratch.0, &[path]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_finished_trace_is_left_alone_and_a_folder_is_gone_through() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+    let unfinished = Writer {
+        finished: false,
+        ..SECOND
+    }
+    .ordinary();
+    scratch.write("perfetto-trace-1.proto", &unfinished);
+    let (code, text) = report(&["recover"], &scratch.0);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("perfetto-trace-0.proto: finished, left alone"),
+        "{text}"
+    );
+    assert!(
+        text.contains("perfetto-trace-1.proto: finished now: 10 samples, 0 open slices"),
+        "{text}"
+    );
+    let (code, text) = report(&["check"], &scratch.0);
+    assert!(
+        code == 0 && text.contains("perfetto-trace-1.proto, recovered, rank 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn wrong_words_have_the_usual_exit_code() {
+    let scratch = Scratch::new();
+    for (arguments, code) in [(&["merge"][..], 2), (&["nonsense"], 2), (&["check"], 1)] {
+        assert_eq!(report(arguments, &scratch.0).0, code);
+    }
+}

@@ -1,0 +1,141 @@
+//! Readings of counters become tracks.
+
+use std::collections::HashMap;
+
+use rsys_proto::{CounterValue, TrackSequence};
+
+use super::output::Output;
+use super::run::RunContext;
+use crate::monitors::counter::Reading;
+
+/// So many readings wait for a trace to be opened; when there are more, the older half is dropped.
+const HELD_MAX: usize = 1 << 16;
+
+/// The counter tracks of a trace.
+#[derive(Debug, Default)]
+pub struct CounterTracks {
+    tracks: HashMap<u32, TrackSequence>,
+    held: Vec<Reading>,
+}
+
+impl CounterTracks {
+    /// Keeps readings for later: there is no trace yet, and a process that has nothing else to say gets none.
+    pub fn hold(&mut self, readings: impl IntoIterator<Item = Reading>) {
+        hold(&mut self.held, readings);
+    }
+
+    /// Writes what was held. Says how many values that were.
+    pub fn write(&mut self, output: &mut Output, run: &RunContext) -> u64 {
+        let mut written = 0;
+        for reading in self.held.drain(..) {
+            if !run.keeps(reading.time_ns) {
+                continue;
+            }
+            let track = self
+                .tracks
+                .entry(reading.counter.id)
+                .or_insert_with(|| output.counter_track(&reading.counter));
+            let value = counter_value(reading.value);
+            track.counter(output.buffer(), reading.time_ns, value);
+            written += 1;
+        }
+        written
+    }
+}
+
+/// Whole numbers are written as such: they are shorter.
+#[must_use]
+pub fn counter_value(value: f64) -> CounterValue {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        CounterValue::Int(value as i64)
+    } else {
+        CounterValue::Double(value)
+    }
+}
+
+fn hold(held: &mut Vec<Reading>, readings: impl IntoIterator<Item = Reading>) {
+    held.extend(readings);
+    if held.len() > HELD_MAX {
+        held.drain(..held.len() - HELD_MAX / 2);
+    }
+}
+
+/// The counters of host and GPUs: they belong into one trace, that of the command itself, or of the first process that has one.
+#[derive(Debug, Default)]
+pub struct HostCounters {
+    owner: Option<u32>,
+    held: Vec<Reading>,
+    latest: HashMap<u32, Reading>,
+}
+
+impl HostCounters {
+    /// Takes over readings.
+    pub fn hold(&mut self, readings: Vec<Reading>) {
+        hold(&mut self.held, readings);
+    }
+
+    /// What the trace with this key is to write now, given that it is the first of those that are open.
+    ///
+    /// A trace that begins to have them gets the last value of each first: what does not change is told but once.
+    #[must_use]
+    pub fn hand_out(&mut self, owner: u32) -> Vec<Reading> {
+        let mut handed: Vec<Reading> = Vec::with_capacity(self.held.len());
+        if self.owner.is_some_and(|before| before != owner)
+            && let Some(first) = self.held.first()
+        {
+            let now = first.time_ns;
+            handed.extend(self.latest.values().map(|reading| Reading {
+                time_ns: now,
+                ..reading.clone()
+            }));
+        }
+        self.owner = Some(owner);
+        for reading in &self.held {
+            self.latest.insert(reading.counter.id, reading.clone());
+        }
+        handed.append(&mut self.held);
+        handed
+    }
+
+    /// The trace that has them.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::monitors::counter::{Counter, Unit};
+
+    #[test]
+    fn the_next_owner_learns_what_does_not_change() {
+        let counter = Counter::new("c", Unit::Count, None, "");
+        let reading = |time_ns, value| Reading {
+            time_ns,
+            counter: Arc::clone(&counter),
+            value,
+        };
+        let other = Reading {
+            counter: Counter::new("d", Unit::Count, None, ""),
+            ..reading(2, 9.0)
+        };
+        let mut host = HostCounters::default();
+        host.hold(vec![reading(1, 5.0)]);
+        assert_eq!(host.hand_out(0), [reading(1, 5.0)]);
+        host.hold(vec![other.clone()]);
+        assert_eq!(host.hand_out(3), [reading(2, 5.0), other]);
+        assert_eq!(host.owner(), Some(3));
+    }
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        assert_eq!(counter_value(5.0), CounterValue::Int(5));
+        assert_eq!(counter_value(0.5), CounterValue::Double(0.5));
+        assert_eq!(counter_value(1e300), CounterValue::Double(1e300));
+    }
+}

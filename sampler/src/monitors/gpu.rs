@@ -1,0 +1,454 @@
+//! Sensors of the GPUs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rsys_machine::gpu::sensors::{self, Source};
+use rsys_machine::gpu::{self, Gpu};
+use rsys_machine::roots::Roots;
+
+use super::counter::{Gauge, Reading, Unit};
+use super::kfd::{self, GpuId};
+use super::numbers::ranges;
+use crate::profile::say;
+
+/// A sensor that fails so often in a row is given up.
+const PATIENCE: u32 = 5;
+
+/// What a user may ask for, in the order of the tracks.
+struct Metric {
+    name: &'static str,
+    /// The sensors, of which the first that a GPU has counts.
+    sensors: &'static [&'static str],
+    /// Name of the track, before the number of the GPU.
+    track: &'static str,
+    unit: Unit,
+}
+
+const fn metric(
+    name: &'static str,
+    sensors: &'static [&'static str],
+    track: &'static str,
+    unit: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        sensors,
+        track,
+        unit: Unit::Named(unit),
+    }
+}
+
+const fn bytes(
+    name: &'static str,
+    sensors: &'static [&'static str],
+    track: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        sensors,
+        track,
+        unit: Unit::Bytes,
+    }
+}
+
+/// Names of tracks are those of the original where it has them.
+const METRICS: &[Metric] = &[
+    metric("busy", &["busy"], "GPU Busy", "%"),
+    metric("mem_busy", &["mem_busy"], "GPU Memory Busy", "%"),
+    metric(
+        "temp",
+        &["temp_edge", "temp_junction", "temp_memory"],
+        "GPU Temperature",
+        "\u{b0}C",
+    ),
+    metric(
+        "temp_edge",
+        &["temp_edge"],
+        "GPU Temperature edge",
+        "\u{b0}C",
+    ),
+    metric(
+        "temp_junction",
+        &["temp_junction"],
+        "GPU Temperature junction",
+        "\u{b0}C",
+    ),
+    metric(
+        "temp_memory",
+        &["temp_memory"],
+        "GPU Temperature memory",
+        "\u{b0}C",
+    ),
+    metric("power", &["power"], "GPU Power", "W"),
+    metric("energy", &["energy"], "GPU Energy", "J"),
+    bytes("mem_usage", &["vram_used"], "GPU Memory Usage"),
+    bytes("gtt", &["gtt_used"], "GPU Host Memory Usage"),
+    metric("clock", &["clock_gfx"], "GPU Clock", "MHz"),
+    metric("mem_clock", &["clock_memory"], "GPU Memory Clock", "MHz"),
+    metric("voltage", &["voltage"], "GPU Voltage", "V"),
+    metric("fan", &["fan"], "GPU Fan", "rpm"),
+    metric("link", &["link_speed"], "GPU Link Speed", "GT/s"),
+    metric("link", &["link_width"], "GPU Link Width", "lanes"),
+];
+
+/// Of a process, not of a GPU.
+const OCCUPANCY: &str = "occupancy";
+
+/// Names of the original that this build has nothing for, or which say the same in other words.
+const OTHER_NAMES: [(&str, &str); 6] = [
+    ("temperature", "temp"),
+    ("mem-usage", "mem_usage"),
+    ("memory", "mem_usage"),
+    ("gfx_clock", "clock"),
+    ("umc_activity", "mem_busy"),
+    ("pcie", "link"),
+];
+
+/// What the user asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Choice {
+    /// `SAMPLING_GPUS`.
+    pub gpus: String,
+    /// `GPU_METRICS`.
+    pub metrics: String,
+    /// Somebody asked: say so where there is no GPU.
+    pub wanted: bool,
+    /// `ROCR_VISIBLE_DEVICES` and `HIP_VISIBLE_DEVICES` of the command.
+    pub visible: [Option<String>; 2],
+}
+
+/// The GPUs whose sensors are read.
+#[derive(Debug)]
+pub struct Gpus {
+    sensors: Vec<Sensor>,
+    /// For what is told of processes.
+    pub ids: Vec<GpuId>,
+    /// Whether the memory of processes is read.
+    pub memory: bool,
+    /// Whether the occupancy of processes is read.
+    pub occupancy: bool,
+}
+
+#[derive(Debug)]
+struct Sensor {
+    source: Source,
+    gauge: Gauge,
+    title: String,
+    failures: u32,
+}
+
+/// Finds the sensors. Says, in one line each, what was asked for and cannot be had.
+///
+/// Nothing comes of it when there is nothing to read.
+#[must_use]
+pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
+    let mut complaints = Vec::new();
+    let wanted = Wanted::new(&choice.metrics, &mut complaints);
+    let all = gpu::find(roots);
+    if all.is_empty() {
+        if choice.wanted {
+            complaints.push(format!(
+                "no GPU sensors: {}. {}",
+                gpu::NO_GPU,
+                gpu::no_gpu_remedy(roots)
+            ));
+        }
+        return (None, complaints);
+    }
+    let chosen = chosen(&all, choice, &mut complaints);
+    let mut found = Vec::new();
+    for gpu in &chosen {
+        let group: Arc<str> = Arc::from(gpu.title());
+        let mut missing = Vec::new();
+        for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
+            let known = metric.sensors.iter().filter_map(|name| sensors::find(name));
+            let mut reason = String::new();
+            let mut source = None;
+            for sensor in known {
+                match sensor.source(gpu) {
+                    Ok((place, _)) => {
+                        source = Some((place, sensor.summary));
+                        break;
+                    }
+                    Err(why) => reason = why.reason,
+                }
+            }
+            match source {
+                Some((source, summary)) => found.push(Sensor {
+                    source,
+                    gauge: Gauge::new(
+                        format!("{} [{}] (S)", metric.track, gpu.index),
+                        metric.unit,
+                        Some(&group),
+                        summary,
+                    ),
+                    title: format!("{} of {}", metric.name, gpu.title()),
+                    failures: 0,
+                }),
+                // With `all`, a GPU has what it has.
+                None if !wanted.all => missing.push(format!("{} ({reason})", metric.name)),
+                None => {}
+            }
+        }
+        if !missing.is_empty() {
+            complaints.push(format!("{}: no {}", gpu.title(), missing.join(", ")));
+        }
+    }
+    let visible: HashSet<usize> = chosen.iter().map(|gpu| gpu.index).collect();
+    let mut ids = kfd::gpu_ids(roots);
+    ids.retain(|gpu| visible.contains(&gpu.index));
+    let gpus = Gpus {
+        sensors: found,
+        ids,
+        memory: wanted.has("mem_usage"),
+        occupancy: wanted.has(OCCUPANCY),
+    };
+    (Some(gpus), complaints)
+}
+
+impl Gpus {
+    /// Reads all sensors.
+    pub fn read(&mut self, time_ns: u64, out: &mut Vec<Reading>) {
+        let mut scratch = [0; 4096];
+        self.sensors.retain_mut(|sensor| {
+            match sensor.source.read(&mut scratch) {
+                Ok(value) => {
+                    sensor.failures = 0;
+                    let rounded = (value * 1000.0).round() / 1000.0;
+                    let bytes_per_unit = match sensor.gauge.unit() {
+                        // The sensors of memory tell MiB.
+                        Unit::Bytes => 1_048_576.0,
+                        _ => 1.0,
+                    };
+                    let value = if bytes_per_unit == 1.0 {
+                        rounded
+                    } else {
+                        (value * bytes_per_unit).round()
+                    };
+                    sensor.gauge.set(time_ns, value, out);
+                }
+                Err(error) => {
+                    sensor.failures += 1;
+                    if sensor.failures == PATIENCE {
+                        say(&format!(
+                            "warning: {} is not recorded any more: {}: {error}",
+                            sensor.title,
+                            sensor.source.path().display()
+                        ));
+                    }
+                }
+            }
+            sensor.failures < PATIENCE
+        });
+    }
+}
+
+/// The metrics that were asked for.
+struct Wanted {
+    all: bool,
+    names: Vec<String>,
+}
+
+impl Wanted {
+    fn new(text: &str, complaints: &mut Vec<String>) -> Self {
+        let words = text.split([',', ';', ' ']).map(str::trim);
+        let mut wanted = Self {
+            // As the original has it: nothing means everything.
+            all: text.trim().is_empty(),
+            names: Vec::new(),
+        };
+        for word in words.filter(|word| !word.is_empty()) {
+            let other = OTHER_NAMES.iter().find(|(other, _)| *other == word);
+            let name = other.map_or(word, |(_, name)| name);
+            match name {
+                "all" => wanted.all = true,
+                "none" => {}
+                _ if name == OCCUPANCY || METRICS.iter().any(|metric| metric.name == name) => {
+                    wanted.names.push(name.to_owned());
+                }
+                _ => complaints.push(format!(
+                    "GPU_METRICS: '{word}' is not a sensor of this build"
+                )),
+            }
+        }
+        wanted
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.all || self.names.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// The GPUs that were asked for and are visible to the command.
+fn chosen<'a>(all: &'a [Gpu], choice: &Choice, complaints: &mut Vec<String>) -> Vec<&'a Gpu> {
+    let mut visible: Vec<usize> = all.iter().map(|gpu| gpu.index).collect();
+    for list in choice.visible.iter().flatten() {
+        // HIP counts among those that ROCR leaves. Names (`GPU-...`) cannot be told apart here.
+        if let Some(places) = ranges(list) {
+            visible = places
+                .iter()
+                .filter_map(|place| visible.get(*place).copied())
+                .collect();
+        }
+    }
+    match choice.gpus.trim() {
+        "" | "all" => {}
+        "none" => visible.clear(),
+        text => match ranges(text) {
+            Some(numbers) => visible.retain(|index| numbers.contains(index)),
+            None => complaints.push(format!(
+                "SAMPLING_GPUS: '{text}' is no list of numbers; all GPUs are read"
+            )),
+        },
+    }
+    all.iter()
+        .filter(|gpu| visible.contains(&gpu.index))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn put(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// GPUs of which the first has an edge sensor, and the others have not.
+    fn machine(name: &str, gpus: usize) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("rsys-gpus-{}-{name}", std::process::id()));
+        for index in 0..gpus {
+            let node = format!("sys/class/kfd/kfd/topology/nodes/{}", index + 1);
+            let minor = 128 + index;
+            put(
+                &root,
+                &format!("{node}/gpu_id"),
+                &format!("{}\n", 1000 + index),
+            );
+            put(
+                &root,
+                &format!("{node}/properties"),
+                &format!("simd_count 416\ngfx_target_version 90402\ndrm_render_minor {minor}\n"),
+            );
+            let device = format!("sys/class/drm/renderD{minor}/device");
+            let files = [
+                ("gpu_busy_percent", "37\n"),
+                ("mem_info_vram_used", "1048576\n"),
+                ("hwmon/hwmon3/power1_input", "123000000\n"),
+                ("hwmon/hwmon3/temp2_label", "junction\n"),
+                ("hwmon/hwmon3/temp2_input", "61000\n"),
+            ];
+            for (file, text) in files {
+                put(&root, &format!("{device}/{file}"), text);
+            }
+        }
+        let edge = "sys/class/drm/renderD128/device/hwmon/hwmon3/temp1";
+        put(&root, &format!("{edge}_label"), "edge\n");
+        put(&root, &format!("{edge}_input"), "55000\n");
+        root
+    }
+
+    fn choice(gpus: &str, metrics: &str) -> Choice {
+        Choice {
+            gpus: gpus.to_owned(),
+            metrics: metrics.to_owned(),
+            ..Choice::default()
+        }
+    }
+
+    fn read(gpus: &mut Gpus) -> Vec<(String, f64)> {
+        let mut out = Vec::new();
+        gpus.read(1, &mut out);
+        out.iter()
+            .map(|one| (one.counter.name.clone(), one.value))
+            .collect()
+    }
+
+    #[test]
+    fn what_a_gpu_lacks_does_not_hide_the_rest() {
+        let root = machine("lacks", 2);
+        let roots = Roots::simulated(root.clone());
+        let (gpus, complaints) =
+            prepare(&roots, &choice("1", "busy, temp, power, fan, mem_usage, x"));
+        let named = |name: &str, value| (name.to_owned(), value);
+        assert_eq!(
+            read(&mut gpus.unwrap()),
+            [
+                named("GPU Busy [1] (S)", 37.0),
+                // No edge sensor: the next one.
+                named("GPU Temperature [1] (S)", 61.0),
+                named("GPU Power [1] (S)", 123.0),
+                named("GPU Memory Usage [1] (S)", 1_048_576.0),
+            ]
+        );
+        assert_eq!(
+            complaints,
+            [
+                "GPU_METRICS: 'x' is not a sensor of this build",
+                "GPU 1 (gfx942): no fan (this GPU does not have it)"
+            ]
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_sensor_that_goes_is_given_up_alone() {
+        let root = machine("goes", 1);
+        let roots = Roots::simulated(root.clone());
+        let mut gpus = prepare(&roots, &choice("all", "busy temp")).0.unwrap();
+        assert_eq!(read(&mut gpus)[1].1, 55.0);
+        let device = root.join("sys/class/drm/renderD128/device");
+        fs::remove_file(device.join("gpu_busy_percent")).unwrap();
+        for degrees in 0..PATIENCE {
+            let text = format!("{}000\n", 60 + degrees);
+            fs::write(device.join("hwmon/hwmon3/temp1_input"), text).unwrap();
+            let expected = f64::from(60 + degrees);
+            assert_eq!(
+                read(&mut gpus),
+                [("GPU Temperature [0] (S)".to_owned(), expected)]
+            );
+        }
+        assert_eq!(gpus.sensors.len(), 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn only_visible_gpus_are_read() {
+        let root = machine("visible", 4);
+        let roots = Roots::simulated(root.clone());
+        let cases = [
+            ("all", None, None, vec![0, 1, 2, 3]),
+            ("none", None, None, vec![]),
+            ("0-1,3", None, None, vec![0, 1, 3]),
+            ("all", Some("2,3"), None, vec![2, 3]),
+            ("all", Some("2,3"), Some("1"), vec![3]),
+            ("all", None, Some("0,1"), vec![0, 1]),
+            ("0,2", Some("2,3"), None, vec![2]),
+            ("all", Some("GPU-0123"), None, vec![0, 1, 2, 3]),
+            ("all", Some(""), None, vec![]),
+        ];
+        for (asked, rocr, hip, expected) in cases {
+            let mut choice = choice(asked, "busy");
+            choice.visible = [rocr, hip].map(|list| list.map(str::to_owned));
+            let gpus = prepare(&roots, &choice).0.unwrap();
+            let found: Vec<usize> = gpus.ids.iter().map(|gpu| gpu.index).collect();
+            assert_eq!(found, expected, "{asked} {rocr:?} {hip:?}");
+            assert_eq!(gpus.sensors.len(), expected.len());
+        }
+        fs::remove_dir_all(root).unwrap();
+        let nothing = Roots::simulated("/nonexistent".into());
+        assert!(prepare(&nothing, &choice("all", "")).1.is_empty());
+        let wanted = Choice {
+            wanted: true,
+            ..Choice::default()
+        };
+        let complaints = prepare(&nothing, &wanted).1;
+        assert!(complaints[0].contains("no AMD GPU"), "{complaints:?}");
+    }
+}
