@@ -94,6 +94,8 @@ fn every_way_to_the_functions_is_seen() -> TestResult {
         // A trace holds 512 levels of one track; deeper ones are counted.
         assert!(slices(&trace, "level *")? >= 500, "{what}");
         assert_eq!(slices(&trace, "in another thread")?, 1, "{what}");
+        let unmatched = trace.metadata()?.int("roctx_unmatched_pops")?;
+        assert_eq!(unmatched, 3, "{what}");
         assert_eq!(slices(&trace, "xxxx*")?, 1, "{what}");
         // Ranges that overlap, one of which another thread has ended.
         let rows = trace.query(
