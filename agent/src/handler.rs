@@ -15,6 +15,7 @@ use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TR
 use rsys_wire::ring::DropCause;
 
 use crate::guard::{self, Guarded};
+use crate::markers::gate;
 use crate::modules::{self, Seen};
 use crate::perf;
 use crate::process;
@@ -147,8 +148,11 @@ fn missing_ticks(slot: &mut Slot, ticks: u64) -> u64 {
 
 /// Records one stack.
 fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
-    let time_ns = sys::boottime_ns();
     slot.accounted_weight = slot.accounted_weight.wrapping_add(weight);
+    if gate::is_paused(slot.tid) {
+        return slots::count(Counter::Paused, weight);
+    }
+    let time_ns = sys::boottime_ns();
     let depth = Slot::depth();
     // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
     let (current, previous) = unsafe {
@@ -283,6 +287,9 @@ fn blocked(machine: &libc::ucontext_t) -> u64 {
 pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>) {
     if periods == 0 {
         return;
+    }
+    if gate::is_paused(slot.tid) {
+        return slots::count(Counter::Paused, periods);
     }
     let time_ns = sys::boottime_ns();
     let weight = u32::try_from(periods).unwrap_or(u32::MAX);

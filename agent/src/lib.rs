@@ -8,7 +8,8 @@
 //! through [`guard`], finding code through [`modules`]) and writes a record into the ring of the
 //! thread's slot ([`slots`]); of a thread that runs Python, its Python frames beside ([`python`]). The sampler on the other side does everything else.
 //!
-//! What interceptions tell goes through rings of its own ([`events`]).
+//! What interceptions tell goes through rings of its own ([`events`]): what the program says about itself by roctx and RCCL ([`markers`]), whose
+//! functions it may be linked with or ask [`dlsym`] for.
 //!
 //! The rest keeps that going: [`process`] starts it and survives `fork`, [`threads`] gives every
 //! thread its clock, [`exit`] accounts for the last of them, [`signals`] shares three signals with the program, and [`hooks`] are the
@@ -16,6 +17,7 @@
 
 mod clock;
 mod debugger;
+mod dlsym;
 mod environment;
 mod events;
 mod exit;
@@ -24,6 +26,7 @@ mod guard;
 mod handler;
 mod hooks;
 mod jit;
+mod markers;
 mod masks;
 mod modules;
 mod perf;
@@ -36,6 +39,8 @@ mod segments;
 mod signals;
 mod slots;
 mod snapshot;
+mod symbols;
 mod sys;
 mod threads;
 mod tls;
+mod wrapped;

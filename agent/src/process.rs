@@ -19,6 +19,7 @@ use crate::debugger;
 use crate::environment::Environment;
 use crate::events;
 use crate::jit;
+use crate::markers;
 use crate::modules;
 use crate::perf;
 use crate::python;
@@ -248,6 +249,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if settings.events.any() {
         events::register_hook();
     }
+    markers::start(settings.events);
     // SAFETY: the handler needs nothing that is not set up by now.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     STATE.store(State::Active as u32, Ordering::Release);
@@ -326,6 +328,7 @@ pub extern "C" fn after_fork_in_child() {
     // The child's trace needs every module and code object anew.
     modules::new_generation();
     python::forget_told();
+    markers::after_fork_in_child();
     if begin(parent_instance).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

@@ -9,6 +9,8 @@ use crate::trace::Trace;
 
 /// Name of the tracks of waits.
 const WAITING: &str = "waiting";
+/// Names of the tracks of calls and ranges that were told.
+const TOLD: &str = "'API calls', 'roctx'";
 
 /// One slice.
 #[derive(Debug, Clone)]
@@ -46,7 +48,13 @@ pub struct Timeline {
 impl Timeline {
     /// The slices on the tracks of threads.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
-        Self::fetch_where(trace, &format!("coalesce(k.name, '') != '{WAITING}'"))
+        let others = format!("coalesce(k.name, '') not in ('{WAITING}', {TOLD})");
+        Self::fetch_where(trace, &others)
+    }
+
+    /// The slices on the tracks of their calls and ranges.
+    pub(crate) fn fetch_told(trace: &Trace) -> Result<Self> {
+        Self::fetch_where(trace, &format!("k.name in ({TOLD})"))
     }
 
     /// The slices on the tracks of their waits.

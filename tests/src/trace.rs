@@ -209,6 +209,7 @@ impl Trace {
         ensure!(torn == 0, "the last packet is torn: {torn} bytes");
         let open = self.number("select count(*) from slice where dur < 0")?;
         ensure!(open == 0, "{open} slices are not closed");
+        Timeline::fetch_told(self)?.check_nesting()?;
         self.timeline()?.check_nesting()
     }
 

@@ -212,6 +212,12 @@ keys! {
     Peers = 37 "peers",
     /// Anything that has no key of its own.
     Detail = 38 "detail",
+    /// How many operations a group of calls holds.
+    Operations = 39 "operations",
+    /// The color of those who stay together when a communicator is split.
+    Color = 40 "color",
+    /// The communicator that another was split from.
+    Parent = 41 "parent",
 }
 
 /// The value of an argument.

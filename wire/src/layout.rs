@@ -72,6 +72,10 @@ pub enum Counter {
     GpuClamped = 20,
     /// Calls of a runtime that were seen.
     Calls = 21,
+    /// Pops of roctx ranges on threads that had none open.
+    UnmatchedPops = 22,
+    /// Periods of CPU time that were not sampled because the program had paused the profiler.
+    Paused = 23,
 }
 
 /// How many process-wide counters there is room for.

@@ -189,7 +189,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 22] = [
+pub const COUNTER_NAMES: [(Counter, &str); 24] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -212,6 +212,8 @@ pub const COUNTER_NAMES: [(Counter, &str); 22] = [
     (Counter::GpuTimeInvalid, "gpu_dropped_time_invalid"),
     (Counter::GpuClamped, "gpu_clamped"),
     (Counter::Calls, "calls"),
+    (Counter::UnmatchedPops, "roctx_unmatched_pops"),
+    (Counter::Paused, "paused_periods"),
 ];
 
 impl AgentCounts {

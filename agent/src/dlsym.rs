@@ -1,0 +1,159 @@
+//! `dlsym`: whoever asks for a function that the agent wraps gets the wrapper.
+//!
+//! The real `dlsym` finds out who asks from its return address, on which `RTLD_NEXT` and `RTLD_DEFAULT` depend. So what is exported here
+//! is not a function that calls the real one but a jump to it, with registers and stack as the caller left them. Only where a
+//! handle's library has one of our functions, the answer comes from here.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::markers;
+use crate::process;
+use crate::symbols;
+
+/// The real one.
+static REAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+type Function = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// What the exported function does: in two registers.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Answer {
+    /// 1: return the address; 0: jump to it.
+    decided: usize,
+    address: *const (),
+}
+
+/// # Safety
+/// As `dlsym(3)`.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "call {answer}",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "test rax, rax",
+        "mov rax, rdx",
+        "jz 2f",
+        "ret",
+        "2:",
+        "jmp rax",
+        ".cfi_endproc",
+        answer = sym answer,
+    )
+}
+
+/// # Safety
+/// As `dlsym(3)`.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "bl {answer}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "cbz x17, 2f",
+        "mov x0, x16",
+        "ret",
+        "2:",
+        "br x16",
+        ".cfi_endproc",
+        answer = sym answer,
+    )
+}
+
+/// For a C library without `dlsym`, which there is not.
+extern "C" fn nothing(_handle: *mut c_void, _name: *const c_char) -> *mut c_void {
+    std::ptr::null_mut()
+}
+
+fn real() -> *const () {
+    let known = REAL.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    // Before glibc 2.34 it is in libdl, which we are linked with there.
+    let found = symbols::next_of_system(c"dlsym");
+    if found.is_null() {
+        return nothing as *const ();
+    }
+    REAL.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Decides what `dlsym(handle, name)` returns. May run before any constructor.
+unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer {
+    let real = real();
+    let pass_on = Answer {
+        decided: 0,
+        address: real,
+    };
+    if name.is_null() || !process::is_active() {
+        return pass_on;
+    }
+    // SAFETY: the caller's C string.
+    let name = unsafe { CStr::from_ptr(name) };
+    let Some(wrapped) = markers::find(name) else {
+        return pass_on;
+    };
+    // SAFETY: the C library's function or ours of the same signature.
+    let real = unsafe { std::mem::transmute::<*const (), Function>(real) };
+    // SAFETY: the caller's own name. A failure leaves the error that the caller is to find; so below.
+    let ask = |handle| unsafe { real(handle, name.as_ptr()) }.cast_const().cast();
+    let is_there = || markers::is_always_there(name) || !wrapped.real::<0>().is_null();
+    if handle == libc::RTLD_NEXT && is_there() {
+        // What comes behind whom only the real one can tell.
+        return pass_on;
+    }
+    let found: *const () = match handle {
+        libc::RTLD_NEXT => std::ptr::null(),
+        _ => ask(handle),
+    };
+    let ours = handle == libc::RTLD_NEXT || (!found.is_null() && symbols::is_ours(found));
+    let address = if ours {
+        // What only we have, the program must not find.
+        if is_there() {
+            found
+        } else {
+            ask(libc::RTLD_NEXT)
+        }
+    } else if found.is_null() {
+        found
+    } else {
+        match wrapped.wrapper_of(found) {
+            wrapper if wrapper.is_null() => found,
+            wrapper => wrapper,
+        }
+    };
+    Answer {
+        decided: 1,
+        address,
+    }
+}

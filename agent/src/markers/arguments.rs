@@ -1,0 +1,60 @@
+//! Arguments of a call, gathered on the stack.
+
+use rsys_wire::event::{Arg, Key, Value};
+
+use super::communicators::Communicator;
+use crate::events;
+
+/// No call has more.
+const MOST: usize = 16;
+
+/// A list of arguments.
+#[derive(Debug)]
+pub struct Arguments<'a> {
+    list: [Arg<'a>; MOST],
+    length: usize,
+}
+
+impl<'a> Arguments<'a> {
+    /// No arguments.
+    #[inline]
+    pub fn new() -> Self {
+        Arguments {
+            list: [(Key::Name, Value::Uint(0)); MOST],
+            length: 0,
+        }
+    }
+
+    /// One more.
+    #[inline]
+    pub fn put(&mut self, key: Key, value: Value<'a>) {
+        if let Some(place) = self.list.get_mut(self.length) {
+            *place = (key, value);
+            self.length = self.length.wrapping_add(1);
+        }
+    }
+
+    /// One more: a text that does not come again.
+    pub fn put_text(&mut self, key: Key, text: &[u8]) {
+        self.put(key, Value::Known(events::text(text)));
+    }
+
+    /// Whose operation it is: identity, rank and number of ranks, as far as they are known.
+    pub fn put_communicator(&mut self, communicator: &Communicator) {
+        if communicator.text() != 0 {
+            self.put(Key::Communicator, Value::Known(communicator.text()));
+        }
+        if let Some(rank) = communicator.rank() {
+            self.put(Key::Rank, Value::Uint(rank));
+        }
+        if let Some(ranks) = communicator.ranks() {
+            self.put(Key::Ranks, Value::Uint(ranks));
+        }
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn as_slice(&self) -> &[Arg<'a>] {
+        self.list.get(..self.length).unwrap_or(&[])
+    }
+}

@@ -1,0 +1,4 @@
+int ncclGroupStart(void)
+{
+    return 21;
+}
