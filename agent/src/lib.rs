@@ -17,6 +17,7 @@ mod debugger;
 mod environment;
 mod exit;
 mod framehop;
+mod gpu;
 mod guard;
 mod handler;
 mod hooks;

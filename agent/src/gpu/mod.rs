@@ -1,0 +1,22 @@
+//! What the GPUs do, and the calls that make them do it.
+//!
+//! Two sources tell of it. [`hip`] is told by the HIP runtime itself, which has a slot for a tracer. [`hsa`] stands between a
+//! program and the HSA runtime below HIP: for programs without HIP, and where HIP's slot is taken. A queue has one source.
+//!
+//! Nothing here loads a library or calls a runtime before the program does. The agent learns that a runtime is there when
+//! the program's first use of a GPU leads into `hsa_init`, which is wrapped ([`init`]), and when the HSA runtime
+//! calls the tool's entry point ([`tool`]).
+
+pub mod hip;
+pub mod hsa;
+mod init;
+pub mod library;
+mod tool;
+
+/// A GPU runtime has been set up: looks for HIP, and takes the place of its tracer if that is wished and free.
+///
+/// May be called as often as there is a reason to think that something has changed; costs a look at the list of libraries
+/// as long as there is no HIP. Not for signal handlers.
+pub fn runtime_is_up() {
+    hip::start();
+}
