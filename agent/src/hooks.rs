@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::exit;
+use crate::gpu;
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
@@ -365,6 +366,7 @@ pub unsafe extern "C" fn syscall(
         return seccomp::install(filter, call);
     }
     if exit::is_end(number) {
+        gpu::at_end();
         exit::account();
     }
     if number == libc::SYS_rt_sigaction && c_int::try_from(a).is_ok_and(stand_in_front_of) {

@@ -7,16 +7,39 @@
 //! the program's first use of a GPU leads into `hsa_init`, which is wrapped ([`init`]), and when the HSA runtime
 //! calls the tool's entry point ([`tool`]).
 
+pub mod current;
+pub mod devices;
+pub mod helper;
 pub mod hip;
 pub mod hsa;
 mod init;
 pub mod library;
+pub mod text;
 mod tool;
+
+use crate::events;
+use crate::process;
 
 /// A GPU runtime has been set up: looks for HIP, and takes the place of its tracer if that is wished and free.
 ///
 /// May be called as often as there is a reason to think that something has changed; costs a look at the list of libraries
 /// as long as there is no HIP. Not for signal handlers.
 pub fn runtime_is_up() {
+    if !events::is_on() || process::is_confined() {
+        return;
+    }
+    devices::learn();
     hip::start();
+}
+
+/// The process ends, or becomes another program: gets what the runtimes have not told yet. May hold the caller for two seconds if a GPU hangs.
+pub fn at_end() {
+    if process::is_active() && !process::is_confined() && process::is_own_process() {
+        hip::at_end();
+    }
+}
+
+/// Forgets the runtimes in a fork child: they do not live on in it.
+pub fn after_fork_in_child() {
+    hip::after_fork_in_child();
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::gpu::{self, hsa};
+use crate::gpu::{self, hip, hsa};
 use crate::process;
 
 /// Set up, with the table of functions that every call goes through.
@@ -27,5 +27,6 @@ pub unsafe extern "C" fn OnLoad(
 /// The runtime ends: nothing of it may be called any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn OnUnload() {
+    hip::is_over();
     hsa::on_unload();
 }

@@ -11,6 +11,7 @@ use super::library;
 use crate::events;
 use crate::gpu::devices;
 use crate::gpu::helper::Work;
+use crate::gpu::text::Text;
 use crate::sys;
 
 /// Numbered functions; their numbers repeat on the stack at this distance in words.
@@ -78,36 +79,35 @@ fn find() -> bool {
 }
 
 fn work() {
-    let version = library::version();
+    let version = library::ask_version();
     let found = measure();
-    let mut note = [0_u8; 128];
-    let bytes = match found {
-        Some(layout) => {
-            ENTER.store(layout.enter, Ordering::Relaxed);
-            EXIT.store(layout.exit, Ordering::Relaxed);
-            let mut text = Text::new(&mut note);
-            text.put(b"measured: functions at ");
-            text.number(layout.enter as u64);
-            text.put(b" and ");
-            text.number(layout.exit as u64);
-            text.put(match expected(version) {
-                Some(expected) if expected == layout => b", as expected of this version" as &[u8],
-                Some(_) => b", not as expected of this version",
-                None => b"; the version is not known to us",
-            });
-            text.used
-        }
-        None => {
-            let mut text = Text::new(&mut note);
-            text.put(b"failed: HIP's calls are not recorded, its GPU operations have no calls");
-            text.used
-        }
-    };
-    events::fact(b"hip.calibration", note.get(..bytes).unwrap_or(&[]));
+    let mut buffer = [0_u8; 128];
+    let mut note = Text::new(&mut buffer);
+    if let Some(layout) = found {
+        ENTER.store(layout.enter, Ordering::Relaxed);
+        EXIT.store(layout.exit, Ordering::Relaxed);
+        note.put(b"measured: functions at ");
+        note.number(layout.enter as u64);
+        note.put(b" and ");
+        note.number(layout.exit as u64);
+        note.put(match expected(version) {
+            Some(expected) if expected == layout => b", as expected of this version" as &[u8],
+            Some(_) => b", not as expected of this version",
+            None => b"; nothing was known of this version",
+        });
+    } else {
+        note.put(b"failed: HIP's calls are not recorded, its GPU operations have no calls");
+    }
+    events::fact(b"hip.calibration", note.bytes());
     devices::tell_of_hip(version);
     let state = if found.is_some() { FOUND } else { FAILED };
     // Unless whoever waited has given up.
-    let _ = STATE.compare_exchange(UNDER_WAY, state, Ordering::AcqRel, Ordering::Acquire);
+    if STATE
+        .compare_exchange(UNDER_WAY, state, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        events::fact(b"hip.calibration", b"came too late");
+    }
 }
 
 /// What was found for versions that were looked at before.
@@ -153,7 +153,7 @@ fn call_once() {
 /// What a word of the stack is filled with: the address of the function that has the word's number.
 fn numbered(address: usize) -> u64 {
     let number = address / 8 % NUMBERED;
-    (NUMBERED_FUNCTIONS.as_ptr().addr() + number * STRIDE) as u64
+    ((&raw const NUMBERED_FUNCTIONS).addr() + number * STRIDE) as u64
 }
 
 #[inline(never)]
@@ -240,35 +240,4 @@ std::arch::global_asm!(
 unsafe extern "C" {
     #[link_name = "rsys_numbered_functions"]
     static NUMBERED_FUNCTIONS: [u8; NUMBERED * STRIDE];
-}
-
-/// Text in a buffer, without allocation.
-#[derive(Debug)]
-pub struct Text<'a> {
-    buffer: &'a mut [u8],
-    /// Bytes so far.
-    pub used: usize,
-}
-
-impl<'a> Text<'a> {
-    /// Nothing yet.
-    pub fn new(buffer: &'a mut [u8]) -> Self {
-        Text { buffer, used: 0 }
-    }
-
-    /// Adds text, as far as there is room.
-    pub fn put(&mut self, text: &[u8]) {
-        for byte in text {
-            if let Some(to) = self.buffer.get_mut(self.used) {
-                *to = *byte;
-                self.used += 1;
-            }
-        }
-    }
-
-    /// Adds a number.
-    pub fn number(&mut self, number: u64) {
-        let mut digits = [0; 20];
-        self.put(sys::decimal(number, &mut digits));
-    }
 }

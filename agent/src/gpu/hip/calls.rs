@@ -9,7 +9,7 @@ use rsys_wire::layout::Counter;
 use super::copies::{self, Direction, Said};
 use super::table::{CALLS, Does, Form, SKIPPED, find};
 use super::tag::Tag;
-use super::{calibrate, library, names};
+use super::{calibrate, end, library, names};
 use crate::events;
 use crate::gpu::current;
 use crate::guard;
@@ -27,9 +27,11 @@ static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS
 
 const ASKED: u64 = 1;
 const SKIP: u64 = 2;
-const CALL_SHIFT: u32 = 2;
+/// `hipSetDevice`: not worth an event, but it tells which GPUs are used.
+const DEVICE: u64 = 4;
+const CALL_SHIFT: u32 = 3;
 const CALL_MASK: u64 = 0x3ff;
-const NAME_SHIFT: u32 = 12;
+const NAME_SHIFT: u32 = 13;
 const NO_CALL: u64 = CALL_MASK;
 const _: () = assert!(CALLS.len() < NO_CALL as usize);
 
@@ -82,6 +84,9 @@ fn learn(op: u32) -> u64 {
     let causes = call
         .and_then(|at| CALLS.get(at))
         .is_some_and(|call| call.does != Does::Nothing);
+    if name == b"hipSetDevice" {
+        return ASKED | DEVICE;
+    }
     // Calls that nobody asked for are recorded if they cause operations: those say by them where they belong.
     if SKIPPED.contains(&name) || (!process::settings().events.hip && !causes) {
         return ASKED | SKIP;
@@ -108,6 +113,18 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     };
     if known.is_skipped() {
         return SKIPPED;
+    }
+    if known.0 & DEVICE != 0 {
+        let enter: Phase = on_set_device;
+        // SAFETY: as below; HIP does not call a null function.
+        unsafe {
+            data.cast::<u64>().write(0);
+            data.byte_add(layout.enter).cast::<Phase>().write(enter);
+            data.byte_add(layout.exit)
+                .cast::<Option<Phase>>()
+                .write(None);
+        }
+        return 0;
     }
     let counted = known.does() == Does::Launch;
     let tag = Tag::new(events::next_correlation(), counted, sys::boottime_ns());
@@ -197,7 +214,8 @@ fn decode(arguments: Arguments, form: Form, said: &mut Said) -> Option<Value<'st
         Form::Function(at) => {
             let stream = std::ptr::null();
             // SAFETY: the program launches this very function.
-            let name_of = |function| unsafe { Some(library::kernel_by_pointer::get()?(function, stream)) };
+            let name_of =
+                |function| unsafe { Some(library::kernel_by_pointer::get()?(function, stream)) };
             // SAFETY: as above.
             kernel(unsafe { names::kernel(arguments.pointer(at), name_of) })?
         }
@@ -218,6 +236,12 @@ fn kernel(name: u64) -> Option<Value<'static>> {
 fn direction(direction: Direction, said: &mut Said) -> Option<Value<'static>> {
     said.direction = direction;
     (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.name())))
+}
+
+/// # Safety
+/// As HIP calls it, with the record of `hipSetDevice`.
+unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
+    end::note_device(Arguments(data).u32(16));
 }
 
 /// # Safety
@@ -249,6 +273,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
         }
     }
     if does != Does::Nothing {
+        end::note_work();
         let stack = events::launch_stack();
         if stack != 0 {
             args.push(Key::LaunchStack, Value::Uint(stack));
@@ -282,7 +307,10 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     // HIP itself forgets the outer call's id here, too.
     current::set_call(0);
     current::set_uncounted(false);
-    if known.call().is_some_and(|call| call.name == b"hipModuleUnload") {
+    if known
+        .call()
+        .is_some_and(|call| call.name == b"hipModuleUnload")
+    {
         names::new_generation();
     }
 }

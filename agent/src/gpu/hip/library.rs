@@ -1,7 +1,7 @@
 //! The functions of HIP that we use, looked up in the library that the program has loaded.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::gpu::library;
 
@@ -81,12 +81,20 @@ pub fn look_up() -> bool {
     true
 }
 
-/// The version of HIP as it tells it, or 0.
-pub fn version() -> u32 {
+static VERSION: AtomicU32 = AtomicU32::new(0);
+
+/// Asks HIP for its version, which is 0 where it does not tell. On a thread of ours.
+pub fn ask_version() -> u32 {
     let mut version: c_int = 0;
     if let Some(get) = runtime_version::get() {
         // SAFETY: a valid place.
         unsafe { get(&raw mut version) };
     }
+    VERSION.store(version.unsigned_abs(), Ordering::Relaxed);
     version.unsigned_abs()
+}
+
+/// Whether records may come after the synchronisation that they belong to: since HIP 6, a thread of the runtime's hands them out.
+pub fn is_late() -> bool {
+    VERSION.load(Ordering::Relaxed) / 10_000_000 != 5
 }

@@ -62,7 +62,10 @@ fn hash(text: &[u8]) -> u64 {
     let mut words = text.chunks_exact(8);
     let mut hash = mix(MIX, text.len() as u64);
     for word in words.by_ref() {
-        hash = mix(hash, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        hash = mix(
+            hash,
+            u64::from_le_bytes(word.try_into().unwrap_or_default()),
+        );
     }
     let mut last = [0_u8; 8];
     for (to, from) in last.iter_mut().zip(words.remainder()) {

@@ -68,7 +68,6 @@ pub const SKIPPED: &[&[u8]] = &[
     b"hipPeekAtLastError",
     b"hipExtGetLastError",
     b"hipGetDevice",
-    b"hipSetDevice",
     b"hipGetDeviceCount",
     b"hipCtxGetCurrent",
     b"hipCtxSetCurrent",

@@ -23,8 +23,9 @@ pub struct Span {
 /// The span of an operation that was asked for at or after `asked_ns` and has ended by now.
 pub fn place(start_ns: u64, end_ns: u64, asked_ns: u64) -> Span {
     let now = sys::boottime_ns();
-    let is_possible =
-        |start: u64, end: u64| asked_ns <= start && start <= end && end <= now.saturating_add(SLACK_NS);
+    let is_possible = |start: u64, end: u64| {
+        asked_ns <= start && start <= end && end <= now.saturating_add(SLACK_NS)
+    };
     if is_possible(start_ns, end_ns) {
         return Span {
             start_ns,
