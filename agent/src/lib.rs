@@ -8,6 +8,8 @@
 //! through [`guard`], finding code through [`modules`]) and writes a record into the ring of the
 //! thread's slot ([`slots`]); of a thread that runs Python, its Python frames beside ([`python`]). The sampler on the other side does everything else.
 //!
+//! What interceptions tell goes through rings of its own ([`events`]).
+//!
 //! The rest keeps that going: [`process`] starts it and survives `fork`, [`threads`] gives every
 //! thread its clock, [`exit`] accounts for the last of them, [`signals`] shares three signals with the program, and [`hooks`] are the
 //! functions of the C library that have to be seen.
@@ -15,6 +17,7 @@
 mod clock;
 mod debugger;
 mod environment;
+mod events;
 mod exit;
 mod framehop;
 mod gpu;
@@ -29,6 +32,7 @@ mod python;
 mod real;
 mod sanitizer;
 mod seccomp;
+mod segments;
 mod signals;
 mod slots;
 mod snapshot;

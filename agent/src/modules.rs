@@ -14,6 +14,7 @@ use rsys_unwind::{ModuleTables, Modules};
 use rsys_wire::record::{self, Module};
 use rsys_wire::ring::Producer;
 
+use crate::events;
 use crate::guard;
 use crate::jit;
 use crate::python;
@@ -36,9 +37,10 @@ pub fn forget_rules() {
 /// Forgets every cached rule and lets every module be reported again.
 ///
 /// # Signal safety
-/// Two atomic additions.
+/// Three atomic additions.
 pub fn new_generation() {
     LIBRARIES.fetch_add(1, Ordering::AcqRel);
+    events::new_generation();
     forget_rules();
 }
 

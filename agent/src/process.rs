@@ -17,6 +17,7 @@ use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::debugger;
 use crate::environment::Environment;
+use crate::events;
 use crate::jit;
 use crate::modules;
 use crate::perf;
@@ -138,12 +139,7 @@ pub fn instance() -> u64 {
 ///
 /// # Errors
 /// The kernel's error number.
-pub fn announce(segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
-    let kind = if segment == 0 {
-        HelloKind::Process
-    } else {
-        HelloKind::Segment
-    };
+pub fn announce(kind: HelloKind, segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
     let hello = Hello {
         ring_count: geometry.ring_count(),
         ring_words: geometry.ring_words(),
@@ -246,6 +242,9 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     DESCRIBED.store(described, Ordering::Relaxed);
     begin(0)?;
     threads::register_hooks();
+    if settings.events.any() {
+        events::register_hook();
+    }
     // SAFETY: the handler needs nothing that is not set up by now.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     STATE.store(State::Active as u32, Ordering::Release);
@@ -315,6 +314,7 @@ pub extern "C" fn after_fork_in_child() {
         return;
     }
     slots::forget_parents();
+    events::forget_parents();
     jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);

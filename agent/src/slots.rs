@@ -8,12 +8,13 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use rsys_wire::handshake::LEAST_RING_WORDS;
-use rsys_wire::layout::{Counter, Geometry, Segment, SegmentHeader};
+use rsys_wire::handshake::HelloKind;
+use rsys_wire::layout::{Counter, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
+use crate::segments::{self, Made};
 use crate::sys;
 
 /// Size of a slot's alternate signal stack: room for the largest register state (AMX: 11 KiB), our
@@ -387,20 +388,17 @@ fn grow(newest: *mut Block) -> Result<(), i32> {
 }
 
 fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<(), i32> {
-    let (geometry, fd) = make_memory(rings, process::settings().ring_words)?;
-    let made = map_block(next, number, geometry, fd).and_then(|block| {
-        // SAFETY: just mapped, and nobody else knows it.
-        unsafe {
-            (*block)
-                .segment
-                .initialise(number, process::instance(), info)
-        };
-        process::announce(number, geometry, fd).map(|()| block)
-    });
-    sys::close(fd);
-    let block = made?;
+    let kind = if number == 0 {
+        HelloKind::Process
+    } else {
+        HelloKind::Segment
+    };
+    let words = process::settings().ring_words;
+    let block = segments::make(kind, number, rings, words, info, |made| {
+        map_slots(next, number, made)
+    })?;
     if number == 0 {
-        // SAFETY: as above; the header lives as long as the mapping.
+        // SAFETY: just mapped; the header lives as long as the mapping.
         let header: *const SegmentHeader = unsafe { (*block).segment.header() };
         COUNTERS.store(header.cast_mut(), Ordering::Release);
     }
@@ -408,40 +406,19 @@ fn make_block(next: *mut Block, number: u32, rings: u32, info: &[u8]) -> Result<
     Ok(())
 }
 
-/// Makes the shared memory: as wished or, under a limit on the size of files, as large as may be.
-fn make_memory(mut rings: u32, mut words: u32) -> Result<(Geometry, std::ffi::c_int), i32> {
-    loop {
-        let geometry = Geometry::new(rings, words).ok_or(libc::EINVAL)?;
-        match sys::sealed_memfd(geometry.bytes()) {
-            Ok(fd) => return Ok((geometry, fd)),
-            Err(libc::EFBIG) if words > LEAST_RING_WORDS => words /= 2,
-            Err(libc::EFBIG) if rings > 1 => rings /= 2,
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn map_block(
-    next: *mut Block,
-    number: u32,
-    geometry: Geometry,
-    fd: std::ffi::c_int,
-) -> Result<*mut Block, i32> {
-    let rings = geometry.ring_count();
-    let shared_base = sys::mmap(geometry.bytes(), libc::MAP_SHARED, fd)?;
-    // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that
-    // has forgotten its blocks.
-    let segment = unsafe { Segment::new(shared_base, geometry) };
+fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i32> {
+    let Made {
+        segment,
+        base: shared_base,
+    } = made;
+    let rings = segment.geometry().ring_count();
     let buffers = Slot::depth() * 8;
     let modules = MOST_NEW * size_of::<Object>();
     let slot_bytes = (size_of::<Slot>() + BUFFERS * buffers + modules).next_multiple_of(PAGE);
     let stride = PAGE + SIGNAL_STACK_BYTES + slot_bytes;
     let bytes = PAGE + stride * rings as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let memory = sys::mmap(bytes, flags, -1).inspect_err(|_| {
-        // SAFETY: nothing refers to the mapping yet.
-        unsafe { sys::munmap(shared_base.cast(), geometry.bytes()) };
-    })?;
+    let memory = sys::mmap(bytes, flags, -1)?;
     let first_slot = memory.wrapping_add(2 * PAGE + SIGNAL_STACK_BYTES);
     for index in 0..rings {
         let slot = first_slot

@@ -542,6 +542,15 @@ pub fn sched_yield() {
     call(libc::SYS_sched_yield, &[]);
 }
 
+/// Sleeps so long, or until a signal.
+pub fn nap(ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    call(libc::SYS_nanosleep, &[(&raw const time).addr() as u64, 0]);
+}
+
 /// Makes memory inaccessible.
 pub fn forbid(base: *mut u8, bytes: usize) {
     call(

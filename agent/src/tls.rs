@@ -1,9 +1,10 @@
-//! Per-thread state that a signal handler may read: two words of initial-exec TLS.
+//! Per-thread state that a signal handler may read: three words of initial-exec TLS.
 //!
 //! `thread_local!` in a cdylib goes through `__tls_get_addr`, which may lock and allocate on a
 //! thread's first access. These words are part of the static TLS block that every thread has from
 //! its first instruction. (`tests/tests/purity.rs` fails when the handler reaches the former.)
 
+use crate::events::EventRing;
 use crate::slots::Slot;
 
 #[cfg(target_arch = "x86_64")]
@@ -13,8 +14,8 @@ std::arch::global_asm!(
     ".globl rsys_thread_words",
     ".hidden rsys_thread_words",
     ".type rsys_thread_words, @object",
-    ".size rsys_thread_words, 16",
-    "rsys_thread_words: .zero 16",
+    ".size rsys_thread_words, 24",
+    "rsys_thread_words: .zero 24",
     ".text",
 );
 
@@ -25,8 +26,8 @@ std::arch::global_asm!(
     ".globl rsys_thread_words",
     ".hidden rsys_thread_words",
     ".type rsys_thread_words, @object",
-    ".size rsys_thread_words, 16",
-    "rsys_thread_words: .zero 16",
+    ".size rsys_thread_words, 24",
+    "rsys_thread_words: .zero 24",
     ".text",
 );
 
@@ -38,6 +39,8 @@ pub struct ThreadWords {
     pub slot: *mut Slot,
     /// Signals of ours that the thread believes to be blocked ([`crate::sys::bit`]s).
     pub signals: u64,
+    /// The ring of the thread's events, or null.
+    pub events: *mut EventRing,
 }
 
 /// The calling thread's words.

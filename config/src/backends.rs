@@ -31,24 +31,32 @@ const fn backend(
     }
 }
 
+impl Backend {
+    const fn built(mut self) -> Self {
+        self.built = true;
+        self
+    }
+}
+
 /// All backends.
 pub const BACKENDS: &[Backend] = &[
     backend(ALL, &[], "every backend of this build"),
     backend(
         "rocm",
         &[],
-        "all of ROCm: roctracer, rocprofiler and roctx together",
-    ),
-    backend("roctracer", &["hip"], "HIP calls, kernels and copies"),
-    backend("hsa", &[], "HSA calls"),
+        "all of ROCm: roctracer, roctx and rccl together",
+    )
+    .built(),
+    backend("roctracer", &["hip"], "HIP calls, kernels and copies").built(),
+    backend("hsa", &[], "HSA calls, kernels and copies").built(),
     backend("rocprofiler", &[], "GPU hardware counters"),
-    backend("roctx", &["marker"], "ROCTx ranges and marks"),
+    backend("roctx", &["marker"], "ROCTx ranges and marks").built(),
     backend(
         "rocm-smi",
         &["amd-smi"],
         "GPU sensors: load, memory, power, temperature",
     ),
-    backend("rcclp", &["rccl"], "RCCL collectives"),
+    backend("rcclp", &["rccl"], "RCCL collectives").built(),
     backend("mpip", &["mpi"], "MPI calls"),
     backend("ompt", &["openmp"], "OpenMP regions"),
     backend("kokkosp", &["kokkos"], "Kokkos kernels and regions"),
@@ -83,6 +91,25 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
+}
+
+/// Which backend of this build is on.
+///
+/// One that is named is on, `rocm` brings those of its parts that are built, `all` everything. What is excluded by name or as `all` is off.
+#[must_use]
+pub fn is_on(name: &str, include: &[String], exclude: &[String]) -> bool {
+    const ROCM: [&str; 3] = ["roctracer", "roctx", "rcclp"];
+    let Some(asked) = find(name).filter(|backend| backend.built) else {
+        return false;
+    };
+    let holds = |list: &[String]| {
+        list.iter().filter_map(|name| find(name)).any(|backend| {
+            backend.name == asked.name
+                || backend.name == ALL
+                || (backend.name == "rocm" && ROCM.contains(&asked.name))
+        })
+    };
+    holds(include) && !holds(exclude)
 }
 
 /// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
@@ -140,24 +167,30 @@ mod tests {
 
     #[test]
     fn missing_backends_make_one_line() {
-        assert_eq!(missing_warning(&[], &list(&["all"])), None);
+        assert_eq!(missing_warning(&list(&["roctracer", "all"]), &[]), None);
         assert_eq!(
-            missing_warning(&list(&["roctracer"]), &[]).as_deref(),
-            Some("backend 'roctracer' is not part of this build; the run goes on without it")
+            missing_warning(&list(&["mpip"]), &[]).as_deref(),
+            Some("backend 'mpip' is not part of this build; the run goes on without it")
         );
         assert_eq!(
-            missing_warning(&list(&["roctracer", "roctx", "roctx"]), &[]).as_deref(),
+            missing_warning(&list(&["roctracer", "mpip", "ompt", "ompt"]), &[]).as_deref(),
             Some(
-                "backends 'roctracer', 'roctx' are not part of this build; the run goes on without them"
+                "backends 'mpip', 'ompt' are not part of this build; the run goes on without them"
             )
         );
-        assert_eq!(
-            missing_warning(&list(&["roctracer"]), &list(&["hip"])),
-            None
-        );
-        assert_eq!(
-            missing_warning(&list(&["roctracer"]), &list(&["all"])),
-            None
-        );
+        assert_eq!(missing_warning(&list(&["mpip"]), &list(&["mpi"])), None);
+        assert_eq!(missing_warning(&list(&["mpip"]), &list(&["all"])), None);
+    }
+
+    #[test]
+    fn parts_are_on_with_their_whole() {
+        assert!(is_on("roctx", &list(&["rocm"]), &[]));
+        assert!(is_on("roctracer", &list(&["HIP"]), &[]));
+        assert!(is_on("rcclp", &list(&["all"]), &[]));
+        assert!(!is_on("hsa", &list(&["rocm"]), &[]));
+        assert!(!is_on("roctx", &list(&["rocm"]), &list(&["roctx"])));
+        assert!(!is_on("roctx", &list(&["roctx"]), &list(&["all"])));
+        assert!(!is_on("mpip", &list(&["all"]), &[]));
+        assert!(!is_on("roctracer", &[], &[]));
     }
 }

@@ -43,6 +43,8 @@ pub use files::{DEFAULT_FILES, FileChoice};
 pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};
-pub use resolved::{Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
+pub use resolved::{
+    Follow, GpuLevel, GpuSource, Python, Resolved, SamplingClock, SymbolCache, Unwinder,
+};
 pub use settings::{Note, Settings, Sources};
 pub use value::Value;

@@ -63,6 +63,12 @@ pub struct Resolved {
     pub include_backends: Vec<String>,
     /// `EXCLUDE_BACKENDS`.
     pub exclude_backends: Vec<String>,
+    /// `GPU_SOURCE`.
+    pub gpu_source: GpuSource,
+    /// `GPU_LEVEL`.
+    pub gpu_level: GpuLevel,
+    /// `LAUNCH_STACKS`.
+    pub launch_stacks: bool,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
     /// `MONOCHROME`.
@@ -113,6 +119,30 @@ pub enum SamplingClock {
     Perf,
 }
 
+/// Which runtime tells of kernels and copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuSource {
+    /// HIP where it tells, else HSA.
+    Auto,
+    /// HIP.
+    Hip,
+    /// HSA.
+    Hsa,
+    /// None.
+    Off,
+}
+
+/// How much the interception of HSA queues may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuLevel {
+    /// Nothing.
+    Lite,
+    /// Signals of kernels.
+    Standard,
+    /// Batches and graphs too.
+    Full,
+}
+
 /// Where resolved symbols are kept between runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SymbolCache {
@@ -147,6 +177,8 @@ macro_rules! words {
 words!(Follow { "all" => All, "exec" => Exec, "none" => None });
 words!(Unwinder { "cfi" => Cfi, "framehop" => Framehop, "fp" => FramePointers });
 words!(Python { "on" => On, "off" => Off, "only" => Only });
+words!(GpuSource { "auto" => Auto, "hip" => Hip, "hsa" => Hsa, "off" => Off });
+words!(GpuLevel { "lite" => Lite, "standard" => Standard, "full" => Full });
 words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 
 impl Resolved {
@@ -188,6 +220,9 @@ impl Resolved {
             linger: read.seconds("LINGER"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
+            gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
+            gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
+            launch_stacks: read.bool("LAUNCH_STACKS"),
             verbose: if read.bool("DEBUG") {
                 3
             } else {

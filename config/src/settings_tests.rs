@@ -207,6 +207,8 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.unwinder.as_str(),
                     resolved.sampling_clock.as_str(),
                     resolved.python.as_str(),
+                    resolved.gpu_source.as_str(),
+                    resolved.gpu_level.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);
             }

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rsys_config::backends;
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, PythonChoice, UnwinderChoice,
+    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH,
+    PythonChoice, UnwinderChoice,
 };
 
 use crate::emit::naming::Layout;
@@ -125,11 +127,38 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             Python::Off => PythonChoice::Off,
             Python::Only => PythonChoice::Only,
         },
+        events: events(resolved),
+        gpu_source: match resolved.gpu_source {
+            rsys_config::GpuSource::Auto => GpuSource::Auto,
+            rsys_config::GpuSource::Hip => GpuSource::Hip,
+            rsys_config::GpuSource::Hsa => GpuSource::Hsa,
+            rsys_config::GpuSource::Off => GpuSource::Off,
+        },
+        gpu_level: match resolved.gpu_level {
+            rsys_config::GpuLevel::Lite => GpuLevel::Lite,
+            rsys_config::GpuLevel::Standard => GpuLevel::Standard,
+            rsys_config::GpuLevel::Full => GpuLevel::Full,
+        },
+        launch_stacks: resolved.launch_stacks,
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)
             .next_power_of_two(),
         verbose: resolved.verbose >= 3,
+    }
+}
+
+/// Which events the chosen backends tell.
+fn events(resolved: &Resolved) -> EventChoice {
+    let is_on =
+        |name: &str| backends::is_on(name, &resolved.include_backends, &resolved.exclude_backends);
+    let (hip, hsa) = (is_on("roctracer"), is_on("hsa"));
+    EventChoice {
+        hip,
+        hsa,
+        gpu: (hip || hsa) && resolved.gpu_source != rsys_config::GpuSource::Off,
+        roctx: is_on("roctx"),
+        rccl: is_on("rcclp"),
     }
 }
 

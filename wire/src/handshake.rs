@@ -203,6 +203,85 @@ pub enum PythonChoice {
     Only,
 }
 
+/// Which events are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventChoice {
+    /// Calls of HIP.
+    pub hip: bool,
+    /// Calls of HSA.
+    pub hsa: bool,
+    /// Kernels, copies and fills of GPUs.
+    pub gpu: bool,
+    /// Ranges and marks by roctx.
+    pub roctx: bool,
+    /// Calls of RCCL.
+    pub rccl: bool,
+}
+
+impl EventChoice {
+    const NAMES: [&'static str; 5] = ["hip", "hsa", "gpu", "roctx", "rccl"];
+
+    /// Whether anything is told.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+
+    fn switches(&mut self) -> [&mut bool; 5] {
+        [
+            &mut self.hip,
+            &mut self.hsa,
+            &mut self.gpu,
+            &mut self.roctx,
+            &mut self.rccl,
+        ]
+    }
+
+    fn to_words(mut self) -> String {
+        let on = self.switches().map(|switch| *switch);
+        let names: Vec<&str> = Self::NAMES
+            .into_iter()
+            .zip(on)
+            .filter_map(|(name, on)| on.then_some(name))
+            .collect();
+        names.join(",")
+    }
+
+    fn from_words(words: &str) -> Self {
+        let mut choice = Self::default();
+        for (name, switch) in Self::NAMES.into_iter().zip(choice.switches()) {
+            *switch = words.split(',').any(|word| word == name);
+        }
+        choice
+    }
+}
+
+/// Where GPU operations come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GpuSource {
+    /// The HIP runtime where it tells them, else the HSA runtime.
+    #[default]
+    Auto,
+    /// The HIP runtime.
+    Hip,
+    /// The HSA runtime.
+    Hsa,
+    /// Nowhere.
+    Off,
+}
+
+/// How much an interception of GPU queues may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GpuLevel {
+    /// Nothing in the packets.
+    Lite,
+    /// Signals of ours where a kernel has none.
+    #[default]
+    Standard,
+    /// Batches and replayed graphs too.
+    Full,
+}
+
 /// What the agent must know, as one line of `key=value` words in [`ENV_SETTINGS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgentSettings {
@@ -220,6 +299,14 @@ pub struct AgentSettings {
     pub ring_words: u32,
     /// Whether Python frames are read.
     pub python: PythonChoice,
+    /// Which events are told.
+    pub events: EventChoice,
+    /// Where GPU operations come from.
+    pub gpu_source: GpuSource,
+    /// How much an interception of GPU queues may change.
+    pub gpu_level: GpuLevel,
+    /// Whether launches tell their call stacks.
+    pub launch_stacks: bool,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -234,6 +321,10 @@ impl Default for AgentSettings {
             max_depth: 512,
             ring_words: 32 * 1024,
             python: PythonChoice::On,
+            events: EventChoice::default(),
+            gpu_source: GpuSource::Auto,
+            gpu_level: GpuLevel::Standard,
+            launch_stacks: true,
             verbose: false,
         }
     }
@@ -269,11 +360,25 @@ impl AgentSettings {
             PythonChoice::On => "on",
             PythonChoice::Only => "only",
         };
+        let gpu_source = match self.gpu_source {
+            GpuSource::Auto => "auto",
+            GpuSource::Hip => "hip",
+            GpuSource::Hsa => "hsa",
+            GpuSource::Off => "off",
+        };
+        let gpu_level = match self.gpu_level {
+            GpuLevel::Lite => "lite",
+            GpuLevel::Standard => "standard",
+            GpuLevel::Full => "full",
+        };
         format!(
-            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} verbose={}",
+            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
+             events={} gpu={gpu_source} level={gpu_level} stacks={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
+            self.events.to_words(),
+            u8::from(self.launch_stacks),
             u8::from(self.verbose)
         )
     }
@@ -301,6 +406,13 @@ impl AgentSettings {
                 ("follow", "none") => settings.follow = FollowChoice::None,
                 ("python", "off") => settings.python = PythonChoice::Off,
                 ("python", "only") => settings.python = PythonChoice::Only,
+                ("events", words) => settings.events = EventChoice::from_words(words),
+                ("gpu", "hip") => settings.gpu_source = GpuSource::Hip,
+                ("gpu", "hsa") => settings.gpu_source = GpuSource::Hsa,
+                ("gpu", "off") => settings.gpu_source = GpuSource::Off,
+                ("level", "lite") => settings.gpu_level = GpuLevel::Lite,
+                ("level", "full") => settings.gpu_level = GpuLevel::Full,
+                ("stacks", _) => settings.launch_stacks = value == "1",
                 ("depth", _) => {
                     settings.max_depth = value
                         .parse()

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, FollowChoice, Hello, HelloKind, PythonChoice, UnwinderChoice,
+    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloKind,
+    PythonChoice, UnwinderChoice,
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
 use rsys_wire::record::{self, ForeignText, Record, Records};
@@ -456,6 +457,14 @@ proptest! {
             follow: FollowChoice::Exec,
             ring_words: 1 << 14,
             python: PythonChoice::Only,
+            events: EventChoice {
+                gpu: true,
+                rccl: true,
+                ..EventChoice::default()
+            },
+            gpu_source: GpuSource::Hsa,
+            gpu_level: GpuLevel::Lite,
+            launch_stacks: false,
             verbose: true,
         };
         prop_assert_eq!(AgentSettings::from_line(&settings.to_line()), settings);

@@ -5,6 +5,7 @@
 
 mod diagnostics;
 mod general;
+mod gpu;
 mod output;
 mod processes;
 mod sampling;
@@ -217,6 +218,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         sampling::SETTINGS,
         processes::SETTINGS,
         general::BACKEND_SETTINGS,
+        gpu::SETTINGS,
         diagnostics::SETTINGS,
     ]
     .into_iter()

@@ -136,11 +136,11 @@ fn lists_of_backends_end_where_the_command_begins() {
 #[test]
 fn a_backend_that_is_not_built_is_one_warning() {
     assert_eq!(
-        good("-I roctracer -- x").warnings,
-        ["backend 'roctracer' is not part of this build; the run goes on without it"]
+        good("-I mpip -- x").warnings,
+        ["backend 'mpip' is not part of this build; the run goes on without it"]
     );
-    assert_eq!(good("-I roctracer roctx -- x").warnings.len(), 1);
-    assert!(good("-q -I roctracer -- x").warnings.is_empty());
+    assert_eq!(good("-I mpip ompt -- x").warnings.len(), 1);
+    assert!(good("-q -I mpip -- x").warnings.is_empty());
     assert!(good("x").warnings.is_empty());
 }
 
@@ -376,12 +376,12 @@ fn answers_that_run_nothing() {
         exit.to_string()
     };
     assert!(answer("--list-keys").contains("%rank%, %r"));
-    let dry = answer("--dry-run -f 100 -I roctracer -- ./a -x");
+    let dry = answer("--dry-run -f 100 -I mpip -- ./a -x");
     assert!(
         dry.starts_with("command: ./a -x\nSAMPLING_FREQ = 100 (option -f)\n"),
         "{dry}"
     );
-    assert!(dry.contains("warning: backend 'roctracer'"), "{dry}");
+    assert!(dry.contains("warning: backend 'mpip'"), "{dry}");
     // No command is needed to ask.
     let file = answer("--export-config -f 100 --ring-size 512");
     assert!(

@@ -125,13 +125,13 @@ impl Collector {
         match kind {
             // Told by the receiver.
             HelloKind::Failed => {}
-            HelloKind::Segment => {
+            HelloKind::Segment | HelloKind::Events => {
                 let known = self
                     .processes
                     .iter_mut()
                     .find(|process| same(process) && process.instance == hello.instance);
                 match known {
-                    Some(process) => process.rings.add(segment),
+                    Some(process) => process.rings.add(segment, kind),
                     None => {
                         return Err(format!(
                             "a segment of an unknown process (pid {})",
@@ -155,7 +155,7 @@ impl Collector {
                     waits.begin(key, host_pid, hello.pid);
                 }
                 let mut rings = Rings::default();
-                rings.add(segment);
+                rings.add(segment, kind);
                 self.processes.push(Live {
                     key,
                     host_pid,

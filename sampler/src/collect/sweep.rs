@@ -4,6 +4,7 @@
 //! after the other, so the module may be missed when its ring is read before and the sample's ring after both were written. A second
 //! look at all rings settles it: what the second look finds brings every module that the first look's samples need.
 
+use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
 use rsys_wire::ring::Drained;
 
@@ -14,8 +15,18 @@ use crate::session::MappedSegment;
 /// The segments of a process.
 #[derive(Debug, Default)]
 pub struct Rings {
-    segments: Vec<(u32, MappedSegment)>,
+    segments: Vec<Known>,
     next_ring: u32,
+}
+
+/// A segment of a process.
+#[derive(Debug)]
+struct Known {
+    /// Number of its first ring in the process.
+    first: u32,
+    segment: MappedSegment,
+    /// Whether its rings hold events.
+    events: bool,
 }
 
 /// What a pass found.
@@ -29,9 +40,13 @@ pub struct Swept {
 
 impl Rings {
     /// Adds a segment.
-    pub fn add(&mut self, segment: MappedSegment) {
+    pub fn add(&mut self, segment: MappedSegment, kind: HelloKind) {
         let rings = u32::try_from(segment.rings()).unwrap_or(u32::MAX);
-        self.segments.push((self.next_ring, segment));
+        self.segments.push(Known {
+            first: self.next_ring,
+            segment,
+            events: kind == HelloKind::Events,
+        });
         self.next_ring = self.next_ring.saturating_add(rings);
     }
 
@@ -56,7 +71,7 @@ impl Rings {
 
     fn look(&mut self, found: &mut Vec<RingWords>) -> bool {
         let mut crowded = false;
-        for (first, segment) in &mut self.segments {
+        for Known { first, segment, .. } in &mut self.segments {
             for index in 0..segment.rings() {
                 if !segment.has_data(index) {
                     continue;
@@ -85,14 +100,22 @@ impl Rings {
     #[must_use]
     pub fn counts(&self) -> AgentCounts {
         let mut counts = AgentCounts::default();
-        for (_, segment) in &self.segments {
+        for Known {
+            segment, events, ..
+        } in &self.segments
+        {
             let (causes, weight) = segment.dropped();
+            if *events {
+                let dropped = causes.iter().fold(0_u64, |sum, &n| sum.saturating_add(n));
+                counts.dropped_events = counts.dropped_events.saturating_add(dropped);
+                continue;
+            }
             for (sum, count) in counts.dropped_by_cause.iter_mut().zip(causes) {
                 *sum = sum.saturating_add(count);
             }
             counts.dropped_weight = counts.dropped_weight.saturating_add(weight);
         }
-        if let Some((_, first)) = self.segments.first() {
+        if let Some(Known { segment: first, .. }) = self.segments.first() {
             for (value, (counter, _)) in counts.counters.iter_mut().zip(COUNTER_NAMES) {
                 *value = first.counter(counter);
             }
@@ -105,6 +128,6 @@ impl Rings {
     pub fn is_dormant(&self) -> bool {
         self.segments
             .first()
-            .is_some_and(|(_, segment)| segment.counter(Counter::Dormant) != 0)
+            .is_some_and(|Known { segment, .. }| segment.counter(Counter::Dormant) != 0)
     }
 }

@@ -309,7 +309,8 @@ impl ProcessTrace {
             // Taken before all others.
             Record::Module { .. }
             | Record::PythonCode { .. }
-            | Record::PythonInterpreter { .. } => {}
+            | Record::PythonInterpreter { .. }
+            | Record::Event(_) => {}
             Record::Note { text, .. } => {
                 if self.notes.len() < NOTES_MAX {
                     self.notes.push(String::from_utf8_lossy(&text).into_owned());

@@ -175,12 +175,14 @@ pub struct AgentCounts {
     pub dropped_by_cause: [u64; DROP_CAUSES],
     /// Periods that dropped samples stood for.
     pub dropped_weight: u64,
+    /// Events that were dropped.
+    pub dropped_events: u64,
     /// The process-wide counters, in the order of [`COUNTER_NAMES`].
     pub counters: [u64; COUNTER_NAMES.len()],
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 11] = [
+pub const COUNTER_NAMES: [(Counter, &str); 22] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -192,6 +194,17 @@ pub const COUNTER_NAMES: [(Counter, &str); 11] = [
     (Counter::Dormant, "dormant"),
     (Counter::Unattributed, "unattributed"),
     (Counter::CpuTime, "cpu_time_ns"),
+    (Counter::GpuSeen, "gpu_seen"),
+    (Counter::GpuRecorded, "gpu_recorded"),
+    (Counter::GpuLostAtEnd, "gpu_dropped_at_end"),
+    (Counter::GpuNotKernel, "gpu_dropped_not_kernel"),
+    (Counter::GpuBatch, "gpu_dropped_batch"),
+    (Counter::GpuNoQueue, "gpu_dropped_no_queue"),
+    (Counter::GpuPool, "gpu_dropped_pool"),
+    (Counter::GpuTimeFailed, "gpu_dropped_time_failed"),
+    (Counter::GpuTimeInvalid, "gpu_dropped_time_invalid"),
+    (Counter::GpuClamped, "gpu_clamped"),
+    (Counter::Calls, "calls"),
 ];
 
 impl AgentCounts {

@@ -13,6 +13,8 @@ pub const AGENT_FILE: &str = "librsys_agent.so";
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
 
 const LD_PRELOAD: &str = "LD_PRELOAD";
+/// The libraries, separated by blanks, that the HSA runtime loads as tools and hands its functions to.
+const HSA_TOOLS_LIB: &str = "HSA_TOOLS_LIB";
 
 /// Why the agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +81,7 @@ pub fn target_environment(
     settings: &AgentSettings,
 ) -> Vec<(OsString, OsString)> {
     let mut preload = None;
+    let mut tools = agent.as_os_str().to_owned();
     let mut environment: Vec<_> = inherited
         .into_iter()
         .filter_map(|(name, value)| {
@@ -86,6 +89,10 @@ pub fn target_environment(
                 let value = preload_value(agent, &value);
                 preload = Some(());
                 Some((name, value))
+            } else if name == HSA_TOOLS_LIB && settings.events.any() {
+                // Ours comes first: the others then wrap what is ours, as they would the runtime.
+                tools = tools_value(agent, &value);
+                None
             } else if name == ENV_SESSION || name == ENV_SETTINGS {
                 // Of a sampler around us.
                 None
@@ -97,9 +104,23 @@ pub fn target_environment(
     if preload.is_none() {
         environment.push((LD_PRELOAD.into(), agent.into()));
     }
+    if settings.events.any() {
+        environment.push((HSA_TOOLS_LIB.into(), tools));
+    }
     environment.push((ENV_SESSION.into(), session.into()));
     environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
     environment
+}
+
+fn tools_value(agent: &Path, existing: &OsStr) -> OsString {
+    let mut value = agent.as_os_str().to_owned();
+    let others = existing.as_bytes().split(|byte| *byte == b' ');
+    for other in others.filter(|other| !other.is_empty() && *other != agent.as_os_str().as_bytes())
+    {
+        value.push(" ");
+        value.push(OsStr::from_bytes(other));
+    }
+    value
 }
 
 fn preload_value(agent: &Path, existing: &OsStr) -> OsString {
@@ -155,6 +176,27 @@ mod tests {
         ] {
             assert_eq!(with_preload(existing), expected, "{existing:?}");
         }
+    }
+
+    #[test]
+    fn the_hsa_runtime_is_told_of_the_agent_when_events_are_asked_for() {
+        let tools = |existing: Option<&str>, hip| {
+            let mut settings = AgentSettings::default();
+            settings.events.hip = hip;
+            let inherited = existing.map(|value| (HSA_TOOLS_LIB.into(), value.into()));
+            target_environment(inherited, Path::new("/x/agent.so"), "s", &settings)
+                .into_iter()
+                .filter(|(name, _)| name == HSA_TOOLS_LIB)
+                .map(|(_, value)| value.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(tools(None, false), [""; 0]);
+        assert_eq!(tools(Some("/a.so"), false), ["/a.so"]);
+        assert_eq!(tools(None, true), ["/x/agent.so"]);
+        assert_eq!(
+            tools(Some("/a.so /x/agent.so /b.so"), true),
+            ["/x/agent.so /a.so /b.so"]
+        );
     }
 
     #[test]

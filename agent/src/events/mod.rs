@@ -1,0 +1,98 @@
+//! Events: what interceptions tell of the program, in rings beside those of the samples.
+//!
+//! A sample's signal may come in the midst of an event, so the two never share a ring. A thread gets its ring with its first event
+//! ([`rings`]) and gives it back when it ends. An event is never dropped while the sampler lives: a full ring makes its thread wait.
+//! Signal handlers must not tell anything.
+
+mod rings;
+mod stacks;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_wire::event::{self, Arg, Category, GpuOp, Labelled};
+
+use crate::process;
+use crate::sys;
+
+pub use self::rings::{EventRing, forget_parents, register_hook};
+pub use self::stacks::{launch_stack, new_generation};
+
+/// Whether this process tells events.
+#[inline]
+pub fn is_on() -> bool {
+    process::is_active() && process::settings().events.any()
+}
+
+/// Numbers of texts, correlations and ranges.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A number that no call of this process has had.
+#[inline]
+pub fn next_correlation() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A call or range begins now.
+#[inline]
+pub fn begin(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
+    begin_at(sys::boottime_ns(), category, name, correlation, args);
+}
+
+/// A call or range began at a time (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn begin_at(time_ns: u64, category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
+    rings::put(|ring| event::put_begin(ring, time_ns, category, name, correlation, args));
+}
+
+/// The innermost call or range of the category ends now.
+#[inline]
+pub fn end(category: Category, correlation: u64, args: &[Arg<'_>]) {
+    end_at(sys::boottime_ns(), category, correlation, args);
+}
+
+/// The innermost call or range of the category ended at a time (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn end_at(time_ns: u64, category: Category, correlation: u64, args: &[Arg<'_>]) {
+    rings::put(|ring| event::put_end(ring, time_ns, category, correlation, args));
+}
+
+/// Something happens now.
+pub fn mark(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| event::put_mark(ring, time_ns, category, name, correlation, args));
+}
+
+/// A range begins now that any thread may end.
+pub fn async_begin(category: Category, id: u64, name: u64, args: &[Arg<'_>]) {
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| event::put_async_begin(ring, time_ns, category, id, name, args));
+}
+
+/// Such a range ends now.
+pub fn async_end(category: Category, id: u64) {
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| event::put_async_end(ring, time_ns, category, id));
+}
+
+/// A GPU did something. Returns whether it was told.
+#[inline]
+pub fn gpu(op: &GpuOp, args: &[Arg<'_>]) -> bool {
+    rings::put(|ring| event::put_gpu(ring, op, args))
+}
+
+/// Tells a text and returns the key by which other events refer to it. The caller keeps the key: the same text told again gets another.
+pub fn text(text: &[u8]) -> u64 {
+    let key = next_correlation();
+    rings::put(|ring| event::put_text(ring, key, text));
+    key
+}
+
+/// Names a device, queue, stream or thread.
+pub fn label(what: Labelled, id: u64, text: &[u8], args: &[Arg<'_>]) {
+    rings::put(|ring| event::put_label(ring, what, id, text, args));
+}
+
+/// Says something about the process.
+pub fn fact(key: &[u8], value: &[u8]) {
+    rings::put(|ring| event::put_fact(ring, key, value));
+}

@@ -1,0 +1,288 @@
+//! Rings for events: one for each thread that has something to tell.
+//!
+//! As with [`crate::slots`], segments are made when they are needed and never unmapped but in a fork child.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use rsys_wire::event;
+use rsys_wire::handshake::HelloKind;
+use rsys_wire::layout::Segment;
+use rsys_wire::ring::{DropCause, Producer, RingHeader};
+
+use crate::modules::{MOST_NEW, Object};
+use crate::process;
+use crate::segments::{self, Made};
+use crate::sys;
+use crate::tls;
+
+/// Words of a ring: a megabyte, of which only what is used is ever touched.
+const RING_WORDS: u32 = 128 * 1024;
+const FIRST_RINGS: u32 = 4;
+const MOST_RINGS: u32 = 256;
+/// Deepest call stack of a launch.
+pub const STACK_DEPTH: usize = 256;
+/// A thread waits so long for a sampler that does not read, once; then it drops events until something was read.
+const PATIENCE_NS: u64 = 2_000_000_000;
+const NAP_NS: u64 = 50_000;
+
+/// A ring and what its thread needs to write into it.
+#[derive(Debug)]
+pub struct EventRing {
+    producer: Producer<'static>,
+    /// Set while the thread writes: a signal handler of the program's may want to tell something too.
+    busy: AtomicBool,
+    /// The reader's place when waiting for it was given up, plus one; 0 when it was not.
+    stalled: AtomicU64,
+    /// Room for a call stack.
+    pub frames: UnsafeCell<[u64; STACK_DEPTH]>,
+    /// Room for the modules that it shows for the first time.
+    pub new_modules: UnsafeCell<[Object; MOST_NEW]>,
+}
+
+impl EventRing {
+    /// The writing end, for [`put_in`]'s function.
+    pub fn producer(&self) -> &Producer<'static> {
+        &self.producer
+    }
+}
+
+/// A segment and its rings. Lives for ever.
+#[derive(Debug)]
+struct Block {
+    next: *mut Block,
+    segment: Segment,
+    shared_base: *mut u8,
+    rings: u32,
+    number: u32,
+    first: *mut EventRing,
+}
+
+static NEWEST: AtomicPtr<Block> = AtomicPtr::new(std::ptr::null_mut());
+static GROWING: AtomicBool = AtomicBool::new(false);
+
+const NO_KEY: u32 = u32::MAX;
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+
+/// Makes the key whose destructor gives rings back.
+pub fn register_hook() {
+    let mut key = 0;
+    // SAFETY: `key` is valid; the destructor has the right signature.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(on_thread_end)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C" fn on_thread_end(ring: *mut c_void) {
+    // SAFETY: the thread's own words.
+    unsafe { (*tls::words()).events = std::ptr::null_mut() };
+    // SAFETY: the key's value is a ring of ours, which is never unmapped but in a fork child, whose key was reset.
+    if let Some(ring) = unsafe { ring.cast::<EventRing>().as_ref() } {
+        ring.producer.header().release();
+    }
+}
+
+/// Writes an event into the calling thread's ring. Returns whether it is there.
+#[inline]
+pub fn put(write: impl Fn(&Producer<'static>) -> bool) -> bool {
+    put_in(|ring| ring.put_or_wait(&write))
+}
+
+/// Does something with the calling thread's ring, unless there is none or it is being written into.
+#[inline]
+pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
+    // SAFETY: the thread's own words.
+    let mut known = unsafe { (*tls::words()).events };
+    if known.is_null() {
+        known = claim();
+    }
+    // SAFETY: a ring is never unmapped while a thread knows it.
+    let Some(ring) = (unsafe { known.as_ref() }) else {
+        return false;
+    };
+    if ring.busy.load(Ordering::Relaxed) {
+        ring.producer.header().count_drop(DropCause::Busy, 0);
+        return false;
+    }
+    ring.busy.store(true, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    let done = what(ring);
+    compiler_fence(Ordering::SeqCst);
+    ring.busy.store(false, Ordering::Relaxed);
+    done
+}
+
+impl EventRing {
+    /// Writes, and waits for room if there is none.
+    #[inline]
+    pub fn put_or_wait(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
+        write(&self.producer) || self.wait_and_put(write)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_and_put(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
+        let header = self.producer.header();
+        let mut tail = header.tail.load(Ordering::Relaxed);
+        let given_up = self.stalled.load(Ordering::Relaxed) == tail.wrapping_add(1);
+        if !given_up && !process::is_confined() {
+            let mut since = sys::boottime_ns();
+            loop {
+                sys::nap(NAP_NS);
+                if write(&self.producer) {
+                    return true;
+                }
+                let now = sys::boottime_ns();
+                let moved = header.tail.load(Ordering::Relaxed);
+                if moved != tail {
+                    (tail, since) = (moved, now);
+                } else if now.wrapping_sub(since) > PATIENCE_NS {
+                    self.stalled.store(tail.wrapping_add(1), Ordering::Relaxed);
+                    break;
+                }
+            }
+        }
+        header.count_drop(DropCause::RingFull, 0);
+        false
+    }
+}
+
+fn blocks() -> impl Iterator<Item = &'static Block> {
+    let mut next = NEWEST.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: blocks are published complete and never freed.
+        let block: &'static Block = unsafe { next.as_ref() }?;
+        next = block.next;
+        Some(block)
+    })
+}
+
+impl Block {
+    fn claim(&self) -> Option<*mut EventRing> {
+        (0..self.rings).find_map(|index| {
+            let header = self.segment.ring_header(index)?;
+            header
+                .claim(u64::from(RING_WORDS))
+                .then(|| self.first.wrapping_add(index as usize))
+        })
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn claim() -> *mut EventRing {
+    if !process::is_active() || !process::is_own_process() {
+        return std::ptr::null_mut();
+    }
+    let ring = loop {
+        if let Some(ring) = blocks().find_map(Block::claim) {
+            break ring;
+        }
+        if GROWING.swap(true, Ordering::Acquire) {
+            sys::sched_yield();
+            continue;
+        }
+        // Another thread may have made one since.
+        let found = blocks().find_map(Block::claim);
+        let grown = found.is_some() || grow().is_ok();
+        GROWING.store(false, Ordering::Release);
+        match found {
+            Some(ring) => break ring,
+            None if grown => {}
+            None => return std::ptr::null_mut(),
+        }
+    };
+    // SAFETY: claimed for this thread.
+    let state = unsafe { &*ring };
+    state.busy.store(false, Ordering::Relaxed);
+    state.stalled.store(0, Ordering::Relaxed);
+    // SAFETY: the thread's own words.
+    unsafe { (*tls::words()).events = ring };
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, ring.cast()) };
+    }
+    let (time_ns, tid, name) = (sys::boottime_ns(), sys::gettid(), sys::thread_name());
+    state.put_or_wait(&|ring| event::put_thread(ring, time_ns, tid, &name));
+    ring
+}
+
+fn grow() -> Result<(), i32> {
+    if process::is_confined() {
+        return Err(libc::EPERM);
+    }
+    let newest = NEWEST.load(Ordering::Acquire);
+    // SAFETY: blocks are never freed.
+    let (number, rings) = match unsafe { newest.as_ref() } {
+        Some(last) => (last.number + 1, (last.rings * 2).min(MOST_RINGS)),
+        None => (0, FIRST_RINGS),
+    };
+    let block = segments::make(HelloKind::Events, number, rings, RING_WORDS, &[], |made| {
+        furnish(newest, number, made)
+    })?;
+    NEWEST.store(block, Ordering::Release);
+    Ok(())
+}
+
+fn furnish(newest: *mut Block, number: u32, made: Made) -> Result<*mut Block, i32> {
+    let rings = made.segment.geometry().ring_count();
+    let bytes = size_of::<Block>().next_multiple_of(64) + rings as usize * size_of::<EventRing>();
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let memory = sys::mmap(bytes, flags, -1)?;
+    let first = memory
+        .wrapping_add(size_of::<Block>().next_multiple_of(64))
+        .cast::<EventRing>();
+    for index in 0..rings {
+        let (Some(header), Some(words)) = (
+            made.segment.ring_header(index),
+            made.segment.ring_words(index),
+        ) else {
+            return Err(libc::EINVAL);
+        };
+        let (header, words): (*const RingHeader, *const [AtomicU64]) = (header, words);
+        // SAFETY: they point into the shared mapping, which stays for the process's life (a fork child forgets the rings first).
+        let (header, words) = unsafe { (&*header, &*words) };
+        let producer = Producer::new(header, words).ok_or(libc::EINVAL)?;
+        let ring = first.wrapping_add(index as usize);
+        // SAFETY: fresh zeroed memory with room for the ring; its buffers are valid as zeros and left untouched.
+        unsafe {
+            (&raw mut (*ring).producer).write(producer);
+            (&raw mut (*ring).busy).write(AtomicBool::new(false));
+            (&raw mut (*ring).stalled).write(AtomicU64::new(0));
+        }
+    }
+    let block = memory.cast::<Block>();
+    // SAFETY: the start of the memory is reserved for it.
+    unsafe {
+        block.write(Block {
+            next: newest,
+            segment: made.segment,
+            shared_base: made.base,
+            rings,
+            number,
+            first,
+        });
+    }
+    Ok(block)
+}
+
+/// Forgets the parent's rings in a fork child.
+pub fn forget_parents() {
+    let mut next = NEWEST.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    GROWING.store(false, Ordering::Relaxed);
+    // SAFETY: the thread's own words.
+    unsafe { (*tls::words()).events = std::ptr::null_mut() };
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+    }
+    // SAFETY: blocks are never freed.
+    while let Some(block) = unsafe { next.as_ref() } {
+        // SAFETY: the child's only thread does not use the rings any more.
+        unsafe { sys::munmap(block.shared_base.cast(), block.segment.geometry().bytes()) };
+        next = block.next;
+    }
+}

@@ -1,0 +1,167 @@
+//! The call stack of a call that launches something, told once and referred to by its id.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_unwind::{End, Engine, FrameBuffer, Registers};
+use rsys_wire::event;
+use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
+
+use super::rings;
+use crate::guard::Guarded;
+use crate::modules::{self, Seen};
+use crate::process;
+use crate::sys;
+
+/// Places for ids of stacks that were told; one that is overwritten is told again.
+const TOLD: usize = 16 * 1024;
+static STACKS: [AtomicU64; TOLD] = [const { AtomicU64::new(0) }; TOLD];
+/// Changes the ids of all stacks when libraries come and go: the same addresses may then mean something else.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+/// The agent's own code, of which no frame is shown: its first address and one past its last.
+static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Lets every stack be told again.
+pub fn new_generation() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Tells the stack of the calling function's caller, if that was not done before. Returns its id, or 0 when launch stacks are off or
+/// there was no room.
+#[inline(never)]
+pub fn launch_stack() -> u64 {
+    if !process::settings().launch_stacks {
+        return 0;
+    }
+    let registers = here();
+    let mut id = 0;
+    rings::put_in(|ring| {
+        // SAFETY: the ring is the calling thread's, and `put_in` lets nobody else in.
+        let words = unsafe { &mut *ring.frames.get() };
+        let seen = Seen::new(ring.new_modules.get().cast());
+        let mut buffer = FrameBuffer::new(words);
+        let end = process::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
+        if modules::some_unreported() {
+            for word in buffer.words() {
+                seen.note(word & FRAME_ADDRESS);
+            }
+        }
+        let flags = match end {
+            End::Root => 0,
+            End::Truncated => SAMPLE_TRUNCATED,
+            End::Broken(_) => SAMPLE_BROKEN,
+        };
+        let frames = without_ours(buffer.words());
+        let hash = hash(frames, u64::from(flags));
+        let Some(place) = STACKS.get(hash as usize % TOLD) else {
+            return false;
+        };
+        id = hash;
+        if place.load(Ordering::Relaxed) == hash {
+            return true;
+        }
+        let time_ns = sys::boottime_ns();
+        seen.report(ring.producer(), time_ns);
+        if ring.put_or_wait(&|ring| event::put_stack(ring, hash, flags, frames)) {
+            place.store(hash, Ordering::Relaxed);
+        } else {
+            id = 0;
+        }
+        true
+    });
+    id
+}
+
+/// A number for the stack that another one will hardly have.
+fn hash(frames: &[u64], flags: u64) -> u64 {
+    let mut hash = GENERATION.load(Ordering::Relaxed) << 8 | flags;
+    for frame in frames {
+        hash = (hash.rotate_left(5) ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    hash | 1
+}
+
+/// The frames outside of the agent.
+fn without_ours(frames: &[u64]) -> &[u64] {
+    let [start, end] = &OURS;
+    if end.load(Ordering::Relaxed) == 0
+        && let Some(object) = modules::find((launch_stack as *const ()).addr() as u64)
+    {
+        start.store(object.start, Ordering::Relaxed);
+        end.store(object.end, Ordering::Relaxed);
+    }
+    let ours = start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed);
+    let inside = frames
+        .iter()
+        .take_while(|frame| ours.contains(&(**frame & FRAME_ADDRESS)))
+        .count();
+    frames.get(inside..).unwrap_or(&[])
+}
+
+/// The registers here, as far as a walk needs them.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn here() -> Registers {
+    use rsys_unwind::register::{R12, R13, R14, R15, RBP, RBX};
+    let mut values = [0_u64; 8];
+    // SAFETY: stores eight registers into the array, and changes nothing else.
+    unsafe {
+        std::arch::asm!(
+            "mov [{to}], rbx",
+            "mov [{to} + 8], rbp",
+            "mov [{to} + 16], r12",
+            "mov [{to} + 24], r13",
+            "mov [{to} + 32], r14",
+            "mov [{to} + 40], r15",
+            "mov [{to} + 48], rsp",
+            "lea {pc}, [rip]",
+            "mov [{to} + 56], {pc}",
+            to = in(reg) values.as_mut_ptr(),
+            pc = out(reg) _,
+            options(nostack),
+        );
+    }
+    let [rbx, rbp, r12, r13, r14, r15, rsp, rip] = values;
+    let mut registers = Registers::new(rip, rsp, rbp);
+    for (register, value) in [
+        (RBX, rbx),
+        (RBP, rbp),
+        (R12, r12),
+        (R13, r13),
+        (R14, r14),
+        (R15, r15),
+    ] {
+        registers.set(register, value);
+    }
+    registers
+}
+
+/// The registers here, as far as a walk needs them.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn here() -> Registers {
+    let mut values = [0_u64; 14];
+    // SAFETY: stores fourteen registers into the array, and changes nothing else.
+    unsafe {
+        std::arch::asm!(
+            "stp x19, x20, [{to}]",
+            "stp x21, x22, [{to}, #16]",
+            "stp x23, x24, [{to}, #32]",
+            "stp x25, x26, [{to}, #48]",
+            "stp x27, x28, [{to}, #64]",
+            "stp x29, x30, [{to}, #80]",
+            "mov {other}, sp",
+            "str {other}, [{to}, #96]",
+            "adr {other}, .",
+            "str {other}, [{to}, #104]",
+            to = in(reg) values.as_mut_ptr(),
+            other = out(reg) _,
+            options(nostack),
+        );
+    }
+    let [saved @ .., sp, pc] = values;
+    let mut registers = Registers::new(pc, sp, 0);
+    for (number, value) in saved.iter().enumerate() {
+        registers.set(19_u8.wrapping_add(number as u8), *value);
+    }
+    registers
+}
