@@ -11,6 +11,7 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::clock;
+use crate::gpu;
 use crate::handler;
 use crate::process;
 use crate::real;
@@ -30,6 +31,7 @@ pub extern "C" fn account() {
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return;
     }
+    gpu::at_exit();
     slots::set_counter(Counter::CpuTime, process::cpu_time_ns());
     // SAFETY: the thread's own slot or null.
     let Some(slot) = (unsafe { tls::slot().as_mut() }) else {

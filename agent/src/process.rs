@@ -18,6 +18,7 @@ use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 use crate::debugger;
 use crate::environment::Environment;
 use crate::events;
+use crate::gpu;
 use crate::jit;
 use crate::modules;
 use crate::perf;
@@ -315,6 +316,7 @@ pub extern "C" fn after_fork_in_child() {
     }
     slots::forget_parents();
     events::forget_parents();
+    gpu::after_fork_in_child();
     jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);

@@ -12,6 +12,7 @@ pub mod hsa;
 mod init;
 pub mod library;
 mod tool;
+pub mod words;
 
 /// A GPU runtime has been set up: looks for HIP, and takes the place of its tracer if that is wished and free.
 ///
@@ -19,4 +20,14 @@ mod tool;
 /// as long as there is no HIP. Not for signal handlers.
 pub fn runtime_is_up() {
     hip::start();
+}
+
+/// The process ends now, by whatever way. Not for signal handlers.
+pub fn at_exit() {
+    hsa::at_exit();
+}
+
+/// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.
+pub fn after_fork_in_child() {
+    hsa::after_fork_in_child();
 }

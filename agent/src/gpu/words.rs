@@ -1,0 +1,71 @@
+//! What a thread is doing with a GPU runtime: a few words of initial-exec TLS, as in [`crate::tls`].
+
+/// The words of one thread.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Words {
+    /// Correlation of the runtime's call that the thread is in, or 0.
+    pub correlation: u64,
+    /// Its launch stack, or 0.
+    pub launch_stack: u64,
+    /// How deep the thread is in calls of a runtime that are told.
+    pub depth: u64,
+    /// Whether the thread belongs to a runtime.
+    pub of_runtime: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".balign 8",
+    ".globl rsys_gpu_words",
+    ".hidden rsys_gpu_words",
+    ".type rsys_gpu_words, @object",
+    ".size rsys_gpu_words, 32",
+    "rsys_gpu_words: .zero 32",
+    ".text",
+);
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".balign 8",
+    ".globl rsys_gpu_words",
+    ".hidden rsys_gpu_words",
+    ".type rsys_gpu_words, @object",
+    ".size rsys_gpu_words, 32",
+    "rsys_gpu_words: .zero 32",
+    ".text",
+);
+
+const _: () = assert!(size_of::<Words>() == 32);
+
+/// The calling thread's words.
+#[inline]
+pub fn words() -> *mut Words {
+    let words: *mut Words;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
+    unsafe {
+        std::arch::asm!(
+            "mov {words}, qword ptr fs:[0]",
+            "add {words}, qword ptr [rip + rsys_gpu_words@GOTTPOFF]",
+            words = out(reg) words,
+            options(nostack, pure, readonly),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the thread pointer and the offset of our TLS words.
+    unsafe {
+        std::arch::asm!(
+            "mrs {words}, tpidr_el0",
+            "adrp {offset}, :gottprel:rsys_gpu_words",
+            "ldr {offset}, [{offset}, :gottprel_lo12:rsys_gpu_words]",
+            "add {words}, {words}, {offset}",
+            words = out(reg) words,
+            offset = out(reg) _,
+            options(nostack, pure, readonly),
+        );
+    }
+    words
+}
