@@ -121,6 +121,7 @@ reals! {
     syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
     exit_at_once = "_exit": fn(c_int) -> !;
     quick_exit = "quick_exit": fn(c_int) -> !;
+    abort = "abort": fn() -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
     dlclose = "dlclose": fn(*mut c_void) -> c_int;
     register_frame = "__register_frame": fn(*mut c_void) -> ();

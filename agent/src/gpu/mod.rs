@@ -11,6 +11,7 @@ pub mod hip;
 pub mod hsa;
 mod init;
 pub mod library;
+pub mod threads;
 mod tool;
 pub mod words;
 
@@ -25,6 +26,11 @@ pub fn runtime_is_up() {
 /// The process ends now, by whatever way. Not for signal handlers.
 pub fn at_exit() {
     hsa::at_exit();
+}
+
+/// The process is about to abort itself.
+pub fn at_abort() {
+    hsa::at_abort();
 }
 
 /// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.

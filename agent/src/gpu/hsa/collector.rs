@@ -27,8 +27,10 @@ const IDLE_LOOKS: u32 = 50;
 const PATIENCE: u32 = 64;
 /// A signal may be complete a little before its times are there.
 const TIMES_LATE_NS: u64 = 20_000_000;
-/// Translated times are as good as this.
-const SLACK_NS: u64 = 50_000;
+/// Times outside of what is possible by more than this are moved. The clocks of a GPU and of the system are matched by the runtime, now
+/// and then; a signal that was used before has no old times, so nothing else can be that wrong.
+const EARLY_NS: u64 = 1_000_000_000;
+const LATE_NS: u64 = 10_000_000;
 /// The exit is held up so long at most, and so long when nothing completes any more.
 const FLUSH_NS: u64 = 2_000_000_000;
 const FLUSH_IDLE_NS: u64 = 200_000_000;
@@ -37,6 +39,8 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// Held by whoever looks.
 static LOOKING: AtomicBool = AtomicBool::new(false);
+/// How often the thread has looked.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
 /// In flight as of the last look.
 static IN_FLIGHT: AtomicU64 = AtomicU64::new(0);
 
@@ -85,6 +89,7 @@ unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
         let told = if super::is_recording() { look(PATIENCE) } else { 0 };
+        LOOKS.fetch_add(1, Ordering::Release);
         if IN_FLIGHT.load(Ordering::Relaxed) == 0 {
             idle = idle.wrapping_add(1);
             if idle >= IDLE_LOOKS {
@@ -189,14 +194,30 @@ pub fn flush(wait: bool) {
     }
 }
 
+/// Waits until the thread has looked at all that completed before now. Takes no lock: the process may be about to die of anything.
+pub fn let_look() {
+    const PATIENCE_NS: u64 = 200_000_000;
+    let before = LOOKS.load(Ordering::Acquire);
+    let since = sys::boottime_ns();
+    wake();
+    while LOOKS.load(Ordering::Acquire).wrapping_sub(before) < 2 {
+        if sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
+            return;
+        }
+        sys::nap(SHORT_NAP_NS);
+    }
+}
+
 fn give_up_list(list: *mut List) {
     // SAFETY: the caller holds the lock.
     unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
         // SAFETY: it was handed over.
-        if let Some(operation) = unsafe { node.operation() }
-            && !operation.own
-        {
-            watch::done(operation.signal, ticket);
+        if let Some(operation) = unsafe { node.operation() } {
+            if operation.own {
+                node.forget_signal();
+            } else {
+                watch::done(operation.signal, ticket);
+            }
         }
         slots::count(Counter::GpuLostAtEnd, 1);
         node.set(ticket, Phase::Dead);
@@ -335,14 +356,14 @@ fn tell(operation: &Operation, start: u64, end: u64) {
         (from, to) = (to, from);
         wrong = Some(b"ended before it began".as_slice());
     }
-    if to.saturating_add(SLACK_NS) < submitted || from > now.saturating_add(SLACK_NS) {
+    if to.saturating_add(EARLY_NS) < submitted || from > now.saturating_add(LATE_NS) {
         return slots::count(Counter::GpuTimeInvalid, 1);
     }
-    if from.saturating_add(SLACK_NS) < submitted {
+    if from.saturating_add(EARLY_NS) < submitted {
         from = submitted;
         wrong = Some(b"began before it was submitted");
     }
-    if to > now.saturating_add(SLACK_NS) {
+    if to > now.saturating_add(LATE_NS) {
         to = now.max(from);
         wrong = Some(b"ended after it was seen complete");
     }

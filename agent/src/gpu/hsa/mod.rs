@@ -114,7 +114,12 @@ pub fn on_unload() {
         queues::forget();
         watch::forget();
         names::forget(0);
-        operations::forget_signals();
+        if let Some(destroy) = table::signal_destroy::get() {
+            // SAFETY: signals of ours that no kernel has any more; the runtime is there until we return.
+            operations::drop_signals(|signal| unsafe {
+                destroy(signal);
+            });
+        }
     }
     MODE.store(OFF, Ordering::Release);
 }
@@ -145,7 +150,7 @@ pub fn at_exit() {
 /// The process is about to be aborted, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
 pub fn at_abort() {
     if is_recording() && process::is_own_process() {
-        collector::flush(false);
+        collector::let_look();
     }
 }
 

@@ -298,6 +298,11 @@ impl Node {
         now_ns.saturating_sub(if since == 0 { now_ns } else { since })
     }
 
+    /// Never uses its signal again: a kernel that will not end has it.
+    pub fn forget_signal(&self) {
+        self.own_signal.store(0, Ordering::Relaxed);
+    }
+
     /// Our signal, made by `make` when the node has none yet.
     pub fn own_signal(&self, make: impl FnOnce() -> u64) -> Option<(u64, Signal)> {
         let mut handle = self.own_signal.load(Ordering::Relaxed);
@@ -396,12 +401,13 @@ pub fn is_inbox_empty() -> bool {
     INBOX.load(Ordering::Relaxed) == 0
 }
 
-/// Forgets the signals of all nodes: their runtime is gone.
-pub fn forget_signals() {
+/// Destroys the signals of all nodes: their runtime is about to go.
+pub fn drop_signals(destroy: impl Fn(u64)) {
     let used = USED.load(Ordering::Relaxed);
-    for index in 0..used {
-        if let Some(node) = node_at(index) {
-            node.own_signal.store(0, Ordering::Relaxed);
+    for node in (0..used).map_while(node_at) {
+        let handle = node.own_signal.swap(0, Ordering::Relaxed);
+        if handle != 0 {
+            destroy(handle);
         }
     }
 }

@@ -156,7 +156,8 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
         let (start, end) = signal.ticks();
         (end != 0 || value < operation.value).then_some((start, end))
     } else {
-        let complete = value < operation.value || last || value <= 1 && is_copy_done(&operation, handle);
+        // A value of 1 was set anew by a program that has seen the copy complete.
+        let complete = value < operation.value || last || value <= 1;
         complete.then(|| copy_times(handle)).flatten()
     };
     // Whoever shares a signal has raised it for each use; a value of 1 was set for the next one alone.
@@ -172,13 +173,6 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
         }
     }
     if shared { Settled::Shared } else { Settled::Free }
-}
-
-/// Whether the times that the runtime has for a signal are this copy's: they are not older than it.
-fn is_copy_done(operation: &operations::Operation, handle: u64) -> bool {
-    const SLACK_NS: u64 = 50_000;
-    copy_times(handle)
-        .is_some_and(|(start, _)| start.saturating_add(SLACK_NS) >= operation.submitted_ns)
 }
 
 /// When a copy began and ended, in nanoseconds, as the runtime tells.
