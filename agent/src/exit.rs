@@ -88,6 +88,22 @@ ends! {
     quick_exit = quick_exit, "quick_exit(3)";
 }
 
+/// GPU runtimes end the process so when a GPU has failed: what it had done before is told first.
+///
+/// # Safety
+/// As `abort(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn abort() -> ! {
+    if process::is_active() && !process::is_confined() {
+        gpu::at_abort();
+    }
+    match real::abort::get() {
+        // SAFETY: no arguments.
+        Some(real) => unsafe { real() },
+        None => end(128 + libc::SIGABRT),
+    }
+}
+
 /// Whether `syscall(number)` ends the process.
 pub fn is_end(number: c_long) -> bool {
     number == libc::SYS_exit_group

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::exit;
-use crate::gpu;
+use crate::gpu::{self, threads as runtime_threads};
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
@@ -71,6 +71,9 @@ unsafe fn create(
     process::start_early();
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return real(start, argument);
+    }
+    if runtime_threads::is_of_runtime(start) {
+        return runtime_threads::create(start, argument, real);
     }
     let slot = threads::prepare(start as *mut c_void, argument);
     if slot.is_null() {

@@ -52,6 +52,15 @@ impl Real {
     }
 }
 
+/// A function of the libraries behind us by its name, or null.
+// As `look_up`.
+#[inline(never)]
+pub fn next(name: &CStr) -> *mut () {
+    // SAFETY: the name is NUL-terminated.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.cast::<()>();
+    std::hint::black_box(found)
+}
+
 macro_rules! reals {
     ($($constant:ident = $name:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
         $(
@@ -121,6 +130,7 @@ reals! {
     syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
     exit_at_once = "_exit": fn(c_int) -> !;
     quick_exit = "quick_exit": fn(c_int) -> !;
+    abort = "abort": fn() -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
     dlclose = "dlclose": fn(*mut c_void) -> c_int;
     register_frame = "__register_frame": fn(*mut c_void) -> ();

@@ -59,6 +59,8 @@ pub struct Resolved {
     pub follow: Follow,
     /// `LINGER`.
     pub linger: Duration,
+    /// `MIN_SAMPLES`.
+    pub min_samples: u64,
     /// `INCLUDE_BACKENDS`: known names, as the user chose among aliases.
     pub include_backends: Vec<String>,
     /// `EXCLUDE_BACKENDS`.
@@ -218,6 +220,7 @@ impl Resolved {
             },
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
+            min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
             gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),

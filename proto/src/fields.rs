@@ -1,6 +1,10 @@
-//! Field numbers of the public Perfetto schema (`perfetto_trace.proto`) that the hand-written encoder uses.
+//! Field numbers of the public Perfetto schema (`perfetto_trace.proto`) that are used without decoding whole messages.
 //!
 //! The prost types in [`crate::schema`] carry their own numbers; the tests decode with those what was encoded with these.
+#![expect(
+    missing_docs,
+    reason = "the fields are Perfetto's own, documented in its schema"
+)]
 
 /// `Trace`: the file.
 pub mod trace {
@@ -10,17 +14,37 @@ pub mod trace {
 
 /// `TracePacket`.
 pub mod packet {
+    pub const CLOCK_SNAPSHOT: u32 = 6;
     pub const TIMESTAMP: u32 = 8;
     pub const SEQUENCE_ID: u32 = 10;
     pub const TRACK_EVENT: u32 = 11;
     pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const INCREMENTAL_STATE_CLEARED: u32 = 41;
+    pub const PROCESS_DESCRIPTOR: u32 = 43;
+    pub const THREAD_DESCRIPTOR: u32 = 44;
+    pub const SYSTEM_INFO: u32 = 45;
     pub const COMPRESSED_PACKETS: u32 = 50;
     pub const TIMESTAMP_CLOCK_ID: u32 = 58;
+    pub const DEFAULTS: u32 = 59;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
     pub const PERF_SAMPLE: u32 = 66;
+    pub const TRACE_UUID: u32 = 89;
+    pub const MACHINE_ID: u32 = 98;
 }
 
-/// `TrackEvent`.
+/// `TracePacketDefaults`.
+pub mod defaults {
+    pub const TRACK_EVENT: u32 = 11;
+    pub const TIMESTAMP_CLOCK_ID: u32 = 58;
+}
+
+/// `TrackEvent`, and `TrackEventDefaults`, whose fields have the same numbers.
 pub mod event {
+    pub const EXTRA_COUNTER_TRACK_UUIDS: u32 = 31;
+    pub const FLOW_IDS_OLD: u32 = 36;
+    pub const TERMINATING_FLOW_IDS_OLD: u32 = 42;
+    pub const EXTRA_DOUBLE_COUNTER_TRACK_UUIDS: u32 = 45;
     pub const CATEGORY_IIDS: u32 = 3;
     pub const DEBUG_ANNOTATIONS: u32 = 4;
     pub const TYPE: u32 = 9;
@@ -32,6 +56,30 @@ pub mod event {
     pub const FLOW_IDS: u32 = 47;
     pub const TERMINATING_FLOW_IDS: u32 = 48;
     pub const CORRELATION_ID: u32 = 52;
+}
+
+/// `TrackDescriptor`.
+pub mod track {
+    pub const UUID: u32 = 1;
+    pub const PROCESS: u32 = 3;
+    pub const THREAD: u32 = 4;
+    pub const PARENT_UUID: u32 = 5;
+    /// `SIBLING_ORDER_RANK`: among processes it counts since Perfetto v57.
+    pub const SIBLING_ORDER_RANK: u32 = 12;
+    /// On the track with uuid 0, since Perfetto v57.
+    pub const PROCESS_ORDERING: u32 = 19;
+}
+
+/// `ProcessDescriptor`.
+pub mod process {
+    pub const PID: u32 = 1;
+    pub const NAME: u32 = 6;
+}
+
+/// `ThreadDescriptor`.
+pub mod thread {
+    pub const PID: u32 = 1;
+    pub const TID: u32 = 2;
 }
 
 /// `DebugAnnotation`.

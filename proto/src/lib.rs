@@ -3,7 +3,7 @@
 //! Writing has two layers. [`PacketBuffer`] collects encoded packets: descriptors of tracks ([`ProcessTrack`] and so on) through prost, events
 //! through [`TrackSequence`] and [`SampleSequence`], which are encoded by hand because there are many. [`TraceWriter`] brings the buffer to a file in
 //! blocks, so that the file is a valid trace at every moment. Reading is [`reader`], which yields the prost types of [`schema`], and
-//! [`resolve`], which undoes interning and delta times.
+//! [`resolve`], which undoes interning and delta times. [`message`] looks into encoded packets, and copies them, without decoding them.
 //!
 //! ```
 //! use rsys_proto::{ClockReadings, Compression, ProcessNamespace, ProcessTrack, ThreadTrack, TraceWriter, TrackSequence};
@@ -30,8 +30,9 @@
 mod buffer;
 mod callstacks;
 mod event;
-mod fields;
+pub mod fields;
 mod ids;
+pub mod message;
 pub mod reader;
 pub mod resolve;
 mod sample_sequence;
@@ -55,4 +56,4 @@ pub use tracks::{
     ChildOrdering, ClockReadings, CounterTrack, CounterUnit, NamedTrack, ProcessTrack,
     SiblingMerge, ThreadTrack,
 };
-pub use writer::{BLOCK_BYTES, Compression, TraceWriter, Written};
+pub use writer::{BLOCK_BYTES, Compression, Compressor, TraceWriter, Written};

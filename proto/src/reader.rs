@@ -3,13 +3,15 @@
 //! A [`PacketReader`] takes any byte stream, plain or with compressed packets, and never holds more than one packet and one compressed block. A
 //! file that ends within a packet is not an error, since that is what a killed writer leaves: see [`PacketReader::truncation`].
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
+use std::ops::Range;
 
 use flate2::bufread::ZlibDecoder;
 use prost::Message;
 use thiserror::Error;
 
-use crate::fields::trace;
+use crate::fields::{packet, trace};
+use crate::message::{Fields, Value};
 use crate::schema::TracePacket;
 use crate::wire;
 
@@ -62,17 +64,26 @@ pub struct Truncation {
 }
 
 /// The packets of a compressed block.
-type BlockStream = BufReader<ZlibDecoder<Cursor<Vec<u8>>>>;
+type BlockStream = ZlibDecoder<Cursor<Vec<u8>>>;
 
 /// The packets of a trace, those of compressed blocks among them, in file order.
 #[derive(Debug)]
 pub struct PacketReader<R> {
-    file: Framer<BufReader<R>>,
+    file: Framer<R>,
     /// The compressed block that is being read, and its offset.
     block: Option<(Framer<BlockStream>, u64)>,
-    packet: Vec<u8>,
+    /// The memory of the block before.
+    spare: Vec<u8>,
     truncation: Option<Truncation>,
     finished: bool,
+    packed_bytes: u64,
+    unpacked_bytes: u64,
+}
+
+/// Where a packet lies.
+enum Place {
+    File(Range<usize>),
+    Block(Range<usize>),
 }
 
 impl<R: Read> PacketReader<R> {
@@ -84,11 +95,13 @@ impl<R: Read> PacketReader<R> {
     /// A reader that refuses packets of more than `packet_bytes_max` bytes.
     pub fn with_limit(stream: R, packet_bytes_max: u64) -> Self {
         Self {
-            file: Framer::new(BufReader::with_capacity(64 << 10, stream), packet_bytes_max),
+            file: Framer::new(stream, packet_bytes_max, Vec::new(), FILE_BUFFER_BYTES),
             block: None,
-            packet: Vec::new(),
+            spare: Vec::new(),
             truncation: None,
             finished: false,
+            packed_bytes: 0,
+            unpacked_bytes: 0,
         }
     }
 
@@ -97,81 +110,117 @@ impl<R: Read> PacketReader<R> {
         self.truncation
     }
 
-    /// Bytes of the file that have been read.
+    /// Bytes of the file that have been read as packets.
     pub fn offset(&self) -> u64 {
-        self.file.offset
+        self.file.offset()
+    }
+
+    /// Bytes of packets that have been read, counted as they are outside of compressed blocks.
+    pub fn plain_bytes(&self) -> u64 {
+        let block = self.block.as_ref().map_or(0, |(block, _)| block.offset());
+        (self.offset() + self.unpacked_bytes + block).saturating_sub(self.packed_bytes)
+    }
+
+    /// Whether some packets came in compressed blocks.
+    pub fn has_compressed_packets(&self) -> bool {
+        self.packed_bytes > 0
     }
 
     /// The next packet, encoded. `None` at the end, also at that of a truncated file.
     pub fn next_encoded(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        if self.advance()? {
-            Ok(Some(&self.packet))
-        } else {
-            Ok(None)
+        match self.advance()? {
+            None => Ok(None),
+            Some(place) => Ok(Some(self.bytes(place))),
         }
     }
 
     /// The next packet, decoded.
     pub fn next_packet(&mut self) -> Result<Option<TracePacket>, ReadError> {
-        if !self.advance()? {
+        let Some(place) = self.advance()? else {
             return Ok(None);
-        }
-        let offset = self
-            .block
-            .as_ref()
-            .map_or(self.file.packet_start, |(_, offset)| *offset);
-        TracePacket::decode(self.packet.as_slice())
+        };
+        let offset = self.packet_offset();
+        TracePacket::decode(self.bytes(place))
             .map(Some)
             .map_err(|source| ReadError::Malformed { offset, source })
     }
 
-    /// Reads the next packet into `self.packet`; whether there is one.
-    fn advance(&mut self) -> Result<bool, ReadError> {
+    /// Where the packet that was read last begins in the file; for one in a compressed block, where the block begins.
+    pub fn packet_offset(&self) -> u64 {
+        let block = self.block.as_ref().map(|(_, offset)| *offset);
+        block.unwrap_or(self.file.packet_start)
+    }
+
+    fn bytes(&self, place: Place) -> &[u8] {
+        match (place, &self.block) {
+            (Place::File(range), _) => &self.file.buffer[range],
+            (Place::Block(range), Some((block, _))) => &block.buffer[range],
+            (Place::Block(_), None) => &[],
+        }
+    }
+
+    /// Reads the next packet; tells where it is.
+    fn advance(&mut self) -> Result<Option<Place>, ReadError> {
         if self.finished {
-            return Ok(false);
+            return Ok(None);
         }
         loop {
             if let Some((block, offset)) = &mut self.block {
                 let offset = *offset;
-                match block.read(&mut self.packet) {
-                    Ok(Frame::Packet) if compressed_packets(&self.packet).is_none() => {
-                        return Ok(true);
+                match block.read() {
+                    Ok(Frame::Packet(range))
+                        if compressed_packets(&block.buffer[range.clone()]).is_none() =>
+                    {
+                        return Ok(Some(Place::Block(range)));
                     }
-                    Ok(Frame::End) => self.block = None,
+                    Ok(Frame::End) => self.end_block(),
                     // Blocks do not nest, and the file cannot end within a block whose packet is complete.
-                    Ok(Frame::Packet | Frame::Truncated(_)) | Err(_) => {
-                        self.block = None;
+                    Ok(Frame::Packet(_) | Frame::Truncated(_)) | Err(_) => {
+                        self.end_block();
                         return Err(ReadError::DamagedBlock { offset });
                     }
                 }
                 continue;
             }
-            match self.file.read(&mut self.packet) {
-                Ok(Frame::Packet) => match compressed_packets(&self.packet) {
-                    None => return Ok(true),
-                    Some(range) => {
-                        let block = Cursor::new(self.packet[range].to_vec());
-                        let decoder = BufReader::new(ZlibDecoder::new(block));
-                        self.block = Some((
-                            Framer::new(decoder, self.file.packet_bytes_max),
-                            self.file.packet_start,
-                        ));
+            match self.file.read() {
+                Ok(Frame::Packet(range)) => {
+                    match compressed_packets(&self.file.buffer[range.clone()]) {
+                        None => return Ok(Some(Place::File(range))),
+                        Some(block) => {
+                            self.packed_bytes += self.file.offset() - self.file.packet_start;
+                            let block = range.start + block.start..range.start + block.end;
+                            let block = Cursor::new(self.file.buffer[block].to_vec());
+                            let framer = Framer::new(
+                                ZlibDecoder::new(block),
+                                self.file.packet_bytes_max,
+                                std::mem::take(&mut self.spare),
+                                BLOCK_BUFFER_BYTES,
+                            );
+                            self.block = Some((framer, self.file.packet_start));
+                        }
                     }
-                },
+                }
                 Ok(Frame::End) => {
                     self.finished = true;
-                    return Ok(false);
+                    return Ok(None);
                 }
                 Ok(Frame::Truncated(truncation)) => {
                     self.finished = true;
                     self.truncation = Some(truncation);
-                    return Ok(false);
+                    return Ok(None);
                 }
                 Err(error) => {
                     self.finished = true;
                     return Err(error);
                 }
             }
+        }
+    }
+
+    fn end_block(&mut self) {
+        if let Some((block, _)) = self.block.take() {
+            self.unpacked_bytes += block.offset();
+            self.spare = block.buffer;
         }
     }
 }
@@ -185,62 +234,83 @@ impl<R: Read> Iterator for PacketReader<R> {
 }
 
 /// Where the compressed packets are in a packet that has them.
-fn compressed_packets(packet: &[u8]) -> Option<std::ops::Range<usize>> {
-    const KEY: u32 = wire::bytes_key(crate::fields::packet::COMPRESSED_PACKETS);
-    let mut rest = packet;
+fn compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
+    const KEY: u32 = wire::bytes_key(packet::COMPRESSED_PACKETS);
+    // The key has two bytes. Most packets do not hold them at all.
+    const FIRST: u8 = (KEY & 0x7F) as u8 | 0x80;
+    if encoded.first() != Some(&FIRST) && !encoded.contains(&FIRST) {
+        return None;
+    }
     // A merger may have put other fields around them, so look at all keys.
-    while !rest.is_empty() {
-        let key = prost::encoding::decode_varint(&mut rest).ok()?;
-        let skip = match key & 7 {
-            0 => {
-                prost::encoding::decode_varint(&mut rest).ok()?;
-                0
-            }
-            1 => 8,
-            2 => usize::try_from(prost::encoding::decode_varint(&mut rest).ok()?).ok()?,
-            5 => 4,
-            _ => return None,
-        };
-        let start = packet.len() - rest.len();
-        rest = rest.get(skip..)?;
-        if key == u64::from(KEY) {
-            return Some(start..start + skip);
+    let mut fields = Fields::new(encoded);
+    while let Some(Ok(field)) = fields.next() {
+        if let (packet::COMPRESSED_PACKETS, Value::Bytes(bytes)) = (field.number, field.value) {
+            let end = encoded.len() - fields.rest().len();
+            return Some(end - bytes.len()..end);
         }
     }
     None
 }
 
-/// Cuts a stream into the packets of a `Trace` message.
+/// What is read of a file at once.
+const FILE_BUFFER_BYTES: usize = 512 << 10;
+/// What is unpacked of a compressed block at once.
+const BLOCK_BUFFER_BYTES: usize = 128 << 10;
+/// Key and length of a packet, at most.
+const HEAD_BYTES_MAX: usize = 11;
+
+/// Cuts a stream into the packets of a `Trace` message, which are then in its buffer.
 #[derive(Debug)]
 struct Framer<R> {
     stream: R,
-    offset: u64,
+    buffer: Vec<u8>,
+    /// What was read and not handed out yet.
+    unread: Range<usize>,
+    /// Offset in the stream of the buffer's first byte.
+    buffer_offset: u64,
     packet_start: u64,
     packet_bytes_max: u64,
+    at_end: bool,
 }
 
 enum Frame {
-    Packet,
+    Packet(Range<usize>),
     End,
     Truncated(Truncation),
 }
 
-impl<R: BufRead> Framer<R> {
-    fn new(stream: R, packet_bytes_max: u64) -> Self {
+impl<R: Read> Framer<R> {
+    fn new(stream: R, packet_bytes_max: u64, mut buffer: Vec<u8>, bytes: usize) -> Self {
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
         Self {
             stream,
-            offset: 0,
+            buffer,
+            unread: 0..0,
+            buffer_offset: 0,
             packet_start: 0,
             packet_bytes_max,
+            at_end: false,
         }
     }
 
-    fn read(&mut self, packet: &mut Vec<u8>) -> Result<Frame, ReadError> {
+    /// Where in the stream the next packet begins.
+    fn offset(&self) -> u64 {
+        self.buffer_offset + self.unread.start as u64
+    }
+
+    #[inline]
+    fn read(&mut self) -> Result<Frame, ReadError> {
         const KEY: u8 = wire::short_bytes_key(trace::PACKET);
-        self.packet_start = self.offset;
-        match self.byte()? {
+        self.packet_start = self.offset();
+        if self.unread.len() < HEAD_BYTES_MAX {
+            self.fill(HEAD_BYTES_MAX)?;
+        }
+        let head = &self.buffer[self.unread.clone()];
+        match head.first() {
             None => return Ok(Frame::End),
-            Some(KEY) => {}
+            Some(&KEY) => {}
             Some(_) => {
                 return Err(ReadError::NotAPacket {
                     offset: self.packet_start,
@@ -248,16 +318,18 @@ impl<R: BufRead> Framer<R> {
             }
         }
         let mut length = 0_u64;
-        for shift in (0..).step_by(7) {
-            let Some(byte) = self.byte()? else {
+        let mut at = 1;
+        loop {
+            let Some(&byte) = head.get(at) else {
                 return Ok(self.truncated());
             };
-            if shift > 56 {
+            if at > 9 {
                 return Err(ReadError::NotAPacket {
                     offset: self.packet_start,
                 });
             }
-            length |= u64::from(byte & 0x7F) << shift;
+            length |= u64::from(byte & 0x7F) << (7 * (at - 1));
+            at += 1;
             if byte & 0x80 == 0 {
                 break;
             }
@@ -268,36 +340,48 @@ impl<R: BufRead> Framer<R> {
                 length,
             });
         }
-        packet.clear();
-        // Grows with the bytes that are there, not with the length that is claimed.
-        let read = self.stream.by_ref().take(length).read_to_end(packet)? as u64;
-        self.offset += read;
-        Ok(if read == length {
-            Frame::Packet
-        } else {
-            self.truncated()
-        })
+        let Ok(length) = usize::try_from(length) else {
+            return Ok(self.truncated());
+        };
+        if self.unread.len() < at + length {
+            self.fill(at + length)?;
+            if self.unread.len() < at + length {
+                return Ok(self.truncated());
+            }
+        }
+        let start = self.unread.start + at;
+        self.unread.start = start + length;
+        Ok(Frame::Packet(start..start + length))
+    }
+
+    /// Reads until `wanted` bytes are there, or the stream ends.
+    #[cold]
+    fn fill(&mut self, wanted: usize) -> Result<(), ReadError> {
+        while self.unread.len() < wanted && !self.at_end {
+            if self.unread.end == self.buffer.len() {
+                if self.unread.start > 0 {
+                    self.buffer.copy_within(self.unread.clone(), 0);
+                    self.buffer_offset += self.unread.start as u64;
+                    self.unread = 0..self.unread.len();
+                } else {
+                    // Grows with the bytes that are there, not with the length that is claimed.
+                    self.buffer.resize(2 * self.buffer.len(), 0);
+                }
+            }
+            match self.stream.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => self.at_end = true,
+                Ok(count) => self.unread.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn truncated(&self) -> Frame {
         Frame::Truncated(Truncation {
             offset: self.packet_start,
-            bytes: self.offset - self.packet_start,
+            bytes: self.unread.len() as u64,
         })
-    }
-
-    fn byte(&mut self) -> Result<Option<u8>, ReadError> {
-        let byte = loop {
-            match self.stream.fill_buf() {
-                Ok(buffer) => break buffer.first().copied(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
-        if byte.is_some() {
-            self.stream.consume(1);
-            self.offset += 1;
-        }
-        Ok(byte)
     }
 }

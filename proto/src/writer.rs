@@ -143,14 +143,21 @@ impl<W: Write> TraceWriter<W> {
 
 /// Turns packets into `compressed_packets`, reusing its memory.
 #[derive(Debug)]
-struct Compressor {
+pub struct Compressor {
     zlib: Compress,
     stream: Vec<u8>,
     block: Vec<u8>,
 }
 
+impl Default for Compressor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Compressor {
-    fn new() -> Self {
+    /// A compressor at the level that the traces of rsys have.
+    pub fn new() -> Self {
         Self {
             zlib: Compress::new(flate2::Compression::new(ZLIB_LEVEL), true),
             stream: Vec::new(),
@@ -158,8 +165,11 @@ impl Compressor {
         }
     }
 
-    /// The packets in `bytes` as packets of compressed packets.
-    fn block(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
+    /// The packets in `bytes`, which are whole ones in file format, as packets of compressed packets.
+    ///
+    /// # Errors
+    /// When zlib fails, which it has no reason to.
+    pub fn block(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
         self.block.clear();
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -78,6 +78,7 @@ impl Plan {
             start_ns: os::boot_time_ns(),
             delay: resolved.sampling_delay,
             duration: resolved.sampling_duration,
+            min_samples: resolved.min_samples,
             boot_id,
             host,
             verbosity: resolved.verbose,

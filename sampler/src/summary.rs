@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rsys_wire::layout::Counter;
+
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
 /// What became of one process.
@@ -11,6 +13,8 @@ pub struct ProcessSummary {
     pub path: Option<PathBuf>,
     /// Why there is no trace, or not all of it.
     pub trouble: Option<String>,
+    /// Whether it has no trace because it had too few samples.
+    pub short: bool,
     /// Its id.
     pub pid: u32,
     /// Its program.
@@ -48,8 +52,9 @@ impl ProcessSummary {
             ""
         };
         let waits = self.waits();
+        let events = self.events();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{still}{cut}",
+            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{still}{cut}",
             path.display(),
             self.tally.samples,
             self.tally.weight,
@@ -123,10 +128,68 @@ impl ProcessSummary {
         text
     }
 
+    /// What was told of calls and GPUs, for the line.
+    fn events(&self) -> String {
+        let events = &self.tally.events;
+        let mut text = String::new();
+        for (count, what) in [
+            (events.calls, "calls"),
+            (events.marks + events.ranges, "marks"),
+            (events.kernels, "kernels"),
+            (events.moves, "copies"),
+            (self.counts.dropped_events, "events dropped"),
+            (self.gpu_dropped(), "GPU operations not recorded"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        text
+    }
+
+    /// GPU operations that an interception saw and could not record.
+    fn gpu_dropped(&self) -> u64 {
+        let seen = self.counts.counter(Counter::GpuSeen);
+        seen.saturating_sub(self.counts.counter(Counter::GpuRecorded))
+    }
+
+    /// What became of GPU operations, if any were intercepted.
+    fn gpu_account(&self) -> Option<String> {
+        let counter = |counter| self.counts.counter(counter);
+        let seen = counter(Counter::GpuSeen);
+        let mut text = format!(
+            "pid {}: GPU operations: {seen} intercepted, {} recorded, {} dropped",
+            self.pid,
+            counter(Counter::GpuRecorded),
+            self.gpu_dropped(),
+        );
+        for (cause, name) in [
+            (Counter::GpuLostAtEnd, "at the end"),
+            (Counter::GpuNotKernel, "not a kernel"),
+            (Counter::GpuBatch, "in a batch"),
+            (Counter::GpuNoQueue, "no queue"),
+            (Counter::GpuPool, "no signal left"),
+            (Counter::GpuTimeFailed, "times not told"),
+            (Counter::GpuTimeInvalid, "times impossible"),
+        ] {
+            if counter(cause) > 0 {
+                text.push_str(&format!(", {} {name}", counter(cause)));
+            }
+        }
+        if counter(Counter::GpuClamped) > 0 {
+            text.push_str(&format!(
+                "; times of {} moved",
+                counter(Counter::GpuClamped)
+            ));
+        }
+        (seen > 0).then_some(text)
+    }
+
     /// Whether there is nothing to tell but its end.
     fn is_silent(&self) -> bool {
         self.tally.samples == 0
             && self.tally.waits.waits == 0
+            && self.tally.events.is_empty()
             && self.notes.is_empty()
             && self.trouble.is_none()
             && self.counts.dropped() == 0
@@ -146,6 +209,7 @@ impl ProcessSummary {
             self.pid, self.name, self.end,
         )];
         lines.extend(self.stacks());
+        lines.extend(self.gpu_account());
         if !self.interpreters.is_empty() {
             let python = &self.tally.python;
             lines.push(format!(
@@ -186,8 +250,14 @@ impl ProcessSummary {
 #[must_use]
 pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
-    if lines.is_empty() {
-        lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+    let short = short_processes(processes);
+    match short {
+        Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
+        Some(short) => lines.push(short),
+        None if lines.is_empty() => {
+            lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+        }
+        None => {}
     }
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
@@ -206,6 +276,20 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Of the processes that had too few samples for a trace.
+fn short_processes(processes: &[ProcessSummary]) -> Option<String> {
+    let short = processes.iter().filter(|process| process.short);
+    let (count, samples) = short.fold((0_u64, 0_u64), |(count, samples), process| {
+        (count + 1, samples + process.tally.samples)
+    });
+    let plural = if count == 1 { "process" } else { "processes" };
+    (count > 0).then(|| {
+        format!(
+            "{count} short {plural} left no trace: {samples} samples in all; --min-samples 1 keeps them"
+        )
+    })
 }
 
 fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
@@ -258,6 +342,7 @@ mod tests {
         ProcessSummary {
             path: Some("/out/t-7.proto".into()),
             trouble: None,
+            short: false,
             pid: 7,
             name: "app".into(),
             clock: "timer".into(),
@@ -286,6 +371,25 @@ mod tests {
             [
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
+            ]
+        );
+    }
+
+    #[test]
+    fn short_processes_are_told_in_one_line() {
+        let short = ProcessSummary {
+            path: None,
+            short: true,
+            ..process()
+        };
+        let told = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
+        let two = [short.clone(), process(), short];
+        assert_eq!(lines(&two, false)[1..], [told]);
+        let one = [two[0].clone()];
+        assert_eq!(
+            lines(&one, false),
+            [
+                "no trace: 1 short process left no trace: 10 samples in all; --min-samples 1 keeps them"
             ]
         );
     }

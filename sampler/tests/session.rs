@@ -317,7 +317,7 @@ fn exec() {
 fn a_program_that_execs_has_a_trace_for_each() {
     let folder = Folder::new("exec");
     let output = sampler(&folder)
-        .args(["-f", "100"])
+        .args(["-f", "100", "--min-samples", "1"])
         .args(fake_command("exec"))
         .output()
         .unwrap();

@@ -92,6 +92,28 @@ fn a_process_without_data_leaves_no_file() -> TestResult {
 }
 
 #[test]
+fn short_processes_leave_one_line() -> TestResult {
+    let program = workload("forks").args(["--mode", "fork", "--count", "5", "--ms", "60"]);
+    let outcome = Run::new()
+        .freq(500)
+        .options(["--min-samples", "100000"])
+        .command(program)
+        .run()?;
+    outcome.expect_success().assert_counts()?;
+    // The command itself has its trace however little it did.
+    assert_eq!(outcome.files().len(), 1, "{}", outcome.story());
+    outcome.trace()?.assert_clean();
+    assert!(
+        outcome
+            .stderr
+            .contains("rsys: 5 short processes left no trace: "),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
 fn follow_says_which_processes() -> TestResult {
     // (option, mode, traces): `exec` follows new programs only, `none` not even those.
     let cases = [

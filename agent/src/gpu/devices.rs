@@ -222,7 +222,7 @@ pub fn tell_of_hip(version: u32) {
     text.number(u64::from(version / 100_000 % 100));
     text.put(b".");
     text.number(u64::from(version % 100_000));
-    events::fact(b"hip.version", text.bytes());
+    events::fact(b"hip version", text.bytes());
     tell_of_variables();
     let (Some(count_of), Some(address_of), Some(name_of)) = (
         hip::device_count::get(),
@@ -249,7 +249,7 @@ pub fn tell_of_hip(version: u32) {
         }
         let mut key = [0_u8; 32];
         let mut key = Text::new(&mut key);
-        key.put(b"hip.device.");
+        key.put(b"hip device ");
         key.number(ordinal.unsigned_abs().into());
         let mut buffer = [0_u8; 192];
         let mut text = Text::new(&mut buffer);
@@ -273,10 +273,10 @@ fn until_nul(text: &[u8]) -> &[u8] {
 /// Tells the variables that choose GPUs, as the program was started with.
 fn tell_of_variables() {
     for (name, key) in [
-        ("HIP_VISIBLE_DEVICES", b"gpu.HIP_VISIBLE_DEVICES" as &[u8]),
-        ("ROCR_VISIBLE_DEVICES", b"gpu.ROCR_VISIBLE_DEVICES"),
-        ("CUDA_VISIBLE_DEVICES", b"gpu.CUDA_VISIBLE_DEVICES"),
-        ("GPU_DEVICE_ORDINAL", b"gpu.GPU_DEVICE_ORDINAL"),
+        ("HIP_VISIBLE_DEVICES", b"gpu HIP_VISIBLE_DEVICES" as &[u8]),
+        ("ROCR_VISIBLE_DEVICES", b"gpu ROCR_VISIBLE_DEVICES"),
+        ("CUDA_VISIBLE_DEVICES", b"gpu CUDA_VISIBLE_DEVICES"),
+        ("GPU_DEVICE_ORDINAL", b"gpu GPU_DEVICE_ORDINAL"),
     ] {
         if let Some(value) = Environment::current().get(name) {
             events::fact(key, value.to_bytes());

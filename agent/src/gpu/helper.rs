@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::gpu::current;
+use crate::gpu::words;
 use crate::real;
 use crate::sys;
 
@@ -71,7 +71,7 @@ impl Work {
 }
 
 unsafe extern "C" fn run(work: *mut c_void) -> *mut c_void {
-    current::set_helper();
+    words::set_helper();
     // SAFETY: `begin` passes a piece of work that lives for ever.
     let work = unsafe { &*work.cast::<Work>() };
     (work.what)();

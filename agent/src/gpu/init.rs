@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
-use crate::gpu::{self, library};
+use crate::gpu::{self, library, threads};
 use crate::process;
 use crate::sys;
 
@@ -42,6 +42,7 @@ pub unsafe extern "C" fn hsa_init() -> c_int {
         // SAFETY: no arguments.
         return unsafe { real() };
     }
+    threads::learn();
     let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
     // SAFETY: as above.
     let result = unsafe { real() };

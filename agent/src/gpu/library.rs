@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use crate::guard;
 
 /// Longest path of a library that is looked at.
-const MOST_PATH: usize = 1024;
+pub const MOST_PATH: usize = 1024;
 
 #[derive(Debug)]
 struct Search<'a> {
@@ -15,7 +15,7 @@ struct Search<'a> {
 }
 
 /// The path of the loaded library whose path contains `part`, with its NUL.
-fn path_of<'a>(part: &[u8], path: &'a mut [u8; MOST_PATH]) -> Option<&'a CStr> {
+pub fn path_of<'a>(part: &[u8], path: &'a mut [u8; MOST_PATH]) -> Option<&'a CStr> {
     let mut search = Search {
         part,
         path: [0; MOST_PATH],

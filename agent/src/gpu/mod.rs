@@ -7,7 +7,6 @@
 //! the program's first use of a GPU leads into `hsa_init`, which is wrapped ([`init`]), and when the HSA runtime
 //! calls the tool's entry point ([`tool`]).
 
-pub mod current;
 pub mod devices;
 pub mod helper;
 pub mod hip;
@@ -15,7 +14,9 @@ pub mod hsa;
 mod init;
 pub mod library;
 pub mod text;
+pub mod threads;
 mod tool;
+pub mod words;
 
 use crate::events;
 use crate::process;
@@ -32,14 +33,29 @@ pub fn runtime_is_up() {
     hip::start();
 }
 
-/// The process ends, or becomes another program: gets what the runtimes have not told yet. May hold the caller for two seconds if a GPU hangs.
+/// The process ends: gets what the runtimes have not told yet. May hold the caller for two seconds if a GPU hangs.
+/// Not for signal handlers.
 pub fn at_end() {
+    if process::is_active() && !process::is_confined() && process::is_own_process() {
+        hip::at_end();
+        hsa::at_exit();
+    }
+}
+
+/// The process becomes another program, unless that fails. As [`at_end`].
+pub fn before_exec() {
     if process::is_active() && !process::is_confined() && process::is_own_process() {
         hip::at_end();
     }
 }
 
-/// Forgets the runtimes in a fork child: they do not live on in it.
+/// The process is about to abort itself.
+pub fn at_abort() {
+    hsa::at_abort();
+}
+
+/// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.
 pub fn after_fork_in_child() {
     hip::after_fork_in_child();
+    hsa::after_fork_in_child();
 }

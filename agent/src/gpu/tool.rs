@@ -17,8 +17,9 @@ pub unsafe extern "C" fn OnLoad(
     _failed_names: *const *const c_char,
 ) -> bool {
     if process::is_active() && !process::is_confined() {
-        hsa::on_load(table, runtime_version);
+        // HIP first: what it tells, queues need not.
         gpu::runtime_is_up();
+        hsa::on_load(table, runtime_version);
     }
     // With `false` the runtime would unload us.
     true

@@ -33,4 +33,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .details("After that, their traces are finished with what is there.")
     .option(None, "linger", "TIME"),
+    Setting::new(
+        Category::Processes,
+        "MIN_SAMPLES",
+        Kind::Int {
+            min: 1,
+            max: 1_000_000,
+            unit: "samples",
+        },
+        "3",
+        "How many samples a process must have for a trace of its own",
+    )
+    .details(
+        "Shells and helpers that only start another program would leave many tiny traces. What they had is counted in one line at \
+         the end. The command itself always gets its trace, and so does a process with anything else to show than samples.",
+    )
+    .option(None, "min-samples", "N"),
 ];

@@ -115,6 +115,8 @@ pub struct AtEnd<'a> {
     pub unknown_codes: u64,
     /// Whether blocked threads were looked at.
     pub realtime: bool,
+    /// What was told of the process itself.
+    pub facts: &'a [(String, String)],
 }
 
 impl AtEnd<'_> {
@@ -197,6 +199,28 @@ impl AtEnd<'_> {
             ] {
                 put(&mut data, key, count);
             }
+        }
+        if !tally.events.is_empty() || self.counts.dropped_events > 0 {
+            let events = &tally.events;
+            for (key, count) in [
+                ("event_calls", events.calls),
+                ("event_marks", events.marks),
+                ("event_ranges", events.ranges),
+                ("event_unmatched_ends", events.unmatched_ends),
+                ("gpu_kernels", events.kernels),
+                ("gpu_moves", events.moves),
+                ("gpu_other_operations", events.other_ops),
+                ("gpu_without_call", events.ops_without_call),
+                ("gpu_launch_stacks", events.launch_stacks),
+                ("gpu_kernel_ns", events.kernel_ns),
+                ("events_outside_window", events.outside_window),
+                ("events_dropped", self.counts.dropped_events),
+            ] {
+                put(&mut data, key, count);
+            }
+        }
+        for (key, value) in self.facts {
+            put(&mut data, key.as_str(), value.as_str());
         }
         put(&mut data, "end", self.end.to_string());
         match self.end {

@@ -2,10 +2,11 @@
 //!
 //! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
-//! the timeline of it, [`mod@waits`] that of waits, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! the timeline of it, [`mod@waits`] that of waits, [`events`] draws calls and GPU operations, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
+pub mod events;
 pub mod frames;
 pub mod identity;
 pub mod metadata;

@@ -31,9 +31,10 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// The table of call stacks starts anew when its stacks hold so many frames together: a trace of days must not take all memory.
 const STACK_FRAMES_MAX: usize = 6 << 20;
 
-/// What the weights of samples are: the time bases of the two clocks.
+/// What the weights of samples are: the time bases of the clocks.
 const CPU_TIME: &str = "cpu-time ns";
 const WALL_TIME: &str = "waiting-time ns";
+const GPU_TIME: &str = "gpu-time ns";
 
 /// Name of the tracks of waits.
 const WAITS: &str = "waiting";
@@ -52,6 +53,8 @@ pub struct Output {
     metadata_track: TrackSequence,
     stacks: Stacks,
     wait_stacks: Stacks,
+    /// Of kernels, once there was one.
+    gpu_stacks: Option<Stacks>,
     /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
     next_track: u32,
@@ -117,6 +120,7 @@ impl Output {
             metadata_track,
             stacks,
             wait_stacks,
+            gpu_stacks: None,
             threads: HashMap::new(),
             next_track: FIRST_THREAD_TRACK,
             last_flush: Instant::now(),
@@ -191,6 +195,76 @@ impl Output {
             ..NamedTrack::default()
         });
         WaitTrack::new(thread, TrackSequence::new(out, waits))
+    }
+
+    /// Process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The uuid of the process's track.
+    #[must_use]
+    pub fn process_track(&self) -> u64 {
+        self.namespace.track(PROCESS_TRACK)
+    }
+
+    /// The uuid of a thread's track.
+    pub fn thread_uuid(&mut self, tid: u32, name: &str) -> u64 {
+        self.thread_track(tid, name)
+    }
+
+    /// The id of the flow between a call and what it caused.
+    #[must_use]
+    pub fn flow(&self, correlation: u64) -> u64 {
+        self.namespace.flow(correlation)
+    }
+
+    /// A track that holds others.
+    pub fn group(&mut self, parent: u64, name: &str, description: &str) -> u64 {
+        let uuid = self.new_track();
+        self.writer.buffer().track(&NamedTrack {
+            uuid,
+            parent: Some(parent),
+            name,
+            description: Some(description),
+            ..NamedTrack::default()
+        });
+        uuid
+    }
+
+    /// A track for slices below another. Those of equal name and parent are drawn as one.
+    pub fn child_track(
+        &mut self,
+        parent: u64,
+        name: &str,
+        description: Option<&str>,
+    ) -> TrackSequence {
+        let uuid = self.new_track();
+        let out = self.writer.buffer();
+        out.track(&NamedTrack {
+            uuid,
+            parent: Some(parent),
+            name,
+            description,
+            ..NamedTrack::default()
+        });
+        TrackSequence::new(out, uuid)
+    }
+
+    /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch.
+    pub fn gpu_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        let out = self.writer.buffer();
+        self.gpu_stacks
+            .get_or_insert_with(|| Stacks::new(out, GPU_TIME, 0.0))
+            .callstack(tables, frames)
+    }
+
+    /// Appends the times of kernels.
+    pub fn gpu_samples(&mut self, samples: &mut Vec<Sample>) {
+        if let Some(stacks) = &mut self.gpu_stacks {
+            stacks.append(self.writer.buffer(), samples);
+        }
     }
 
     /// Says that a thread has another name now.

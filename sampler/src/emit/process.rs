@@ -1,5 +1,7 @@
 //! The records of one process become its trace.
 
+mod events;
+mod held;
 mod sample;
 mod waits;
 
@@ -11,6 +13,7 @@ use rsys_proto::Sample;
 use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 
 use super::batch::{Batch, RingWords};
+use super::events::{Events, StackMarks, Teller};
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
@@ -28,6 +31,7 @@ use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
 use crate::summary::ProcessSummary;
+use held::Held;
 
 /// So many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -38,6 +42,7 @@ struct Ring {
     stack: Stack,
     python: PythonStack,
     thread: Option<Thread>,
+    teller: Teller,
 }
 
 /// Frames that say what is wrong with a stack.
@@ -75,13 +80,17 @@ pub struct ProcessTrace {
     timing: Timing,
     frames: Frames,
     rings: HashMap<u32, Ring>,
-    held: Vec<RingWords>,
+    /// The later part of the last batch.
+    later: Vec<RingWords>,
+    /// What waits until the process is worth a file.
+    held: Held,
     slice_names: SliceNames,
     marks: Marks,
     python_view: PythonView,
     shown: ShownStack,
     samples: Vec<Sample>,
     waits: WaitTracks,
+    events: Events,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -112,13 +121,15 @@ impl ProcessTrace {
             },
             frames,
             rings: HashMap::new(),
-            held: Vec::new(),
+            later: Vec::new(),
+            held: Held::default(),
             slice_names: SliceNames::default(),
             marks,
             python_view: run.python,
             shown: ShownStack::default(),
             samples: Vec::new(),
             waits: WaitTracks::default(),
+            events: Events::default(),
             output: None,
             trouble: None,
             path: None,
@@ -140,15 +151,16 @@ impl ProcessTrace {
     /// Takes over a batch. Its later part waits for the next one, which may bring the modules for it.
     pub fn take(&mut self, batch: Batch, tools: &mut Tools<'_>) {
         for ring in batch.words.iter().chain(&batch.later) {
-            self.add_modules(&ring.words, tools.resolver);
+            self.add_modules(ring, tools.resolver);
         }
-        let held = std::mem::replace(&mut self.held, batch.later);
-        self.handle(held.iter().chain(&batch.words), tools);
+        let mut rings = std::mem::replace(&mut self.later, batch.later);
+        rings.extend(batch.words);
+        self.hold_or_handle(rings, tools);
     }
 
     /// Takes what describes others, wherever it stands: another ring may refer to it.
-    fn add_modules(&mut self, words: &[u64], resolver: &Resolver) {
-        for record in Records::new(words) {
+    fn add_modules(&mut self, ring: &RingWords, resolver: &Resolver) {
+        for record in Records::new(&ring.words) {
             match record {
                 Ok(Record::Module {
                     time_ns,
@@ -180,6 +192,7 @@ impl ProcessTrace {
                 }) => {
                     self.add_interpreter(time_ns, flags & INTERPRETER_KNOWN != 0, version, address)
                 }
+                Ok(Record::Event(event)) => self.learn(ring.ring, &event),
                 _ => {}
             }
         }
@@ -217,8 +230,14 @@ impl ProcessTrace {
                 }
             }
         }
+        self.events.want(&mut self.frames);
         self.frames
             .resolve_wanted((!tools.hurry.load(Ordering::Relaxed)).then_some(tools.resolver));
+        let marks = StackMarks {
+            truncated: self.marks.truncated,
+            broken: self.marks.broken,
+        };
+        self.events.settle(&self.frames, marks);
         for ring in rings {
             let mut state = self.rings.remove(&ring.ring).unwrap_or_default();
             if ring.after_damage {
@@ -238,6 +257,7 @@ impl ProcessTrace {
         }
         if let Some(output) = &mut self.output {
             output.samples(&mut self.samples);
+            self.events.flush(output);
         }
         self.flush(false);
     }
@@ -309,8 +329,8 @@ impl ProcessTrace {
             // Taken before all others.
             Record::Module { .. }
             | Record::PythonCode { .. }
-            | Record::PythonInterpreter { .. }
-            | Record::Event(_) => {}
+            | Record::PythonInterpreter { .. } => {}
+            Record::Event(event) => self.event(&mut ring.teller, &event, tools),
             Record::Note { text, .. } => {
                 if self.notes.len() < NOTES_MAX {
                     self.notes.push(String::from_utf8_lossy(&text).into_owned());
@@ -428,11 +448,13 @@ impl ProcessTrace {
         counts: AgentCounts,
         tools: &mut Tools<'_>,
     ) -> ProcessSummary {
-        let held = std::mem::take(&mut self.held);
-        self.handle(held.iter(), tools);
+        let rings = std::mem::take(&mut self.later);
+        self.hold_or_handle(rings, tools);
+        let short = self.end_of_holding(end, tools);
         for (_, mut ring) in std::mem::take(&mut self.rings) {
             self.close_thread(&mut ring);
         }
+        self.finish_events(tools);
         let data = AtEnd {
             tally: &self.tally,
             stops: &self.stops,
@@ -446,6 +468,7 @@ impl ProcessTrace {
             codes: self.frames.codes(),
             unknown_codes: self.frames.unknown_codes(),
             realtime: tools.run.realtime_hz.is_some(),
+            facts: &self.events.facts,
         }
         .data();
         let time_ns = match end {
@@ -459,6 +482,7 @@ impl ProcessTrace {
         ProcessSummary {
             path: self.path,
             trouble: self.trouble,
+            short,
             pid: self.identity.pid,
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),

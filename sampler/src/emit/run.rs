@@ -32,6 +32,8 @@ pub struct RunContext {
     pub delay: Duration,
     /// Samples later than this after the delay are not kept.
     pub duration: Option<Duration>,
+    /// A process with fewer samples, and nothing else to show, leaves no file.
+    pub min_samples: u64,
     /// Id of this boot of the machine.
     pub boot_id: String,
     /// Name of the machine.
@@ -117,6 +119,7 @@ mod tests {
             start_ns: 5_000_000_000,
             delay: Duration::ZERO,
             duration: None,
+            min_samples: 1,
             boot_id: String::new(),
             host: String::new(),
             verbosity: 0,

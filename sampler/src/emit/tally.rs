@@ -7,6 +7,7 @@ use rsys_wire::layout::Counter;
 use rsys_wire::record::{PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
 use rsys_wire::ring::{DROP_CAUSES, DROP_NAMES};
 
+use super::events::EventTally;
 use crate::launch::exit::Ending;
 
 /// What was seen in the records of a process.
@@ -44,6 +45,8 @@ pub struct Tally {
     pub python: PythonTally,
     /// What was seen of blocked threads.
     pub waits: WaitTally,
+    /// Calls, marks and GPU operations.
+    pub events: EventTally,
 }
 
 /// What was seen of Python stacks.

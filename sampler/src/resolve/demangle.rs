@@ -16,6 +16,17 @@ const GSYM_MAGIC: u32 = 0x4753_594d;
 const GSYM_VERSION: u16 = 1;
 const GSYM_HEADER_BYTES: usize = 48;
 
+/// The name of a kernel as its programmer wrote it.
+#[must_use]
+pub fn demangled(name: &str) -> String {
+    // What the compiler appends to a kernel's name in code objects.
+    let bare = name.strip_suffix(".kd").unwrap_or(name);
+    demangle_all(&[bare])
+        .pop()
+        .flatten()
+        .unwrap_or_else(|| bare.to_owned())
+}
+
 /// Demangles names that have no suffixes; `None` for those that are not mangled.
 pub(super) fn demangle_all(names: &[&str]) -> Vec<Option<String>> {
     let mut demangled = vec![None; names.len()];

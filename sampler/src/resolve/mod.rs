@@ -33,6 +33,7 @@ mod resolver;
 mod types;
 mod vdso;
 
+pub use demangle::demangled;
 pub use names::{KERNEL_START, kernel_frame, module_frame, shorten, unknown_frame};
 pub use perf_map::{PerfMap, PerfMapEntry};
 pub use resolver::Resolver;

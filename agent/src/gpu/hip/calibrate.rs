@@ -98,7 +98,7 @@ fn work() {
     } else {
         note.put(b"failed: HIP's calls are not recorded, its GPU operations have no calls");
     }
-    events::fact(b"hip.calibration", note.bytes());
+    events::fact(b"hip calibration", note.bytes());
     devices::tell_of_hip(version);
     let state = if found.is_some() { FOUND } else { FAILED };
     // Unless whoever waited has given up.
@@ -106,7 +106,7 @@ fn work() {
         .compare_exchange(UNDER_WAY, state, Ordering::AcqRel, Ordering::Acquire)
         .is_err()
     {
-        events::fact(b"hip.calibration", b"came too late");
+        events::fact(b"hip calibration", b"came too late");
     }
 }
 

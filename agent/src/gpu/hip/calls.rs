@@ -11,7 +11,7 @@ use super::table::{CALLS, Does, Form, SKIPPED, find};
 use super::tag::Tag;
 use super::{calibrate, end, library, names};
 use crate::events;
-use crate::gpu::current;
+use crate::gpu::words;
 use crate::guard;
 use crate::process;
 use crate::slots;
@@ -101,7 +101,7 @@ fn learn(op: u32) -> u64 {
 /// As HIP calls it.
 pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     const SKIPPED: c_int = 1;
-    if current::is_helper() {
+    if words::is_helper() {
         // SAFETY: as HIP called us.
         return unsafe { calibrate::on_call(data) };
     }
@@ -235,7 +235,7 @@ fn kernel(name: u64) -> Option<Value<'static>> {
 
 fn direction(direction: Direction, said: &mut Said) -> Option<Value<'static>> {
     said.direction = direction;
-    (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.name())))
+    (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.text())))
 }
 
 /// # Safety
@@ -280,8 +280,8 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
         }
     }
     slots::count(Counter::Calls, 1);
-    current::set_call(correlation);
-    current::set_uncounted(does == Does::Launch);
+    words::set_call(correlation);
+    words::set_uncounted(does == Does::Launch);
     events::begin(Category::Hip, known.name(), correlation, args.list());
 }
 
@@ -305,8 +305,8 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     }
     events::end(Category::Hip, tag.correlation(), args.list());
     // HIP itself forgets the outer call's id here, too.
-    current::set_call(0);
-    current::set_uncounted(false);
+    words::set_call(0);
+    words::set_uncounted(false);
     if known
         .call()
         .is_some_and(|call| call.name == b"hipModuleUnload")

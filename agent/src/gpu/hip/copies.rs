@@ -41,6 +41,17 @@ impl Direction {
         })
     }
 
+    /// What the direction is called.
+    pub fn text(self) -> &'static [u8] {
+        match self {
+            Direction::Unknown => b"",
+            Direction::HostToHost => b"host to host",
+            Direction::HostToDevice => b"host to device",
+            Direction::DeviceToHost => b"device to host",
+            Direction::DeviceToDevice => b"device to device",
+        }
+    }
+
     /// What operations of this direction are called.
     pub fn name(self) -> &'static [u8] {
         match self {

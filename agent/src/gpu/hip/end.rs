@@ -127,5 +127,6 @@ fn account(idle: bool) {
     } else {
         b"the GPUs did not become idle within two seconds of the end of the process"
     };
-    events::fact(b"gpu.end", why);
+    events::fact(b"gpu end", why);
+    events::note(why);
 }

@@ -22,7 +22,7 @@ use rsys_wire::handshake::{GpuLevel, GpuSource};
 
 use self::library::Callback;
 use crate::events;
-use crate::gpu::{current, library as libraries};
+use crate::gpu::{hsa, library as libraries, words};
 use crate::process;
 
 /// HIP was not found yet, or nobody wants it.
@@ -47,6 +47,7 @@ const DOMAIN_CALLS: u32 = 3;
 fn ops_wanted() -> bool {
     let settings = process::settings();
     settings.events.gpu
+        && !hsa::is_recording()
         && matches!(settings.gpu_source, GpuSource::Auto | GpuSource::Hip)
         // HIP gives every kernel a signal in order to learn its times.
         && settings.gpu_level != GpuLevel::Lite
@@ -61,14 +62,10 @@ pub fn start() {
         return;
     }
     let (state, source): (u32, &[u8]) = match library::register_callback::get() {
-        None => (
-            REFUSED,
-            b"HSA: this HIP (before 5.3) tells a tracer nothing",
-        ),
-        Some(_) if IS_TAKEN.load(Ordering::Acquire) => (
-            REFUSED,
-            b"HSA: another tool has taken the place for HIP's tracer",
-        ),
+        None => (REFUSED, b"before 5.3, tells a tracer nothing"),
+        Some(_) if IS_TAKEN.load(Ordering::Acquire) => {
+            (REFUSED, b"another tool has taken the place for its tracer")
+        }
         Some(_) if ops_wanted() => (OURS, b"HIP: it tells its tracer of calls and operations"),
         Some(_) => (
             OURS,
@@ -81,13 +78,19 @@ pub fn start() {
     {
         return;
     }
-    events::fact(b"gpu.source", source);
     if state != OURS {
+        events::fact(b"hip", source);
+        if IS_TAKEN.load(Ordering::Acquire) {
+            events::note(
+                b"another tool has taken the place for HIP's tracer: HIP's calls are not recorded",
+            );
+        }
         return;
     }
+    events::fact(b"gpu source", source);
     for tool in [b"/libroctracer64.so" as &[u8], b"/librocprofiler64.so"] {
         if libraries::is_loaded(tool) {
-            events::fact(b"gpu.rival", tool);
+            events::fact(b"gpu rival", tool);
         }
     }
     TELLS_OPS.store(ops_wanted(), Ordering::Release);
@@ -141,7 +144,7 @@ pub fn is_over() {
 pub fn after_fork_in_child() {
     STATE.store(LOST, Ordering::Release);
     TELLS_OPS.store(false, Ordering::Release);
-    current::set_call(0);
+    words::set_call(0);
 }
 
 /// Takes HIP's place for a tracer for a tool of the program's. There is one place, and the program comes first.
@@ -163,10 +166,10 @@ pub unsafe extern "C" fn hipRegisterTracerCallback(callback: Option<Callback>) {
     if ours {
         STATE.store(LOST, Ordering::Release);
         TELLS_OPS.store(false, Ordering::Release);
-        events::fact(
-            b"gpu.lost",
-            b"a tool of the program took the place for HIP's tracer: from then on its GPU operations are not told",
-        );
+        const LOST_TO: &[u8] =
+            b"a tool of the program took the place for HIP's tracer: from then on HIP's calls and GPU operations are not recorded";
+        events::fact(b"gpu lost", LOST_TO);
+        events::note(LOST_TO);
     }
     if let Some(real) = real {
         // SAFETY: the caller's own argument.

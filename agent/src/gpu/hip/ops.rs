@@ -13,7 +13,7 @@ use super::copies::{self, Direction};
 use super::tag::Tag;
 use super::{library, names, times};
 use crate::events;
-use crate::gpu::{current, devices};
+use crate::gpu::{devices, words};
 use crate::slots;
 use crate::sys;
 
@@ -80,7 +80,7 @@ pub fn records() -> u64 {
 
 /// HIP asks whether it shall tell of an operation that it makes.
 fn on_question(op: u32) {
-    if op == DISPATCH && current::set_uncounted(false) {
+    if op == DISPATCH && words::set_uncounted(false) {
         LAUNCHED.fetch_add(1, Ordering::AcqRel);
         slots::count(Counter::GpuSeen, 1);
     }
@@ -179,9 +179,12 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
         stream: 0,
         name,
     };
-    let mut args: [Arg<'_>; 2] = [(Key::Bytes, Value::Uint(0)); 2];
+    let direction = (kind == OpKind::Copy && direction != Direction::Unknown)
+        .then(|| (Key::Direction, Value::Known(names::key(direction.text()))));
+    let mut args: [Arg<'_>; 3] = [(Key::Bytes, Value::Uint(0)); 3];
     let mut used = 0;
-    for (to, arg) in args.iter_mut().zip(bytes.into_iter().chain(clamped)) {
+    let known = bytes.into_iter().chain(direction).chain(clamped);
+    for (to, arg) in args.iter_mut().zip(known) {
         *to = arg;
         used += 1;
     }

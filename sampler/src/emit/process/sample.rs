@@ -52,7 +52,7 @@ impl ProcessTrace {
             None
         };
         self.last_time_ns = self.last_time_ns.max(time_ns);
-        if self.output.is_none() && self.trouble.is_none() {
+        if self.output.is_none() && self.trouble.is_none() && self.held.may_open() {
             self.open(tools);
         }
         let Some(output) = &mut self.output else {

@@ -36,6 +36,9 @@ impl ProcessTrace {
         self.frames
             .resolve_wanted((!tools.hurry.load(Ordering::Relaxed)).then_some(tools.resolver));
         if kept && self.output.is_none() && self.trouble.is_none() {
+            self.release(tools);
+        }
+        if kept && self.output.is_none() && self.trouble.is_none() {
             self.open(tools);
         }
         if let Some(output) = &mut self.output {

@@ -1,0 +1,24 @@
+//! `rsys-report` works on traces that are written: it merges those of many processes into one, checks whether they are complete, and
+//! finishes those that a killed profiler left.
+//!
+//! - `cli` reads the command line.
+//! - [`files`] finds the traces that are meant; [`survey`] takes a first look at one; [`metadata`] reads what it says about itself.
+//! - [`merge`] with [`clocks`], [`mod@check`] and [`recover`] are the three verbs.
+
+pub mod clocks;
+pub mod files;
+pub mod merge;
+pub mod metadata;
+pub mod survey;
+
+mod cli;
+
+use std::ffi::OsString;
+
+pub use cli::command;
+
+/// Does what the arguments (with the program's name) say, and tells the exit code: 0 for success, 1 when something was found or failed,
+/// 2 for a wrong command line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
+    cli::run(arguments)
+}

@@ -1,0 +1,289 @@
+//! `rsys-report merge`: the traces of many processes become one.
+//!
+//! All inputs are looked at first ([`crate::survey`]), which decides their order, identifiers, names and clocks ([`plan`], [`align`]). Then they are
+//! copied one after another, packet by packet ([`rewrite`]), into blocks that other threads compress and write ([`output`]). Memory does
+//! not grow with the length of the inputs, and the result does not depend on the order in which they were named.
+
+mod align;
+mod head;
+mod output;
+mod plan;
+mod rewrite;
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use rsys_proto::reader::{PacketReader, Truncation};
+
+use crate::files::{short_name, traces};
+use crate::survey::{Depth, Survey, explain};
+use output::{BLOCK_BYTES, BlockWriter};
+use plan::{Ids, InputPlan};
+use rewrite::Rewriter;
+
+pub use align::HostClock;
+
+/// Whether the merged trace is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// If one of the inputs is.
+    #[default]
+    AsInputs,
+    /// Yes.
+    Compressed,
+    /// No.
+    Plain,
+}
+
+/// What to merge, and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Traces, and folders with traces.
+    pub inputs: Vec<PathBuf>,
+    /// The merged trace.
+    pub output: PathBuf,
+    /// Whether an existing file may be replaced.
+    pub force: bool,
+    /// Whether it is compressed.
+    pub packing: Packing,
+}
+
+/// What came of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// How many traces.
+    pub traces: usize,
+    /// How many distinct ranks.
+    pub ranks: usize,
+    /// The hosts, in order; the first is the one of reference.
+    pub hosts: Vec<HostClock>,
+    /// Packets in the merged trace.
+    pub packets: u64,
+    /// Bytes of the inputs.
+    pub read_bytes: u64,
+    /// Bytes of their packets, without compression.
+    pub plain_bytes: u64,
+    /// Bytes of the merged trace.
+    pub written_bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// What the user should know.
+    pub remarks: Vec<String>,
+}
+
+/// Merges.
+///
+/// # Errors
+/// When an input cannot be read or is damaged, two are of the same process instance, or the output cannot be written. Nothing is left of the
+/// output then.
+pub fn merge(request: &Request) -> Result<Merged> {
+    let started = Instant::now();
+    let output = &request.output;
+    if output.exists() && !request.force {
+        bail!(
+            "{} is already there; name another output, or replace it with --force",
+            output.display()
+        );
+    }
+    let paths = traces(&request.inputs, Some(output))?;
+    let mut surveys = paths
+        .iter()
+        .map(|path| Survey::read(path, Depth::Head, |_| {}))
+        .collect::<Result<Vec<_>>>()?;
+    let mut remarks = Vec::new();
+    surveys.retain(|survey| {
+        let empty = survey.packets == 0;
+        if empty {
+            remarks.push(format!("{}: no packets, left out", survey.path.display()));
+        }
+        !empty
+    });
+    if let Some(merged) = surveys.iter().find(|survey| survey.is_merged) {
+        bail!(
+            "{} is a merged trace already; merge the traces that it was made of",
+            merged.path.display()
+        );
+    }
+    if surveys.is_empty() {
+        bail!("no input has a packet in it");
+    }
+    plan::sort(&mut surveys)?;
+    let (of_inputs, hosts) = plan::hosts(&surveys);
+    let clocks = align::align(&surveys, &of_inputs, &hosts)?;
+    let plans = plan_inputs(&surveys, &of_inputs, &clocks);
+    let ranks: std::collections::BTreeSet<_> = surveys.iter().filter_map(Survey::rank).collect();
+
+    let draft = Draft::new(output)?;
+    let compress = match request.packing {
+        Packing::Compressed => true,
+        Packing::Plain => false,
+        Packing::AsInputs => surveys.iter().any(|survey| survey.compressed),
+    };
+    let mut writer = BlockWriter::new(draft.file.try_clone()?, compress);
+    let outcome = copy(
+        &surveys,
+        &plans,
+        &of_inputs,
+        &clocks,
+        &mut writer,
+        &mut remarks,
+    );
+    let written = writer
+        .finish()
+        .with_context(|| format!("cannot write {}", output.display()));
+    // If writing failed, that is the reason for any other failure.
+    let (_, written_bytes) = written?;
+    let copied = outcome?;
+    draft.keep(output)?;
+    for (survey, plan) in surveys.iter().zip(&plans) {
+        for (old, new) in &std::collections::BTreeMap::from_iter(&plan.pids) {
+            remarks.push(format!(
+                "{}: process id {old} is taken by another process; shown as {new}",
+                short_name(&survey.path)
+            ));
+        }
+    }
+    Ok(Merged {
+        traces: surveys.len(),
+        ranks: ranks.len(),
+        hosts: clocks,
+        packets: copied.packets,
+        read_bytes: surveys.iter().map(|survey| survey.file_bytes).sum(),
+        plain_bytes: copied.plain_bytes,
+        written_bytes,
+        seconds: started.elapsed().as_secs_f64(),
+        remarks,
+    })
+}
+
+fn plan_inputs(surveys: &[Survey], of_inputs: &[usize], clocks: &[HostClock]) -> Vec<InputPlan> {
+    let highest = surveys.iter().filter_map(Survey::rank).max().unwrap_or(0);
+    let rank_digits = highest.to_string().len();
+    let mut pids = plan::pids(surveys).into_iter();
+    surveys
+        .iter()
+        .zip(of_inputs)
+        .enumerate()
+        .map(|(order, (survey, &host))| InputPlan {
+            path: survey.path.clone(),
+            ids: Ids::new(&survey.instance()),
+            pids: pids.next().unwrap_or_default(),
+            order: order as u32,
+            prefix: plan::prefix(survey, rank_digits, clocks.len() > 1),
+            alignment: clocks[host].alignment.clone(),
+            clocks: survey.clocks.clone(),
+        })
+        .collect()
+}
+
+#[derive(Debug, Default)]
+struct Copied {
+    packets: u64,
+    plain_bytes: u64,
+}
+
+fn copy(
+    surveys: &[Survey],
+    plans: &[InputPlan],
+    of_inputs: &[usize],
+    clocks: &[HostClock],
+    writer: &mut BlockWriter,
+    remarks: &mut Vec<String>,
+) -> Result<Copied> {
+    let mut copied = Copied::default();
+    let mut next_sequence = head::FIRST_FREE_SEQUENCE;
+    let mut cuts = Vec::new();
+    let mut block = writer.block();
+    // What is known of the merge stands in front; what was cut off is only known behind.
+    copied.packets += head::start(surveys, plans, of_inputs, clocks, &mut block);
+    for plan in plans {
+        let told = || plan.path.display().to_string();
+        let file = File::open(&plan.path).with_context(told)?;
+        let mut reader = PacketReader::new(file);
+        let mut rewriter = Rewriter::new(plan, next_sequence);
+        while let Some(encoded) = reader.next_encoded().map_err(explain).with_context(told)? {
+            rewriter.packet(encoded, &mut block);
+            if block.len() >= BLOCK_BYTES {
+                let full = std::mem::replace(&mut block, writer.block());
+                writer.put(full).context("cannot write the merged trace")?;
+            }
+        }
+        next_sequence = rewriter.next_sequence();
+        copied.packets += rewriter.packets;
+        copied.plain_bytes += reader.plain_bytes();
+        let name = short_name(&plan.path);
+        if let Some(Truncation { offset, bytes }) = reader.truncation() {
+            let cut = format!(
+                "{name}: ends within a packet; its {bytes} bytes from byte {offset} on are left out"
+            );
+            cuts.push(cut);
+        }
+        if rewriter.timeless > 0 {
+            cuts.push(format!(
+                "{name}: {} packets are left out: no clock snapshot relates their clock to BOOTTIME",
+                rewriter.timeless
+            ));
+        }
+        if rewriter.torn > 0 {
+            cuts.push(format!(
+                "{name}: {} malformed packets are left out",
+                rewriter.torn
+            ));
+        }
+    }
+    copied.packets += head::end(surveys, &cuts, &mut block);
+    writer.put(block).context("cannot write the merged trace")?;
+    remarks.append(&mut cuts);
+    Ok(copied)
+}
+
+/// The output while it is not complete: a file beside it that goes away unless it is kept.
+struct Draft {
+    path: Option<PathBuf>,
+    file: File,
+}
+
+impl Draft {
+    fn new(output: &Path) -> Result<Self> {
+        let told = || format!("cannot write {}", output.display());
+        let name = output
+            .file_name()
+            .with_context(|| format!("{} names no file", output.display()))?;
+        if let Some(folder) = output
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+        {
+            std::fs::create_dir_all(folder).with_context(told)?;
+        }
+        let draft = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+        let path = output.with_file_name(draft);
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .with_context(told)?;
+        Ok(Self {
+            path: Some(path),
+            file,
+        })
+    }
+
+    fn keep(mut self, output: &Path) -> Result<()> {
+        if let Some(path) = self.path.take() {
+            std::fs::rename(&path, output)
+                .with_context(|| format!("cannot write {}", output.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            std::fs::remove_file(path).ok();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What is decided before the first packet is copied: order, identifiers, process ids, names, clocks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::clocks::{Alignment, TraceClocks};
+use crate::files::short_name;
+use crate::survey::Survey;
+
+/// Process ids of Linux are below.
+const PID_BITS: u32 = 22;
+/// The largest process id that a trace can hold is that of an `int32`.
+const PID_MAX: u32 = i32::MAX as u32;
+
+/// Identifiers of one input as they are in the merged trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    salt: u64,
+}
+
+impl Ids {
+    /// For the process instance (or the foreign trace) that `instance` names.
+    #[must_use]
+    pub fn new(instance: &str) -> Self {
+        let mut salt = 0xCBF2_9CE4_8422_2325_u64;
+        for &byte in instance.as_bytes() {
+            salt = (salt ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+        Self { salt: mix(salt) }
+    }
+
+    /// The uuid of a track. The global track, 0, stays what it is.
+    #[inline]
+    #[must_use]
+    pub fn track(self, uuid: u64) -> u64 {
+        match uuid {
+            0 => 0,
+            // Bit 63 stays clear, which saves a byte.
+            _ => (mix(uuid ^ self.salt) & (u64::MAX >> 1)).max(1),
+        }
+    }
+
+    /// The id of a flow.
+    #[inline]
+    #[must_use]
+    pub fn flow(self, id: u64) -> u64 {
+        mix(id ^ self.salt.rotate_left(32))
+    }
+}
+
+/// Every bit of the result depends on every bit of `value`, and no two values have the same.
+#[inline]
+fn mix(value: u64) -> u64 {
+    let mut hash = value;
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    hash ^ (hash >> 33)
+}
+
+/// What happens to one input.
+#[derive(Debug)]
+pub struct InputPlan {
+    /// The file.
+    pub path: PathBuf,
+    /// Its identifiers.
+    pub ids: Ids,
+    /// Its process ids that are others in the merged trace.
+    pub pids: HashMap<u32, u32>,
+    /// Its place among the inputs.
+    pub order: u32,
+    /// In front of the names of its processes.
+    pub prefix: String,
+    /// How its times become those of the host of reference.
+    pub alignment: Alignment,
+    /// Its clocks.
+    pub clocks: TraceClocks,
+}
+
+impl InputPlan {
+    /// A process id in the merged trace.
+    #[inline]
+    #[must_use]
+    pub fn pid(&self, pid: u32) -> u32 {
+        self.pids.get(&pid).copied().unwrap_or(pid)
+    }
+
+    /// The name of a process in the merged trace.
+    #[must_use]
+    pub fn process_name(&self, name: &str, pid: u32) -> String {
+        let mut full = self.prefix.clone();
+        full.push_str(name);
+        if self.pids.contains_key(&pid) {
+            let space = if full.is_empty() { "" } else { " " };
+            full.push_str(&format!("{space}(real pid {pid})"));
+        }
+        full
+    }
+}
+
+/// Puts inputs in the order of the merged trace: by rank, then by host, then by when they started. The order in which they were named does
+/// not matter.
+///
+/// # Errors
+/// When two inputs are of the same process instance.
+pub fn sort(surveys: &mut [Survey]) -> Result<()> {
+    surveys.sort_by_cached_key(|survey| {
+        let of_rank = survey.rank().unwrap_or(u64::MAX);
+        let start_ns = survey.count("start_time_ns").unwrap_or(u64::MAX);
+        let host = survey.host().to_owned();
+        (
+            of_rank,
+            host,
+            start_ns,
+            survey.pids.first().copied(),
+            survey.instance(),
+        )
+    });
+    let mut seen: HashMap<String, &Survey> = HashMap::new();
+    for survey in surveys.iter() {
+        if let Some(first) = seen.insert(survey.instance(), survey) {
+            bail!(
+                "{} and {} are traces of the same process instance; name one of them only",
+                first.path.display(),
+                survey.path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Process ids that two inputs have: the first in order keeps it, the others get ones that no Linux process has.
+#[must_use]
+pub fn pids(surveys: &[Survey]) -> Vec<HashMap<u32, u32>> {
+    let mut taken: BTreeSet<u32> = surveys
+        .iter()
+        .flat_map(|survey| &survey.pids)
+        .copied()
+        .collect();
+    let mut owned = BTreeSet::new();
+    let mut next = 1 << PID_BITS;
+    let give = |pid: u32, taken: &mut BTreeSet<u32>, next: &mut u32| {
+        // Recognisable where possible: the real id in the lower bits.
+        let marked = (1..PID_MAX >> PID_BITS)
+            .map(|number| number << PID_BITS | pid)
+            .find(|candidate| pid >> PID_BITS == 0 && !taken.contains(candidate));
+        let new = marked.unwrap_or_else(|| {
+            while taken.contains(next) {
+                *next += 1;
+            }
+            *next
+        });
+        taken.insert(new);
+        new
+    };
+    surveys
+        .iter()
+        .map(|survey| {
+            let mut changed = HashMap::new();
+            for &pid in &survey.pids {
+                // Process 0 is nobody's.
+                if pid != 0 && !owned.insert(pid) {
+                    changed.insert(pid, give(pid, &mut taken, &mut next));
+                }
+            }
+            changed
+        })
+        .collect()
+}
+
+/// What stands in front of the names of an input's processes: its rank, and its host if there are several.
+#[must_use]
+pub fn prefix(survey: &Survey, rank_digits: usize, show_host: bool) -> String {
+    let mut prefix = String::new();
+    if let Some(rank) = survey.rank() {
+        prefix.push_str(&format!("rank {rank:0rank_digits$} \u{b7} "));
+    }
+    if show_host {
+        let host = match survey.host() {
+            "" => short_name(&survey.path),
+            host => host.to_owned(),
+        };
+        prefix.push_str(&format!("{host} \u{b7} "));
+    }
+    prefix
+}
+
+/// The hosts of the inputs, numbered in the order of the inputs, and a name for each.
+#[must_use]
+pub fn hosts(surveys: &[Survey]) -> (Vec<usize>, Vec<String>) {
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut names = Vec::new();
+    let of_inputs = surveys
+        .iter()
+        .map(|survey| {
+            let key = host_key(survey, surveys);
+            *numbers.entry(key).or_insert_with(|| {
+                names.push(match survey.host() {
+                    "" => format!("host of {}", short_name(&survey.path)),
+                    host => host.to_owned(),
+                });
+                names.len() - 1
+            })
+        })
+        .collect();
+    (of_inputs, names)
+}
+
+/// When two hosts booted at moments nearer than this, a foreign trace that does not name its host is taken for one of the same.
+const SAME_BOOT_NS: u64 = 1_000_000_000;
+
+/// What tells hosts apart: the boot id, or the name, or else when it booted.
+fn host_key(survey: &Survey, all: &[Survey]) -> String {
+    let named = |survey: &Survey| match (survey.text("boot_id"), survey.host()) {
+        ("", "") => None,
+        ("", host) => {
+            // A foreign trace: the boot of the host of that name, if one of ours is of it.
+            let same = all
+                .iter()
+                .find(|other| other.text("boot_id") != "" && other.host() == host);
+            Some(same.map_or(host, |other| other.text("boot_id")).to_owned())
+        }
+        (boot, _) => Some(boot.to_owned()),
+    };
+    let booted = |survey: &Survey| survey.wall_clock.points.first().map(|point| point.1);
+    named(survey).unwrap_or_else(|| {
+        let near = booted(survey).and_then(|mine| {
+            let others = all.iter().filter_map(|other| {
+                let distance = booted(other)?.abs_diff(mine);
+                Some((distance, named(other)?))
+            });
+            others
+                .filter(|(distance, _)| *distance < SAME_BOOT_NS)
+                .min()
+        });
+        match (near, booted(survey)) {
+            (Some((_, key)), _) => key,
+            (None, Some(boot)) => format!("booted {}", boot / SAME_BOOT_NS.cast_signed()),
+            (None, None) if all.iter().all(|other| booted(other).is_none()) => String::new(),
+            (None, None) => survey.instance(),
+        }
+    })
+}

@@ -1,0 +1,521 @@
+//! One packet of one input as it stands in the merged trace.
+//!
+//! Packets are copied field by field, never decoded as a whole. What changes: the sequence id, the ids of tracks and flows, process ids that
+//! another input has too, the names of processes, and times that are not BOOTTIME of the host of reference. Interned ids belong to a
+//! sequence, so they stay what they are.
+
+use std::collections::HashMap;
+
+use prost::Message;
+use rsys_proto::fields::{defaults, event, packet, process, sample, thread, trace, track};
+use rsys_proto::message::{
+    Fields, Torn, Value, packed_varints, put_bytes, put_fixed64, put_message, put_u64, put_varint,
+};
+use rsys_proto::schema::{self, ClockSnapshot, clock};
+
+use super::plan::InputPlan;
+use crate::clocks::{TraceClocks, is_local};
+
+/// Sequence ids below this are looked up in a table.
+const TABLE_IDS: u32 = 1 << 16;
+
+/// Rewrites the packets of one input.
+#[derive(Debug)]
+pub struct Rewriter<'a> {
+    plan: &'a InputPlan,
+    aligned: bool,
+    clocks: TraceClocks,
+    next_sequence: u32,
+    /// Index into `sequences` plus one, by the id in the input.
+    table: Vec<u32>,
+    others: HashMap<u32, u32>,
+    sequences: Vec<Sequence>,
+    body: Vec<u8>,
+    /// Packets that were copied.
+    pub packets: u64,
+    /// Packets whose time no snapshot relates to BOOTTIME; they are left out.
+    pub timeless: u64,
+    /// Packets with torn fields; they are left out.
+    pub torn: u64,
+}
+
+#[derive(Debug)]
+struct Sequence {
+    id: u32,
+    default_clock: u32,
+    local_clocks: Vec<LocalClock>,
+}
+
+/// An incremental clock of one sequence, followed so that its steps can be aligned.
+#[derive(Debug, Clone, Copy)]
+struct LocalClock {
+    id: u32,
+    incremental: bool,
+    unit_ns: u64,
+    read_ns: u64,
+    written_ns: u64,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Head<'p> {
+    timestamp: Option<u64>,
+    clock: u32,
+    sequence: u32,
+    cleared: bool,
+    defaults: Option<&'p [u8]>,
+    snapshot: Option<&'p [u8]>,
+}
+
+/// What becomes of a packet's time.
+enum Time {
+    None,
+    /// The value, and the clock if it has to be named.
+    At(u64, Option<u32>),
+    Unknown,
+}
+
+impl<'a> Rewriter<'a> {
+    /// For the packets of an input, with sequence ids from `first_sequence`.
+    #[must_use]
+    pub fn new(plan: &'a InputPlan, first_sequence: u32) -> Self {
+        Self {
+            plan,
+            aligned: !plan.alignment.is_identity(),
+            clocks: plan.clocks.clone(),
+            next_sequence: first_sequence,
+            table: Vec::new(),
+            others: HashMap::new(),
+            sequences: Vec::new(),
+            body: Vec::new(),
+            packets: 0,
+            timeless: 0,
+            torn: 0,
+        }
+    }
+
+    /// The first sequence id that is still free.
+    #[must_use]
+    pub fn next_sequence(&self) -> u32 {
+        self.next_sequence
+    }
+
+    /// Appends what becomes of a packet to `out`, framed.
+    pub fn packet(&mut self, encoded: &[u8], out: &mut Vec<u8>) {
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        match self.rewrite(encoded, &mut body) {
+            Ok(true) => {
+                put_bytes(out, trace::PACKET, &body);
+                self.packets += 1;
+            }
+            Ok(false) => {}
+            Err(Torn) => self.torn += 1,
+        }
+        self.body = body;
+    }
+
+    /// Whether something is left of the packet.
+    #[inline]
+    fn rewrite(&mut self, encoded: &[u8], body: &mut Vec<u8>) -> Result<bool, Torn> {
+        let head = head(encoded)?;
+        let index = self.sequence(head.sequence);
+        if head.cleared {
+            self.sequences[index].default_clock = 0;
+        }
+        if let Some(defaults) = head.defaults {
+            self.sequences[index].default_clock = default_clock(defaults)?;
+        }
+        let snapshot = match head.snapshot {
+            Some(snapshot) => self.snapshot(index, snapshot)?,
+            None => None,
+        };
+        match self.time(index, head.timestamp, head.clock) {
+            Time::None => {}
+            Time::At(time, clock) => {
+                put_u64(body, packet::TIMESTAMP, time);
+                if let Some(clock) = clock {
+                    put_u64(body, packet::TIMESTAMP_CLOCK_ID, u64::from(clock));
+                }
+            }
+            Time::Unknown => {
+                self.timeless += 1;
+                return Ok(false);
+            }
+        }
+        put_u64(
+            body,
+            packet::SEQUENCE_ID,
+            u64::from(self.sequences[index].id),
+        );
+        let bare = body.len();
+        for field in Fields::new(encoded) {
+            let field = field?;
+            let bytes = field.value.bytes();
+            match field.number {
+                packet::TIMESTAMP
+                | packet::TIMESTAMP_CLOCK_ID
+                | packet::SEQUENCE_ID
+                | packet::MACHINE_ID
+                | packet::CLOCK_SNAPSHOT
+                | packet::TRACE_UUID
+                | packet::SYSTEM_INFO => {}
+                packet::TRACK_EVENT => {
+                    if has_ids(bytes)? {
+                        self.nested(body, field.number, |this, body| this.event(bytes, body))?;
+                    } else {
+                        body.extend_from_slice(field.encoded);
+                    }
+                }
+                packet::PERF_SAMPLE if !self.plan.pids.is_empty() => {
+                    self.nested(body, field.number, |this, body| {
+                        this.with_pids(bytes, body, sample::PID, Some(sample::TID))
+                    })?;
+                }
+                packet::DEFAULTS => {
+                    self.nested(body, field.number, |this, body| this.defaults(bytes, body))?;
+                }
+                packet::TRACK_DESCRIPTOR => {
+                    self.nested(body, field.number, |this, body| {
+                        this.descriptor(bytes, body)
+                    })?;
+                }
+                packet::PROCESS_DESCRIPTOR => {
+                    self.nested(body, field.number, |this, body| this.process(bytes, body))?;
+                }
+                packet::THREAD_DESCRIPTOR => {
+                    self.nested(body, field.number, |this, body| {
+                        this.with_pids(bytes, body, thread::PID, Some(thread::TID))
+                    })?;
+                }
+                _ => body.extend_from_slice(field.encoded),
+            }
+        }
+        if let Some(snapshot) = snapshot {
+            put_message(body, packet::CLOCK_SNAPSHOT, |body| {
+                snapshot.encode(body).expect("a vector grows as needed");
+            });
+        }
+        Ok(body.len() > bare)
+    }
+
+    #[inline]
+    fn nested(
+        &mut self,
+        body: &mut Vec<u8>,
+        number: u32,
+        write: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<(), Torn>,
+    ) -> Result<(), Torn> {
+        let mut outcome = Ok(());
+        put_message(body, number, |body| outcome = write(self, body));
+        outcome
+    }
+
+    /// The index of a sequence of the input, which is new when it is seen first.
+    #[inline]
+    fn sequence(&mut self, id: u32) -> usize {
+        if id < TABLE_IDS {
+            let place = id as usize;
+            if let Some(&index) = self.table.get(place)
+                && index > 0
+            {
+                return index as usize - 1;
+            }
+            if place >= self.table.len() {
+                self.table.resize(place + 1, 0);
+            }
+            self.table[place] = self.sequences.len() as u32 + 1;
+        } else {
+            let new = self.sequences.len() as u32;
+            let index = *self.others.entry(id).or_insert(new);
+            if index != new {
+                return index as usize;
+            }
+        }
+        self.sequences.push(Sequence {
+            id: self.next_sequence,
+            default_clock: 0,
+            local_clocks: Vec::new(),
+        });
+        self.next_sequence += 1;
+        self.sequences.len() - 1
+    }
+
+    #[inline]
+    fn time(&mut self, index: usize, timestamp: Option<u64>, named_clock: u32) -> Time {
+        let Some(value) = timestamp else {
+            return Time::None;
+        };
+        let sequence = &mut self.sequences[index];
+        let clock_id = match named_clock {
+            0 => sequence.default_clock,
+            id => id,
+        };
+        let named = (named_clock != 0).then_some(named_clock);
+        if is_local(clock_id) {
+            if !self.aligned {
+                return Time::At(value, named);
+            }
+            let known = sequence
+                .local_clocks
+                .iter_mut()
+                .find(|one| one.id == clock_id);
+            return match known {
+                Some(local) if local.incremental && local.unit_ns == 1 => {
+                    // Steps are aligned one by one, so that drift is followed.
+                    local.read_ns = local.read_ns.wrapping_add(value);
+                    let written = self
+                        .plan
+                        .alignment
+                        .apply(local.read_ns)
+                        .max(local.written_ns);
+                    let step = written - local.written_ns;
+                    local.written_ns = written;
+                    Time::At(step, named)
+                }
+                _ => Time::At(value, named),
+            };
+        }
+        match self.clocks.boottime(clock_id, value) {
+            None => Time::Unknown,
+            Some(boottime_ns) => {
+                // A default that is not local is written as BOOTTIME.
+                let needed = is_local(sequence.default_clock);
+                Time::At(
+                    self.plan.alignment.apply(boottime_ns),
+                    needed.then_some(clock::BOOTTIME),
+                )
+            }
+        }
+    }
+
+    /// Takes in a snapshot. What is written of it are the clocks of the sequence, against BOOTTIME of the host of reference.
+    fn snapshot(&mut self, index: usize, bytes: &[u8]) -> Result<Option<ClockSnapshot>, Torn> {
+        let snapshot = ClockSnapshot::decode(bytes).map_err(|_| Torn)?;
+        self.clocks.observe(&snapshot);
+        let Some(boottime_ns) = self.clocks.boottime_of(&snapshot) else {
+            return Ok(None);
+        };
+        let aligned_ns = self.plan.alignment.apply(boottime_ns);
+        let mut written = vec![schema::Clock {
+            clock_id: Some(clock::BOOTTIME),
+            timestamp: Some(aligned_ns),
+            ..schema::Clock::default()
+        }];
+        for one in snapshot.clocks {
+            let Some(id) = one.clock_id.filter(|&id| is_local(id)) else {
+                continue;
+            };
+            let clocks = &mut self.sequences[index].local_clocks;
+            clocks.retain(|known| known.id != id);
+            clocks.push(LocalClock {
+                id,
+                incremental: one.is_incremental == Some(true),
+                unit_ns: one.unit_multiplier_ns.unwrap_or(1).max(1),
+                read_ns: boottime_ns,
+                written_ns: aligned_ns,
+            });
+            written.push(one);
+        }
+        Ok((written.len() > 1).then_some(ClockSnapshot {
+            clocks: written,
+            primary_trace_clock: None,
+        }))
+    }
+
+    fn event(&self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
+        for field in Fields::new(bytes) {
+            let field = field?;
+            match (field.number, field.value) {
+                (event::TRACK_UUID, value) => {
+                    put_u64(body, field.number, self.plan.ids.track(value.number()));
+                }
+                (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, Value::Bytes(packed)) => {
+                    let (flows, rest) = packed.as_chunks::<8>();
+                    if !rest.is_empty() {
+                        return Err(Torn);
+                    }
+                    for flow in flows {
+                        let flow = self.plan.ids.flow(u64::from_le_bytes(*flow));
+                        put_fixed64(body, field.number, flow);
+                    }
+                }
+                (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, value) => {
+                    put_fixed64(body, field.number, self.plan.ids.flow(value.number()));
+                }
+                (event::FLOW_IDS_OLD | event::TERMINATING_FLOW_IDS_OLD, value) => {
+                    each(value, |flow| {
+                        put_u64(body, field.number, self.plan.ids.flow(flow))
+                    })?;
+                }
+                (
+                    event::EXTRA_COUNTER_TRACK_UUIDS | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS,
+                    value,
+                ) => {
+                    each(value, |uuid| {
+                        put_u64(body, field.number, self.plan.ids.track(uuid))
+                    })?;
+                }
+                _ => body.extend_from_slice(field.encoded),
+            }
+        }
+        Ok(())
+    }
+
+    fn defaults(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
+        for field in Fields::new(bytes) {
+            let field = field?;
+            match field.number {
+                defaults::TRACK_EVENT => {
+                    let bytes = field.value.bytes();
+                    self.nested(body, field.number, |this, body| this.event(bytes, body))?;
+                }
+                defaults::TIMESTAMP_CLOCK_ID if !is_local(field.value.number32()) => {
+                    put_u64(body, field.number, u64::from(clock::BOOTTIME));
+                }
+                _ => body.extend_from_slice(field.encoded),
+            }
+        }
+        Ok(())
+    }
+
+    fn descriptor(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
+        for field in Fields::new(bytes) {
+            let field = field?;
+            let nested = field.value.bytes();
+            match field.number {
+                track::UUID | track::PARENT_UUID => {
+                    put_u64(
+                        body,
+                        field.number,
+                        self.plan.ids.track(field.value.number()),
+                    );
+                }
+                track::PROCESS => {
+                    self.nested(body, field.number, |this, body| this.process(nested, body))?;
+                    put_u64(body, track::SIBLING_ORDER_RANK, u64::from(self.plan.order));
+                }
+                track::THREAD => self.nested(body, field.number, |this, body| {
+                    this.with_pids(nested, body, thread::PID, Some(thread::TID))
+                })?,
+                _ => body.extend_from_slice(field.encoded),
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
+        let (mut pid, mut name) = (0, &[][..]);
+        for field in Fields::new(bytes) {
+            let field = field?;
+            match field.number {
+                process::PID => pid = field.value.number32(),
+                process::NAME => name = field.value.bytes(),
+                _ => {}
+            }
+        }
+        put_u64(body, process::PID, u64::from(self.plan.pid(pid)));
+        let name = self.plan.process_name(&String::from_utf8_lossy(name), pid);
+        put_bytes(body, process::NAME, name.as_bytes());
+        for field in Fields::new(bytes) {
+            let field = field?;
+            if !matches!(field.number, process::PID | process::NAME) {
+                body.extend_from_slice(field.encoded);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a message with a process id and a thread id. The thread with the id of its process keeps being its main thread.
+    fn with_pids(
+        &self,
+        bytes: &[u8],
+        body: &mut Vec<u8>,
+        pid_number: u32,
+        tid_number: Option<u32>,
+    ) -> Result<(), Torn> {
+        let mut pid = None;
+        for field in Fields::new(bytes) {
+            let field = field?;
+            if field.number == pid_number {
+                pid = Some(field.value.number32());
+            }
+        }
+        for field in Fields::new(bytes) {
+            let field = field?;
+            let id = field.value.number32();
+            let is_id =
+                field.number == pid_number || Some(field.number) == tid_number && Some(id) == pid;
+            if is_id {
+                put_varint(body, u64::from(field.number << 3));
+                put_varint(body, u64::from(self.plan.pid(id)));
+            } else {
+                body.extend_from_slice(field.encoded);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn head(encoded: &[u8]) -> Result<Head<'_>, Torn> {
+    let mut head = Head::default();
+    for field in Fields::new(encoded) {
+        let field = field?;
+        match field.number {
+            packet::TIMESTAMP => head.timestamp = Some(field.value.number()),
+            packet::TIMESTAMP_CLOCK_ID => head.clock = field.value.number32(),
+            packet::SEQUENCE_ID => head.sequence = field.value.number32(),
+            packet::SEQUENCE_FLAGS => {
+                head.cleared |= field.value.number32() & schema::SEQ_INCREMENTAL_STATE_CLEARED != 0;
+            }
+            packet::INCREMENTAL_STATE_CLEARED => head.cleared |= field.value.number() != 0,
+            packet::DEFAULTS => head.defaults = Some(field.value.bytes()),
+            packet::CLOCK_SNAPSHOT => head.snapshot = Some(field.value.bytes()),
+            _ => {}
+        }
+    }
+    Ok(head)
+}
+
+fn default_clock(defaults: &[u8]) -> Result<u32, Torn> {
+    let mut clock = 0;
+    for field in Fields::new(defaults) {
+        let field = field?;
+        if field.number == defaults::TIMESTAMP_CLOCK_ID {
+            clock = field.value.number32();
+        }
+    }
+    Ok(clock)
+}
+
+/// Whether an event names tracks or flows.
+#[inline]
+fn has_ids(event: &[u8]) -> Result<bool, Torn> {
+    let mut found = false;
+    for field in Fields::new(event) {
+        found |= matches!(
+            field?.number,
+            event::TRACK_UUID
+                | event::FLOW_IDS
+                | event::TERMINATING_FLOW_IDS
+                | event::FLOW_IDS_OLD
+                | event::TERMINATING_FLOW_IDS_OLD
+                | event::EXTRA_COUNTER_TRACK_UUIDS
+                | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS
+        );
+    }
+    Ok(found)
+}
+
+/// The numbers of a repeated field, packed or not.
+fn each(value: Value<'_>, mut take: impl FnMut(u64)) -> Result<(), Torn> {
+    match value {
+        Value::Bytes(packed) => {
+            for number in packed_varints(packed) {
+                take(number?);
+            }
+        }
+        value => take(value.number()),
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! A first look at a trace: whose it is, which clocks and processes it has, whether it was finished.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use prost::Message;
+use rsys_proto::fields::{packet, process, sample, thread};
+use rsys_proto::message::Fields;
+use rsys_proto::reader::{PacketReader, ReadError, Truncation};
+use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
+
+use crate::clocks::{TraceClocks, WallClock};
+use crate::metadata::{Facts, MetadataReader};
+
+/// How much of a trace is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// A trace of rsys up to where it says whose it is; another one as a whole.
+    Head,
+    /// All.
+    Whole,
+}
+
+/// What a first look at a trace found.
+#[derive(Debug)]
+pub struct Survey {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub file_bytes: u64,
+    /// What it says about itself.
+    pub start: Option<Facts>,
+    /// What it says at its end, if that was read and it was finished.
+    pub end: Option<Facts>,
+    /// What was found when it was finished afterwards.
+    pub recovered: Option<Facts>,
+    /// Whether it was made by merging.
+    pub is_merged: bool,
+    /// Its processes and the threads with samples or tracks of each.
+    pub pids: BTreeSet<u32>,
+    /// Names of the processes.
+    pub names: BTreeMap<u32, String>,
+    /// Labels of the processes.
+    pub labels: Vec<String>,
+    /// The machine's name, if it tells.
+    pub machine: String,
+    /// Its clocks.
+    pub clocks: TraceClocks,
+    /// The wall clock of its host.
+    pub wall_clock: WallClock,
+    /// Snapshots of the host's clocks.
+    pub snapshots: Vec<ClockSnapshot>,
+    /// The description of the machine.
+    pub system: Option<Vec<u8>>,
+    /// Whether its packets are compressed.
+    pub compressed: bool,
+    /// The part of a packet at its end.
+    pub truncation: Option<Truncation>,
+    /// Packets that were read.
+    pub packets: u64,
+    /// A hash of the packets that were read.
+    pub fingerprint: u64,
+}
+
+/// Snapshots of clocks that are kept of one trace.
+const SNAPSHOTS_MAX: usize = 256;
+
+impl Survey {
+    /// Reads a trace, and shows each packet to `also`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no trace.
+    pub fn read(path: &Path, depth: Depth, mut also: impl FnMut(&[u8])) -> Result<Self> {
+        let told = || path.display().to_string();
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file_bytes = file.metadata().with_context(told)?.len();
+        let mut reader = PacketReader::new(file);
+        let mut survey = Self::of_nothing(path, file_bytes);
+        let mut metadata = MetadataReader::default();
+        let mut hash = Fingerprint::default();
+        loop {
+            let encoded = match reader.next_encoded() {
+                Ok(Some(encoded)) => encoded,
+                Ok(None) => break,
+                Err(error) => return Err(explain(error)).with_context(told),
+            };
+            survey.packets += 1;
+            hash.add(encoded);
+            survey.packet(encoded, metadata.start.is_some());
+            also(encoded);
+            if metadata.packet(encoded) && depth == Depth::Head && metadata.start.is_some() {
+                break;
+            }
+        }
+        survey.truncation = reader.truncation();
+        survey.compressed = reader.has_compressed_packets();
+        survey.fingerprint = hash.0;
+        survey.is_merged = metadata.merged.is_some();
+        survey.start = metadata.start;
+        survey.end = metadata.end;
+        survey.recovered = metadata.recovered;
+        Ok(survey)
+    }
+
+    fn of_nothing(path: &Path, file_bytes: u64) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            file_bytes,
+            start: None,
+            end: None,
+            recovered: None,
+            is_merged: false,
+            pids: BTreeSet::new(),
+            names: BTreeMap::new(),
+            labels: Vec::new(),
+            machine: String::new(),
+            clocks: TraceClocks::default(),
+            wall_clock: WallClock::default(),
+            snapshots: Vec::new(),
+            system: None,
+            compressed: false,
+            truncation: None,
+            packets: 0,
+            fingerprint: 0,
+        }
+    }
+
+    /// Learns from a packet. What is torn in it is nobody's: the merge counts it.
+    fn packet(&mut self, encoded: &[u8], is_ours: bool) {
+        for field in Fields::new(encoded).flatten() {
+            let bytes = field.value.bytes();
+            match field.number {
+                packet::CLOCK_SNAPSHOT => {
+                    if let Ok(snapshot) = ClockSnapshot::decode(bytes) {
+                        self.snapshot(snapshot);
+                    }
+                }
+                packet::TRACK_DESCRIPTOR => {
+                    if let Ok(descriptor) = TrackDescriptor::decode(bytes) {
+                        self.descriptor(descriptor);
+                    }
+                }
+                packet::SYSTEM_INFO if self.system.is_none() => {
+                    let info = SystemInfo::decode(bytes).ok();
+                    self.machine = info.and_then(|info| info.machine_name).unwrap_or_default();
+                    self.system = Some(bytes.to_vec());
+                }
+                // A trace of rsys has one process only, and its descriptor comes first.
+                packet::PERF_SAMPLE if !is_ours => self.pid(bytes, sample::PID),
+                packet::PROCESS_DESCRIPTOR => self.pid(bytes, process::PID),
+                packet::THREAD_DESCRIPTOR => self.pid(bytes, thread::PID),
+                _ => {}
+            }
+        }
+    }
+
+    fn snapshot(&mut self, snapshot: ClockSnapshot) {
+        self.clocks.observe_first(&snapshot);
+        self.wall_clock.observe(&snapshot);
+        let of_host = snapshot
+            .clocks
+            .iter()
+            .all(|one| one.clock_id.is_some_and(|id| id < 64));
+        if of_host && snapshot.clocks.len() > 1 {
+            if self.snapshots.len() == SNAPSHOTS_MAX {
+                let mut index = 0;
+                self.snapshots.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+            }
+            self.snapshots.push(snapshot);
+        }
+    }
+
+    fn descriptor(&mut self, descriptor: TrackDescriptor) {
+        if let Some(process) = descriptor.process {
+            let pid = process.pid.unwrap_or(0).cast_unsigned();
+            self.pids.insert(pid);
+            self.labels.extend(process.process_labels);
+            self.names
+                .insert(pid, process.process_name.unwrap_or_default());
+        }
+        if let Some(thread) = descriptor.thread {
+            self.pids.insert(thread.pid.unwrap_or(0).cast_unsigned());
+        }
+    }
+
+    fn pid(&mut self, message: &[u8], number: u32) {
+        let named = Fields::new(message)
+            .flatten()
+            .find(|field| field.number == number);
+        if let Some(field) = named {
+            self.pids.insert(field.value.number32());
+        }
+    }
+
+    /// A fact from the start of the trace, as text.
+    #[must_use]
+    pub fn text(&self, key: &str) -> &str {
+        self.start.as_ref().map_or("", |facts| facts.text(key))
+    }
+
+    /// A fact from the start of the trace, as a number.
+    #[must_use]
+    pub fn count(&self, key: &str) -> Option<u64> {
+        self.start.as_ref()?.count(key)
+    }
+
+    /// The rank, from the metadata or a label.
+    #[must_use]
+    pub fn rank(&self) -> Option<u64> {
+        let labelled = || {
+            let number = |label: &String| label.strip_prefix("rank ")?.trim().parse().ok();
+            self.labels.iter().find_map(number)
+        };
+        self.count("rank").or_else(labelled)
+    }
+
+    /// The host's name, from the metadata, the machine's description or a label.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let labelled = || {
+            let mut labels = self.labels.iter();
+            labels
+                .find_map(|label| label.strip_prefix("host "))
+                .unwrap_or("")
+        };
+        match (self.text("host"), self.machine.as_str()) {
+            ("", "") => labelled(),
+            ("", machine) => machine,
+            (host, _) => host,
+        }
+    }
+
+    /// What no other process instance has.
+    #[must_use]
+    pub fn instance(&self) -> String {
+        match &self.start {
+            Some(facts) => format!(
+                "{}|{}|{}|{}",
+                facts.text("boot_id"),
+                facts.text("host"),
+                facts.count("pid").unwrap_or(0),
+                facts.count("start_time_ns").unwrap_or(0)
+            ),
+            None => format!("{:016x}|{}", self.fingerprint, self.packets),
+        }
+    }
+}
+
+/// An error of the reader in words that tell what to do.
+pub fn explain(error: ReadError) -> anyhow::Error {
+    let remedy = match &error {
+        ReadError::Io(_) => return error.into(),
+        ReadError::NotAPacket { offset: 0 } => "is this a Perfetto trace in protobuf form?",
+        _ => "`rsys-report recover` keeps what stands before",
+    };
+    let text = error.to_string();
+    anyhow::Error::new(error).context(format!("{text}; {remedy}"))
+}
+
+/// A hash of packets, of which equal files have equal ones.
+#[derive(Debug, Default)]
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn add(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut hash = self.0 ^ bytes.len() as u64;
+        for word in words {
+            hash = step(hash, u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.0 = step(hash, u64::from_le_bytes(last));
+    }
+}
+
+fn step(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,273 @@
+//! What GPUs did: a group of tracks for each GPU, one track for each stream or queue, arrows from the calls, and the time of kernels
+//! as call stacks.
+
+use std::collections::HashMap;
+
+use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
+use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
+
+use super::EventPen;
+use super::args::Annotations;
+use super::known::{Call, Known};
+use super::lanes::Lanes;
+use crate::emit::frames::FrameId;
+use crate::emit::output::Output;
+
+/// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one flame graph.
+const ROOT: &str = "[GPU]";
+
+/// Where operations of one GPU follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Line {
+    Stream(u64),
+    Queue(u64),
+    Copies,
+}
+
+/// The rows of a line.
+#[derive(Debug)]
+struct Rows {
+    name: String,
+    lanes: Lanes,
+    rows: Vec<TrackSequence>,
+}
+
+/// One GPU.
+#[derive(Debug)]
+struct Device {
+    group: u64,
+    lines: HashMap<Line, Rows>,
+    streams: usize,
+    queues: usize,
+}
+
+/// All that GPUs did for a process.
+#[derive(Debug, Default)]
+pub struct Gpu {
+    devices: HashMap<u32, Device>,
+    samples: Vec<Sample>,
+    /// The frames of kernels, by their names.
+    frames: HashMap<String, FrameId>,
+    stack: Vec<FrameId>,
+}
+
+impl Gpu {
+    /// Draws an operation.
+    pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, known: &mut Known, pen: &mut EventPen<'_>) {
+        let end_ns = op.end_ns.max(op.start_ns);
+        *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
+        let (start_ns, end_ns) = pen.run.kept(op.start_ns, end_ns);
+        if start_ns > end_ns {
+            pen.tally.outside_window += 1;
+            return;
+        }
+        let call = known.call(op.correlation).cloned();
+        match op.kind {
+            OpKind::Kernel => pen.tally.kernels += 1,
+            OpKind::Copy | OpKind::Fill => pen.tally.moves += 1,
+            OpKind::Barrier | OpKind::Scratch | OpKind::Other => pen.tally.other_ops += 1,
+        }
+        pen.tally.ops_without_call += u64::from(call.is_none());
+        let call = call.unwrap_or_default();
+        let name_key = match op.name {
+            0 if op.kind == OpKind::Kernel => call.kernel,
+            name => name,
+        };
+        let name = match known.text(name_key) {
+            Some(text) => text.to_owned(),
+            None => default_name(op.kind, &call, args, known),
+        };
+        let mut annotations = Annotations::default();
+        annotations.add(args, known, pen.output);
+        if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
+            annotations.push(Key::Bytes, &Read::Uint(bytes), known, pen.output);
+        }
+        if let Some(direction) = call.direction.as_ref().filter(|_| op.kind == OpKind::Copy) {
+            annotations.push(Key::Direction, direction, known, pen.output);
+        }
+        annotations.push(
+            Key::Device,
+            &Read::Uint(u64::from(op.device)),
+            known,
+            pen.output,
+        );
+        if op.queue != 0 {
+            annotations.push(Key::Queue, &Read::Pointer(op.queue), known, pen.output);
+        }
+        let stream = match op.stream {
+            0 => call.stream,
+            stream => Some(stream),
+        };
+        if let Some(stream) = stream {
+            annotations.push(Key::Stream, &Read::Pointer(stream), known, pen.output);
+        }
+        let flows = if op.correlation == 0 {
+            None
+        } else {
+            annotations.push_number("correlation", op.correlation, pen.output);
+            Some(pen.output.flow(op.correlation))
+        };
+        let line = match (stream, op.queue) {
+            (Some(stream), _) => Line::Stream(stream),
+            (None, 0) => Line::Copies,
+            (None, queue) => Line::Queue(queue),
+        };
+        let device = self
+            .devices
+            .entry(op.device)
+            .or_insert_with(|| Device::new(op.device, known, pen.output));
+        let track = device.track(line, (start_ns, end_ns), known, pen.output);
+        let out = pen.output.buffer();
+        let category = match op.kind {
+            OpKind::Kernel => "kernel",
+            OpKind::Copy => "copy",
+            OpKind::Fill => "fill",
+            OpKind::Barrier => "barrier",
+            OpKind::Scratch => "scratch",
+            OpKind::Other => "gpu",
+        };
+        let event = Drawn {
+            name: Name::Interned(out.intern(&name)),
+            category: Some(out.intern(category)),
+            flows: flows.as_slice(),
+            annotations: &annotations.list(),
+            ..Drawn::default()
+        };
+        track.event(out, start_ns, EventKind::SliceBegin, &event);
+        track.slice_end(out, end_ns);
+        if op.kind == OpKind::Kernel {
+            self.sample(&name, &call, (start_ns, end_ns), known, pen);
+        }
+    }
+
+    /// Adds a kernel's time under the stack that launched it.
+    fn sample(
+        &mut self,
+        kernel: &str,
+        call: &Call,
+        (start_ns, end_ns): (u64, u64),
+        known: &Known,
+        pen: &mut EventPen<'_>,
+    ) {
+        let stack = known.stack(call.stack);
+        pen.tally.launch_stacks += u64::from(!stack.is_empty());
+        pen.tally.kernel_ns = pen.tally.kernel_ns.saturating_add(end_ns - start_ns);
+        let mut frame = |name: &str| match self.frames.get(name) {
+            Some(frame) => *frame,
+            None => {
+                let frame = pen.frames.pseudo_frame(name);
+                self.frames.insert(name.to_owned(), frame);
+                frame
+            }
+        };
+        let (root, leaf) = (frame(ROOT), frame(kernel));
+        self.stack.clear();
+        self.stack.push(root);
+        self.stack.extend_from_slice(stack);
+        self.stack.push(leaf);
+        let callstack = pen.output.gpu_callstack(pen.frames, &self.stack);
+        let tid = match call.tid {
+            0 => pen.output.pid(),
+            tid => tid,
+        };
+        self.samples.push(
+            pen.output
+                .sample(start_ns, tid, callstack, end_ns - start_ns),
+        );
+    }
+
+    /// Writes the samples of a batch.
+    pub fn flush(&mut self, output: &mut Output) {
+        if !self.samples.is_empty() {
+            output.gpu_samples(&mut self.samples);
+        }
+    }
+}
+
+/// What an operation without a name is called.
+fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> String {
+    let name = match kind {
+        OpKind::Kernel => "kernel",
+        OpKind::Copy => "Copy",
+        OpKind::Fill => "Fill",
+        OpKind::Barrier => "Barrier",
+        OpKind::Scratch => "Scratch",
+        OpKind::Other => "GPU operation",
+    };
+    let direction = args
+        .get(Key::Direction)
+        .or_else(|| call.direction.clone())
+        .filter(|_| kind == OpKind::Copy);
+    match direction {
+        Some(direction) => format!("{name} {}", known.plain(&direction)),
+        None => name.to_owned(),
+    }
+}
+
+impl Device {
+    fn new(number: u32, known: &Known, output: &mut Output) -> Self {
+        let label = known.label(Labelled::Device, u64::from(number));
+        let mut name = format!("GPU {number}");
+        let mut description = String::from("What this GPU did for the process");
+        if let Some(label) = label {
+            if !label.text.is_empty() {
+                name.push_str(" · ");
+                name.push_str(&label.text);
+            }
+            for (key, value) in &label.more {
+                description.push_str(&format!("\n{key}: {value}"));
+            }
+        }
+        let process = output.process_track();
+        Self {
+            group: output.group(process, &name, &description),
+            lines: HashMap::new(),
+            streams: 0,
+            queues: 0,
+        }
+    }
+
+    fn track(
+        &mut self,
+        line: Line,
+        (start_ns, end_ns): (u64, u64),
+        known: &Known,
+        output: &mut Output,
+    ) -> &mut TrackSequence {
+        let (streams, queues) = (&mut self.streams, &mut self.queues);
+        let rows = self.lines.entry(line).or_insert_with(|| Rows {
+            name: match line {
+                Line::Stream(0) => "default stream".to_owned(),
+                Line::Stream(handle) => {
+                    let number = count(streams);
+                    labelled(known, Labelled::Stream, handle)
+                        .unwrap_or_else(|| format!("stream {number}"))
+                }
+                Line::Queue(handle) => {
+                    let number = count(queues);
+                    labelled(known, Labelled::Queue, handle)
+                        .unwrap_or_else(|| format!("queue {number}"))
+                }
+                Line::Copies => "copies".to_owned(),
+            },
+            lanes: Lanes::default(),
+            rows: Vec::new(),
+        });
+        let row = rows.lanes.place(start_ns, end_ns);
+        if rows.rows.len() <= row {
+            rows.rows
+                .push(output.child_track(self.group, &rows.name, None));
+        }
+        &mut rows.rows[row]
+    }
+}
+
+fn count(counter: &mut usize) -> usize {
+    *counter += 1;
+    *counter
+}
+
+fn labelled(known: &Known, what: Labelled, handle: u64) -> Option<String> {
+    let label = known.label(what, handle)?;
+    (!label.text.is_empty()).then(|| label.text.clone())
+}

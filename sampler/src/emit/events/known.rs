@@ -1,0 +1,204 @@
+//! What events refer to by numbers: texts, call stacks, labels, calls.
+
+use std::collections::HashMap;
+
+use rsys_proto::StringId;
+use rsys_wire::event::{Args, Event, Key, Labelled, Read};
+use rsys_wire::record::{SAMPLE_BROKEN, SAMPLE_TRUNCATED};
+
+use crate::emit::frames::{FrameId, Frames};
+use crate::emit::output::Output;
+use crate::resolve::demangled;
+
+/// So many calls are remembered at least, for operations that come late.
+const CALLS_KEPT: usize = 200_000;
+
+/// A text and where it stands in the trace's table.
+#[derive(Debug)]
+struct Text {
+    text: String,
+    id: Option<StringId>,
+}
+
+/// A call that GPU operations refer to.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The thread that made it.
+    pub tid: u32,
+    /// Handle of the stream, if the call names one.
+    pub stream: Option<u64>,
+    /// Id of the stack that made it, or 0.
+    pub stack: u64,
+    /// What operations have in common with it, as they came.
+    pub bytes: Option<u64>,
+    /// From where to where it copies.
+    pub direction: Option<Read>,
+    /// Key of the name of the kernel that it launches, or 0.
+    pub kernel: u64,
+}
+
+/// A label.
+#[derive(Debug, Clone, Default)]
+pub struct Label {
+    /// What it says.
+    pub text: String,
+    /// The more that was told: name and value.
+    pub more: Vec<(&'static str, String)>,
+}
+
+/// What was told that other events refer to.
+#[derive(Debug, Default)]
+pub struct Known {
+    texts: HashMap<u64, Text>,
+    stacks: HashMap<u64, Vec<FrameId>>,
+    new_stacks: Vec<(u64, u8, u64, Vec<u64>)>,
+    labels: HashMap<(Labelled, u64), Label>,
+    /// The calls of two generations: the older one is forgotten when the younger one is full.
+    calls: HashMap<u64, Call>,
+    older_calls: HashMap<u64, Call>,
+    /// Which thread's events a ring holds.
+    tellers: HashMap<u32, u32>,
+}
+
+impl Known {
+    /// Takes what an event tells.
+    pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) {
+        match event {
+            Event::Thread { tid, .. } => _ = self.tellers.insert(ring, *tid),
+            Event::Text { key, text } => {
+                let text = demangled(&String::from_utf8_lossy(text));
+                self.texts.insert(*key, Text { text, id: None });
+            }
+            Event::Stack { id, flags, frames } if !self.stacks.contains_key(id) => {
+                self.new_stacks.push((*id, *flags, now_ns, frames.to_vec()));
+            }
+            Event::Label {
+                what,
+                id,
+                text,
+                args,
+            } => {
+                let label = Label {
+                    text: String::from_utf8_lossy(text).into_owned(),
+                    more: args
+                        .into_iter()
+                        .map(|(key, value)| (key.name(), self.plain(&value)))
+                        .collect(),
+                };
+                self.labels.insert((*what, *id), label);
+            }
+            Event::Begin {
+                correlation, args, ..
+            }
+            | Event::Mark {
+                correlation, args, ..
+            } if *correlation != 0 => {
+                let tid = self.tellers.get(&ring).copied().unwrap_or_default();
+                self.learn_call(tid, *correlation, *args);
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_call(&mut self, tid: u32, correlation: u64, args: Args<'_>) {
+        let mut call = Call {
+            tid,
+            ..Call::default()
+        };
+        for (key, value) in args {
+            match (key, value) {
+                (Key::Stream, Read::Pointer(stream) | Read::Uint(stream)) => {
+                    call.stream = Some(stream);
+                }
+                (Key::LaunchStack, Read::Uint(stack)) => call.stack = stack,
+                (Key::Bytes, Read::Uint(bytes)) => call.bytes = Some(bytes),
+                (Key::Direction, direction) => call.direction = Some(direction),
+                (Key::Kernel, Read::Known(kernel)) => call.kernel = kernel,
+                _ => {}
+            }
+        }
+        if self.calls.len() >= CALLS_KEPT {
+            self.older_calls = std::mem::take(&mut self.calls);
+        }
+        self.calls.insert(correlation, call);
+    }
+
+    /// Asks for the addresses of new stacks.
+    pub fn want(&self, frames: &mut Frames) {
+        for (_, _, time_ns, words) in &self.new_stacks {
+            for &word in words {
+                frames.want(word, *time_ns);
+            }
+        }
+    }
+
+    /// Takes over the frames of new stacks.
+    pub fn settle(&mut self, frames: &Frames, marks: StackMarks) {
+        for (id, flags, time_ns, words) in self.new_stacks.drain(..) {
+            let mut stack = Vec::with_capacity(words.len() + 1);
+            if flags & SAMPLE_TRUNCATED != 0 {
+                stack.push(marks.truncated);
+            } else if flags & SAMPLE_BROKEN != 0 {
+                stack.push(marks.broken);
+            }
+            for &word in words.iter().rev() {
+                stack.extend_from_slice(frames.frames_of(word, time_ns));
+            }
+            self.stacks.insert(id, stack);
+        }
+    }
+
+    /// The call with a correlation, if it was told.
+    pub fn call(&self, correlation: u64) -> Option<&Call> {
+        self.calls
+            .get(&correlation)
+            .or_else(|| self.older_calls.get(&correlation))
+    }
+
+    /// The frames of a stack, outermost first; empty when it was not told.
+    pub fn stack(&self, id: u64) -> &[FrameId] {
+        self.stacks.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a text says.
+    pub fn text(&self, key: u64) -> Option<&str> {
+        Some(&self.texts.get(&key)?.text)
+    }
+
+    /// A text's place in the trace's table.
+    pub fn text_id(&mut self, key: u64, output: &mut Output) -> Option<StringId> {
+        let text = self.texts.get_mut(&key)?;
+        Some(
+            *text
+                .id
+                .get_or_insert_with(|| output.buffer().intern(&text.text)),
+        )
+    }
+
+    /// A label.
+    pub fn label(&self, what: Labelled, id: u64) -> Option<&Label> {
+        self.labels.get(&(what, id))
+    }
+
+    /// A value as text.
+    pub fn plain(&self, value: &Read) -> String {
+        match value {
+            Read::Uint(value) => value.to_string(),
+            Read::Int(value) => value.to_string(),
+            Read::Double(value) => value.to_string(),
+            Read::Pointer(value) => format!("{value:#x}"),
+            Read::Known(key) => self.text(*key).unwrap_or("?").to_owned(),
+            Read::Size3([x, y, z]) => format!("{x}×{y}×{z}"),
+            Read::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        }
+    }
+}
+
+/// Frames that say what is wrong with a stack.
+#[derive(Debug, Clone, Copy)]
+pub struct StackMarks {
+    /// It was deeper than the limit.
+    pub truncated: FrameId,
+    /// It could not be walked to its root.
+    pub broken: FrameId,
+}

@@ -1,0 +1,96 @@
+//! Slices that overlap, on as many rows as it takes.
+//!
+//! On one track slices must nest. Operations of a GPU may overlap, and are told late and out of order; each goes to the first row
+//! where it overlaps nothing that was drawn.
+
+use std::collections::BTreeMap;
+
+/// So many slices of a row are remembered; before the oldest of them nothing is drawn there any more.
+const REMEMBERED: usize = 4096;
+
+/// The slices of one row, as far as they are remembered.
+#[derive(Debug, Default)]
+struct Row {
+    /// Starts and ends.
+    busy: BTreeMap<u64, u64>,
+    /// Nothing before this time is known.
+    floor: u64,
+}
+
+impl Row {
+    /// Takes the stretch if nothing that was drawn overlaps it.
+    ///
+    /// A slice may begin when an earlier drawn one ends. It must not end when an earlier drawn one begins: of equal times, viewers
+    /// take what was written first.
+    fn take(&mut self, start: u64, end: u64) -> bool {
+        let before = self.busy.range(..=start).next_back();
+        let after = self.busy.range(start..).next();
+        let free = start >= self.floor
+            && before.is_none_or(|(_, &before)| before <= start)
+            && after.is_none_or(|(&after, _)| end < after);
+        if free {
+            self.busy.insert(start, end);
+            if self.busy.len() > REMEMBERED
+                && let Some((_, oldest)) = self.busy.pop_first()
+            {
+                self.floor = self.floor.max(oldest);
+            }
+        }
+        free
+    }
+}
+
+/// The rows of one track.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    rows: Vec<Row>,
+}
+
+impl Lanes {
+    /// The row for a slice; rows are numbered from 0, and the next higher number is a new row.
+    pub fn place(&mut self, start: u64, end: u64) -> usize {
+        if let Some(row) = self.rows.iter_mut().position(|row| row.take(start, end)) {
+            return row;
+        }
+        let mut row = Row::default();
+        row.take(start, end);
+        self.rows.push(row);
+        self.rows.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_stays_on_its_row_and_what_overlaps_gets_another() {
+        let mut lanes = Lanes::default();
+        for start in (0..100_000).step_by(10) {
+            assert_eq!(lanes.place(start, start + 10), 0);
+        }
+        assert_eq!(lanes.place(99_995, 100_005), 1);
+        assert_eq!(lanes.place(99_996, 100_000), 2);
+        assert_eq!(lanes.place(100_000, 100_001), 0);
+    }
+
+    #[test]
+    fn the_past_is_filled_where_it_is_free() {
+        let mut lanes = Lanes::default();
+        assert_eq!(lanes.place(100, 200), 0);
+        assert_eq!(lanes.place(10, 50), 0);
+        assert_eq!(lanes.place(60, 99), 0);
+        // Its end would be written after the beginning at the same time.
+        assert_eq!(lanes.place(99, 100), 1);
+        assert_eq!(lanes.place(40, 55), 1);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_drawn_over() {
+        let mut lanes = Lanes::default();
+        for start in 0..10_000 {
+            lanes.place(start * 10, start * 10 + 5);
+        }
+        assert_eq!(lanes.place(7, 8), 1);
+    }
+}

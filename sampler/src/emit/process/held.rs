@@ -1,0 +1,113 @@
+//! What is held back of a process until it is worth a file.
+//!
+//! Shells and helpers that only start another program have a sample or two: a file for each would bury those that somebody wants
+//! to read. Nothing is lost: what is held is replayed when the process turns out to be worth a file, and counted when it does not.
+
+use rsys_wire::record::{Record, Records};
+
+use super::{ProcessTrace, RingWords, RunContext, Tools};
+use crate::emit::events::is_worth_a_file;
+use crate::emit::tally::End;
+
+/// A process that told so much is no helper, whatever it told.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// What is held back.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    rings: Vec<RingWords>,
+    bytes: usize,
+    samples: u64,
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nobody knows yet whether the process is worth a file.
+    #[default]
+    Holding,
+    /// It is.
+    Released,
+    /// It is over and was not.
+    NoFile,
+}
+
+impl Held {
+    /// Whether a sample may open the file.
+    pub(super) fn may_open(&self) -> bool {
+        self.state != State::NoFile
+    }
+
+    /// Takes in words, and says whether the process is worth a file now.
+    fn add(&mut self, rings: Vec<RingWords>, run: &RunContext) -> bool {
+        let mut worth = false;
+        for ring in &rings {
+            self.bytes += ring.words.len() * 8;
+            for record in Records::new(&ring.words).flatten() {
+                match record {
+                    Record::Sample { time_ns, .. } => {
+                        self.samples += u64::from(run.keeps(time_ns));
+                    }
+                    other => worth |= worth_a_file(&other),
+                }
+            }
+        }
+        self.rings.extend(rings);
+        worth || self.samples >= run.min_samples || self.bytes > HELD_BYTES_MAX
+    }
+}
+
+/// Whether one such record is reason enough for a file. (Samples are counted; waits come another way.)
+fn worth_a_file(record: &Record<'_>) -> bool {
+    match record {
+        Record::Sample { .. }
+        | Record::ThreadStart { .. }
+        | Record::ThreadEnd { .. }
+        | Record::Module { .. }
+        | Record::PythonStack { .. }
+        | Record::PythonThread { .. }
+        | Record::PythonCode { .. }
+        | Record::PythonInterpreter { .. }
+        | Record::Note { .. } => false,
+        Record::Event(event) => is_worth_a_file(event),
+    }
+}
+
+impl ProcessTrace {
+    /// Holds words back as long as the process is not worth a file; handles them from then on.
+    pub(super) fn hold_or_handle(&mut self, rings: Vec<RingWords>, tools: &mut Tools<'_>) {
+        if self.held.state != State::Holding {
+            self.handle(rings.iter(), tools);
+        } else if self.held.add(rings, tools.run) {
+            self.release(tools);
+        }
+    }
+
+    /// The process is worth a file: what was held goes into it.
+    pub(super) fn release(&mut self, tools: &mut Tools<'_>) {
+        if self.held.state == State::Holding {
+            self.held.state = State::Released;
+            self.replay(tools);
+        }
+    }
+
+    /// The process is over. Returns whether it had samples, too few of them for a file.
+    pub(super) fn end_of_holding(&mut self, end: End, tools: &mut Tools<'_>) -> bool {
+        if self.held.state != State::Holding {
+            return false;
+        }
+        // Whoever runs a command wants to see it.
+        if matches!(end, End::Child(_)) || self.held.samples == 0 {
+            self.release(tools);
+            return false;
+        }
+        self.held.state = State::NoFile;
+        self.replay(tools);
+        true
+    }
+
+    fn replay(&mut self, tools: &mut Tools<'_>) {
+        let rings = std::mem::take(&mut self.held.rings);
+        self.handle(rings.iter(), tools);
+    }
+}
