@@ -93,7 +93,9 @@ pub fn is_own_process() -> bool {
 
 /// CPU time that the process has used since the agent began.
 pub fn cpu_time_ns() -> u64 {
-    sys::process_cpu_ns().saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
+    sys::process_cpu_ns()
+        .saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
+        .saturating_sub(gpu::helpers_cpu_ns())
 }
 
 /// The settings of the session. Only once a slot exists.

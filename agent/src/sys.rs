@@ -279,6 +279,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of another thread of the process in nanoseconds (a system call); 0 when it is gone.
+pub fn cpu_ns_of_thread(tid: u32) -> u64 {
+    clock_ns(thread_clock(tid))
+}
+
 /// CPU time of all threads of the process in nanoseconds (a system call).
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)

@@ -42,6 +42,11 @@ pub fn at_end() {
     }
 }
 
+/// CPU time that threads of ours have used: it is none of the program's.
+pub fn helpers_cpu_ns() -> u64 {
+    helper::cpu_ns().saturating_add(hip::helpers_cpu_ns())
+}
+
 /// The process becomes another program, unless that fails. As [`at_end`].
 pub fn before_exec() {
     if process::is_active() && !process::is_confined() && process::is_own_process() {
@@ -56,6 +61,7 @@ pub fn at_abort() {
 
 /// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.
 pub fn after_fork_in_child() {
+    helper::after_fork_in_child();
     hip::after_fork_in_child();
     hsa::after_fork_in_child();
 }
