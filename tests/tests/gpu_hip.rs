@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, ensure};
-use rsys_tests::simgpu::{Dispatch, Machine, Stack, Truth, hip_program};
+use rsys_tests::simgpu::{
+    Dispatch, Machine, Stack, Truth, code_object, hip_program, library_program,
+};
 use rsys_tests::{
     Cell, Invocation, Outcome, Run, TestResult, Trace, is_root, missing_tool, skip_if_missing,
 };
@@ -45,6 +47,7 @@ on_every_stack! {
     what_nobody_waited_for_is_told_at_the_end;
     a_kernel_that_hangs_holds_nobody;
     a_fork_goes_on_without_gpus;
+    a_runtime_that_is_loaded_late_is_found;
 }
 
 /// Compilers are in these two.
@@ -455,6 +458,25 @@ fn a_fork_goes_on_without_gpus(stack: Stack) -> TestResult {
     let trace = biggest(&outcome)?;
     let told = Told::read(&trace)?;
     ensure!(told.named("kernel", "touch").count() == 101);
+    ensure!(check_counts(&trace, &told)? == 0);
+    Ok(())
+}
+
+fn a_runtime_that_is_loaded_late_is_found(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let library = match stack {
+        Stack::Unstable => "libamdhip64.so.6",
+        _ => "libamdhip64.so.5",
+    };
+    let machine = machine(stack, 1)?;
+    let program = library_program(Stack::Debian12, "hip_late", &[])?
+        .arg(library)
+        .arg(code_object("gfx90a")?);
+    let outcome = profiled(&machine, program).run()?;
+    outcome.expect_success();
+    let trace = outcome.trace_of("hip_late")?;
+    let told = Told::read(&trace)?;
+    ensure!(check_single_kernels(&told, &machine.truth()?)? == 100);
     ensure!(check_counts(&trace, &told)? == 0);
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! made, and HIP itself calls the function that happens to lie where it takes its own from: the number tells the place.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::library;
 use crate::events;
@@ -22,8 +22,9 @@ const STRIDE: usize = 16;
 const FILLED: usize = 4096;
 /// What every record has at least.
 const LEAST_RECORD: usize = 512;
-/// How long a first call waits for the answer.
-const PATIENCE_NS: u64 = 5_000_000_000;
+/// How long first calls wait for the answer. They get it in a millisecond, unless they hold a lock of the loader's, which the thread needs:
+/// then they go on without us, and later calls are told.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// Where the two functions are, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ const FAILED: u32 = 3;
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static ENTER: AtomicUsize = AtomicUsize::new(0);
 static EXIT: AtomicUsize = AtomicUsize::new(0);
+/// Whether somebody has waited in vain: nobody waits any more.
+static IS_IMPATIENT: AtomicBool = AtomicBool::new(false);
 static WORK: Work = Work::new(work);
 
 /// Of the one call: the record, how far it was filled, and the numbers that HIP called.
@@ -70,10 +73,11 @@ fn find() -> bool {
     if first && !WORK.begin() {
         STATE.store(FAILED, Ordering::Release);
     }
-    if STATE.load(Ordering::Acquire) == UNDER_WAY
-        && !WORK.wait_until(sys::boottime_ns().saturating_add(PATIENCE_NS))
-    {
-        STATE.store(FAILED, Ordering::Release);
+    if STATE.load(Ordering::Acquire) == UNDER_WAY && !IS_IMPATIENT.load(Ordering::Relaxed) {
+        let deadline = sys::boottime_ns().saturating_add(PATIENCE_NS);
+        if !WORK.wait_until(deadline) {
+            IS_IMPATIENT.store(true, Ordering::Relaxed);
+        }
     }
     STATE.load(Ordering::Acquire) == FOUND
 }
@@ -101,13 +105,7 @@ fn work() {
     events::fact(b"hip calibration", note.bytes());
     devices::tell_of_hip(version);
     let state = if found.is_some() { FOUND } else { FAILED };
-    // Unless whoever waited has given up.
-    if STATE
-        .compare_exchange(UNDER_WAY, state, Ordering::AcqRel, Ordering::Acquire)
-        .is_err()
-    {
-        events::fact(b"hip calibration", b"came too late");
-    }
+    STATE.store(state, Ordering::Release);
 }
 
 /// What was found for versions that were looked at before.
