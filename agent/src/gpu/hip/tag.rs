@@ -47,13 +47,14 @@ impl Tag {
         self.0 >> COUNTED_BIT & 1 != 0
     }
 
-    /// A time (CLOCK_BOOTTIME ns) at or some milliseconds before the call; 0 when the operation has no call.
+    /// A time (CLOCK_BOOTTIME ns) some 20 ms before the call, because the GPU's clock is known to microseconds only; 0 when the operation has
+    /// no call.
     pub fn asked_ns(self, now_ns: u64) -> u64 {
         if self.0 == 0 {
             return 0;
         }
         let now = now_ns >> TIME_UNIT;
         let ago = now.wrapping_sub(self.0 >> TIME_SHIFT) & TIME_MASK;
-        now.saturating_sub(ago) << TIME_UNIT
+        now.saturating_sub(ago).saturating_sub(1) << TIME_UNIT
     }
 }
