@@ -11,6 +11,7 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::clock;
+use crate::gpu;
 use crate::handler;
 use crate::process;
 use crate::real;
@@ -20,12 +21,17 @@ use crate::tls;
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static DESTRUCTOR: extern "C" fn() = account;
+static DESTRUCTOR: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    gpu::at_end();
+    account();
+}
 
 /// Accounts for the time of the calling thread up to now, and tells how much CPU time the process has used.
 ///
 /// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
-pub extern "C" fn account() {
+pub fn account() {
     // A child after vfork ends here, too, with the memory of its parent.
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return;
@@ -64,6 +70,7 @@ macro_rules! ends {
             #[doc = concat!("As `", $manual, "`.")]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(status: c_int) -> ! {
+                gpu::at_end();
                 account();
                 match real::$real::get() {
                     // SAFETY: the caller's own argument.
@@ -79,6 +86,22 @@ ends! {
     _exit = exit_at_once, "_exit(2)";
     _Exit = exit_at_once, "_Exit(3)";
     quick_exit = quick_exit, "quick_exit(3)";
+}
+
+/// GPU runtimes end the process so when a GPU has failed: what it had done before is told first.
+///
+/// # Safety
+/// As `abort(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn abort() -> ! {
+    if process::is_active() && !process::is_confined() {
+        gpu::at_abort();
+    }
+    match real::abort::get() {
+        // SAFETY: no arguments.
+        Some(real) => unsafe { real() },
+        None => end(128 + libc::SIGABRT),
+    }
 }
 
 /// Whether `syscall(number)` ends the process.

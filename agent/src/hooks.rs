@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::exit;
+use crate::gpu::{self, threads as runtime_threads};
 use crate::masks;
 use crate::modules;
 use crate::process;
@@ -71,6 +72,9 @@ unsafe fn create(
     process::start_early();
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return real(start, argument);
+    }
+    if runtime_threads::is_of_runtime(start) {
+        return runtime_threads::create(start, argument, real);
     }
     let slot = threads::prepare(start as *mut c_void, argument);
     if slot.is_null() {
@@ -374,6 +378,7 @@ pub unsafe extern "C" fn syscall(
         return seccomp::install(filter, call);
     }
     if exit::is_end(number) {
+        gpu::at_end();
         exit::account();
     }
     if number == libc::SYS_rt_sigaction && c_int::try_from(a).is_ok_and(stand_in_front_of) {

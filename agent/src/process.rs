@@ -18,6 +18,7 @@ use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 use crate::debugger;
 use crate::environment::Environment;
 use crate::events;
+use crate::gpu;
 use crate::jit;
 use crate::markers;
 use crate::modules;
@@ -93,7 +94,9 @@ pub fn is_own_process() -> bool {
 
 /// CPU time that the process has used since the agent began.
 pub fn cpu_time_ns() -> u64 {
-    sys::process_cpu_ns().saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
+    sys::process_cpu_ns()
+        .saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
+        .saturating_sub(gpu::helpers_cpu_ns())
 }
 
 /// The settings of the session. Only once a slot exists.
@@ -320,6 +323,7 @@ pub extern "C" fn after_fork_in_child() {
     }
     slots::forget_parents();
     events::forget_parents();
+    gpu::after_fork_in_child();
     jit::after_fork_in_child();
     if settings().follow != FollowChoice::All {
         STATE.store(State::Dormant as u32, Ordering::Release);

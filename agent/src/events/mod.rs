@@ -10,6 +10,7 @@ mod stacks;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{self, Arg, Category, GpuOp, Labelled};
+use rsys_wire::record;
 
 use crate::process;
 use crate::sys;
@@ -95,4 +96,10 @@ pub fn label(what: Labelled, id: u64, text: &[u8], args: &[Arg<'_>]) {
 /// Says something about the process.
 pub fn fact(key: &[u8], value: &[u8]) {
     rings::put(|ring| event::put_fact(ring, key, value));
+}
+
+/// Says a line that the user should see on standard error.
+pub fn note(text: &[u8]) {
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| record::put_note(ring, time_ns, 0, text));
 }

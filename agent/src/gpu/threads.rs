@@ -1,0 +1,115 @@
+//! Threads of the GPU runtimes.
+//!
+//! They wait for the GPU's interrupts and are none of the program's work, so no clock is given to them. They are known by their start routine,
+//! which lies in a runtime's library.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::event::Labelled;
+
+use super::{library, words};
+use crate::events;
+use crate::modules;
+use crate::real::StartRoutine;
+use crate::sys;
+
+/// The libraries, a function that each has, and what their threads are called.
+const RUNTIMES: [(&[u8], &std::ffi::CStr, &[u8]); 2] = [
+    (b"/libhsa-runtime64.so", c"hsa_shut_down", b"HSA runtime"),
+    (b"/libamdhip64.so", c"hipGetDeviceCount", b"HIP runtime"),
+];
+/// First address and one past the last of each, or zeros.
+static RANGES: [[AtomicU64; 2]; 2] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; 2];
+
+/// Learns where the runtimes' code is, as far as they are loaded.
+pub fn learn() {
+    for ((path, function, _), [first, last]) in RUNTIMES.iter().zip(&RANGES) {
+        if last.load(Ordering::Relaxed) != 0 || !library::is_loaded(path) {
+            continue;
+        }
+        let address = library::symbol(library::handle(path), function).addr() as u64;
+        if let Some(object) = modules::find(address) {
+            first.store(object.start, Ordering::Relaxed);
+            last.store(object.end, Ordering::Relaxed);
+        }
+    }
+}
+
+fn runtime_of(address: u64) -> Option<usize> {
+    RANGES.iter().position(|[first, last]| {
+        (first.load(Ordering::Relaxed)..last.load(Ordering::Relaxed)).contains(&address)
+    })
+}
+
+/// Whether a thread that begins here is a runtime's.
+#[inline]
+pub fn is_of_runtime(start: StartRoutine) -> bool {
+    runtime_of((start as *const ()).addr() as u64).is_some()
+}
+
+/// What a thread needs to begin.
+#[derive(Debug)]
+struct Beginning {
+    taken: AtomicBool,
+    what: UnsafeCell<Option<(StartRoutine, *mut c_void)>>,
+}
+
+// SAFETY: whoever took the place writes it before the thread exists, and the thread reads it before the place is free again.
+unsafe impl Sync for Beginning {}
+
+static BEGINNINGS: [Beginning; 64] = [const {
+    Beginning {
+        taken: AtomicBool::new(false),
+        what: UnsafeCell::new(None),
+    }
+}; 64];
+
+/// Creates such a thread: our signals are blocked in it, so that it is not asked to sample itself either.
+pub fn create(
+    start: StartRoutine,
+    argument: *mut c_void,
+    real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
+) -> c_int {
+    let place = BEGINNINGS
+        .iter()
+        .find(|place| !place.taken.swap(true, Ordering::Acquire));
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
+    let result = match place {
+        Some(place) => {
+            // SAFETY: the place is ours.
+            unsafe { *place.what.get() = Some((start, argument)) };
+            let result = real(begin, (&raw const *place).cast_mut().cast());
+            if result != 0 {
+                place.taken.store(false, Ordering::Release);
+            }
+            result
+        }
+        None => real(start, argument),
+    };
+    sys::sigmask(libc::SIG_SETMASK, before);
+    result
+}
+
+unsafe extern "C" fn begin(place: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` passes a place that it has filled.
+    let place = unsafe { &*place.cast::<Beginning>() };
+    // SAFETY: as above.
+    let what = unsafe { *place.what.get() };
+    place.taken.store(false, Ordering::Release);
+    // SAFETY: the thread's own words.
+    unsafe { (*words::words()).of_runtime = 1 };
+    let Some((start, argument)) = what else {
+        return std::ptr::null_mut();
+    };
+    if events::is_on()
+        && let Some((_, _, name)) =
+            runtime_of((start as *const ()).addr() as u64).and_then(|runtime| RUNTIMES.get(runtime))
+    {
+        events::label(Labelled::Thread, u64::from(sys::gettid()), name, &[]);
+    }
+    // SAFETY: the runtime's own routine and argument.
+    unsafe { start(argument) }
+}

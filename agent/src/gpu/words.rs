@@ -1,0 +1,102 @@
+//! What a thread is doing with a GPU runtime: a few words of initial-exec TLS, as in [`crate::tls`].
+
+/// The words of one thread.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Words {
+    /// Correlation of the runtime's call that the thread is in, or 0.
+    pub correlation: u64,
+    /// Its launch stack, or 0.
+    pub launch_stack: u64,
+    /// How deep the thread is in calls of a runtime that are told.
+    pub depth: u64,
+    /// Whether the thread belongs to a runtime.
+    pub of_runtime: u64,
+    /// Whether the thread is a helper of ours, whose calls are nobody's business.
+    pub is_helper: u64,
+    /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
+    pub is_uncounted: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".balign 8",
+    ".globl rsys_gpu_words",
+    ".hidden rsys_gpu_words",
+    ".type rsys_gpu_words, @object",
+    ".size rsys_gpu_words, 48",
+    "rsys_gpu_words: .zero 48",
+    ".text",
+);
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".balign 8",
+    ".globl rsys_gpu_words",
+    ".hidden rsys_gpu_words",
+    ".type rsys_gpu_words, @object",
+    ".size rsys_gpu_words, 48",
+    "rsys_gpu_words: .zero 48",
+    ".text",
+);
+
+const _: () = assert!(size_of::<Words>() == 48);
+
+/// The calling thread's words.
+#[inline]
+pub fn words() -> *mut Words {
+    let words: *mut Words;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
+    unsafe {
+        std::arch::asm!(
+            "mov {words}, qword ptr fs:[0]",
+            "add {words}, qword ptr [rip + rsys_gpu_words@GOTTPOFF]",
+            words = out(reg) words,
+            options(nostack, pure, readonly),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the thread pointer and the offset of our TLS words.
+    unsafe {
+        std::arch::asm!(
+            "mrs {words}, tpidr_el0",
+            "adrp {offset}, :gottprel:rsys_gpu_words",
+            "ldr {offset}, [{offset}, :gottprel_lo12:rsys_gpu_words]",
+            "add {words}, {words}, {offset}",
+            words = out(reg) words,
+            offset = out(reg) _,
+            options(nostack, pure, readonly),
+        );
+    }
+    words
+}
+
+/// Notes the call that the thread is in from now on; returns the one before.
+#[inline]
+pub fn set_call(correlation: u64) -> u64 {
+    // SAFETY: the words of the calling thread, which nobody else touches; so below.
+    unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
+}
+
+/// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.
+#[inline]
+pub fn set_uncounted(uncounted: bool) -> bool {
+    // SAFETY: as above.
+    unsafe { std::mem::replace(&mut (*words()).is_uncounted, u64::from(uncounted)) != 0 }
+}
+
+/// Whether the thread is a helper of ours.
+#[inline]
+pub fn is_helper() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper != 0 }
+}
+
+/// The thread is a helper of ours from now on.
+pub fn set_helper() {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper = 1 }
+}
