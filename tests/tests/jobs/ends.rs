@@ -108,47 +108,72 @@ fn wait_for_samples(output: &Path, count: usize) {
     );
 }
 
+/// How srun ended, and what its tasks wrote.
+type Seen = (Option<i32>, Vec<String>);
+
+/// Ends a step by scancel, after `terms - 1` other signals of the same kind.
+fn cancelled(
+    slurm: &Slurm,
+    folder: &Path,
+    way: &str,
+    terms: usize,
+    is_profiled: bool,
+) -> Result<Seen> {
+    let name = format!("{way}-{terms}-{is_profiled}");
+    let output = folder.join(&name);
+    let profile = if is_profiled {
+        profiled(&output)?
+    } else {
+        Vec::new()
+    };
+    let log = folder.join(format!("{name}.log"));
+    let mut step = Step::start(slurm, &["-n2"], &profile, way, &log)?;
+    if is_profiled {
+        wait_for_samples(&output, 2);
+    }
+    let job = step.job()?;
+    // A time limit sends two; signals that come while another waits to be handled are one.
+    for times in 1..terms {
+        slurm.output("scancel", ["-s", "TERM", &job])?;
+        let came = || step.told().iter().filter(|line| *line == "TERM").count() >= 2 * times;
+        assert!(wait_until(LIMIT, came), "{:?}", step.told());
+    }
+    slurm.output("scancel", [&job])?;
+    let status = step.wait()?;
+    if is_profiled {
+        slurm.wait_for_end(&job)?;
+        assert_prefixes(&output, 2)?;
+    }
+    let mut told = step.told();
+    told.retain(|line| !line.starts_with("job "));
+    told.sort();
+    Ok((status.code(), told))
+}
+
 #[test]
 fn what_ends_a_step_ends_it_as_without_us() -> TestResult {
     skip_if_missing!(missing_slurm());
     let slurm = slurm()?;
     let scratch = Scratch::new("scancel")?;
-    // (what the program does about SIGTERM, how often it gets one, whether Slurm has to kill it)
-    for (way, terms) in [("default", 1), ("exit", 1), ("ignore", 1), ("ignore", 2)] {
-        let mut seen = Vec::new();
-        for is_profiled in [false, true] {
-            let name = format!("{way}-{terms}-{is_profiled}");
-            let output = scratch.path().join(&name);
-            let profile = if is_profiled {
-                profiled(&output)?
-            } else {
-                Vec::new()
+    let folder = scratch.path();
+    // What the program does about SIGTERM, and how often it gets one. Who ignores it is killed.
+    let cases = [("default", 1), ("exit", 1), ("ignore", 2)];
+    // All at once: they mostly wait for Slurm.
+    std::thread::scope(|scope| -> TestResult {
+        let runs = cases.map(|(way, terms)| {
+            let run = |is_profiled| {
+                scope.spawn(move || cancelled(slurm, folder, way, terms, is_profiled))
             };
-            let log = scratch.path().join(format!("{name}.log"));
-            let mut step = Step::start(slurm, &["-n2"], &profile, way, &log)?;
-            if is_profiled {
-                wait_for_samples(&output, 2);
-            }
-            let job = step.job()?;
-            // The end of the time limit is a SIGTERM, and the end by scancel after it another one.
-            for _ in 1..terms {
-                slurm.output("scancel", ["-s", "TERM", &job])?;
-                let came = || step.told().iter().filter(|line| *line == "TERM").count() >= 2;
-                assert!(wait_until(LIMIT, came), "{:?}", step.told());
-            }
-            slurm.output("scancel", [&job])?;
-            let status = step.wait()?;
-            let mut told = step.told();
-            told.retain(|line| !line.starts_with("job "));
-            told.sort();
-            seen.push((status.code(), told));
-            if is_profiled {
-                assert_prefixes(&output, 2)?;
-            }
+            ((way, terms), run(false), run(true))
+        });
+        for (case, bare, profiled) in runs {
+            let join = |run: std::thread::ScopedJoinHandle<'_, Result<Seen>>| {
+                run.join().expect("see above")
+            };
+            assert_eq!(join(bare)?, join(profiled)?, "{case:?}");
         }
-        assert_eq!(seen[0], seen[1], "{way}, {terms} times");
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn five_hundred_ranks_at_once() -> TestResult {
     let scratch = Scratch::new("many-ranks")?;
     let output = scratch.path().join("traces");
     let program = workload("rate").build()?.display().to_string();
-    let program = [&program, "--seconds", "0.02"].map(str::to_owned);
+    let program = [&program, "--seconds", "0.01"].map(str::to_owned);
     let sampled = [&profiled(&output)?[..], &program[..]].concat();
     let mut costs = Vec::new();
     for line in [&program[..], &sampled[..]] {
