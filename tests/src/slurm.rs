@@ -23,8 +23,8 @@ use crate::procs::wait_until;
 /// Whatever is waited for comes much sooner, unless something is broken.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long Slurm lets tasks live after SIGTERM.
-pub const KILL_WAIT_SECONDS: u32 = 2;
+/// How long Slurm lets tasks live after SIGTERM: long enough for traces to be finished on a busy machine.
+const KILL_WAIT_SECONDS: u32 = 8;
 
 /// Variables of launchers around the tests, which must not reach the jobs.
 const FOREIGN: &[&str] = &[

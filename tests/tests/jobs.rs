@@ -73,7 +73,7 @@ fn job_json(step: &Path) -> Result<Value> {
 
 /// One key of all tasks, in the order of the ranks.
 fn of_tasks<'a>(job: &'a Value, key: &str) -> Vec<&'a Value> {
-    let tasks = job["tasks"]
+    let tasks = job["ranks"]
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();

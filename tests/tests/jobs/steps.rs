@@ -1,13 +1,10 @@
 //! Steps of Slurm: one folder each, one trace for each rank, nothing overwritten.
 
 use rsys_tests::slurm::{missing_slurm, slurm, told};
-use rsys_tests::{
-    Scratch, TestResult, missing_python_module, python, skip_if_missing, wait_until, workload,
-};
+use rsys_tests::{Scratch, TestResult, missing_python_module, python, skip_if_missing, workload};
 use serde_json::json;
 
 use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
-use rsys_tests::slurm::LIMIT;
 
 fn rate() -> anyhow::Result<Vec<String>> {
     let program = workload("rate").build()?.display().to_string();
@@ -40,7 +37,7 @@ fn tasks_on_two_nodes_share_a_folder() -> TestResult {
         assert_eq!(stderr.contains("note: each rank gets"), around, "{stderr}");
         let job = job_json(&step)?;
         assert_eq!(
-            (&job["ended"], &job["running"], &job["ranks"]),
+            (&job["ended"], &job["running"], &job["world_size"]),
             (&json!(4), &json!(0), &json!(4))
         );
         assert_eq!(job["nodes"], json!(["n1", "n2"]));
@@ -57,13 +54,14 @@ fn tasks_on_two_nodes_share_a_folder() -> TestResult {
 }
 
 #[test]
-fn arrays_with_two_steps_each() -> TestResult {
+fn arrays_with_steps_and_restarts() -> TestResult {
     skip_if_missing!(missing_slurm());
     let slurm = slurm()?;
     let scratch = Scratch::new("array")?;
     let output = scratch.path().join("traces");
     let line = [profiled(&output)?, rate()?].concat().join(" ");
-    let script = format!("set -e\n{line}\nsrun -n2 {line}\nsrun -n1 {line}");
+    // Slurm counts how often it started a job anew.
+    let script = format!("set -e\n{line}\nsrun -n2 {line}\nSLURM_RESTART_COUNT=2 srun -n1 {line}");
     let job = slurm.submit(scratch.path(), &["-n2", "--array=3-4"], &script)?;
     let known = slurm.wait_for_end(&job)?;
     assert_eq!(known.matches("JobState=COMPLETED").count(), 2, "{known}");
@@ -74,9 +72,9 @@ fn arrays_with_two_steps_each() -> TestResult {
         .collect();
     let expected = [
         of_step(&format!("{job}_3.0"), 2),
-        of_step(&format!("{job}_3.1"), 1),
+        of_step(&format!("{job}_3.1.r2"), 1),
         of_step(&format!("{job}_4.0"), 2),
-        of_step(&format!("{job}_4.1"), 1),
+        of_step(&format!("{job}_4.1.r2"), 1),
     ];
     assert_eq!(found, expected.concat());
     assert_eq!(in_batch.len(), 4, "{in_batch:?}");
@@ -84,45 +82,6 @@ fn arrays_with_two_steps_each() -> TestResult {
         in_batch.iter().all(|name| !name.ends_with("-0.proto")),
         "{in_batch:?}"
     );
-    Ok(())
-}
-
-#[test]
-fn a_job_that_is_started_anew_overwrites_nothing() -> TestResult {
-    skip_if_missing!(missing_slurm());
-    let slurm = slurm()?;
-    let scratch = Scratch::new("requeue")?;
-    let output = scratch.path().join("traces");
-    let line = [profiled(&output)?, rate()?].concat().join(" ");
-    let done = scratch.path().join("first");
-    // The first time it waits for its end behind its step.
-    let script = format!(
-        "srun -n1 {line}\nif [ -z \"$SLURM_RESTART_COUNT\" ]; then touch {}; sleep 1000; fi",
-        done.display()
-    );
-    let job = slurm.submit(scratch.path(), &["-n1", "--requeue"], &script)?;
-    assert!(
-        wait_until(LIMIT, || done.exists()),
-        "{}",
-        slurm.show_job(&job)
-    );
-    slurm.output("scontrol", ["requeue", &job])?;
-    // A job that was put back waits for a time of its own.
-    let is_back = || slurm.show_job(&job).contains("JobState=PENDING");
-    assert!(wait_until(LIMIT, is_back), "{}", slurm.show_job(&job));
-    slurm.output(
-        "scontrol",
-        ["update", &format!("JobId={job}"), "StartTime=now"],
-    )?;
-    let known = slurm.wait_for_end(&job)?;
-    assert!(known.contains("JobState=COMPLETED"), "{known}");
-    let expected = [
-        of_step(&format!("{job}.0"), 1),
-        of_step(&format!("{job}.0.r1"), 1),
-    ];
-    let mut expected = expected.concat();
-    expected.sort();
-    assert_eq!(files(&output), expected);
     Ok(())
 }
 
