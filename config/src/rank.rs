@@ -117,7 +117,7 @@ const TORCH: Launcher = Launcher::new(
 pub fn is_batch_script(lookup: impl Fn(&str) -> Option<String>) -> bool {
     let step = ["SLURM_STEP_ID", "SLURM_STEPID"];
     lookup("SLURM_JOB_ID").is_some()
-        && lookup("SLURM_PROCID").is_some()
+        && lookup("SLURM_PROCID").is_some_and(|rank| rank == "0")
         && step.iter().all(|name| lookup(name).is_none())
 }
 

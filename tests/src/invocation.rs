@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// A program with its arguments and the variables that it gets in addition.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    pub(crate) words: Vec<OsString>,
+    /// The program and its arguments.
+    pub words: Vec<OsString>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
 }
 

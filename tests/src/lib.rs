@@ -30,6 +30,7 @@ mod run;
 mod samples;
 mod screenshot;
 pub mod simgpu;
+pub mod slurm;
 mod timeline;
 mod trace;
 mod workload;

@@ -1,5 +1,6 @@
 //! What the tests need from the system: compilers, Python with its libraries, a browser.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
@@ -9,6 +10,8 @@ use crate::steps::{has_program, say, step, succeeds};
 /// How to see whether something is there.
 enum Probe {
     Program(&'static str),
+    /// A program of the administrator.
+    Daemon(&'static str),
     /// A module of the system's Python.
     SystemPython(&'static str),
     /// A module of whatever `python3` is.
@@ -34,6 +37,12 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::PythonLibrary, "libpython3-dev"),
     (Probe::SystemPython("numpy"), "python3-numpy"),
     (Probe::SystemPython("torch"), "python3-torch"),
+    (Probe::Program("mpirun.openmpi"), "openmpi-bin"),
+    (Probe::Program("mpirun.mpich"), "mpich"),
+    (Probe::Program("srun"), "slurm-client"),
+    (Probe::Daemon("slurmctld"), "slurmctld"),
+    (Probe::Daemon("slurmd"), "slurmd"),
+    (Probe::Daemon("munged"), "munge"),
 ];
 
 impl Probe {
@@ -46,6 +55,7 @@ impl Probe {
         };
         match self {
             Self::Program(name) => has_program(name),
+            Self::Daemon(name) => Path::new("/usr/sbin").join(name).is_file(),
             Self::SystemPython(module) => has_module("/usr/bin/python3", module),
             Self::AnyPython(module) => has_module("python3", module),
             Self::PythonLibrary => succeeds(

@@ -84,7 +84,7 @@ impl TaskRecord {
             "node": place.node,
             "rank": rank.map(|rank| rank.rank),
             "rank_source": rank.map(|rank| rank.source),
-            "ranks": rank.and_then(|rank| rank.size),
+            "world_size": rank.and_then(|rank| rank.size),
             "local_rank": rank.and_then(|rank| rank.local_rank),
             "pid": pid,
             "boot_id": task.boot_id,
@@ -211,14 +211,14 @@ impl TaskRecord {
         };
         let mut whole = json!({
             "version": VERSION,
-            "ranks": tasks.iter().filter_map(|task| number(task, "ranks")).max(),
+            "world_size": tasks.iter().filter_map(|task| number(task, "world_size")).max(),
             "hosts": names("host"),
             "nodes": names("node_name"),
             "running": listing.running,
             "ended": listing.ended,
         });
         merge(&mut whole, self.job.clone());
-        merge(&mut whole, json!({ "tasks": tasks }));
+        merge(&mut whole, json!({ "ranks": tasks }));
         whole
     }
 }
@@ -306,7 +306,7 @@ mod tests {
     fn whoever_comes_last_has_seen_all() {
         let folder = std::env::temp_dir().join(format!("rsys-record-{}", std::process::id()));
         let records: Vec<_> = (0..24).map(|rank| begin(&folder, rank)).collect();
-        assert_eq!(job(&folder)["tasks"][0]["state"], "running");
+        assert_eq!(job(&folder)["ranks"][0]["state"], "running");
         std::thread::scope(|scope| {
             for (rank, record) in records.into_iter().enumerate() {
                 // One of them is killed.
@@ -322,9 +322,9 @@ mod tests {
             (whole["running"].as_u64(), whole["ended"].as_u64()),
             (Some(1), Some(23))
         );
-        assert_eq!(whole["ranks"], 24);
+        assert_eq!(whole["world_size"], 24);
         assert_eq!(whole["hosts"], json!(["host"]));
-        let tasks = whole["tasks"].as_array().unwrap();
+        let tasks = whole["ranks"].as_array().unwrap();
         for (rank, task) in tasks.iter().enumerate() {
             assert_eq!(task["rank"], rank);
             let expected = if rank == 7 { Value::Null } else { json!(rank) };

@@ -102,6 +102,7 @@ impl Signals {
             }
             if let Some(target) = target
                 && is_for_us_alone(info.ssi_code, info.ssi_pid, target)
+                && !signals_all(info.ssi_pid)
             {
                 // The target may have ended by now, or changed its user: nothing to do about either.
                 kill(target, signal).ok();
@@ -128,6 +129,13 @@ impl AsFd for Signals {
 fn is_for_us_alone(code: i32, sender: u32, target: Pid) -> bool {
     matches!(code, libc::SI_USER | libc::SI_TKILL | libc::SI_QUEUE)
         && sender != target.as_raw().cast_unsigned()
+}
+
+/// Whether the sender is Slurm's keeper of a step. It signals every process of a task, the target too: what we passed on would be
+/// a second one.
+fn signals_all(sender: u32) -> bool {
+    let name = std::fs::read(format!("/proc/{sender}/comm"));
+    name.is_ok_and(|name| name.trim_ascii_end() == b"slurmstepd")
 }
 
 #[cfg(test)]

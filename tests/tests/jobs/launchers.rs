@@ -1,0 +1,148 @@
+//! Launchers pass the agent on and leave no trace; ranks have their names wherever rsys-sample stands.
+
+use std::fs;
+
+use rsys_tests::slurm::{clean_command, missing_slurm, slurm, told};
+use rsys_tests::{Scratch, TestResult, missing_tool, skip_if_missing, workload};
+
+use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
+
+fn rate() -> anyhow::Result<Vec<String>> {
+    let program = workload("rate").build()?.display().to_string();
+    Ok(vec![program, "--seconds".to_owned(), "0.1".to_owned()])
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn mpirun_inside_and_around() -> TestResult {
+    skip_if_missing!(missing_tool("mpirun.openmpi"), missing_tool("mpirun.mpich"));
+    let scratch = Scratch::new("mpirun")?;
+    for mpirun in ["mpirun.openmpi --oversubscribe -n 3", "mpirun.mpich -n 3"] {
+        for around in [false, true] {
+            let name = mpirun.split(' ').next().unwrap_or_default();
+            let output = scratch.path().join(format!("{name}-{around}"));
+            let (launcher, sampler) = (words(mpirun), profiled(&output)?);
+            let all = if around {
+                [sampler, launcher]
+            } else {
+                [launcher, sampler]
+            };
+            let line = [all.concat(), rate()?].concat();
+            let mut command = clean_command(&line[0]);
+            command
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            let done = with(command, &line[1..]).output()?;
+            assert!(done.status.success(), "{}", told(&done));
+            let step = only_folder(&output)?;
+            let folder = step.file_name().unwrap_or_default().to_string_lossy();
+            assert_eq!(
+                files(&output),
+                of_step(&folder, 3),
+                "{mpirun} {around}: {}",
+                told(&done)
+            );
+            assert_eq!(of_tasks(&job_json(&step)?, "exit_code"), [0, 0, 0]);
+            assert_rank(&step, 2)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn mpirun_in_an_allocation() -> TestResult {
+    skip_if_missing!(missing_slurm(), missing_tool("mpirun.openmpi"));
+    let slurm = slurm()?;
+    let scratch = Scratch::new("salloc")?;
+    // Two starts in one allocation, one of them below a sampler that is around salloc.
+    let mpirun = words("mpirun.openmpi --oversubscribe -n 2");
+    let inner = scratch.path().join("inner");
+    let outer = scratch.path().join("outer");
+    let salloc = words("salloc -Q -n 2");
+    let lines = [
+        [salloc.clone(), mpirun.clone(), profiled(&inner)?, rate()?].concat(),
+        [profiled(&outer)?, salloc, mpirun, rate()?].concat(),
+    ];
+    for line in lines {
+        let done = with(slurm.command(&line[0]), &line[1..]).output()?;
+        assert!(done.status.success(), "{}", told(&done));
+    }
+    let step = only_folder(&inner)?;
+    let name = step.file_name().unwrap_or_default().to_string_lossy();
+    assert!(name.contains(".mpi-"), "{name}");
+    assert_eq!(files(&inner), of_step(&name, 2));
+    // One sampler for all: salloc, mpirun and its like have no traces.
+    let run = only_folder(&outer)?;
+    assert_eq!(
+        files(&run),
+        ["perfetto-trace-0.proto", "perfetto-trace-1.proto"]
+    );
+    Ok(())
+}
+
+#[test]
+fn torchrun_sleeps_and_its_workers_do_not() -> TestResult {
+    // What torchrun does, as far as we see it: a Python script of that name starts programs with ranks.
+    let scratch = Scratch::new("torchrun")?;
+    let torchrun = scratch.path().join("torchrun");
+    fs::write(
+        &torchrun,
+        "import os, subprocess, sys\n\
+         for _ in range(3000000): pass\n\
+         start = lambda rank: subprocess.Popen(sys.argv[1:], env=dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank),\n\
+         \x20   WORLD_SIZE='2', TORCHELASTIC_RUN_ID='none', TORCHELASTIC_RESTART_COUNT='1'))\n\
+         sys.exit(max(worker.wait() for worker in [start(rank) for rank in range(2)]))\n",
+    )?;
+    let output = scratch.path().join("traces");
+    for (options, expected) in [(None, vec!["0.r1", "1.r1"]), (Some("1"), vec!["1.r1"])] {
+        let mut command = profiled(&output.join(expected.len().to_string()))?;
+        if let Some(ranks) = options {
+            command.splice(1..1, ["--ranks".to_owned(), ranks.to_owned()]);
+        }
+        command.extend([
+            "/usr/bin/python3".to_owned(),
+            torchrun.display().to_string(),
+        ]);
+        command.extend(rate()?);
+        let done = with(clean_command(&command[0]), &command[1..]).output()?;
+        assert!(done.status.success(), "{}", told(&done));
+        let run = only_folder(&output.join(expected.len().to_string()))?;
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|rank| format!("perfetto-trace-{rank}.proto"))
+            .collect();
+        assert_eq!(files(&run), expected, "{}", told(&done));
+    }
+    Ok(())
+}
+
+#[test]
+fn sbatch_is_not_profiled_and_says_so() -> TestResult {
+    skip_if_missing!(missing_slurm());
+    let slurm = slurm()?;
+    let scratch = Scratch::new("sbatch")?;
+    let output = scratch.path().join("traces");
+    let out = scratch.path().join("out");
+    let options = format!("sbatch --parsable -o {} --wrap", out.display());
+    let line = [
+        profiled(&output)?,
+        words(&options),
+        vec!["echo done $LD_PRELOAD".to_owned()],
+    ]
+    .concat();
+    let done = with(slurm.command(&line[0]), &line[1..]).output()?;
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && stderr.contains("note: sbatch"),
+        "{}",
+        told(&done)
+    );
+    let job = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+    slurm.wait_for_end(&job)?;
+    assert_eq!(fs::read_to_string(&out)?, "done\n");
+    assert!(!output.exists());
+    Ok(())
+}
