@@ -13,6 +13,7 @@
 //! functions of the C library that have to be seen.
 
 mod clock;
+mod counters;
 mod debugger;
 mod environment;
 mod exit;

@@ -11,6 +11,7 @@ use rsys_wire::handshake::{
     AgentSettings, ClockChoice, FollowChoice, MAX_DEPTH, PythonChoice, UnwinderChoice,
 };
 
+use crate::counting;
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, boot_and_host};
 use crate::monitors;
@@ -32,8 +33,12 @@ pub struct Plan {
     pub agent: AgentSettings,
     /// What all traces have in common.
     pub run: RunContext,
+    /// What cannot be counted, a line each.
+    pub complaints: Vec<String>,
     /// How names are found.
     pub resolver: ResolverOptions,
+    /// The shortest time off the processor that is drawn.
+    pub off_cpu_shortest: Duration,
     /// What is read of processes and host, if anything is.
     pub monitors: Option<monitors::Choice>,
     /// Which sensors of GPUs are read, if any are.
@@ -46,6 +51,7 @@ impl Plan {
     /// The plan for settings and a command.
     #[must_use]
     pub fn new(resolved: &Resolved, command: Vec<OsString>, exports: &[(String, String)]) -> Self {
+        let counting = counting::find(resolved);
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
@@ -73,6 +79,9 @@ impl Plan {
             realtime_hz: resolved
                 .sampling_realtime
                 .then_some(resolved.sampling_realtime_freq_hz),
+            counted: counting.names,
+            overflow: counting.overflow_named,
+            off_cpu: resolved.off_cpu,
             unwinder: resolved.unwinder.as_str().to_owned(),
             python: PythonView {
                 interpreter: resolved.python_native,
@@ -91,8 +100,13 @@ impl Plan {
                 .iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
-            agent: agent_settings(resolved),
+            agent: AgentSettings {
+                counters: counting.events,
+                overflow: counting.overflow,
+                ..agent_settings(resolved)
+            },
             run,
+            complaints: counting.complaints,
             resolver: ResolverOptions {
                 cache: match &resolved.symbol_cache {
                     SymbolCache::DefaultFolder => CacheLocation::User,
@@ -102,6 +116,7 @@ impl Plan {
                 inlines: resolved.sampling_include_inlines,
                 ..ResolverOptions::default()
             },
+            off_cpu_shortest: resolved.off_cpu_shortest,
             monitors: resolved.process_sampling.then(|| monitors::Choice {
                 frequency_hz: resolved.process_sampling_freq_hz,
                 frugal: !resolved.process_sampling_freq_chosen,
@@ -157,6 +172,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             .unwrap_or(u32::MAX / 2)
             .next_power_of_two(),
         verbose: resolved.verbose >= 3,
+        ..AgentSettings::default()
     }
 }
 

@@ -10,6 +10,9 @@ use crate::trace::Trace;
 /// Name of the tracks of waits.
 const WAITING: &str = "waiting";
 
+/// Name of the tracks of times off the processor.
+const OFF_CPU: &str = "off-CPU";
+
 /// One slice.
 #[derive(Debug, Clone)]
 pub struct Slice {
@@ -46,12 +49,20 @@ pub struct Timeline {
 impl Timeline {
     /// The slices on the tracks of threads.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
-        Self::fetch_where(trace, &format!("coalesce(k.name, '') != '{WAITING}'"))
+        Self::fetch_where(
+            trace,
+            &format!("coalesce(k.name, '') not in ('{WAITING}', '{OFF_CPU}')"),
+        )
     }
 
     /// The slices on the tracks of their waits.
     pub(crate) fn fetch_waits(trace: &Trace) -> Result<Self> {
         Self::fetch_where(trace, &format!("k.name = '{WAITING}'"))
+    }
+
+    /// The slices on the tracks of times off the processor.
+    pub(crate) fn fetch_off_cpu(trace: &Trace) -> Result<Self> {
+        Self::fetch_where(trace, &format!("k.name = '{OFF_CPU}'"))
     }
 
     fn fetch_where(trace: &Trace, track: &str) -> Result<Self> {

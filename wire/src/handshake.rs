@@ -6,6 +6,7 @@
 //! kernel keeps the datagram and the descriptor even when the sender is killed at once.
 
 use crate::VERSION;
+use crate::events::{EventList, Overflow};
 
 /// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
 pub const ENV_SESSION: &str = "RSYS_AGENT_SESSION";
@@ -217,6 +218,10 @@ pub struct AgentSettings {
     pub ring_words: u32,
     /// Whether Python frames are read.
     pub python: PythonChoice,
+    /// What each thread counts beside its samples.
+    pub counters: EventList,
+    /// By which event samples are taken, instead of by a clock.
+    pub overflow: Option<Overflow>,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -231,6 +236,8 @@ impl Default for AgentSettings {
             max_depth: 512,
             ring_words: 32 * 1024,
             python: PythonChoice::On,
+            counters: EventList::default(),
+            overflow: None,
             verbose: false,
         }
     }
@@ -266,11 +273,15 @@ impl AgentSettings {
             PythonChoice::On => "on",
             PythonChoice::Only => "only",
         };
+        let overflow = self
+            .overflow
+            .map_or_else(String::new, |overflow| overflow.to_string());
         format!(
-            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} verbose={}",
+            "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} counters={} overflow={overflow} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
+            self.counters,
             u8::from(self.verbose)
         )
     }
@@ -309,6 +320,8 @@ impl AgentSettings {
                     settings.ring_words =
                         words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
+                ("counters", _) => settings.counters = EventList::parse(value),
+                ("overflow", _) => settings.overflow = Overflow::parse(value),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

@@ -50,6 +50,8 @@ pub enum Counter {
     Unattributed = 9,
     /// CPU time of the process in nanoseconds, since the agent began, at its end; 0 when its end was not seen.
     CpuTime = 10,
+    /// Threads whose events could not be counted.
+    ThreadsWithoutCounters = 24,
 }
 
 /// How many process-wide counters there is room for.

@@ -10,6 +10,7 @@
 //! * [`ring`]: the single-producer single-consumer ring, in whole 64-bit words.
 //! * [`record`]: what the words mean.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
+//! * [`events`]: what the threads count beside their samples.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
@@ -18,6 +19,7 @@
 compile_error!("the wire format is little-endian and so must the machine be");
 
 pub mod adopt;
+pub mod events;
 pub mod handshake;
 pub mod layout;
 pub mod record;

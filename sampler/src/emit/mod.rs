@@ -2,7 +2,7 @@
 //!
 //! The [`writer`] thread takes [`batch::Batch`]es of raw records. A [`process::ProcessTrace`] reads them: [`threads`] puts each
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
-//! the timeline of it, [`mod@waits`] that of waits, [`counters`] the tracks of counters, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
+//! the timeline of it, [`mod@waits`] that of waits, [`off_cpu`] that of times off the processor, [`counters`] and [`thread_counters`] the tracks of counters, and [`output`] the packets. [`naming`] says what the files are called, [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
@@ -12,11 +12,13 @@ pub mod identity;
 pub mod metadata;
 pub mod modules;
 pub mod naming;
+pub mod off_cpu;
 pub mod output;
 pub mod process;
 pub mod run;
 pub mod slices;
 pub mod tally;
+pub mod thread_counters;
 pub mod threads;
 pub mod waits;
 pub mod writer;

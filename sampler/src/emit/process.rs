@@ -1,6 +1,7 @@
 //! The records of one process become its trace.
 
 mod counters;
+mod off_cpu;
 mod sample;
 mod waits;
 
@@ -17,10 +18,12 @@ use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
 use super::naming::Ids;
+use super::off_cpu::OffCpuTracks;
 use super::output::Output;
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use super::thread_counters::{Counts, EventTracks};
 use super::threads::{
     PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
 };
@@ -40,6 +43,10 @@ struct Ring {
     stack: Stack,
     python: PythonStack,
     thread: Option<Thread>,
+    /// Counts of the thread's events that wait for its track.
+    counts: Option<Counts>,
+    /// The tracks of these events.
+    tracks: EventTracks,
 }
 
 /// Frames that say what is wrong with a stack.
@@ -54,6 +61,8 @@ impl Ring {
     fn clear(&mut self) {
         self.stack.clear();
         self.python.clear();
+        self.counts = None;
+        self.tracks = EventTracks::default();
     }
 }
 
@@ -85,6 +94,7 @@ pub struct ProcessTrace {
     samples: Vec<Sample>,
     waits: WaitTracks,
     counters: CounterTracks,
+    off_cpu: OffCpuTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -123,6 +133,7 @@ impl ProcessTrace {
             samples: Vec::new(),
             waits: WaitTracks::default(),
             counters: CounterTracks::default(),
+            off_cpu: OffCpuTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -310,6 +321,16 @@ impl ProcessTrace {
                     rename(self.output.as_mut(), thread, name);
                 }
             }
+            Record::Counters {
+                time_ns,
+                enabled_ns,
+                running_ns,
+                values,
+            } => self.counts(
+                ring,
+                Counts::new(time_ns, enabled_ns, running_ns, values),
+                tools.run,
+            ),
             // Taken before all others.
             Record::Module { .. }
             | Record::PythonCode { .. }
@@ -437,6 +458,7 @@ impl ProcessTrace {
             self.close_thread(&mut ring);
         }
         self.write_counters(tools);
+        self.draw_absences(tools);
         let data = AtEnd {
             tally: &self.tally,
             stops: &self.stops,
@@ -450,6 +472,8 @@ impl ProcessTrace {
             codes: self.frames.codes(),
             unknown_codes: self.frames.unknown_codes(),
             realtime: tools.run.realtime_hz.is_some(),
+            off_cpu: tools.run.off_cpu,
+            by_time: tools.run.overflow.is_none(),
         }
         .data();
         let time_ns = match end {
@@ -467,7 +491,10 @@ impl ProcessTrace {
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),
             notes: self.notes,
-            coverage: Coverage::new(&self.tally, &counts, self.timing.period_ns),
+            coverage: match tools.run.overflow {
+                None => Coverage::new(&self.tally, &counts, self.timing.period_ns),
+                Some(_) => Coverage::Unknown,
+            },
             interpreters: self.interpreters,
             tally: self.tally,
             stops: self.stops,

@@ -38,6 +38,10 @@ pub struct Tally {
     pub unwritten: u64,
     /// Values of counters in the trace.
     pub counter_values: u64,
+    /// Readings of threads' events during which these took turns on the processor's counters.
+    pub scaled_counters: u64,
+    /// What was seen of context switches.
+    pub off_cpu: OffCpuTally,
     /// CPU time of threads that ended.
     pub ended_cpu_ns: u64,
     /// Periods that the samples of those threads stand for.
@@ -46,6 +50,17 @@ pub struct Tally {
     pub python: PythonTally,
     /// What was seen of blocked threads.
     pub waits: WaitTally,
+}
+
+/// What was seen of context switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OffCpuTally {
+    /// Times off the processor.
+    pub intervals: u64,
+    /// Their length together.
+    pub wall_ns: u64,
+    /// Those that are drawn.
+    pub slices: u64,
 }
 
 /// What was seen of Python stacks.
@@ -182,7 +197,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 11] = [
+pub const COUNTER_NAMES: [(Counter, &str); 12] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -194,6 +209,7 @@ pub const COUNTER_NAMES: [(Counter, &str); 11] = [
     (Counter::Dormant, "dormant"),
     (Counter::Unattributed, "unattributed"),
     (Counter::CpuTime, "cpu_time_ns"),
+    (Counter::ThreadsWithoutCounters, "threads_without_counters"),
 ];
 
 impl AgentCounts {
