@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&all_done);
     struct rusage usage;
     CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    printf("threads=%d\nfaults=%ld\nwritten=%ld\n", threads + 1, usage.ru_minflt + usage.ru_majflt, 100L * (long)sizeof block);
+    printf("threads=%d\nall_faults=%ld\nwritten=%ld\n", threads + 1, usage.ru_minflt + usage.ru_majflt, 100L * (long)sizeof block);
     printf("switches=%ld\n", usage.ru_nvcsw + usage.ru_nivcsw);
     printf("user_ns=%lld\nsystem_ns=%lld\n", usage.ru_utime.tv_sec * 1000000000LL + usage.ru_utime.tv_usec * 1000LL,
            usage.ru_stime.tv_sec * 1000000000LL + usage.ru_stime.tv_usec * 1000LL);

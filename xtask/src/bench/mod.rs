@@ -19,6 +19,7 @@ mod goals;
 mod install;
 mod lab;
 mod memory;
+mod monitors;
 mod numbers;
 mod overhead;
 mod process;
@@ -38,7 +39,8 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, names.
+    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names,
+    /// monitors.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -51,7 +53,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 9] = [
+const MEASURES: [(&str, Measure); 10] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -61,6 +63,7 @@ const MEASURES: [(&str, Measure); 9] = [
     ("walks", engines::walks),
     ("python", engines::python_frames),
     ("names", engines::names),
+    ("monitors", monitors::measure),
 ];
 
 /// What goes into the JSON file.
