@@ -9,6 +9,7 @@
 //!   perf did not deliver since the last tick is the weight of the timer's sample.
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::counting::Overflow;
 use rsys_wire::handshake::ClockChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::Clock;
@@ -28,6 +29,9 @@ pub fn period_ns() -> u64 {
 
 /// Whether threads shall have perf beside the timer.
 pub fn wants_perf() -> bool {
+    if process::settings().overflow.is_some() {
+        return true;
+    }
     match process::settings().clock {
         ClockChoice::Timer => false,
         ClockChoice::Perf => true,
@@ -37,12 +41,15 @@ pub fn wants_perf() -> bool {
 
 /// Makes the thread's clocks without starting them; returns which it has.
 pub fn prepare(slot: &mut Slot) -> Clock {
+    if let Some(overflow) = process::settings().overflow {
+        return prepare_overflow(slot, &overflow);
+    }
     let clock = prepare_timer(slot);
     if !wants_perf() {
         return clock;
     }
     let value = (&raw const *slot).addr() as u64;
-    match perf::open(slot.tid, period_ns(), value) {
+    match perf::open(slot.tid, &perf::Clock::of_time(period_ns()), value) {
         Ok(fd) => {
             slot.perf = fd;
             Clock::PerfAndTimer
@@ -55,8 +62,31 @@ pub fn prepare(slot: &mut Slot) -> Clock {
     }
 }
 
+/// Makes a clock of an event: there is no CPU time to account for, and so no timer.
+fn prepare_overflow(slot: &mut Slot, overflow: &Overflow) -> Clock {
+    let value = (&raw const *slot).addr() as u64;
+    let clock = perf::Clock {
+        event: overflow.event,
+        period: overflow.period,
+    };
+    match perf::open(slot.tid, &clock, value) {
+        Ok(fd) => {
+            slot.perf = fd;
+            Clock::Overflow
+        }
+        Err(error) => {
+            slots::count(Counter::ThreadsWithoutPerf, 1);
+            slots::set_counter(Counter::LastError, error as u64);
+            Clock::None
+        }
+    }
+}
+
 /// Makes the thread's timer alone.
 pub fn prepare_timer(slot: &mut Slot) -> Clock {
+    if let Some(overflow) = process::settings().overflow {
+        return prepare_overflow(slot, &overflow);
+    }
     let value = (&raw const *slot).addr() as u64;
     match sys::timer_create(slot.tid, SAMPLE_SIGNAL, value) {
         Ok(timer) => {

@@ -11,6 +11,7 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::clock;
+use crate::counters;
 use crate::gpu;
 use crate::handler;
 use crate::process;
@@ -52,6 +53,7 @@ pub fn account() {
     let periods = clock::unsampled_periods(slot, sys::thread_cpu_ns());
     handler::account_for_tail(slot, periods, None);
     slot.account_ahead(periods);
+    counters::record(slot, sys::boottime_ns());
     Slot::vacate(slot);
     sys::sigmask(libc::SIG_SETMASK, before);
 }

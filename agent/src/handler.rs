@@ -2,8 +2,8 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call, no panic, errno untouched (nothing here sets it). `tests/tests/purity.rs` proves
-//! that on the machine code.
+//! system call (but those of [`counters`], where the user asked for events), no panic, errno untouched (nothing here sets it).
+//! `tests/tests/purity.rs` proves that on the machine code.
 
 use std::ffi::{c_int, c_void};
 
@@ -14,6 +14,7 @@ use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TRUNCATED};
 use rsys_wire::ring::DropCause;
 
+use crate::counters;
 use crate::guard::{self, Guarded};
 use crate::markers::gate;
 use crate::modules::{self, Seen};
@@ -153,6 +154,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
         return slots::count(Counter::Paused, weight);
     }
     let time_ns = sys::boottime_ns();
+    counters::record(slot, time_ns);
     let depth = Slot::depth();
     // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
     let (current, previous) = unsafe {

@@ -16,6 +16,7 @@
 //! functions of the C library that have to be seen.
 
 mod clock;
+mod counters;
 mod debugger;
 mod dlsym;
 mod environment;

@@ -293,7 +293,9 @@ fn begin(parent_instance: u64) -> Option<()> {
     ] {
         length = push_info(info, length, tag, sys::decimal(value, &mut number));
     }
-    let clock: &[u8] = if crate::clock::wants_perf() {
+    let clock: &[u8] = if settings().overflow.is_some() {
+        b"overflow of an event"
+    } else if crate::clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
     } else {
         b"CPU timer"

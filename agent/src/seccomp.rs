@@ -40,6 +40,9 @@ const OURS: [i64; 23] = [
     libc::SYS_ioctl,
 ];
 
+/// What it calls beside that where perf events were asked for.
+const WITH_PERF: [i64; 2] = [libc::SYS_perf_event_open, libc::SYS_read];
+
 /// What a filter does to the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
@@ -83,8 +86,12 @@ fn effect_of(program: u64) -> Effect {
         Some(ALLOW | LOG) => {}
         _ => return Effect::ForbidsHandlers,
     }
+    let settings = process::settings();
+    let uses_perf = clock::wants_perf() || !settings.counters.as_slice().is_empty();
+    let with_perf: &[i64] = if uses_perf { &WITH_PERF } else { &[] };
     let all_harmless = OURS
         .iter()
+        .chain(with_perf)
         .all(|number| matches!(ret(*number), Some(ALLOW | LOG | ERRNO)));
     if all_harmless {
         Effect::Harmless

@@ -12,6 +12,7 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Counter, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
+use crate::counters::{self, Group};
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
 use crate::segments::{self, Made};
@@ -39,6 +40,8 @@ pub struct Slot {
     pub timer: i32,
     /// perf's descriptor, or -1.
     pub perf: i32,
+    /// Descriptors of the events that the thread counts.
+    pub counters: Group,
     /// Frames in the previous stack.
     pub previous_frames: u32,
     /// Periods that were sampled by perf, or accounted for, before the timer told of them.
@@ -267,6 +270,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
     unsafe {
         (*slot).timer = -1;
         (*slot).perf = -1;
+        (*slot).counters = counters::NONE;
         (*slot).previous_frames = 0;
         (*slot).previous_python_frames = 0;
         (*slot).name_tries = NAME_TRIES;
@@ -315,6 +319,7 @@ fn reclaim_adopted() {
                     && (*slot).adopted.swap(false, Ordering::Relaxed)
                 {
                     crate::clock::stop(&mut *slot);
+                    counters::close(&mut *slot);
                     (*slot).release();
                 }
             }
@@ -450,6 +455,7 @@ fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
                 tid: 0,
                 timer: -1,
                 perf: -1,
+                counters: counters::NONE,
                 previous_frames: 0,
                 perf_balance: 0,
                 accounted_weight: 0,
@@ -507,9 +513,12 @@ pub fn forget_parents() {
     while let Some(block) = unsafe { next.as_ref() } {
         for index in 0..block.rings {
             // SAFETY: a slot of the parent's; its threads do not exist here.
-            let slot = unsafe { &*block.slot(index) };
-            if slot.active.load(Ordering::Relaxed) && slot.perf >= 0 {
-                crate::perf::close(slot.perf);
+            let slot = unsafe { &mut *block.slot(index) };
+            if slot.active.load(Ordering::Relaxed) {
+                if slot.perf >= 0 {
+                    crate::perf::close(slot.perf);
+                }
+                counters::close(slot);
             }
             slot.active.store(false, Ordering::Relaxed);
         }

@@ -457,11 +457,16 @@ pub fn fcntl_object<T>(fd: c_int, command: c_int, object: &T) -> i64 {
     fcntl(fd, command, address(&raw const *object))
 }
 
-/// `perf_event_open` for a thread on any CPU.
+/// `perf_event_open` for a thread on any CPU, in the group of another event or (-1) in none.
 ///
 /// # Errors
 /// The kernel's error number.
-pub fn perf_event_open<T>(attributes: &T, tid: u32, flags: u64) -> Result<c_int, i32> {
+pub fn perf_event_open<T>(
+    attributes: &T,
+    tid: u32,
+    group: c_int,
+    flags: u64,
+) -> Result<c_int, i32> {
     let any_cpu = u64::MAX;
     let result = call(
         libc::SYS_perf_event_open,
@@ -469,11 +474,24 @@ pub fn perf_event_open<T>(attributes: &T, tid: u32, flags: u64) -> Result<c_int,
             address(&raw const *attributes),
             u64::from(tid),
             any_cpu,
-            u64::MAX,
+            i64::from(group) as u64,
             flags,
         ],
     );
     checked(result).map(|fd| fd as c_int)
+}
+
+/// Reads words from a descriptor; returns the number of bytes, 0 when it cannot be read.
+///
+/// # Signal safety
+/// One system call.
+pub fn read<const N: usize>(fd: c_int, words: &mut [u64; N]) -> usize {
+    let bytes = size_of::<[u64; N]>() as u64;
+    let result = call(
+        libc::SYS_read,
+        &[fd as u64, address(words.as_mut_ptr()), bytes],
+    );
+    usize::try_from(result).unwrap_or(0)
 }
 
 /// The soft limit on open descriptors.

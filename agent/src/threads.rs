@@ -16,6 +16,7 @@ use rsys_wire::record::{self, Clock};
 use rsys_wire::ring::DropCause;
 
 use crate::clock;
+use crate::counters;
 use crate::handler;
 use crate::process;
 use crate::signals;
@@ -180,6 +181,7 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
 
 fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
     let clock = prepare(slot);
+    counters::open(slot);
     let routine = slot.start.addr() as u64;
     let time_ns = sys::boottime_ns();
     let written = record::put_thread_start(
@@ -258,6 +260,8 @@ fn end_current(bottom: Option<Registers>) {
     let cpu_time_ns = sys::thread_cpu_ns();
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
     clock::stop(state);
+    counters::record(state, sys::boottime_ns());
+    counters::close(state);
     // Nobody sees the name of a thread without samples.
     let named = state.previous_frames > 0;
     let name = if named { sys::thread_name() } else { [0; 16] };

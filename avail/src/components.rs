@@ -9,7 +9,7 @@ use crate::cli::Request;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table.
-pub const CATEGORIES: [&str; 5] = ["Stacks", "Clocks", "GPU", "Parallel", "Locks"];
+pub const CATEGORIES: [&str; 6] = ["Stacks", "Clocks", "Counters", "GPU", "Parallel", "Locks"];
 
 struct Component {
     name: &'static str,
@@ -97,6 +97,46 @@ fn own(machine: &Machine) -> Vec<Component> {
             category: "Clocks",
             description: "The perf event cpu-clock per thread: even intervals above the kernel's tick",
             file: "",
+            missing: missing.clone(),
+        },
+        Component {
+            name: "process-counters",
+            also: &["--process-sampling"],
+            category: "Counters",
+            description: "Memory, page faults, context switches, CPU time, I/O and threads of each process",
+            file: "perfetto-trace.proto",
+            missing: None,
+        },
+        Component {
+            name: "host-counters",
+            also: &["-H", "--host"],
+            category: "Counters",
+            description: "Load, frequency, memory, pressure, network and temperature of the host",
+            file: "perfetto-trace.proto",
+            missing: None,
+        },
+        Component {
+            name: "thread-counters",
+            also: &["-C", "--cpu-events"],
+            category: "Counters",
+            description: "Events counted for each thread, with each of its samples; rsys-avail -H lists them",
+            file: "perfetto-trace.proto",
+            missing: missing.clone(),
+        },
+        Component {
+            name: "overflow",
+            also: &["--overflow"],
+            category: "Clocks",
+            description: "An event as the clock: a sample each time it has happened so often",
+            file: "",
+            missing: missing.clone(),
+        },
+        Component {
+            name: "off-cpu",
+            also: &["--off-cpu"],
+            category: "Counters",
+            description: "When each thread was off the processor, by the kernel's records of context switches",
+            file: "perfetto-trace.proto",
             missing,
         },
     ]

@@ -13,6 +13,7 @@ use rsys_wire::handshake::{
     PythonChoice, UnwinderChoice,
 };
 
+use crate::counting;
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, ThreadChoice, boot_and_host};
 use crate::jobs::place::Place;
@@ -36,8 +37,12 @@ pub struct Plan {
     pub agent: AgentSettings,
     /// What all traces have in common.
     pub run: RunContext,
+    /// What cannot be counted, a line each.
+    pub complaints: Vec<String>,
     /// How names are found.
     pub resolver: ResolverOptions,
+    /// The shortest time off the processor that is drawn.
+    pub off_cpu_shortest: Duration,
     /// What is read of processes and host, if anything is.
     pub monitors: Option<monitors::Choice>,
     /// Which sensors of GPUs are read, if any are.
@@ -58,6 +63,7 @@ impl Plan {
         place: Place,
     ) -> Self {
         let start_ns = os::boot_time_ns();
+        let counting = counting::find(resolved);
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
@@ -85,6 +91,9 @@ impl Plan {
             realtime_hz: resolved
                 .sampling_realtime
                 .then_some(resolved.sampling_realtime_freq_hz),
+            counted: counting.names,
+            overflow: counting.overflow_named,
+            off_cpu: resolved.off_cpu,
             unwinder: resolved.unwinder.as_str().to_owned(),
             python: PythonView {
                 interpreter: resolved.python_native,
@@ -108,8 +117,13 @@ impl Plan {
         Self {
             command,
             exports,
-            agent: agent_settings(resolved),
+            agent: AgentSettings {
+                counters: counting.events,
+                overflow: counting.overflow,
+                ..agent_settings(resolved)
+            },
             run,
+            complaints: counting.complaints,
             resolver: ResolverOptions {
                 cache: match &resolved.symbol_cache {
                     SymbolCache::DefaultFolder => CacheLocation::User,
@@ -119,6 +133,7 @@ impl Plan {
                 inlines: resolved.sampling_include_inlines,
                 ..ResolverOptions::default()
             },
+            off_cpu_shortest: resolved.off_cpu_shortest,
             monitors: resolved.process_sampling.then(|| monitors::Choice {
                 frequency_hz: resolved.process_sampling_freq_hz,
                 frugal: !resolved.process_sampling_freq_chosen,
@@ -188,6 +203,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             .unwrap_or(u32::MAX / 2)
             .next_power_of_two(),
         verbose: resolved.verbose >= 3,
+        ..AgentSettings::default()
     }
 }
 

@@ -7,8 +7,10 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
+use rsys_machine::perf::{Availability, Event, Machine, Reason};
 use rsys_machine::roots::Roots;
 
 use crate::collect::{Collector, Pass};
@@ -22,6 +24,7 @@ use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
 use crate::monitors::{self, Monitors};
+use crate::offcpu;
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::{Receiver, SessionSocket, members};
@@ -114,6 +117,11 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     if let Verdict::Refused(_) = verdict {
         return Ok(run_without_profiling(&plan.command, &plan.exports));
     }
+    if plan.run.verbosity >= 0 {
+        for complaint in &plan.complaints {
+            say(&format!("warning: {complaint}"));
+        }
+    }
     let inherited = Inherited::take();
     let executable = std::env::current_exe().unwrap_or_default();
     let agent =
@@ -145,6 +153,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         ));
     }
     let record = begin_record(&plan, &directory);
+    let off_cpu = off_cpu(&plan);
     let target = spawn::spawn(
         &file,
         &plan.command,
@@ -175,7 +184,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         None => None,
     };
     let monitors = monitors(&plan);
-    let mut collector = Collector::new(writer, waits, monitors);
+    let mut collector = Collector::new(writer, waits, monitors, off_cpu);
     collector.set_child(target.as_raw().unsigned_abs());
     let watch = Watch {
         signals,
@@ -217,6 +226,40 @@ fn warn_of_record(error: &std::io::Error) {
         "warning: {JOB_FILE} beside the traces is not complete: {error}"
     ));
 }
+
+/// Opens the records of context switches, which the target is to inherit.
+fn off_cpu(plan: &Plan) -> Option<offcpu::Watch> {
+    if !plan.run.off_cpu {
+        return None;
+    }
+    let event = Event {
+        user_only: true,
+        ..Event::software(DUMMY_EVENT)
+    };
+    // A filter may end whoever asks: this asks with care.
+    let machine = Machine::of(&Roots::of_this_process());
+    let reason = match machine.probe(&event) {
+        Availability::No(reason) => reason,
+        _ => match offcpu::Watch::open(plan.off_cpu_shortest) {
+            Ok(watch) => return Some(watch),
+            Err(error) => {
+                let errno = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+                Reason::of(errno, &event, false, &machine.facts)
+            }
+        },
+    };
+    if plan.run.verbosity >= 0 {
+        say(&format!(
+            "warning: times off the processor are not recorded, only what threads are seen to wait for: {}. {}",
+            reason.text(),
+            reason.remedy()
+        ));
+    }
+    None
+}
+
+/// PERF_COUNT_SW_DUMMY: the event that carries records of context switches.
+const DUMMY_EVENT: u64 = 9;
 
 /// Starts the watch over processes, host and GPUs, as far as there is something to watch.
 fn monitors(plan: &Plan) -> Option<Monitors> {
@@ -268,6 +311,13 @@ impl Watch {
         let refused = self.receiver.refused();
         let refusal = self.refusal.take();
         let failures = self.receiver.failures();
+        if let Some(lost) = self.collector.lost_switches()
+            && plan.run.verbosity >= 0
+        {
+            say(&format!(
+                "warning: the kernel had no room for {lost} records of context switches"
+            ));
+        }
         let outcome = self.close();
         end_record(record, ending, &outcome.processes);
         if plan.run.verbosity >= 0 {
@@ -434,7 +484,7 @@ impl Watch {
                     self.signals.target_stopped();
                     continue;
                 }
-                Err(nix::errno::Errno::EINTR) => continue,
+                Err(Errno::EINTR) => continue,
                 // It cannot be: nobody else waits for our child.
                 Err(_) => Ending::Code(exit::FAILED),
             };

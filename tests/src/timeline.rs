@@ -12,6 +12,9 @@ const WAITING: &str = "waiting";
 /// Names of the tracks of calls and ranges that were told.
 const TOLD: &str = "'API calls', 'roctx'";
 
+/// Name of the tracks of times off the processor.
+const OFF_CPU: &str = "off-CPU";
+
 /// One slice.
 #[derive(Debug, Clone)]
 pub struct Slice {
@@ -48,7 +51,7 @@ pub struct Timeline {
 impl Timeline {
     /// The slices on the tracks of threads.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
-        let others = format!("coalesce(k.name, '') not in ('{WAITING}', {TOLD})");
+        let others = format!("coalesce(k.name, '') not in ('{WAITING}', '{OFF_CPU}', {TOLD})");
         Self::fetch_where(trace, &others)
     }
 
@@ -60,6 +63,11 @@ impl Timeline {
     /// The slices on the tracks of their waits.
     pub(crate) fn fetch_waits(trace: &Trace) -> Result<Self> {
         Self::fetch_where(trace, &format!("k.name = '{WAITING}'"))
+    }
+
+    /// The slices on the tracks of times off the processor.
+    pub(crate) fn fetch_off_cpu(trace: &Trace) -> Result<Self> {
+        Self::fetch_where(trace, &format!("k.name = '{OFF_CPU}'"))
     }
 
     fn fetch_where(trace: &Trace, track: &str) -> Result<Self> {

@@ -326,6 +326,14 @@ impl Trace {
         Samples::fetch_waits(self)
     }
 
+    /// The times of threads off the processor.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn off_cpu_timeline(&self) -> Result<Timeline> {
+        Timeline::fetch_off_cpu(self)
+    }
+
     /// All slices on the tracks of waits.
     ///
     /// # Errors

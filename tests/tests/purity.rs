@@ -23,7 +23,15 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, and framehop is for comparison only.
-const BOUNDARIES: [&str; 3] = ["signals::forward", "threads::adopt_self", "framehop::walk"];
+const BOUNDARIES: [&str; 4] = [
+    "signals::forward",
+    "threads::adopt_self",
+    "framehop::walk",
+    COUNTERS,
+];
+
+/// Where the handler reads the events that a thread counts: the one place with system calls, if the user asked for events.
+const COUNTERS: &str = "counters::read_group";
 
 fn agent() -> PathBuf {
     std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(
@@ -124,6 +132,10 @@ fn disassemble() -> Code {
 
 /// Everything that is reachable from `root`, with the caller that led there.
 fn reachable(code: &Code, root: &str) -> BTreeMap<String, String> {
+    reachable_from(code, root, &BOUNDARIES)
+}
+
+fn reachable_from(code: &Code, root: &str, boundaries: &[&str]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open: VecDeque<(String, String)> = code
         .calls
@@ -133,7 +145,7 @@ fn reachable(code: &Code, root: &str) -> BTreeMap<String, String> {
         .collect();
     assert!(!open.is_empty(), "no function `{root}` in the disassembly");
     while let Some((name, caller)) = open.pop_front() {
-        let boundary = BOUNDARIES.iter().any(|boundary| name.contains(boundary));
+        let boundary = boundaries.iter().any(|boundary| name.contains(boundary));
         if found.contains_key(&name) {
             continue;
         }
@@ -185,6 +197,25 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
     assert!(
         foreign.is_empty(),
         "the handler reaches:\n{}",
+        foreign.join("\n")
+    );
+    Ok(())
+}
+
+/// What reads the counters makes system calls, and does nothing else.
+#[test]
+fn counters_are_read_by_system_calls_alone() -> TestResult {
+    skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
+    let code = disassemble();
+    let found = reachable_from(&code, COUNTERS, &[]);
+    let foreign: Vec<String> = found
+        .keys()
+        .filter(|name| !name.contains("rsys_agent::") && *name != "a system call")
+        .map(|name| chain(&found, name))
+        .collect();
+    assert!(
+        foreign.is_empty() && found.contains_key("a system call"),
+        "the counters reach:\n{}",
         foreign.join("\n")
     );
     Ok(())

@@ -6,6 +6,7 @@
 //! kernel keeps the datagram and the descriptor even when the sender is killed at once.
 
 use crate::VERSION;
+use crate::counting::{EventList, Overflow};
 
 /// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
 pub const ENV_SESSION: &str = "RSYS_AGENT_SESSION";
@@ -307,6 +308,10 @@ pub struct AgentSettings {
     pub gpu_level: GpuLevel,
     /// Whether launches tell their call stacks.
     pub launch_stacks: bool,
+    /// What each thread counts beside its samples.
+    pub counters: EventList,
+    /// By which event samples are taken, instead of by a clock.
+    pub overflow: Option<Overflow>,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -325,6 +330,8 @@ impl Default for AgentSettings {
             gpu_source: GpuSource::Auto,
             gpu_level: GpuLevel::Standard,
             launch_stacks: true,
+            counters: EventList::default(),
+            overflow: None,
             verbose: false,
         }
     }
@@ -360,6 +367,9 @@ impl AgentSettings {
             PythonChoice::On => "on",
             PythonChoice::Only => "only",
         };
+        let overflow = self
+            .overflow
+            .map_or_else(String::new, |overflow| overflow.to_string());
         let gpu_source = match self.gpu_source {
             GpuSource::Auto => "auto",
             GpuSource::Hip => "hip",
@@ -373,10 +383,11 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             events={} gpu={gpu_source} level={gpu_level} stacks={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
+            self.counters,
             self.events.to_words(),
             u8::from(self.launch_stacks),
             u8::from(self.verbose)
@@ -424,6 +435,8 @@ impl AgentSettings {
                     settings.ring_words =
                         words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
+                ("counters", _) => settings.counters = EventList::parse(value),
+                ("overflow", _) => settings.overflow = Overflow::parse(value),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

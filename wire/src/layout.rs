@@ -76,6 +76,8 @@ pub enum Counter {
     UnmatchedPops = 22,
     /// Periods of CPU time that were not sampled because the program had paused the profiler.
     Paused = 23,
+    /// Threads whose events could not be counted.
+    ThreadsWithoutCounters = 24,
 }
 
 /// How many process-wide counters there is room for.

@@ -15,6 +15,7 @@
 //! | Python thread | text, its bytes |
 //! | Python interpreter | time, version, address in it |
 //! | events | see [`crate::event`] |
+//! | counters | time, time enabled, time counted, a value for each event |
 //!
 //! A sample's frames are listed from the innermost outwards. Its outermost `shared` frames equal
 //! those of the previous sample that was committed to the same ring since the thread's start, so
@@ -24,8 +25,10 @@
 //! the one before it in the same way. The record of a code object is written before the first stack that refers to it. What it
 //! refers to by a key and by address is described in `rsys-python`, whose words travel here unread.
 
+mod counters;
 mod python;
 
+pub use self::counters::put_counters;
 pub use self::python::{
     ForeignText, put_python_code, put_python_interpreter, put_python_stack, put_python_thread,
 };
@@ -62,6 +65,8 @@ pub enum Kind {
     PythonThread = 18,
     /// A Python interpreter was found in the process.
     PythonInterpreter = 19,
+    /// How often the events of the thread have happened.
+    Counters = 48,
 }
 
 /// The sample's stack was cut because it was deeper than the limit.
@@ -351,6 +356,17 @@ pub enum Record<'a> {
     },
     /// Something that was told; only in rings for events.
     Event(crate::event::Event<'a>),
+    /// See [`put_counters`].
+    Counters {
+        /// When.
+        time_ns: u64,
+        /// For how long the events were enabled.
+        enabled_ns: u64,
+        /// For how long they were counted.
+        running_ns: u64,
+        /// How often each has happened while it was counted.
+        values: &'a [u64],
+    },
 }
 
 /// Which clock drives a thread's samples.
@@ -363,6 +379,8 @@ pub enum Clock {
     PerfAndTimer = 2,
     /// None: no timer could be made.
     None = 3,
+    /// An event, instead of CPU time.
+    Overflow = 4,
 }
 
 /// The words did not make a record.
@@ -487,6 +505,7 @@ fn parse(words: &[u64]) -> Option<Record<'_>> {
         (18, [name, text @ ..]) => Some(Record::PythonThread {
             name: take_text(&mut &*text, *name)?,
         }),
+        (48, body) => counters::parse(body),
         (19, [time_ns, version, address]) => Some(Record::PythonInterpreter {
             time_ns: *time_ns,
             flags,

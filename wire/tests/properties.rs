@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use rsys_wire::counting::{EventCode, EventList, MOST_EVENTS, Overflow};
 use rsys_wire::handshake::{
     AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloKind,
     PythonChoice, UnwinderChoice,
@@ -58,6 +59,9 @@ enum Item {
     },
     PythonThread {
         name: String,
+    },
+    Counters {
+        values: Vec<u64>,
     },
     PythonInterpreter {
         flags: u8,
@@ -152,6 +156,8 @@ fn item() -> impl Strategy<Value = Item> {
                 }
             }),
         "[a-zA-Zäß€]{0,20}".prop_map(|name| Item::PythonThread { name }),
+        proptest::collection::vec(any::<u64>(), 0..=MOST_EVENTS)
+            .prop_map(|values| Item::Counters { values }),
         any::<(u8, u32, u64)>().prop_map(|(flags, version, address)| Item::PythonInterpreter {
             flags,
             version,
@@ -221,6 +227,7 @@ fn put(ring: &Producer<'_>, item: &Item) -> bool {
             version,
             address,
         } => record::put_python_interpreter(ring, 8, *flags, *version, *address),
+        Item::Counters { values } => record::put_counters(ring, 9, 10, 11, values),
     }
 }
 
@@ -314,6 +321,15 @@ fn matches(item: &Item, record: &Record<'_>) -> bool {
             },
         ) => (key, first_line, form, name, file, lines) == (k, l, f, n, p, t),
         (Item::PythonThread { name }, Record::PythonThread { name: got }) => name == got,
+        (
+            Item::Counters { values },
+            Record::Counters {
+                time_ns,
+                enabled_ns,
+                running_ns,
+                values: got,
+            },
+        ) => (*time_ns, *enabled_ns, *running_ns) == (9, 10, 11) && values == got,
         (
             Item::PythonInterpreter {
                 flags,
@@ -446,7 +462,16 @@ proptest! {
 
     /// The agent's settings survive their line; any line is accepted.
     #[test]
-    fn agent_settings(line in ".{0,80}", hz in 0.1_f64..20000.0, depth in 1_u32..2048) {
+    fn agent_settings(
+        line in ".{0,80}",
+        hz in 0.1_f64..20000.0,
+        depth in 1_u32..2048,
+        events in proptest::collection::vec(
+            any::<(u32, [u64; 3], bool)>()
+                .prop_map(|(kind, config, user_only)| EventCode { kind, config, user_only }),
+            0..=MOST_EVENTS,
+        ),
+    ) {
         let read = AgentSettings::from_line(&line);
         prop_assert!(read.frequency_hz > 0.0 && read.ring_words.is_power_of_two());
         let settings = AgentSettings {
@@ -465,6 +490,8 @@ proptest! {
             gpu_source: GpuSource::Hsa,
             gpu_level: GpuLevel::Lite,
             launch_stacks: false,
+            counters: EventList::new(events.iter().copied()),
+            overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             verbose: true,
         };
         prop_assert_eq!(AgentSettings::from_line(&settings.to_line()), settings);

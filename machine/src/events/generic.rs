@@ -207,9 +207,12 @@ struct CacheEvent {
 fn cache_events() -> impl Iterator<Item = CacheEvent> {
     CACHES.into_iter().flat_map(|(cache, cache_number, place)| {
         let operations = OPERATIONS.into_iter().filter(move |(_, _, operation, _)| {
-            // Nothing is written through these.
-            let impossible = *operation == 1 && matches!(cache, "L1-icache" | "iTLB" | "branch");
-            !(impossible || *operation == 2 && matches!(cache, "iTLB" | "branch"))
+            // Nothing is written through these, or fetched ahead.
+            match operation {
+                1 => !matches!(cache, "L1-icache" | "iTLB" | "branch"),
+                2 => !matches!(cache, "iTLB" | "branch"),
+                _ => true,
+            }
         });
         operations.flat_map(move |(accesses, misses, operation, verb)| {
             [false, true].into_iter().map(move |missed| CacheEvent {

@@ -113,7 +113,7 @@ impl Kernel for System {
 }
 
 fn child_survives() -> bool {
-    // SAFETY: this process has one thread; the child makes system calls only and ends at once.
+    // SAFETY: whatever other threads hold locked in the child, it makes system calls only and ends at once.
     match unsafe { nix::unistd::fork() } {
         Ok(ForkResult::Child) => {
             perf_event_open(&Event::software(0)).ok();
@@ -132,15 +132,26 @@ const CLOSE_ON_EXEC: u64 = 8;
 
 fn perf_event_open(event: &Event) -> Result<OwnedFd, Errno> {
     let attributes = Attributes::counting(event);
-    let (pid, processor) = match event.scope {
-        Scope::Thread => (0, -1),
-        Scope::Processor(number) => (-1, i64::from(number)),
-    };
-    // SAFETY: the kernel reads `size` bytes of the attributes; the rest are integers.
+    match event.scope {
+        Scope::Thread => open(&attributes, 0, -1),
+        Scope::Processor(number) => open(&attributes, -1, i64::from(number)),
+    }
+}
+
+/// Opens an event of the calling thread: on whatever processor it runs, or on one of them.
+///
+/// # Errors
+/// What the kernel says.
+pub fn open_event(attributes: &Attributes, processor: Option<u32>) -> Result<OwnedFd, Errno> {
+    open(attributes, 0, processor.map_or(-1, i64::from))
+}
+
+fn open(attributes: &Attributes, pid: i64, processor: i64) -> Result<OwnedFd, Errno> {
+    // SAFETY: the kernel reads as many bytes of the attributes as they say that they have; the rest are integers.
     let result = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            std::ptr::from_ref(&attributes),
+            std::ptr::from_ref(attributes),
             pid,
             processor,
             -1_i64,

@@ -15,6 +15,7 @@ use crate::emit::tally::End;
 use crate::emit::writer::{ProcessKey, Writer};
 use crate::launch::exit::Ending;
 use crate::monitors::Monitors;
+use crate::offcpu;
 use crate::session::{Arrival, Life};
 use crate::waits::Waits;
 
@@ -61,17 +62,24 @@ pub struct Collector {
     known: u64,
     waits: Option<Waits>,
     monitors: Option<Monitors>,
+    off_cpu: Option<offcpu::Watch>,
 }
 
 impl Collector {
     /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked threads, with `monitors` what is read
     /// from outside.
     #[must_use]
-    pub fn new(writer: Writer, waits: Option<Waits>, monitors: Option<Monitors>) -> Self {
+    pub fn new(
+        writer: Writer,
+        waits: Option<Waits>,
+        monitors: Option<Monitors>,
+        off_cpu: Option<offcpu::Watch>,
+    ) -> Self {
         Self {
             writer,
             waits,
             monitors,
+            off_cpu,
             processes: Vec::new(),
             next_key: 0,
             child: None,
@@ -200,6 +208,14 @@ impl Collector {
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
         }
+        if let Some(off_cpu) = &mut self.off_cpu {
+            let key_of = |pid| {
+                let mut processes = self.processes.iter();
+                let process = processes.find(|process| process.host_pid == pid);
+                process.map(|process| process.key)
+            };
+            self.writer.absences(off_cpu.collect(key_of));
+        }
         for Over { key, end } in over {
             if let Some(at) = self.processes.iter().position(|process| process.key == key) {
                 let process = self.processes.swap_remove(at);
@@ -224,6 +240,13 @@ impl Collector {
         for process in std::mem::take(&mut self.processes) {
             self.end(process, End::StillRunning);
         }
+    }
+
+    /// Records of context switches that were lost, if there are any.
+    #[must_use]
+    pub fn lost_switches(&self) -> Option<u64> {
+        let lost = self.off_cpu.as_ref().map_or(0, offcpu::Watch::lost);
+        (lost > 0).then_some(lost)
     }
 
     /// The writer, once nothing more is collected.

@@ -62,6 +62,13 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
     if let Some(realtime_hz) = run.realtime_hz {
         put(&mut data, "realtime_hz", realtime_hz);
     }
+    if !run.counted.is_empty() {
+        put(&mut data, "cpu_events", run.counted.join(","));
+    }
+    if let Some(overflow) = &run.overflow {
+        put(&mut data, "overflow_event", overflow.event.as_str());
+        put(&mut data, "overflow_period", overflow.period);
+    }
     put(&mut data, "unwinder", run.unwinder.as_str());
     put(&mut data, "tick_ns", identity.tick_ns);
     put(&mut data, "boot_id", run.boot_id.as_str());
@@ -117,6 +124,10 @@ pub struct AtEnd<'a> {
     pub realtime: bool,
     /// What was told of the process itself.
     pub facts: &'a [(String, String)],
+    /// Whether context switches were recorded.
+    pub off_cpu: bool,
+    /// Whether samples are taken by CPU time.
+    pub by_time: bool,
 }
 
 impl AtEnd<'_> {
@@ -167,6 +178,7 @@ impl AtEnd<'_> {
             }
         }
         put(&mut data, "counter_values", tally.counter_values);
+        put(&mut data, "scaled_counters", tally.scaled_counters);
         if !self.notes.is_empty() {
             put(&mut data, "notes", self.notes.join("; "));
         }
@@ -180,11 +192,19 @@ impl AtEnd<'_> {
             put(&mut data, *name, value);
         }
         match Coverage::new(tally, self.counts, self.period_ns) {
-            Coverage::OfProcess(percent) => put(&mut data, "coverage_percent", percent),
-            Coverage::OfEndedThreads(percent) => {
+            Coverage::OfProcess(percent) if self.by_time => {
+                put(&mut data, "coverage_percent", percent)
+            }
+            Coverage::OfEndedThreads(percent) if self.by_time => {
                 put(&mut data, "coverage_percent_of_ended_threads", percent);
             }
-            Coverage::Unknown => {}
+            _ => {}
+        }
+        if self.off_cpu {
+            let off_cpu = &tally.off_cpu;
+            put(&mut data, "off_cpu_intervals", off_cpu.intervals);
+            put(&mut data, "off_cpu_ns", off_cpu.wall_ns);
+            put(&mut data, "off_cpu_slices", off_cpu.slices);
         }
         if self.realtime {
             let waits = &tally.waits;

@@ -38,6 +38,9 @@ const CPU_TIME: &str = "cpu-time ns";
 const WALL_TIME: &str = "waiting-time ns";
 const GPU_TIME: &str = "gpu-time ns";
 
+/// Name of the tracks of times off the processor.
+const OFF_CPU: &str = "off-CPU";
+
 /// Name of the tracks of waits.
 const WAITS: &str = "waiting";
 
@@ -114,8 +117,11 @@ impl Output {
             "rsys start",
             &data,
         );
-        let stacks = Stacks::new(out, CPU_TIME, run.frequency_hz);
-        let wait_stacks = Stacks::new(out, WALL_TIME, run.realtime_hz.unwrap_or_default());
+        let stacks = match &run.overflow {
+            None => Stacks::new(out, CPU_TIME, Some(run.frequency_hz)),
+            Some(overflow) => Stacks::new(out, &overflow.event, None),
+        };
+        let wait_stacks = Stacks::new(out, WALL_TIME, run.realtime_hz);
         Self {
             writer,
             path,
@@ -193,6 +199,11 @@ impl Output {
             Some(name) => self.group(name),
             None => self.namespace.track(PROCESS_TRACK),
         };
+        self.counter_track_below(parent, counter)
+    }
+
+    /// A track for a counter below another track.
+    pub fn counter_track_below(&mut self, parent: u64, counter: &Counter) -> TrackSequence {
         let uuid = self.new_track();
         let out = self.writer.buffer();
         out.counter_track(&CounterTrack {
@@ -295,11 +306,18 @@ impl Output {
         TrackSequence::new(out, uuid)
     }
 
+    /// A track for the times of a thread off the processor, beside its own.
+    pub fn off_cpu_track(&mut self, tid: u32, name: &str) -> TrackSequence {
+        let thread = self.thread_track(tid, name);
+        let description = "When this thread was off the processor, as the kernel recorded it";
+        self.child_track(thread, OFF_CPU, Some(description))
+    }
+
     /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch.
     pub fn gpu_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
         let out = self.writer.buffer();
         self.gpu_stacks
-            .get_or_insert_with(|| Stacks::new(out, GPU_TIME, 0.0))
+            .get_or_insert_with(|| Stacks::new(out, GPU_TIME, None))
             .callstack(tables, frames)
     }
 
@@ -426,19 +444,23 @@ struct Stacks {
     /// How many frames the table's stacks hold, with something for each stack.
     held: usize,
     highest: u32,
-    counter: &'static str,
-    frequency_hz: f64,
+    counter: String,
+    frequency_hz: Option<f64>,
 }
 
 impl Stacks {
-    fn new(out: &mut PacketBuffer, counter: &'static str, frequency_hz: f64) -> Self {
+    fn new(out: &mut PacketBuffer, counter: &str, frequency_hz: Option<f64>) -> Self {
         Self {
-            sequence: SampleSequence::new(out, counter, Some(frequency_hz.round() as u64)),
+            sequence: SampleSequence::new(
+                out,
+                counter,
+                frequency_hz.map(|hertz| hertz.round() as u64),
+            ),
             frames: Vec::new(),
             scratch: Vec::new(),
             held: 0,
             highest: 0,
-            counter,
+            counter: counter.to_owned(),
             frequency_hz,
         }
     }
@@ -496,7 +518,7 @@ impl Stacks {
 
     fn renew_if_large(&mut self, out: &mut PacketBuffer) {
         if self.held > STACK_FRAMES_MAX {
-            *self = Self::new(out, self.counter, self.frequency_hz);
+            *self = Self::new(out, &self.counter, self.frequency_hz);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod counters;
 mod events;
 mod held;
+mod off_cpu;
 mod sample;
 mod waits;
 
@@ -21,11 +22,13 @@ use super::identity::Identity;
 use super::metadata::AtEnd;
 use super::naming::{Ids, fuller_id};
 use super::numbers::ThreadNumbers;
+use super::off_cpu::OffCpuTracks;
 use super::output::Output;
 use super::profile::{About, Profile, Whose, Written};
 use super::run::RunContext;
 use super::slices::{Part, SliceEvent, Timing};
 use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use super::thread_counters::{Counts, EventTracks};
 use super::threads::{
     PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
 };
@@ -47,6 +50,10 @@ struct Ring {
     python: PythonStack,
     thread: Option<Thread>,
     teller: Teller,
+    /// Counts of the thread's events that wait for its track.
+    counts: Option<Counts>,
+    /// The tracks of these events.
+    tracks: EventTracks,
 }
 
 /// Frames that say what is wrong with a stack.
@@ -61,6 +68,8 @@ impl Ring {
     fn clear(&mut self) {
         self.stack.clear();
         self.python.clear();
+        self.counts = None;
+        self.tracks = EventTracks::default();
     }
 }
 
@@ -96,6 +105,7 @@ pub struct ProcessTrace {
     waits: WaitTracks,
     events: Events,
     counters: CounterTracks,
+    off_cpu: OffCpuTracks,
     output: Option<Output>,
     /// Why there is no file, or no more.
     trouble: Option<String>,
@@ -140,6 +150,7 @@ impl ProcessTrace {
             waits: WaitTracks::default(),
             events: Events::default(),
             counters: CounterTracks::default(),
+            off_cpu: OffCpuTracks::default(),
             output: None,
             trouble: None,
             path: None,
@@ -342,6 +353,16 @@ impl ProcessTrace {
                     rename(self.output.as_mut(), thread, name);
                 }
             }
+            Record::Counters {
+                time_ns,
+                enabled_ns,
+                running_ns,
+                values,
+            } => self.counts(
+                ring,
+                Counts::new(time_ns, enabled_ns, running_ns, values),
+                tools.run,
+            ),
             // Taken before all others.
             Record::Module { .. }
             | Record::PythonCode { .. }
@@ -487,6 +508,7 @@ impl ProcessTrace {
         }
         self.finish_events(tools);
         self.write_counters(tools);
+        self.draw_absences(tools);
         let data = AtEnd {
             tally: &self.tally,
             stops: &self.stops,
@@ -501,6 +523,8 @@ impl ProcessTrace {
             unknown_codes: self.frames.unknown_codes(),
             realtime: tools.run.realtime_hz.is_some(),
             facts: &self.events.facts,
+            off_cpu: tools.run.off_cpu,
+            by_time: tools.run.overflow.is_none(),
         }
         .data();
         let time_ns = match end {
@@ -522,7 +546,10 @@ impl ProcessTrace {
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),
             notes: self.notes,
-            coverage: Coverage::new(&self.tally, &counts, self.timing.period_ns),
+            coverage: match tools.run.overflow {
+                None => Coverage::new(&self.tally, &counts, self.timing.period_ns),
+                Some(_) => Coverage::Unknown,
+            },
             interpreters: self.interpreters,
             tally: self.tally,
             stops: self.stops,

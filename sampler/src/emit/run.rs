@@ -23,6 +23,12 @@ pub struct RunContext {
     pub frequency_hz: f64,
     /// Looks at blocked threads per second, if there are any.
     pub realtime_hz: Option<f64>,
+    /// The events that each thread counts, in the order of their values.
+    pub counted: Vec<String>,
+    /// By which event samples are taken, if not by CPU time.
+    pub overflow: Option<Overflow>,
+    /// Whether context switches are recorded.
+    pub off_cpu: bool,
     /// Which unwinder was asked for.
     pub unwinder: String,
     /// What is shown of Python.
@@ -49,7 +55,24 @@ pub struct RunContext {
     pub verbosity: i8,
 }
 
+/// An event by which samples are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overflow {
+    /// Its name.
+    pub event: String,
+    /// How often it happens between two samples.
+    pub period: u64,
+}
+
 impl RunContext {
+    /// What one period of a sample's weight stands for: nanoseconds of CPU time, or events.
+    #[must_use]
+    pub fn weight_unit(&self) -> u64 {
+        self.overflow
+            .as_ref()
+            .map_or(self.period_ns(), |overflow| overflow.period)
+    }
+
     /// CPU time between two samples of a thread.
     #[must_use]
     pub fn period_ns(&self) -> u64 {

@@ -41,6 +41,10 @@ pub struct Tally {
     pub unwritten: u64,
     /// Values of counters in the trace.
     pub counter_values: u64,
+    /// Readings of threads' events during which these took turns on the processor's counters.
+    pub scaled_counters: u64,
+    /// What was seen of context switches.
+    pub off_cpu: OffCpuTally,
     /// CPU time of threads that ended.
     pub ended_cpu_ns: u64,
     /// Periods that the samples of those threads stand for.
@@ -51,6 +55,17 @@ pub struct Tally {
     pub waits: WaitTally,
     /// Calls, marks and GPU operations.
     pub events: EventTally,
+}
+
+/// What was seen of context switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OffCpuTally {
+    /// Times off the processor.
+    pub intervals: u64,
+    /// Their length together.
+    pub wall_ns: u64,
+    /// Those that are drawn.
+    pub slices: u64,
 }
 
 /// What was seen of Python stacks.
@@ -189,7 +204,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 24] = [
+pub const COUNTER_NAMES: [(Counter, &str); 25] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -214,6 +229,7 @@ pub const COUNTER_NAMES: [(Counter, &str); 24] = [
     (Counter::Calls, "calls"),
     (Counter::UnmatchedPops, "roctx_unmatched_pops"),
     (Counter::Paused, "paused_periods"),
+    (Counter::ThreadsWithoutCounters, "threads_without_counters"),
 ];
 
 impl AgentCounts {

@@ -19,6 +19,7 @@ use super::run::RunContext;
 use super::tally::{AgentCounts, End};
 use crate::monitors::Readings;
 use crate::monitors::counter::Reading;
+use crate::offcpu::Absences;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::summary::ProcessSummary;
@@ -44,6 +45,7 @@ enum Job {
     Batch(ProcessKey, Batch),
     Waits(ProcessKey, Vec<WaitRecord>),
     Counters(ProcessKey, Vec<Reading>),
+    Absences(ProcessKey, Absences),
     HostCounters(Vec<Reading>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
@@ -121,6 +123,13 @@ impl Writer {
     pub fn waits(&self, key: ProcessKey, records: Vec<WaitRecord>) {
         if !records.is_empty() {
             self.send(Job::Waits(key, records));
+        }
+    }
+
+    /// Hands over what was seen of context switches.
+    pub fn absences(&self, all: HashMap<ProcessKey, Absences>) {
+        for (key, absences) in all {
+            self.send(Job::Absences(key, absences));
         }
     }
 
@@ -224,6 +233,7 @@ fn work(
         };
         match job {
             Ok(Job::Start(key, identity)) => {
+                host.begin(identity.host_pid);
                 traces.insert(key, ProcessTrace::new(*identity, run));
             }
             Ok(Job::Batch(key, batch)) => {
@@ -243,12 +253,18 @@ fn work(
                     trace.take_counters(readings, &tools);
                 }
             }
+            Ok(Job::Absences(key, absences)) => {
+                if let Some(trace) = traces.get_mut(&key) {
+                    trace.take_absences(absences, &tools);
+                }
+            }
             Ok(Job::HostCounters(readings)) => {
                 host.hold(readings);
-                give_host_counters(&mut host, &mut traces, &tools);
+                give_host_counters(&mut host, &mut traces, &tools, false);
             }
             Ok(Job::End(key, end, counts)) => {
-                give_host_counters(&mut host, &mut traces, &tools);
+                let is_last_chance = traces.len() == 1;
+                give_host_counters(&mut host, &mut traces, &tools, is_last_chance);
                 if let Some(trace) = traces.remove(&key) {
                     processes.push(trace.finish(end, *counts, &mut tools));
                 }
@@ -275,18 +291,16 @@ fn work(
     }
 }
 
-/// Gives the host's counters to the trace that has them, else to the first that is open.
+/// Gives the counters of the host to a trace, as far as it is clear to which.
 fn give_host_counters(
     host: &mut HostCounters,
     traces: &mut HashMap<ProcessKey, ProcessTrace>,
     tools: &Tools<'_>,
+    is_last_chance: bool,
 ) {
-    let is_open = |key: &ProcessKey| traces.get(key).is_some_and(ProcessTrace::is_open);
-    let owner = host
-        .owner()
-        .filter(is_open)
-        .or_else(|| traces.keys().copied().filter(is_open).min());
-    if let Some(owner) = owner
+    let open = traces.iter().filter(|(_, trace)| trace.is_open());
+    let open = open.map(|(key, trace)| (*key, trace.identity().host_pid));
+    if let Some(owner) = host.owner(open, is_last_chance)
         && let Some(trace) = traces.get_mut(&owner)
     {
         trace.take_counters(host.hand_out(owner), tools);

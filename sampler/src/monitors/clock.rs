@@ -22,6 +22,9 @@ use crate::os;
 /// By default, what one reading costs in CPU time is at most this share of the time to the next.
 const SHARE_MAX: f64 = 0.004;
 
+/// The first reading comes after this time, or after a period that is shorter.
+const FIRST: Duration = Duration::from_millis(100);
+
 /// So many readings may wait to be taken; while there are more, none is added.
 const READINGS_MAX: usize = 1 << 16;
 
@@ -62,6 +65,13 @@ struct State {
     stop: bool,
 }
 
+/// Processes that came and went.
+#[derive(Debug, Default)]
+struct Changes {
+    begun: Vec<(ProcessKey, u32)>,
+    ended: Vec<ProcessKey>,
+}
+
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Readings {
@@ -92,28 +102,16 @@ impl Monitors {
         let run = run.clone();
         let thread = std::thread::Builder::new()
             .name("rsys-monitor".to_owned())
-            .spawn(move || {
-                let roots = Roots::of_this_process();
-                let watch = Watch {
-                    host: choice.host.then(|| Host::new(&roots, &choice.processors)),
-                    roots,
-                    run,
-                    gpus,
-                    processes: HashMap::new(),
-                    scratch: vec![0; SCRATCH_BYTES],
-                };
-                theirs.run(watch, &choice);
-            })?;
+            .spawn(move || theirs.run(&choice, gpus, run))?;
         Ok(Self {
             shared,
             thread: Some(thread),
         })
     }
 
-    /// Reads process `host_pid` from now on.
+    /// Reads process `host_pid` from the next reading on: of processes that live no longer than to it, there may be thousands.
     pub fn begin(&self, key: ProcessKey, host_pid: u32) {
         lock(&self.shared.state).begun.push((key, host_pid));
-        self.shared.bell.notify_one();
     }
 
     /// Reads a process no more.
@@ -144,36 +142,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn run(&self, mut watch: Watch, choice: &Choice) {
+    fn run(&self, choice: &Choice, gpus: Option<Gpus>, run: RunContext) {
         let period = Duration::from_secs_f64(1.0 / choice.frequency_hz);
-        let mut next = Instant::now();
+        // The first reading comes after a while: a program that ends at once pays for none.
+        let mut next = Instant::now() + period.min(FIRST);
+        let Some(mut changes) = self.wait_until(next) else {
+            return;
+        };
+        let mut watch = Watch::new(choice, gpus, run);
         loop {
-            let mut state = lock(&self.state);
-            while !state.stop && state.begun.is_empty() {
-                let left = next.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                let woken = self.bell.wait_timeout(state, left);
-                state = woken.unwrap_or_else(PoisonError::into_inner).0;
-            }
-            if state.stop {
-                return;
-            }
-            let begun = std::mem::take(&mut state.begun);
-            let ended = std::mem::take(&mut state.ended);
-            drop(state);
-            for key in ended {
-                watch.processes.remove(&key);
-            }
             let before_ns = os::clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID);
-            if !begun.is_empty() {
-                self.hand_on(watch.begin(begun));
-            }
-            if next <= Instant::now() {
-                self.hand_on(watch.read());
-                next += period;
-            }
+            watch.change(changes);
+            self.hand_on(watch.read());
+            next += period;
             let cost_ns = os::clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(before_ns);
             // Readings that were missed are not made up for.
             let mut earliest = Instant::now();
@@ -181,7 +162,28 @@ impl Shared {
                 earliest += Duration::from_nanos((cost_ns as f64 / SHARE_MAX) as u64);
             }
             next = next.max(earliest);
+            changes = match self.wait_until(next) {
+                Some(changes) => changes,
+                None => return,
+            };
         }
+    }
+
+    /// Waits, and says which processes came and went; nothing when it is to stop.
+    fn wait_until(&self, moment: Instant) -> Option<Changes> {
+        let mut state = lock(&self.state);
+        while !state.stop {
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Some(Changes {
+                    begun: std::mem::take(&mut state.begun),
+                    ended: std::mem::take(&mut state.ended),
+                });
+            }
+            let woken = self.bell.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
     }
 
     fn hand_on(&self, new: Readings) {
@@ -199,33 +201,42 @@ impl Shared {
 }
 
 impl Watch {
+    fn new(choice: &Choice, gpus: Option<Gpus>, run: RunContext) -> Self {
+        let roots = Roots::of_this_process();
+        Self {
+            host: choice.host.then(|| Host::new(&roots, &choice.processors)),
+            roots,
+            run,
+            gpus,
+            processes: HashMap::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+        }
+    }
+
     /// Whether what is read now is kept.
     fn active(&self, time_ns: u64) -> bool {
         self.run.windows.monitors.active(time_ns)
     }
 
-    /// Takes in new processes, with their first readings.
-    fn begin(&mut self, begun: Vec<(ProcessKey, u32)>) -> Readings {
-        let mut readings = Readings::default();
-        let time_ns = os::boot_time_ns();
-        for (key, pid) in begun {
+    /// Takes in processes that came, and forgets those that went.
+    fn change(&mut self, changes: Changes) {
+        for (key, pid) in changes.begun {
+            if changes.ended.contains(&key) {
+                continue;
+            }
             // One that is gone already, or hides, has no counters.
-            let Ok(mut process) = Process::open(pid) else {
+            let Ok(process) = Process::open(pid) else {
                 continue;
             };
-            if self.active(time_ns) {
-                let mut own = Vec::new();
-                if process.read(time_ns, &mut self.scratch, &mut own).is_ok() {
-                    readings.processes.insert(key, own);
-                }
-            }
             let usage = self
                 .gpus
                 .as_ref()
                 .map(|gpus| Usage::new(&self.roots, pid, &gpus.ids, gpus.memory, gpus.occupancy));
             self.processes.insert(key, (process, usage));
         }
-        readings
+        for key in changes.ended {
+            self.processes.remove(&key);
+        }
     }
 
     /// Reads everything.

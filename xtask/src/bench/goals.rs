@@ -326,6 +326,22 @@ fn goals(figures: &Figures, suffix: &str) -> Vec<Goal> {
             peer: get("startup/true/perf -g (fp)/added_ms"),
         },
         Goal {
+            name: "G10",
+            what: "counters of processes and host, % of a core",
+            ours: get("monitors/default/core_percent"),
+            bound: Bound::AtMost(0.5),
+            peer_name: "",
+            peer: None,
+        },
+        Goal {
+            name: "G10",
+            what: "events of threads, four: us per sample and event",
+            ours: get("counters/four/us_per_sample_and_event"),
+            bound: Bound::AtMost(0.5),
+            peer_name: "",
+            peer: None,
+        },
+        Goal {
             name: "G9",
             what: "CPU us added to thread create + join",
             ours: get("births/thread/rsys/added_cpu_us"),

@@ -20,6 +20,7 @@ mod install;
 mod lab;
 mod memory;
 mod merge;
+mod monitors;
 mod numbers;
 mod overhead;
 mod process;
@@ -39,7 +40,8 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge.
+    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
+    /// monitors.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -52,7 +54,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 10] = [
+const MEASURES: [(&str, Measure); 11] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -63,6 +65,7 @@ const MEASURES: [(&str, Measure); 10] = [
     ("python", engines::python_frames),
     ("names", engines::names),
     ("merge", merge::measure),
+    ("monitors", monitors::measure),
 ];
 
 /// What goes into the JSON file.

@@ -1,6 +1,8 @@
 //! What was read of a process from outside, on its way into the trace.
 
-use super::{ProcessTrace, Tools};
+use super::{ProcessTrace, Ring, Tools};
+use crate::emit::run::RunContext;
+use crate::emit::thread_counters::Counts;
 use crate::monitors::counter::Reading;
 
 impl ProcessTrace {
@@ -9,6 +11,23 @@ impl ProcessTrace {
         self.counters.hold(readings);
         self.write_counters(tools);
         self.flush(false);
+    }
+
+    /// Takes over the counts of a thread's events. Its first ones come in front of its first sample, which makes its track.
+    pub(super) fn counts(&mut self, ring: &mut Ring, counts: Counts, run: &RunContext) {
+        let track = ring.thread.as_ref().and_then(|one| one.track.as_ref());
+        match (track, &mut self.output) {
+            (Some(track), Some(output)) => {
+                counts.write(
+                    &mut ring.tracks,
+                    track.sequence.track(),
+                    output,
+                    run,
+                    &mut self.tally,
+                );
+            }
+            _ => ring.counts = Some(counts),
+        }
     }
 
     pub(super) fn write_counters(&mut self, tools: &Tools<'_>) {

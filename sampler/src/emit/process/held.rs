@@ -81,6 +81,7 @@ fn worth_a_file(record: &Record<'_>) -> bool {
         | Record::PythonThread { .. }
         | Record::PythonCode { .. }
         | Record::PythonInterpreter { .. }
+        | Record::Counters { .. }
         | Record::Note { .. } => false,
         Record::Event(event) => is_worth_a_file(event),
     }

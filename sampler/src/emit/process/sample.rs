@@ -91,7 +91,7 @@ impl ProcessTrace {
             None => shown.push_native(&ring.stack),
         }
         let callstack = output.callstack(&self.frames, &shown.frames);
-        let weight_ns = u64::from(weight).saturating_mul(self.timing.period_ns);
+        let weight_ns = u64::from(weight).saturating_mul(tools.run.weight_unit());
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
         let (tid, name) = (thread.tid, &thread.name);
@@ -106,6 +106,10 @@ impl ProcessTrace {
         let track = thread
             .track
             .get_or_insert_with(|| ThreadTrack::new(output.thread(tid, name), self.timing));
+        if let Some(counts) = ring.counts.take() {
+            let thread = track.sequence.track();
+            counts.write(&mut ring.tracks, thread, output, tools.run, &mut self.tally);
+        }
         let mut pen = Pen {
             output,
             names: &mut self.slice_names,

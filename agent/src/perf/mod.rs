@@ -12,10 +12,14 @@
 //! first instruction of our handler rather than at the guarded load (`broken_stacks_are_marked_and_told`).
 //! So it interrupts samples, and such a one does nothing: see [`crate::slots::Slot::occupy`].
 
+mod attributes;
+
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
+
+pub use attributes::{Attributes, Clock};
 
 use crate::debugger;
 use crate::sys;
@@ -51,48 +55,18 @@ pub fn uses_traps() -> bool {
     TRAPS.load(Ordering::Relaxed)
 }
 
-/// `struct perf_event_attr` up to PERF_ATTR_SIZE_VER7 (Linux 5.13).
-#[derive(Debug, Default)]
-#[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    breakpoint_address: u64,
-    /// From config2 to aux_sample_size: not used here.
-    unused: [u64; 7],
-    /// Comes back in the signal.
-    signal_data: u64,
-}
-
-const _: () = assert!(size_of::<Attributes>() == 128);
-/// PERF_ATTR_SIZE_VER0, which every kernel takes.
-const SMALL: u32 = 64;
-
-/// disabled, exclude_kernel, exclude_hv.
-const FLAGS: u64 = 1 | 1 << 5 | 1 << 6;
-/// remove_on_exec, sigtrap.
-const TRAP_FLAGS: u64 = 1 << 36 | 1 << 37;
-
 /// Opens the clock of the calling thread, stopped. A SIGTRAP will carry `value`.
 ///
 /// # Errors
 /// The kernel's error number.
-pub fn open(tid: u32, period_ns: u64, value: u64) -> Result<c_int, i32> {
+pub fn open(tid: u32, clock: &Clock, value: u64) -> Result<c_int, i32> {
     if uses_traps()
-        && let Ok(fd) = open_event(tid, period_ns, Some(value))
+        && let Ok(fd) = open_out_of_the_way(&Attributes::clock(clock, Some(value)), tid, -1)
     {
-        // Nothing is sent by it: it says that the descriptor is ours, see `close`.
-        sys::fcntl(fd, SET_SIGNAL, SAMPLE_SIGNAL as u64);
+        mark(fd);
         return Ok(fd);
     }
-    let fd = open_event(tid, period_ns, None)?;
+    let fd = open_out_of_the_way(&Attributes::clock(clock, None), tid, -1)?;
     if direct(fd, tid) {
         Ok(fd)
     } else {
@@ -101,30 +75,30 @@ pub fn open(tid: u32, period_ns: u64, value: u64) -> Result<c_int, i32> {
     }
 }
 
-fn open_event(tid: u32, period_ns: u64, trap: Option<u64>) -> Result<c_int, i32> {
-    const TYPE_SOFTWARE: u32 = 1;
-    const CPU_CLOCK: u64 = 0;
+/// Says that the descriptor is ours, see [`close`]. Nothing is ever sent by it.
+pub fn mark(fd: c_int) {
+    sys::fcntl(fd, SET_SIGNAL, SAMPLE_SIGNAL as u64);
+}
+
+/// Opens an event in the group of another (or -1), with a descriptor out of the way of the numbers that the program gets for its
+/// own files, of which three quarters remain free in any case.
+///
+/// # Errors
+/// The kernel's error number; `EMFILE` when we have taken our quarter.
+pub fn open_out_of_the_way(attributes: &Attributes, tid: u32, group: c_int) -> Result<c_int, i32> {
     const CLOSE_ON_EXEC: u64 = 1 << 3;
-    let mut attributes = Attributes {
-        kind: TYPE_SOFTWARE,
-        size: SMALL,
-        config: CPU_CLOCK,
-        sample_period: period_ns,
-        flags: FLAGS,
-        wakeup_events: 1,
-        ..Attributes::default()
-    };
-    if let Some(value) = trap {
-        attributes.size = size_of::<Attributes>() as u32;
-        attributes.flags |= TRAP_FLAGS;
-        attributes.signal_data = value;
-    }
-    let low = sys::perf_event_open(&attributes, tid, CLOSE_ON_EXEC)?;
-    // Out of the way of the numbers that the program gets for its own files.
-    let lowest = (sys::descriptor_limit().min(1 << 16) / 2).max(64);
-    let high = sys::fcntl(low, libc::F_DUPFD_CLOEXEC, lowest) as c_int;
+    let low = sys::perf_event_open(attributes, tid, group, CLOSE_ON_EXEC)?;
+    let limit = sys::descriptor_limit().min(1 << 16);
+    let high = sys::fcntl(low, libc::F_DUPFD_CLOEXEC, (limit / 2).max(64));
     sys::close(low);
-    if high < 0 { Err(-high) } else { Ok(high) }
+    match u64::try_from(high) {
+        Ok(number) if number >= limit - limit / 4 && number > 64 => {
+            sys::close(high as c_int);
+            Err(libc::EMFILE)
+        }
+        Ok(_) => Ok(high as c_int),
+        Err(_) => Err(-high as i32),
+    }
 }
 
 /// Directs the event's wake-ups at the thread, as signals.
