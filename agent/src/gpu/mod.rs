@@ -14,6 +14,7 @@ pub mod library;
 pub mod threads;
 mod tool;
 pub mod words;
+mod wrappers;
 
 /// A GPU runtime has been set up: looks for HIP, and takes the place of its tracer if that is wished and free.
 ///
@@ -35,5 +36,7 @@ pub fn at_abort() {
 
 /// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.
 pub fn after_fork_in_child() {
+    threads::after_fork_in_child();
+    wrappers::after_fork_in_child();
     hsa::after_fork_in_child();
 }

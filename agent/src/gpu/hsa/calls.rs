@@ -205,7 +205,10 @@ waits! {
     signal_wait_scacquire = "hsa_signal_wait_scacquire";
 }
 
-#[allow(clippy::too_many_arguments, reason = "the runtime's function has as many")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the runtime's function has as many"
+)]
 unsafe extern "C" fn queue_create(
     agent: u64,
     size: u32,
@@ -223,14 +226,30 @@ unsafe extern "C" fn queue_create(
             // SAFETY: the caller's own arguments.
             return unsafe {
                 queues::create(
-                    agent, size, kind, callback, data, private_bytes, group_bytes, queue,
+                    agent,
+                    size,
+                    kind,
+                    callback,
+                    data,
+                    private_bytes,
+                    group_bytes,
+                    queue,
                 )
             };
         }
         match table::queue_create::get() {
             // SAFETY: as above.
             Some(real) => unsafe {
-                real(agent, size, kind, callback, data, private_bytes, group_bytes, queue)
+                real(
+                    agent,
+                    size,
+                    kind,
+                    callback,
+                    data,
+                    private_bytes,
+                    group_bytes,
+                    queue,
+                )
             },
             None => GENERIC_ERROR,
         }

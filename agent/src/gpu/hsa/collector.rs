@@ -14,6 +14,7 @@ use super::abi::{SUCCESS, Signal};
 use super::operations::{self, List, Node, Operation, Phase, Ticket};
 use super::{queues, table, watch};
 use crate::events;
+use crate::gpu::threads;
 use crate::real;
 use crate::slots;
 use crate::sys;
@@ -57,13 +58,7 @@ pub fn start() {
     let mut thread: libc::pthread_t = 0;
     // SAFETY: a start routine without argument; the thread is never joined.
     unsafe {
-        if create(
-            &raw mut thread,
-            std::ptr::null(),
-            run,
-            std::ptr::null_mut(),
-        ) == 0
-        {
+        if create(&raw mut thread, std::ptr::null(), run, std::ptr::null_mut()) == 0 {
             libc::pthread_detach(thread);
         }
     }
@@ -86,9 +81,14 @@ unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
             [libc::PR_SET_NAME as u64, name, 0, 0, 0, 0],
         );
     }
+    threads::enter();
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
-        let told = if super::is_recording() { look(PATIENCE) } else { 0 };
+        let told = if super::is_recording() {
+            look(PATIENCE)
+        } else {
+            0
+        };
         LOOKS.fetch_add(1, Ordering::Release);
         if IN_FLIGHT.load(Ordering::Relaxed) == 0 {
             idle = idle.wrapping_add(1);

@@ -23,14 +23,8 @@ struct Copy {
     signal: u64,
 }
 
-/// The directions that copies have, and what copies are called.
+/// The directions that copies have.
 static DIRECTIONS: [Name; 4] = [
-    Name::new("host to device"),
-    Name::new("device to host"),
-    Name::new("device to device"),
-    Name::new("host to host"),
-];
-static NAMES: [Name; 4] = [
     Name::new("CopyHostToDevice"),
     Name::new("CopyDeviceToHost"),
     Name::new("CopyDeviceToDevice"),
@@ -105,7 +99,7 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
         submitted_ns: sys::boottime_ns(),
         correlation: words.correlation,
         launch_stack: 0,
-        name: key(&NAMES, kind),
+        name: key(&DIRECTIONS, kind),
         grid: [0; 3],
         workgroup: [0; 3],
         memory: [0; 2],
@@ -131,7 +125,10 @@ static MEMORY_ASYNC_COPY: Name = Name::new("hsa_amd_memory_async_copy");
 static MEMORY_ASYNC_COPY_ON_ENGINE: Name = Name::new("hsa_amd_memory_async_copy_on_engine");
 static MEMORY_ASYNC_COPY_RECT: Name = Name::new("hsa_amd_memory_async_copy_rect");
 
-#[allow(clippy::too_many_arguments, reason = "the runtime's function has as many")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the runtime's function has as many"
+)]
 unsafe extern "C" fn async_copy(
     to: *mut c_void,
     to_agent: u64,
@@ -157,7 +154,10 @@ unsafe extern "C" fn async_copy(
     })
 }
 
-#[allow(clippy::too_many_arguments, reason = "the runtime's function has as many")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the runtime's function has as many"
+)]
 unsafe extern "C" fn async_copy_on_engine(
     to: *mut c_void,
     to_agent: u64,
@@ -189,7 +189,10 @@ unsafe extern "C" fn async_copy_on_engine(
     })
 }
 
-#[allow(clippy::too_many_arguments, reason = "the runtime's function has as many")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the runtime's function has as many"
+)]
 unsafe extern "C" fn async_copy_rect(
     to: *const Pitched,
     to_offset: *const Size3,
@@ -215,15 +218,32 @@ unsafe extern "C" fn async_copy_rect(
     });
     let copy = Copy {
         bytes,
-        from: if direction == HOST_TO_DEVICE { 0 } else { agent },
-        to: if direction == DEVICE_TO_HOST { 0 } else { agent },
+        from: if direction == HOST_TO_DEVICE {
+            0
+        } else {
+            agent
+        },
+        to: if direction == DEVICE_TO_HOST {
+            0
+        } else {
+            agent
+        },
         signal,
     };
     follow(&MEMORY_ASYNC_COPY_RECT, copy, || {
         // SAFETY: the caller's own arguments.
         unsafe {
             real(
-                to, to_offset, from, from_offset, range, agent, direction, count, before, signal,
+                to,
+                to_offset,
+                from,
+                from_offset,
+                range,
+                agent,
+                direction,
+                count,
+                before,
+                signal,
             )
         }
     })

@@ -25,6 +25,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::abi::Layout;
+pub use self::calls::Name;
 use self::source::Choice;
 use self::table::Tables;
 use crate::events;
@@ -38,6 +39,8 @@ const CALLS: u32 = 1;
 const OPERATIONS: u32 = 2;
 
 static MODE: AtomicU32 = AtomicU32::new(OFF);
+/// Whether this runtime has queues and signals of ours.
+static USED: AtomicU32 = AtomicU32::new(0);
 static LAYOUT: AtomicU32 = AtomicU32::new(0);
 
 /// Whether GPU operations are recorded from here.
@@ -76,7 +79,10 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         source::refuse(b"the HSA runtime's tables are of an unknown kind; its calls and GPU operations are not recorded");
         return;
     };
-    LAYOUT.store(u32::from(tables.layout == Layout::From56), Ordering::Relaxed);
+    LAYOUT.store(
+        u32::from(tables.layout == Layout::From56),
+        Ordering::Relaxed,
+    );
     table::read_all(&tables);
     agents::start();
     let mut mode = if wished.hsa { CALLS } else { OFF };
@@ -87,6 +93,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
     };
     if choice == Choice::Here && names::start() && watch::start() {
         mode |= OPERATIONS;
+        USED.store(1, Ordering::Release);
         collector::start();
         copies::start_timing(&tables);
         scratch::start(&tables);
@@ -107,10 +114,13 @@ pub fn on_unload() {
     if !process::is_own_process() {
         return;
     }
+    // The end of the process may have come first.
     if is_recording() {
         collector::flush(true);
         MODE.store(OFF, Ordering::Release);
         collector::give_up_all();
+    }
+    if USED.swap(0, Ordering::AcqRel) != 0 {
         queues::forget();
         watch::forget();
         names::forget(0);
@@ -157,6 +167,6 @@ pub fn at_abort() {
 /// A fork's child has no GPU work of ours: the runtime does not survive a fork.
 pub fn after_fork_in_child() {
     MODE.store(OFF, Ordering::Release);
+    USED.store(0, Ordering::Relaxed);
     collector::after_fork_in_child();
 }
-

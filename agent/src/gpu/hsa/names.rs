@@ -97,7 +97,14 @@ pub fn learn(executable: u64) {
     let mut listing = Listing { executable, name };
     agents::for_each_gpu(|agent| {
         // SAFETY: the callback gets our listing, which lives across the call. An agent without code in it has no symbols.
-        unsafe { iterate(executable, agent.handle, on_symbol, (&raw mut listing).cast()) };
+        unsafe {
+            iterate(
+                executable,
+                agent.handle,
+                on_symbol,
+                (&raw mut listing).cast(),
+            )
+        };
     });
     BUSY.store(false, Ordering::Release);
 }
@@ -123,16 +130,19 @@ unsafe extern "C" fn on_symbol(_: u64, _: u64, symbol: u64, data: *mut c_void) -
     if is_kernel {
         // SAFETY: the runtime has just written so many bytes there.
         let name = unsafe { std::slice::from_raw_parts(listing.name, length as usize) };
-        insert(object, listing.executable, name.strip_suffix(b".kd").unwrap_or(name));
+        insert(
+            object,
+            listing.executable,
+            name.strip_suffix(b".kd").unwrap_or(name),
+        );
     }
     SUCCESS
 }
 
 fn insert(object: u64, executable: u64, name: &[u8]) {
     let known = places(object).find(|entry| entry.object.load(Ordering::Relaxed) == object);
-    let free = || {
-        places(object).find(|entry| matches!(entry.object.load(Ordering::Relaxed), 0 | GONE))
-    };
+    let free =
+        || places(object).find(|entry| matches!(entry.object.load(Ordering::Relaxed), 0 | GONE));
     let Some(entry) = known.or_else(free) else {
         return;
     };

@@ -133,10 +133,11 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 static INBOX: AtomicU32 = AtomicU32::new(0);
 
 fn node_at(index: u32) -> Option<&'static Node> {
-    let chunk = CHUNK_LIST.get((index / CHUNK) as usize)?.load(Ordering::Acquire);
+    let chunk = CHUNK_LIST
+        .get((index / CHUNK) as usize)?
+        .load(Ordering::Acquire);
     // SAFETY: chunks are published complete and never unmapped; the index is within one.
-    unsafe { chunk.wrapping_add((index % CHUNK) as usize).as_ref() }
-        .filter(|_| !chunk.is_null())
+    unsafe { chunk.wrapping_add((index % CHUNK) as usize).as_ref() }.filter(|_| !chunk.is_null())
 }
 
 /// The node of a ticket.

@@ -16,7 +16,8 @@ use rsys_wire::handshake::GpuLevel;
 use rsys_wire::layout::Counter;
 
 use super::abi::{
-    KERNEL_DISPATCH, Layout, Packet, Queue, QueueCallback, SUCCESS, Signal, Status, Writer,
+    AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, Queue, QueueCallback, SUCCESS, Signal, Status,
+    Writer,
 };
 use super::operations::{self, List, Operation};
 use super::watch::{self, Settled};
@@ -98,7 +99,10 @@ fn claim() -> Option<(u32, &'static State)> {
 ///
 /// # Safety
 /// As `hsa_queue_create`.
-#[allow(clippy::too_many_arguments, reason = "the runtime's function has as many")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the runtime's function has as many"
+)]
 pub unsafe fn create(
     agent: u64,
     size: u32,
@@ -112,7 +116,16 @@ pub unsafe fn create(
     let plain = || match table::queue_create::get() {
         // SAFETY: the caller's own arguments.
         Some(real) => unsafe {
-            real(agent, size, kind, callback, data, private_bytes, group_bytes, queue)
+            real(
+                agent,
+                size,
+                kind,
+                callback,
+                data,
+                private_bytes,
+                group_bytes,
+                queue,
+            )
         },
         None => super::abi::GENERIC_ERROR,
     };
@@ -137,7 +150,16 @@ pub unsafe fn create(
     let ours = (&raw const *state).cast_mut().cast::<c_void>();
     // SAFETY: the caller's own arguments, but for the callback, which passes on to theirs.
     let status = unsafe {
-        make(agent, size, kind, told, ours, private_bytes, group_bytes, queue)
+        make(
+            agent,
+            size,
+            kind,
+            told,
+            ours,
+            private_bytes,
+            group_bytes,
+            queue,
+        )
     };
     if status != SUCCESS {
         state.used.store(false, Ordering::Release);
@@ -170,7 +192,8 @@ pub unsafe fn create(
     events::label(
         Labelled::Queue,
         u64::from(number),
-        name.get(..digits.len().saturating_add(6)).unwrap_or(b"Queue"),
+        name.get(..digits.len().saturating_add(6))
+            .unwrap_or(b"Queue"),
         &[(Key::Device, Value::Uint(u64::from(gpu.node)))],
     );
     SUCCESS
@@ -328,14 +351,18 @@ impl State {
 
     /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
     fn see(&self, packet: &mut Packet, follow: bool) -> Option<Packet> {
-        slots::count(Counter::GpuSeen, 1);
         if packet.kind() != KERNEL_DISPATCH {
             if packet.completion != 0 {
                 watch::settle(packet.completion);
             }
-            slots::count(Counter::GpuNotKernel, 1);
+            // Barriers and the runtimes' own commands are no work of the program's.
+            if packet.kind() == AGENT_DISPATCH {
+                slots::count(Counter::GpuSeen, 1);
+                slots::count(Counter::GpuNotKernel, 1);
+            }
             return None;
         }
+        slots::count(Counter::GpuSeen, 1);
         let lite = process::settings().gpu_level == GpuLevel::Lite;
         let has_signal = packet.completion != 0;
         if has_signal {

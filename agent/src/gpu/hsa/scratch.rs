@@ -47,7 +47,14 @@ fn end(what: usize, event: &ScratchEvent) {
     };
     let bytes = if what == 0 { event.bytes as u64 } else { 0 };
     let told = events::gpu(&op, &[(Key::Bytes, Value::Uint(bytes))]);
-    slots::count(if told { Counter::GpuRecorded } else { Counter::GpuLostAtEnd }, 1);
+    slots::count(
+        if told {
+            Counter::GpuRecorded
+        } else {
+            Counter::GpuLostAtEnd
+        },
+        1,
+    );
 }
 
 macro_rules! scratch {

@@ -23,7 +23,7 @@ const HIP: &[u8] = b"/libamdhip64.so";
 
 /// Says why something is not recorded, in the trace and on standard error.
 pub fn refuse(reason: &[u8]) {
-    events::fact(b"gpu source", reason);
+    events::fact(b"gpu.source", reason);
     events::note(reason);
 }
 
@@ -31,7 +31,8 @@ pub fn refuse(reason: &[u8]) {
 pub fn choose(tables: &Tables) -> Choice {
     let wish = process::settings().gpu_source;
     let hip = library::is_loaded(HIP);
-    let by_hip = hip && !library::symbol(library::handle(HIP), c"hipRegisterTracerCallback").is_null();
+    let by_hip =
+        hip && !library::symbol(library::handle(HIP), c"hipRegisterTracerCallback").is_null();
     let reason: &[u8] = match wish {
         GpuSource::Off | GpuSource::Hip => return Choice::Elsewhere,
         GpuSource::Auto if by_hip => return Choice::Elsewhere,
@@ -47,7 +48,7 @@ pub fn choose(tables: &Tables) -> Choice {
         });
         return Choice::Elsewhere;
     }
-    events::fact(b"gpu source", reason);
+    events::fact(b"gpu.source", reason);
     Choice::Here
 }
 

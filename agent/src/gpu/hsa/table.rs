@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::abi::{
     AgentCallback, Layout, PacketHandler, Pitched, Queue, QueueCallback, ROOT_BYTES_LEAST,
-    ROOT_BYTES_WITH_TOOLS, RootTable, ScratchEvent, Size3, Status, SymbolCallback, TableHead, Times,
+    ROOT_BYTES_WITH_TOOLS, RootTable, ScratchEvent, Size3, Status, SymbolCallback, TableHead,
+    Times,
 };
 
 /// Which table.
@@ -44,7 +45,9 @@ impl Tables {
                 return None;
             }
             let (core, amd) = ((*root).core, (*root).amd);
-            let known = |table: *const TableHead| table.as_ref().filter(|head| (1..=2).contains(&head.major));
+            let known = |table: *const TableHead| {
+                table.as_ref().filter(|head| (1..=2).contains(&head.major))
+            };
             known(core)?;
             let amd_bytes = known(amd)?.bytes;
             let tools = if head.bytes >= ROOT_BYTES_WITH_TOOLS {
@@ -203,4 +206,3 @@ functions! {
     scratch_reclaim_start = Tools[48, 48]: fn(*const ScratchEvent) -> Status;
     scratch_reclaim_end = Tools[56, 56]: fn(*const ScratchEvent) -> Status;
 }
-

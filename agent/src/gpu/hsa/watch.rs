@@ -172,7 +172,11 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
             node.set(ticket, Phase::Dead);
         }
     }
-    if shared { Settled::Shared } else { Settled::Free }
+    if shared {
+        Settled::Shared
+    } else {
+        Settled::Free
+    }
 }
 
 /// When a copy began and ended, in nanoseconds, as the runtime tells.
