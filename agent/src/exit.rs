@@ -21,17 +21,21 @@ use crate::tls;
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static DESTRUCTOR: extern "C" fn() = account;
+static DESTRUCTOR: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    gpu::at_end();
+    account();
+}
 
 /// Accounts for the time of the calling thread up to now, and tells how much CPU time the process has used.
 ///
 /// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
-pub extern "C" fn account() {
+pub fn account() {
     // A child after vfork ends here, too, with the memory of its parent.
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return;
     }
-    gpu::at_exit();
     slots::set_counter(Counter::CpuTime, process::cpu_time_ns());
     // SAFETY: the thread's own slot or null.
     let Some(slot) = (unsafe { tls::slot().as_mut() }) else {
@@ -66,6 +70,7 @@ macro_rules! ends {
             #[doc = concat!("As `", $manual, "`.")]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(status: c_int) -> ! {
+                gpu::at_end();
                 account();
                 match real::$real::get() {
                     // SAFETY: the caller's own argument.

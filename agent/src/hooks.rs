@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::exit;
-use crate::gpu::threads as runtime_threads;
+use crate::gpu::{self, threads as runtime_threads};
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
@@ -369,6 +369,7 @@ pub unsafe extern "C" fn syscall(
         return seccomp::install(filter, call);
     }
     if exit::is_end(number) {
+        gpu::at_end();
         exit::account();
     }
     if number == libc::SYS_rt_sigaction && c_int::try_from(a).is_ok_and(stand_in_front_of) {

@@ -18,6 +18,7 @@ mod clock;
 mod debugger;
 mod environment;
 mod events;
+mod exec;
 mod exit;
 mod framehop;
 mod gpu;

@@ -69,6 +69,7 @@ macro_rules! reals {
                 });
                 /// The function, if a library has it.
                 #[inline]
+                #[allow(dead_code, reason = "some are only gone on to")]
                 pub fn get() -> Option<Function> {
                     let address = REAL.address();
                     // SAFETY: the C library documents this signature for this name; null is None.
@@ -123,6 +124,16 @@ reals! {
     quick_exit = "quick_exit": fn(c_int) -> !;
     abort = "abort": fn() -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
+    // Called with whatever the program gives: see `exec`.
+    execve = "execve": fn() -> c_int;
+    execv = "execv": fn() -> c_int;
+    execvp = "execvp": fn() -> c_int;
+    execvpe = "execvpe": fn() -> c_int;
+    fexecve = "fexecve": fn() -> c_int;
+    execveat = "execveat": fn() -> c_int;
+    execl = "execl": fn() -> c_int;
+    execlp = "execlp": fn() -> c_int;
+    execle = "execle": fn() -> c_int;
     dlclose = "dlclose": fn(*mut c_void) -> c_int;
     register_frame = "__register_frame": fn(*mut c_void) -> ();
     register_frame_info = "__register_frame_info": fn(*mut c_void, *mut c_void) -> ();

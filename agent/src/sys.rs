@@ -576,3 +576,43 @@ pub fn forbid(base: *mut u8, bytes: usize) {
 pub fn ioctl(fd: c_int, request: u64, argument: u64) -> i64 {
     call(libc::SYS_ioctl, &[fd as u64, request, argument])
 }
+
+/// Every signal but those by which the kernel tells of a fault of the thread itself.
+pub const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGTRAP));
+
+/// Sleeps while a word has a value, at most so long, or until it is woken.
+pub fn futex_wait(word: &std::sync::atomic::AtomicU32, value: u32, ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    call(
+        libc::SYS_futex,
+        &[
+            word.as_ptr().addr() as u64,
+            operation as u64,
+            u64::from(value),
+            address(&raw const time),
+        ],
+    );
+}
+
+/// Wakes all who sleep on a word.
+pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let all = u64::from(u32::MAX >> 1);
+    call(
+        libc::SYS_futex,
+        &[word.as_ptr().addr() as u64, operation as u64, all],
+    );
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}

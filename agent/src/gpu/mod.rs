@@ -7,26 +7,48 @@
 //! the program's first use of a GPU leads into `hsa_init`, which is wrapped ([`init`]), and when the HSA runtime
 //! calls the tool's entry point ([`tool`]).
 
+pub mod devices;
+pub mod helper;
 pub mod hip;
 pub mod hsa;
 mod init;
 pub mod library;
+pub mod text;
 pub mod threads;
 mod tool;
 pub mod words;
 mod wrappers;
+
+use crate::events;
+use crate::process;
 
 /// A GPU runtime has been set up: looks for HIP, and takes the place of its tracer if that is wished and free.
 ///
 /// May be called as often as there is a reason to think that something has changed; costs a look at the list of libraries
 /// as long as there is no HIP. Not for signal handlers.
 pub fn runtime_is_up() {
+    if !events::is_on() || process::is_confined() {
+        return;
+    }
+    devices::learn();
     hip::start();
 }
 
-/// The process ends now, by whatever way. Not for signal handlers.
-pub fn at_exit() {
-    hsa::at_exit();
+/// The process ends: gets what the runtimes have not told yet. May hold the caller for two seconds if a GPU hangs.
+/// Not for signal handlers.
+pub fn at_end() {
+    if process::is_active() && !process::is_confined() && process::is_own_process() {
+        hip::at_end();
+        hsa::at_exit();
+    }
+}
+
+/// The process becomes another program, unless that fails. As [`at_end`].
+pub fn before_exec() {
+    if process::is_active() && !process::is_confined() && process::is_own_process() {
+        hip::at_end();
+        hsa::before_exec();
+    }
 }
 
 /// The process is about to abort itself.
@@ -38,5 +60,6 @@ pub fn at_abort() {
 pub fn after_fork_in_child() {
     threads::after_fork_in_child();
     wrappers::after_fork_in_child();
+    hip::after_fork_in_child();
     hsa::after_fork_in_child();
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::gpu::{self, hsa};
+use crate::gpu::{self, hip, hsa};
 use crate::process;
 
 /// Set up, with the table of functions that every call goes through.
@@ -17,8 +17,9 @@ pub unsafe extern "C" fn OnLoad(
     _failed_names: *const *const c_char,
 ) -> bool {
     if process::is_active() && !process::is_confined() {
-        hsa::on_load(table, runtime_version);
+        // HIP first: what it tells, queues need not.
         gpu::runtime_is_up();
+        hsa::on_load(table, runtime_version);
     }
     // With `false` the runtime would unload us.
     true
@@ -27,5 +28,6 @@ pub unsafe extern "C" fn OnLoad(
 /// The runtime ends: nothing of it may be called any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn OnUnload() {
+    hip::is_over();
     hsa::on_unload();
 }

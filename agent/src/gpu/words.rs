@@ -12,6 +12,10 @@ pub struct Words {
     pub depth: u64,
     /// Whether the thread belongs to a runtime.
     pub of_runtime: u64,
+    /// Whether the thread is a helper of ours, whose calls are nobody's business.
+    pub is_helper: u64,
+    /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
+    pub is_uncounted: u64,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -21,8 +25,8 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 32",
-    "rsys_gpu_words: .zero 32",
+    ".size rsys_gpu_words, 48",
+    "rsys_gpu_words: .zero 48",
     ".text",
 );
 
@@ -33,12 +37,12 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 32",
-    "rsys_gpu_words: .zero 32",
+    ".size rsys_gpu_words, 48",
+    "rsys_gpu_words: .zero 48",
     ".text",
 );
 
-const _: () = assert!(size_of::<Words>() == 32);
+const _: () = assert!(size_of::<Words>() == 48);
 
 /// The calling thread's words.
 #[inline]
@@ -68,4 +72,31 @@ pub fn words() -> *mut Words {
         );
     }
     words
+}
+
+/// Notes the call that the thread is in from now on; returns the one before.
+#[inline]
+pub fn set_call(correlation: u64) -> u64 {
+    // SAFETY: the words of the calling thread, which nobody else touches; so below.
+    unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
+}
+
+/// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.
+#[inline]
+pub fn set_uncounted(uncounted: bool) -> bool {
+    // SAFETY: as above.
+    unsafe { std::mem::replace(&mut (*words()).is_uncounted, u64::from(uncounted)) != 0 }
+}
+
+/// Whether the thread is a helper of ours.
+#[inline]
+pub fn is_helper() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper != 0 }
+}
+
+/// The thread is a helper of ours from now on.
+pub fn set_helper() {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper = 1 }
 }

@@ -1,14 +1,178 @@
 //! HIP as a source: calls and GPU operations as the runtime tells its tracer.
+//!
+//! HIP (since 5.3) has one place for a function that it asks about every call ([`calls`]) and tells of every operation that has ended
+//! ([`ops`]). Two things must be found out at run time: where HIP looks for what we put into its record of a call ([`calibrate`]),
+//! and which clock a time is of ([`times`]). A call's id travels through HIP to its operations in a [`tag`].
+
+mod calibrate;
+mod calls;
+mod copies;
+mod end;
+pub mod library;
+mod names;
+mod ops;
+mod table;
+mod tag;
+mod times;
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rsys_wire::handshake::{GpuLevel, GpuSource};
+
+use self::library::Callback;
+use crate::events;
+use crate::gpu::{hsa, library as libraries, words};
+use crate::process;
+
+/// HIP was not found yet, or nobody wants it.
+const ABSENT: u32 = 0;
+/// HIP calls us.
+const OURS: u32 = 1;
+/// HIP is there, but cannot be a source.
+const REFUSED: u32 = 2;
+/// HIP calls somebody else, or this is a fork child, which has no HIP.
+const LOST: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(ABSENT);
+/// Whether HIP tells of operations. Never changes while HIP has some of which it was told that we want them.
+static TELLS_OPS: AtomicBool = AtomicBool::new(false);
+/// Whether somebody else has taken the tracer's place before us.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// What HIP calls the things that it tells of.
+const DOMAIN_OPS: u32 = 2;
+const DOMAIN_CALLS: u32 = 3;
+
+fn ops_wanted() -> bool {
+    let settings = process::settings();
+    settings.events.gpu
+        && !hsa::is_recording()
+        && matches!(settings.gpu_source, GpuSource::Auto | GpuSource::Hip)
+        // HIP gives every kernel a signal in order to learn its times.
+        && settings.gpu_level != GpuLevel::Lite
+}
 
 /// Takes the tracer's place in HIP, if HIP is loaded and that was not done yet.
-pub fn start() {}
+pub fn start() {
+    if STATE.load(Ordering::Acquire) != ABSENT
+        || !(process::settings().events.hip || ops_wanted())
+        || !library::look_up()
+    {
+        return;
+    }
+    let (state, source): (u32, &[u8]) = match library::register_callback::get() {
+        None => (REFUSED, b"before 5.3, tells a tracer nothing"),
+        Some(_) if IS_TAKEN.load(Ordering::Acquire) => {
+            (REFUSED, b"another tool has taken the place for its tracer")
+        }
+        Some(_) if ops_wanted() => (OURS, b"HIP: it tells its tracer of calls and operations"),
+        Some(_) => (
+            OURS,
+            b"HIP for calls only: operations by HIP are not asked for",
+        ),
+    };
+    if STATE
+        .compare_exchange(ABSENT, state, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        return;
+    }
+    if state != OURS {
+        events::fact(b"hip", source);
+        if IS_TAKEN.load(Ordering::Acquire) {
+            events::note(
+                b"another tool has taken the place for HIP's tracer: HIP's calls are not recorded",
+            );
+        }
+        return;
+    }
+    events::fact(b"gpu source", source);
+    for tool in [b"/libroctracer64.so" as &[u8], b"/librocprofiler64.so"] {
+        if libraries::is_loaded(tool) {
+            events::fact(b"gpu rival", tool);
+        }
+    }
+    TELLS_OPS.store(ops_wanted(), Ordering::Release);
+    if let Some(register) = library::register_callback::get() {
+        // SAFETY: our function has the signature that HIP calls.
+        unsafe { register(Some(on_event)) };
+    }
+    // Runs before what HIP registered when it was loaded.
+    // SAFETY: a function that may be called at the end.
+    unsafe { libc::atexit(at_exit) };
+}
 
 /// Whether HIP tells of the operations of its queues: then nobody else may.
 pub fn tells_ops() -> bool {
-    false
+    TELLS_OPS.load(Ordering::Acquire)
 }
 
-/// The correlation id of the HIP call that the thread is in, or 0.
-pub fn current_call() -> u64 {
-    0
+/// What HIP calls.
+unsafe extern "C" fn on_event(domain: u32, op: u32, data: *mut c_void) -> c_int {
+    const NOT_WANTED: c_int = 1;
+    match domain {
+        DOMAIN_OPS if TELLS_OPS.load(Ordering::Relaxed) => {
+            // SAFETY: as HIP calls us.
+            unsafe { ops::on_op(op, data) }
+        }
+        DOMAIN_CALLS if STATE.load(Ordering::Relaxed) == OURS => {
+            // SAFETY: as above.
+            unsafe { calls::on_call(op, data) }
+        }
+        _ => NOT_WANTED,
+    }
+}
+
+extern "C" fn at_exit() {
+    at_end();
+}
+
+/// The process ends, or becomes another program.
+pub fn at_end() {
+    if STATE.load(Ordering::Acquire) == OURS && tells_ops() {
+        end::collect();
+    }
+}
+
+/// The runtime below HIP is gone.
+pub fn is_over() {
+    end::is_over();
+}
+
+/// A fork child has no HIP: it would crash with the first call.
+pub fn after_fork_in_child() {
+    STATE.store(LOST, Ordering::Release);
+    TELLS_OPS.store(false, Ordering::Release);
+    words::set_call(0);
+}
+
+/// Takes HIP's place for a tracer for a tool of the program's. There is one place, and the program comes first.
+///
+/// # Safety
+/// As HIP has it: null, or a function with HIP's signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipRegisterTracerCallback(callback: Option<Callback>) {
+    let found = libraries::next_or_in(c"hipRegisterTracerCallback", library::PATH);
+    // SAFETY: HIP has this signature for this name; null is None.
+    let real = unsafe {
+        std::mem::transmute::<*mut (), Option<unsafe extern "C" fn(Option<Callback>)>>(found)
+    };
+    let ours = STATE.load(Ordering::Acquire) == OURS;
+    if callback.is_none() && ours {
+        return;
+    }
+    IS_TAKEN.store(callback.is_some(), Ordering::Release);
+    if ours {
+        STATE.store(LOST, Ordering::Release);
+        TELLS_OPS.store(false, Ordering::Release);
+        const LOST_TO: &[u8] =
+            b"a tool of the program took the place for HIP's tracer: from then on HIP's calls and GPU operations are not recorded";
+        events::fact(b"gpu lost", LOST_TO);
+        events::note(LOST_TO);
+    }
+    if let Some(real) = real {
+        // SAFETY: the caller's own argument.
+        unsafe { real(callback) };
+    }
 }

@@ -8,6 +8,7 @@ use rsys_wire::event::{Key, Labelled, Value};
 use super::abi::{SUCCESS, Status, agent_info};
 use super::table;
 use crate::events;
+use crate::gpu::devices;
 
 const MOST: usize = 64;
 const GPU: u32 = 1;
@@ -32,7 +33,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 pub struct Gpu {
     /// What the runtime calls it.
     pub handle: u64,
-    /// What the driver calls it: its number in the trace.
+    /// Its number in the trace.
     pub node: u32,
 }
 
@@ -84,7 +85,9 @@ unsafe extern "C" fn on_agent(agent: u64, _: *mut c_void) -> Status {
     };
     let node = ask(agent, agent_info::DRIVER_NODE, 0_u32).unwrap_or(number);
     entry.handle.store(agent, Ordering::Relaxed);
-    entry.node.store(node, Ordering::Relaxed);
+    entry
+        .node
+        .store(devices::number_of_node(node), Ordering::Relaxed);
     COUNT.store(number.wrapping_add(1), Ordering::Release);
     tell(agent, node);
     SUCCESS
@@ -105,7 +108,7 @@ fn tell(agent: u64, node: u32) {
     };
     events::label(
         Labelled::Device,
-        u64::from(node),
+        u64::from(devices::number_of_node(node)),
         name,
         &[
             (Key::Node, Value::Uint(u64::from(node))),

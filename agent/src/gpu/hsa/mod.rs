@@ -157,6 +157,13 @@ pub fn at_exit() {
     }
 }
 
+/// The process may become another program: tells what completes soon.
+pub fn before_exec() {
+    if is_recording() && process::is_own_process() {
+        collector::flush(true);
+    }
+}
+
 /// The process is about to be aborted, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
 pub fn at_abort() {
     if is_recording() && process::is_own_process() {

@@ -5,7 +5,7 @@ use rsys_wire::handshake::GpuSource;
 use super::table::Tables;
 use super::version::{self, Release, Verdict};
 use crate::events;
-use crate::gpu::library;
+use crate::gpu::{hip, library};
 use crate::process;
 use crate::sys;
 
@@ -23,7 +23,7 @@ const HIP: &[u8] = b"/libamdhip64.so";
 
 /// Says why something is not recorded, in the trace and on standard error.
 pub fn refuse(reason: &[u8]) {
-    events::fact(b"gpu.source", reason);
+    events::fact(b"gpu source", reason);
     events::note(reason);
 }
 
@@ -31,12 +31,10 @@ pub fn refuse(reason: &[u8]) {
 pub fn choose(tables: &Tables) -> Choice {
     let wish = process::settings().gpu_source;
     let hip = library::is_loaded(HIP);
-    let by_hip =
-        hip && !library::symbol(library::handle(HIP), c"hipRegisterTracerCallback").is_null();
     let reason: &[u8] = match wish {
         GpuSource::Off | GpuSource::Hip => return Choice::Elsewhere,
-        GpuSource::Auto if by_hip => return Choice::Elsewhere,
-        GpuSource::Auto if hip => b"HSA queues: this HIP has no tracer",
+        _ if hip::tells_ops() => return Choice::Elsewhere,
+        GpuSource::Auto if hip => b"HSA queues: HIP does not tell of its operations",
         GpuSource::Auto => b"HSA queues: the program does not use HIP",
         GpuSource::Hsa => b"HSA queues: chosen",
     };
@@ -48,7 +46,7 @@ pub fn choose(tables: &Tables) -> Choice {
         });
         return Choice::Elsewhere;
     }
-    events::fact(b"gpu.source", reason);
+    events::fact(b"gpu source", reason);
     Choice::Here
 }
 

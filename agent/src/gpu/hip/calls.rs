@@ -1,0 +1,316 @@
+//! Calls of HIP's, from HIP's own tracing of them.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::layout::Counter;
+
+use super::copies::{self, Direction, Said};
+use super::table::{CALLS, Does, Form, SKIPPED, find};
+use super::tag::Tag;
+use super::{calibrate, end, library, names};
+use crate::events;
+use crate::gpu::words;
+use crate::guard;
+use crate::process;
+use crate::slots;
+use crate::sys;
+
+/// Calls are numbered from 0 without gaps; 6.4 has 470.
+const MOST_CALLS: usize = 1024;
+/// Most arguments of an event.
+const MOST_ARGS: usize = 8;
+
+/// What is known of each number: 0 when it was not asked for yet.
+static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
+
+const ASKED: u64 = 1;
+const SKIP: u64 = 2;
+/// `hipSetDevice`: not worth an event, but it tells which GPUs are used.
+const DEVICE: u64 = 4;
+const CALL_SHIFT: u32 = 3;
+const CALL_MASK: u64 = 0x3ff;
+const NAME_SHIFT: u32 = 13;
+const NO_CALL: u64 = CALL_MASK;
+const _: () = assert!(CALLS.len() < NO_CALL as usize);
+
+/// A call by its number.
+#[derive(Debug, Clone, Copy)]
+struct Known(u64);
+
+impl Known {
+    fn of(op: u32) -> Option<Known> {
+        let place = KNOWN.get(op as usize)?;
+        let known = place.load(Ordering::Relaxed);
+        if known != 0 {
+            return Some(Known(known));
+        }
+        let learnt = learn(op);
+        place.store(learnt, Ordering::Relaxed);
+        Some(Known(learnt))
+    }
+
+    fn is_skipped(self) -> bool {
+        self.0 & SKIP != 0
+    }
+
+    fn name(self) -> u64 {
+        self.0 >> NAME_SHIFT
+    }
+
+    fn call(self) -> Option<&'static super::table::Call> {
+        CALLS.get((self.0 >> CALL_SHIFT & CALL_MASK) as usize)
+    }
+
+    fn does(self) -> Does {
+        self.call().map_or(Does::Nothing, |call| call.does)
+    }
+}
+
+#[cold]
+fn learn(op: u32) -> u64 {
+    let Some(api_name) = library::api_name::get() else {
+        return ASKED | SKIP;
+    };
+    // SAFETY: takes any number and returns null or a constant.
+    let name = unsafe { api_name(op) };
+    if name.is_null() {
+        return ASKED | SKIP;
+    }
+    // SAFETY: a constant string.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let call = find(name);
+    let causes = call
+        .and_then(|at| CALLS.get(at))
+        .is_some_and(|call| call.does != Does::Nothing);
+    if name == b"hipSetDevice" {
+        return ASKED | DEVICE;
+    }
+    // Calls that nobody asked for are recorded if they cause operations: those say by them where they belong.
+    if SKIPPED.contains(&name) || (!process::settings().events.hip && !causes) {
+        return ASKED | SKIP;
+    }
+    let number = call.map_or(NO_CALL, |at| at as u64);
+    ASKED | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
+}
+
+/// HIP is about to do a call. Returns what HIP wants to hear: 0, the call is traced, and the record says by whom.
+///
+/// # Safety
+/// As HIP calls it.
+pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
+    const SKIPPED: c_int = 1;
+    if words::is_helper() {
+        // SAFETY: as HIP called us.
+        return unsafe { calibrate::on_call(data) };
+    }
+    let Some(layout) = calibrate::layout() else {
+        return SKIPPED;
+    };
+    let Some(known) = Known::of(op) else {
+        return SKIPPED;
+    };
+    if known.is_skipped() {
+        return SKIPPED;
+    }
+    if known.0 & DEVICE != 0 {
+        let enter: Phase = on_set_device;
+        // SAFETY: as below; HIP does not call a null function.
+        unsafe {
+            data.cast::<u64>().write(0);
+            data.byte_add(layout.enter).cast::<Phase>().write(enter);
+            data.byte_add(layout.exit)
+                .cast::<Option<Phase>>()
+                .write(None);
+        }
+        return 0;
+    }
+    let counted = known.does() == Does::Launch;
+    let tag = Tag::new(events::next_correlation(), counted, sys::boottime_ns());
+    let enter: Phase = on_enter;
+    let exit: Phase = on_exit;
+    // SAFETY: the record is HIP's, as large as calibration has seen it.
+    unsafe {
+        data.cast::<u64>().write(tag.bits());
+        data.byte_add(layout.enter).cast::<Phase>().write(enter);
+        data.byte_add(layout.exit).cast::<Phase>().write(exit);
+    }
+    0
+}
+
+/// What HIP calls before and after a call.
+type Phase = unsafe extern "C" fn(op: u32, data: *const c_void);
+
+/// The arguments of a call.
+#[derive(Debug, Clone, Copy)]
+struct Arguments(*const c_void);
+
+impl Arguments {
+    fn u32(self, offset: u16) -> u32 {
+        // SAFETY: the table's offsets lie within the arguments of the call; so below.
+        unsafe { self.0.byte_add(usize::from(offset)).cast::<u32>().read() }
+    }
+
+    fn u64(self, offset: u16) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.0.byte_add(usize::from(offset)).cast::<u64>().read() }
+    }
+
+    fn size3(self, offset: u16) -> [u32; 3] {
+        [0, 4, 8].map(|more| self.u32(offset + more))
+    }
+
+    fn pointer(self, offset: u16) -> *const c_void {
+        std::ptr::with_exposed_provenance(self.u64(offset) as usize)
+    }
+}
+
+#[derive(Debug)]
+struct Args {
+    list: [Arg<'static>; MOST_ARGS],
+    used: usize,
+}
+
+impl Args {
+    fn new() -> Self {
+        Args {
+            list: [(Key::Name, Value::Uint(0)); MOST_ARGS],
+            used: 0,
+        }
+    }
+
+    fn push(&mut self, key: Key, value: Value<'static>) {
+        if let Some(to) = self.list.get_mut(self.used) {
+            *to = (key, value);
+            self.used += 1;
+        }
+    }
+
+    fn list(&self) -> &[Arg<'static>] {
+        self.list.get(..self.used).unwrap_or(&[])
+    }
+}
+
+/// An argument as the table says. `None` when there is nothing to say.
+#[inline]
+fn decode(arguments: Arguments, form: Form, said: &mut Said) -> Option<Value<'static>> {
+    Some(match form {
+        Form::Pointer(at) => Value::Pointer(arguments.u64(at)),
+        Form::U32(at) => Value::Uint(u64::from(arguments.u32(at))),
+        Form::U64(at) => Value::Uint(arguments.u64(at)),
+        Form::Times(at, times) => Value::Uint(arguments.u64(at).wrapping_mul(times)),
+        Form::Area(at) => Value::Uint(arguments.u64(at).wrapping_mul(arguments.u64(at + 8))),
+        Form::Size3(at) => Value::Size3(arguments.size3(at)),
+        Form::Items3(at) => {
+            let mut groups = arguments.size3(at);
+            for (items, group) in groups.iter_mut().zip(arguments.size3(at + 12)) {
+                *items = items.div_ceil(group.max(1));
+            }
+            Value::Size3(groups)
+        }
+        Form::Kind(at) => return direction(Direction::from_kind(arguments.u32(at)), said),
+        Form::Means(means) => return direction(means, said),
+        Form::Function(at) => {
+            let stream = std::ptr::null();
+            // SAFETY: the program launches this very function.
+            let name_of =
+                |function| unsafe { Some(library::kernel_by_pointer::get()?(function, stream)) };
+            // SAFETY: as above.
+            kernel(unsafe { names::kernel(arguments.pointer(at), name_of) })?
+        }
+        Form::Handle(at) => {
+            // SAFETY: the program launches this very kernel.
+            let name_of = |handle| unsafe { Some(library::kernel_by_handle::get()?(handle)) };
+            // SAFETY: as above.
+            kernel(unsafe { names::kernel(arguments.pointer(at), name_of) })?
+        }
+        Form::DefaultStream => Value::Pointer(0),
+    })
+}
+
+fn kernel(name: u64) -> Option<Value<'static>> {
+    (name != 0).then_some(Value::Known(name))
+}
+
+fn direction(direction: Direction, said: &mut Said) -> Option<Value<'static>> {
+    said.direction = direction;
+    (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.text())))
+}
+
+/// # Safety
+/// As HIP calls it, with the record of `hipSetDevice`.
+unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
+    end::note_device(Arguments(data).u32(16));
+}
+
+/// # Safety
+/// As HIP calls it, with the record of a call that is traced.
+unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
+    let Some(known) = Known::of(op) else {
+        return;
+    };
+    // SAFETY: the record begins with what we wrote.
+    let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
+    let correlation = tag.correlation();
+    let mut args = Args::new();
+    let does = known.does();
+    if let Some(call) = known.call() {
+        let mut said = Said {
+            bytes: 0,
+            direction: Direction::Unknown,
+        };
+        for (key, form) in call.begin {
+            if let Some(value) = decode(Arguments(data), *form, &mut said) {
+                if let (Key::Bytes, Value::Uint(bytes)) = (*key, value) {
+                    said.bytes = bytes;
+                }
+                args.push(*key, value);
+            }
+        }
+        if does == Does::Work && said.bytes != 0 {
+            copies::keep(correlation, said);
+        }
+    }
+    if does != Does::Nothing {
+        end::note_work();
+        let stack = events::launch_stack();
+        if stack != 0 {
+            args.push(Key::LaunchStack, Value::Uint(stack));
+        }
+    }
+    slots::count(Counter::Calls, 1);
+    words::set_call(correlation);
+    words::set_uncounted(does == Does::Launch);
+    events::begin(Category::Hip, known.name(), correlation, args.list());
+}
+
+/// # Safety
+/// As HIP calls it, with the record of a call that is traced.
+unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
+    let Some(known) = Known::of(op) else {
+        return;
+    };
+    // SAFETY: as above.
+    let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
+    let mut args = Args::new();
+    for (key, form) in known.call().map_or(&[][..], |call| call.end) {
+        let Form::Pointer(at) = *form else {
+            continue;
+        };
+        // Where the call failed, nobody says that the pointer was any good.
+        if let Some(result) = guard::read_u64(Arguments(data).u64(at)) {
+            args.push(*key, Value::Pointer(result));
+        }
+    }
+    events::end(Category::Hip, tag.correlation(), args.list());
+    // HIP itself forgets the outer call's id here, too.
+    words::set_call(0);
+    words::set_uncounted(false);
+    if known
+        .call()
+        .is_some_and(|call| call.name == b"hipModuleUnload")
+    {
+        names::new_generation();
+    }
+}

@@ -1,0 +1,132 @@
+//! The end of a process that has used HIP.
+//!
+//! HIP 5 hands records out only when somebody synchronises, and HIP 6 keeps the last of them for a while: what a program leaves behind would
+//! be lost with it. So at its end, and before it becomes another program, a thread of ours synchronises the GPUs that were used.
+//! A kernel that hangs must not hold the end of the program: it waits for that no longer than [`PATIENCE_NS`] in all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rsys_wire::layout::Counter;
+
+use super::{library, ops};
+use crate::events;
+use crate::gpu::helper::Work;
+use crate::slots;
+use crate::sys;
+
+/// How long all ends of a process may be held together.
+const PATIENCE_NS: u64 = 1_900_000_000;
+/// Where nothing is known to be missing, records that are on their way get this long.
+const LATE_NS: u64 = 20_000_000;
+const NAP_NS: u64 = 200_000;
+
+/// GPUs that were used, by HIP's numbers; the first is everybody's.
+static USED: AtomicU64 = AtomicU64::new(1);
+/// Whether the program gave a GPU work since the last synchronisation of ours.
+static HAS_WORK: AtomicBool = AtomicBool::new(false);
+/// Whether HIP may not be called any more.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// How long the end was held already.
+static SPENT_NS: AtomicU64 = AtomicU64::new(0);
+static IS_WAITING: AtomicBool = AtomicBool::new(false);
+
+static WORK: Work = Work::new(synchronise);
+
+/// A thread uses a GPU.
+pub fn note_device(ordinal: u32) {
+    if let Some(bit) = 1_u64.checked_shl(ordinal) {
+        // Mostly it is known: a load is cheaper than a store that others see.
+        if USED.load(Ordering::Relaxed) & bit == 0 {
+            USED.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The program gives a GPU work.
+#[inline]
+pub fn note_work() {
+    if !HAS_WORK.load(Ordering::Relaxed) {
+        HAS_WORK.store(true, Ordering::Relaxed);
+    }
+}
+
+/// HIP may not be called any more.
+pub fn is_over() {
+    IS_OVER.store(true, Ordering::Release);
+}
+
+fn synchronise() {
+    let (Some(set_device), Some(synchronise)) =
+        (library::set_device::get(), library::synchronize::get())
+    else {
+        return;
+    };
+    let used = USED.load(Ordering::Relaxed);
+    for ordinal in (0..64).filter(|ordinal| used >> ordinal & 1 != 0) {
+        // SAFETY: any number may be asked for.
+        if unsafe { set_device(ordinal) } == 0 {
+            // SAFETY: no arguments.
+            unsafe { synchronise() };
+        }
+    }
+}
+
+/// Gets what HIP still has, as far as that is possible in time.
+pub fn collect() {
+    if IS_OVER.load(Ordering::Acquire)
+        || !HAS_WORK.load(Ordering::Relaxed)
+        || IS_WAITING.swap(true, Ordering::AcqRel)
+    {
+        return;
+    }
+    let begin = sys::boottime_ns();
+    let left = PATIENCE_NS.saturating_sub(SPENT_NS.load(Ordering::Relaxed));
+    if left > 0 {
+        HAS_WORK.store(false, Ordering::Relaxed);
+        let deadline = begin + left;
+        let idle = WORK.begin() && WORK.wait_until(deadline);
+        if idle {
+            wait_for_records(deadline);
+        } else {
+            // Whoever hangs hangs for good: no second try.
+            is_over();
+        }
+        account(idle);
+        SPENT_NS.fetch_add(sys::boottime_ns().wrapping_sub(begin), Ordering::Relaxed);
+    }
+    IS_WAITING.store(false, Ordering::Release);
+}
+
+/// Waits until every kernel that is known of has been told of, and nothing more comes.
+fn wait_for_records(deadline: u64) {
+    let mut seen = ops::records();
+    let mut quiet_since = sys::boottime_ns();
+    loop {
+        let now = sys::boottime_ns();
+        if ops::records() != seen {
+            seen = ops::records();
+            quiet_since = now;
+        }
+        let is_quiet = now.wrapping_sub(quiet_since) > LATE_NS;
+        if now > deadline || (ops::outstanding() == 0 && (is_quiet || !library::is_late())) {
+            return;
+        }
+        sys::nap(NAP_NS);
+    }
+}
+
+/// What has not come by now does not come.
+fn account(idle: bool) {
+    let missing = ops::give_up();
+    if missing == 0 {
+        return;
+    }
+    slots::count(Counter::GpuLostAtEnd, missing);
+    let why: &[u8] = if idle {
+        b"the GPUs were idle, but HIP did not tell of all kernels"
+    } else {
+        b"the GPUs did not become idle within two seconds of the end of the process"
+    };
+    events::fact(b"gpu end", why);
+    events::note(why);
+}

@@ -1,0 +1,193 @@
+//! What we know of HIP's calls: which are not worth an event, and where their arguments are.
+//!
+//! The places were taken from the headers of 5.2.3, 5.7.1 and 6.4.3, which agree in all of them. A call is known by its name,
+//! which the runtime tells. Places are offsets in the tracer's record; arguments begin at 16, and a pointer to a result takes two words.
+
+use rsys_wire::event::Key;
+
+use super::copies::Direction;
+
+/// What a call does to a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// Launches one kernel.
+    Launch,
+    /// Copies or fills memory, or launches more than one kernel.
+    Work,
+    /// Nothing, or nothing that becomes an operation.
+    Nothing,
+}
+
+/// How an argument is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A pointer or handle.
+    Pointer(u16),
+    /// A number of 32 bits.
+    U32(u16),
+    /// A number of 64 bits.
+    U64(u16),
+    /// A number of 64 bits, times a constant.
+    Times(u16, u64),
+    /// Two numbers of 64 bits in a row, multiplied.
+    Area(u16),
+    /// Three numbers of 32 bits.
+    Size3(u16),
+    /// Work-items in three dimensions; the work-group's size follows.
+    Items3(u16),
+    /// A kind of copy.
+    Kind(u16),
+    /// A direction that the call itself means.
+    Means(Direction),
+    /// The kernel behind a function of the program.
+    Function(u16),
+    /// The kernel behind a handle.
+    Handle(u16),
+    /// The default stream: the call takes none.
+    DefaultStream,
+}
+
+/// A call.
+#[derive(Debug)]
+pub struct Call {
+    /// Its name.
+    pub name: &'static [u8],
+    /// What it does to a GPU.
+    pub does: Does,
+    /// What is known when it begins.
+    pub begin: &'static [(Key, Form)],
+    /// What is known when it ends: what lies behind a pointer to a result.
+    pub end: &'static [(Key, Form)],
+}
+
+/// Not recorded: called very often, ask only, and cause nothing.
+pub const SKIPPED: &[&[u8]] = &[
+    b"__hipPushCallConfiguration",
+    b"__hipPopCallConfiguration",
+    b"hipGetLastError",
+    b"hipPeekAtLastError",
+    b"hipExtGetLastError",
+    b"hipGetDevice",
+    b"hipGetDeviceCount",
+    b"hipCtxGetCurrent",
+    b"hipCtxSetCurrent",
+    b"hipDeviceGetAttribute",
+    b"hipEventQuery",
+    b"hipStreamIsCapturing",
+    b"hipStreamGetCaptureInfo",
+    b"hipStreamGetCaptureInfo_v2",
+    b"hipThreadExchangeStreamCaptureMode",
+    b"hipPointerGetAttributes",
+    b"hipPointerGetAttribute",
+];
+
+macro_rules! calls {
+    ($($name:literal $does:ident [$($key:ident = $form:expr),*] $(=> [$($end_key:ident = $end:expr),*])?;)*) => {
+        /// The calls whose arguments are told.
+        pub const CALLS: &[Call] = &[$(
+            Call {
+                name: $name.as_bytes(),
+                does: Does::$does,
+                begin: &[$((Key::$key, $form)),*],
+                end: &[$($((Key::$end_key, $end)),*)?],
+            },
+        )*];
+    };
+}
+
+use Direction::{DeviceToDevice, DeviceToHost, HostToDevice};
+use Form::{
+    Area, DefaultStream, Function, Handle, Items3, Kind, Means, Pointer, Size3, Times, U32, U64,
+};
+
+#[rustfmt::skip]
+calls! {
+    "hipLaunchKernel" Launch [Kernel = Function(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U64(64), Stream = Pointer(72)];
+    "hipLaunchKernel_spt" Launch [Kernel = Function(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U64(64), Stream = Pointer(72)];
+    "hipExtLaunchKernel" Launch [Kernel = Function(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U64(64), Stream = Pointer(72)];
+    "hipLaunchCooperativeKernel" Launch [Kernel = Function(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U32(64), Stream = Pointer(72)];
+    "hipLaunchByPtr" Launch [Kernel = Function(16)];
+    "hipModuleLaunchKernel" Launch [Kernel = Handle(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U32(48), Stream = Pointer(56)];
+    "hipModuleLaunchCooperativeKernel" Launch [Kernel = Handle(16), Grid = Size3(24), Workgroup = Size3(36), SharedMemory = U32(48), Stream = Pointer(56)];
+    "hipExtModuleLaunchKernel" Launch [Kernel = Handle(16), Grid = Items3(24), Workgroup = Size3(36), SharedMemory = U64(48), Stream = Pointer(56)];
+    "hipHccModuleLaunchKernel" Launch [Kernel = Handle(16), Grid = Items3(24), Workgroup = Size3(36), SharedMemory = U64(48), Stream = Pointer(56)];
+    "hipLaunchCooperativeKernelMultiDevice" Work [];
+    "hipExtLaunchMultiKernelMultiDevice" Work [];
+    "hipModuleLaunchCooperativeKernelMultiDevice" Work [];
+    "hipGraphLaunch" Work [Graph = Pointer(16), Stream = Pointer(24)];
+
+    "hipMemcpy" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(40), Stream = DefaultStream];
+    "hipMemcpyAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(40), Stream = Pointer(48)];
+    "hipMemcpyWithStream" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(40), Stream = Pointer(48)];
+    "hipMemcpyHtoD" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(HostToDevice), Stream = DefaultStream];
+    "hipMemcpyHtoDAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(HostToDevice), Stream = Pointer(40)];
+    "hipMemcpyDtoH" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(DeviceToHost), Stream = DefaultStream];
+    "hipMemcpyDtoHAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(DeviceToHost), Stream = Pointer(40)];
+    "hipMemcpyDtoD" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(DeviceToDevice), Stream = DefaultStream];
+    "hipMemcpyDtoDAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Means(DeviceToDevice), Stream = Pointer(40)];
+    "hipMemcpyPeer" Work [Destination = Pointer(16), Source = Pointer(32), Bytes = U64(48), Direction = Means(DeviceToDevice), Stream = DefaultStream];
+    "hipMemcpyPeerAsync" Work [Destination = Pointer(16), Source = Pointer(32), Bytes = U64(48), Direction = Means(DeviceToDevice), Stream = Pointer(56)];
+    "hipMemcpyToSymbol" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(48), Stream = DefaultStream];
+    "hipMemcpyToSymbolAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(48), Stream = Pointer(56)];
+    "hipMemcpyFromSymbol" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(48), Stream = DefaultStream];
+    "hipMemcpyFromSymbolAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(48), Stream = Pointer(56)];
+    "hipMemcpy2D" Work [Destination = Pointer(16), Source = Pointer(32), Bytes = Area(48), Direction = Kind(64), Stream = DefaultStream];
+    "hipMemcpy2DAsync" Work [Destination = Pointer(16), Source = Pointer(32), Bytes = Area(48), Direction = Kind(64), Stream = Pointer(72)];
+
+    "hipMemset" Work [Destination = Pointer(16), Bytes = U64(32), Stream = DefaultStream];
+    "hipMemsetAsync" Work [Destination = Pointer(16), Bytes = U64(32), Stream = Pointer(40)];
+    "hipMemsetD8" Work [Destination = Pointer(16), Bytes = U64(32), Stream = DefaultStream];
+    "hipMemsetD8Async" Work [Destination = Pointer(16), Bytes = U64(32), Stream = Pointer(40)];
+    "hipMemsetD16" Work [Destination = Pointer(16), Bytes = Times(32, 2), Stream = DefaultStream];
+    "hipMemsetD16Async" Work [Destination = Pointer(16), Bytes = Times(32, 2), Stream = Pointer(40)];
+    "hipMemsetD32" Work [Destination = Pointer(16), Bytes = Times(32, 4), Stream = DefaultStream];
+    "hipMemsetD32Async" Work [Destination = Pointer(16), Bytes = Times(32, 4), Stream = Pointer(40)];
+    "hipMemset2D" Work [Destination = Pointer(16), Bytes = Area(40), Stream = DefaultStream];
+    "hipMemset2DAsync" Work [Destination = Pointer(16), Bytes = Area(40), Stream = Pointer(56)];
+
+    "hipMalloc" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
+    "hipMallocManaged" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
+    "hipExtMallocWithFlags" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
+    "hipHostMalloc" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
+    "hipMallocHost" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
+    "hipMallocPitch" Nothing [Bytes = Area(48)] => [Address = Pointer(16)];
+    "hipMallocAsync" Nothing [Bytes = U64(32), Stream = Pointer(40)] => [Address = Pointer(16)];
+    "hipMallocFromPoolAsync" Nothing [Bytes = U64(32), Stream = Pointer(48)] => [Address = Pointer(16)];
+    "hipFree" Nothing [Address = Pointer(16)];
+    "hipFreeAsync" Nothing [Address = Pointer(16), Stream = Pointer(24)];
+    "hipHostFree" Nothing [Address = Pointer(16)];
+    "hipFreeHost" Nothing [Address = Pointer(16)];
+    "hipHostRegister" Nothing [Address = Pointer(16), Bytes = U64(24)];
+    "hipHostUnregister" Nothing [Address = Pointer(16)];
+
+    "hipStreamCreate" Nothing [] => [Stream = Pointer(16)];
+    "hipStreamCreateWithFlags" Nothing [Flags = U32(32)] => [Stream = Pointer(16)];
+    "hipStreamCreateWithPriority" Nothing [Flags = U32(32)] => [Stream = Pointer(16)];
+    "hipExtStreamCreateWithCUMask" Nothing [] => [Stream = Pointer(16)];
+    "hipStreamDestroy" Nothing [Stream = Pointer(16)];
+    "hipStreamSynchronize" Nothing [Stream = Pointer(16)];
+    "hipStreamQuery" Nothing [Stream = Pointer(16)];
+    "hipStreamWaitEvent" Nothing [Stream = Pointer(16), Event = Pointer(24)];
+    "hipStreamAddCallback" Nothing [Stream = Pointer(16)];
+    "hipLaunchHostFunc" Nothing [Stream = Pointer(16)];
+    "hipStreamBeginCapture" Nothing [Stream = Pointer(16)];
+    "hipStreamEndCapture" Nothing [Stream = Pointer(16)] => [Graph = Pointer(24)];
+
+    "hipEventCreate" Nothing [] => [Event = Pointer(16)];
+    "hipEventCreateWithFlags" Nothing [Flags = U32(32)] => [Event = Pointer(16)];
+    "hipEventDestroy" Nothing [Event = Pointer(16)];
+    "hipEventRecord" Nothing [Event = Pointer(16), Stream = Pointer(24)];
+    "hipEventRecordWithFlags" Nothing [Event = Pointer(16), Stream = Pointer(24)];
+    "hipEventSynchronize" Nothing [Event = Pointer(16)];
+
+    "hipGraphInstantiate" Nothing [] => [Graph = Pointer(16)];
+    "hipGraphInstantiateWithFlags" Nothing [] => [Graph = Pointer(16)];
+    "hipGraphUpload" Nothing [Graph = Pointer(16), Stream = Pointer(24)];
+    "hipGraphExecDestroy" Nothing [Graph = Pointer(16)];
+    "hipModuleUnload" Nothing [];
+}
+
+/// The place of a call in [`CALLS`], if its arguments are known.
+pub fn find(name: &[u8]) -> Option<usize> {
+    CALLS.iter().position(|call| call.name == name)
+}

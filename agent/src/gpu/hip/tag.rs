@@ -1,0 +1,59 @@
+//! What travels through HIP with a call and comes back with each of its operations: 64 bits that HIP takes for a correlation id.
+//!
+//! Besides our own id these hold whether the kernel was counted when it was launched, and about when the call was made. So nothing
+//! need be looked up when records arrive, which may be minutes later and in any order.
+//!
+//! | bits | |
+//! |---|---|
+//! | 0–39 | correlation id |
+//! | 40 | the call launches one kernel, counted when made |
+//! | 41–63 | time of the call in units of 2^24 ns, modulo 2^23 (39 hours) |
+
+const ID_BITS: u32 = 40;
+const COUNTED_BIT: u32 = 40;
+const TIME_SHIFT: u32 = 41;
+const TIME_UNIT: u32 = 24;
+const TIME_MASK: u64 = (1 << (64 - TIME_SHIFT)) - 1;
+
+/// A call's tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag(u64);
+
+impl Tag {
+    /// The tag of a call that is made now.
+    pub fn new(correlation: u64, counted: bool, now_ns: u64) -> Self {
+        Tag(correlation & ((1 << ID_BITS) - 1)
+            | u64::from(counted) << COUNTED_BIT
+            | (now_ns >> TIME_UNIT) << TIME_SHIFT)
+    }
+
+    /// As it came back.
+    pub fn from_bits(bits: u64) -> Self {
+        Tag(bits)
+    }
+
+    /// As HIP takes it. Never 0, because no correlation id is.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Our correlation id, or 0 when the operation has no call.
+    pub fn correlation(self) -> u64 {
+        self.0 & ((1 << ID_BITS) - 1)
+    }
+
+    /// Whether its one kernel was counted when it was launched.
+    pub fn is_counted(self) -> bool {
+        self.0 >> COUNTED_BIT & 1 != 0
+    }
+
+    /// A time (CLOCK_BOOTTIME ns) at or some milliseconds before the call; 0 when the operation has no call.
+    pub fn asked_ns(self, now_ns: u64) -> u64 {
+        if self.0 == 0 {
+            return 0;
+        }
+        let now = now_ns >> TIME_UNIT;
+        let ago = now.wrapping_sub(self.0 >> TIME_SHIFT) & TIME_MASK;
+        now.saturating_sub(ago) << TIME_UNIT
+    }
+}
