@@ -51,6 +51,7 @@ macro_rules! functions {
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
                 std::arch::naked_asm!(
+                    ".cfi_startproc",
                     "push rdi",
                     "push rsi",
                     "push rdx",
@@ -71,6 +72,7 @@ macro_rules! functions {
                     "pop rdi",
                     ".cfi_adjust_cfa_offset -56",
                     "jmp r11",
+                    ".cfi_endproc",
                     before = sym before,
                 );
             }
@@ -82,6 +84,7 @@ macro_rules! functions {
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
                 std::arch::naked_asm!(
+                    ".cfi_startproc",
                     "stp x29, x30, [sp, #-80]!",
                     ".cfi_adjust_cfa_offset 80",
                     ".cfi_offset x29, -80",
@@ -102,6 +105,7 @@ macro_rules! functions {
                     ".cfi_restore x29",
                     ".cfi_restore x30",
                     "br x16",
+                    ".cfi_endproc",
                     before = sym before,
                 );
             }

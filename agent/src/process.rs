@@ -95,7 +95,7 @@ pub fn is_own_process() -> bool {
 pub fn cpu_time_ns() -> u64 {
     sys::process_cpu_ns()
         .saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
-        .saturating_sub(gpu::threads::unsampled_cpu_ns())
+        .saturating_sub(gpu::helpers_cpu_ns())
 }
 
 /// The settings of the session. Only once a slot exists.

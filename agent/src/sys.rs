@@ -279,6 +279,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of another thread of the process in nanoseconds (a system call); 0 when it is gone.
+pub fn cpu_ns_of_thread(tid: u32) -> u64 {
+    clock_ns(thread_clock(tid))
+}
+
 /// CPU time of all threads of the process in nanoseconds (a system call).
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -319,19 +324,6 @@ pub fn tick_ns() -> u64 {
 pub fn thread_clock(tid: u32) -> libc::clockid_t {
     // (~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, from include/linux/posix-timers.h.
     ((!tid) << 3 | 6) as libc::clockid_t
-}
-
-/// CPU time of another thread of this process in nanoseconds; 0 when it is gone (a system call).
-pub fn cpu_ns_of(tid: u32) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let place = (&raw mut time).addr() as u64;
-    call(libc::SYS_clock_gettime, &[thread_clock(tid) as u64, place]);
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
 }
 
 /// Makes a timer on a thread's CPU clock that signals that thread, with `value` in the signal.

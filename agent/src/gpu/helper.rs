@@ -1,7 +1,7 @@
 //! Threads of ours that live for one piece of work: where the runtime may block, or the program's stack is not ours to use.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::gpu::words;
 use crate::real;
@@ -9,11 +9,26 @@ use crate::sys;
 
 const STACK_BYTES: usize = 1 << 20;
 
+/// CPU time of helpers that are gone.
+static CPU_NS: AtomicU64 = AtomicU64::new(0);
+
+/// A fork child has had no helpers.
+pub fn after_fork_in_child() {
+    CPU_NS.store(0, Ordering::Release);
+}
+
 /// What was done of a piece of work.
 #[derive(Debug)]
 pub struct Work {
     what: fn(),
     done: AtomicU32,
+    /// The thread that is at it, or 0.
+    tid: AtomicU32,
+}
+
+/// CPU time of helpers that are gone: it is nobody's.
+pub fn cpu_ns() -> u64 {
+    CPU_NS.load(Ordering::Acquire)
 }
 
 impl Work {
@@ -22,12 +37,21 @@ impl Work {
         Work {
             what,
             done: AtomicU32::new(0),
+            tid: AtomicU32::new(0),
         }
     }
 
     /// Whether it was done.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire) != 0
+    }
+
+    /// CPU time of the thread that is still at it.
+    pub fn cpu_ns(&self) -> u64 {
+        match self.tid.load(Ordering::Acquire) {
+            0 => 0,
+            tid => sys::cpu_ns_of_thread(tid),
+        }
     }
 
     /// Does it on a thread of its own, on which all signals are blocked. Returns whether there is one.
@@ -74,7 +98,10 @@ unsafe extern "C" fn run(work: *mut c_void) -> *mut c_void {
     words::set_helper();
     // SAFETY: `begin` passes a piece of work that lives for ever.
     let work = unsafe { &*work.cast::<Work>() };
+    work.tid.store(sys::gettid(), Ordering::Release);
     (work.what)();
+    work.tid.store(0, Ordering::Release);
+    CPU_NS.fetch_add(sys::thread_cpu_ns(), Ordering::AcqRel);
     work.done.store(1, Ordering::Release);
     sys::futex_wake(&work.done);
     std::ptr::null_mut()

@@ -43,6 +43,13 @@ pub fn at_end() {
     }
 }
 
+/// CPU time that threads of ours have used: it is none of the program's.
+pub fn helpers_cpu_ns() -> u64 {
+    helper::cpu_ns()
+        .saturating_add(hip::helpers_cpu_ns())
+        .saturating_add(threads::unsampled_cpu_ns())
+}
+
 /// The process becomes another program, unless that fails. As [`at_end`].
 pub fn before_exec() {
     if process::is_active() && !process::is_confined() && process::is_own_process() {
@@ -60,6 +67,7 @@ pub fn at_abort() {
 pub fn after_fork_in_child() {
     threads::after_fork_in_child();
     wrappers::after_fork_in_child();
+    helper::after_fork_in_child();
     hip::after_fork_in_child();
     hsa::after_fork_in_child();
 }

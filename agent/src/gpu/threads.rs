@@ -94,7 +94,7 @@ pub fn unsampled_cpu_ns() -> u64 {
         .map(|place| place.load(Ordering::Relaxed))
         .filter(|tid| *tid != 0);
     living.fold(ENDED_NS.load(Ordering::Relaxed), |sum, tid| {
-        sum.saturating_add(sys::cpu_ns_of(tid))
+        sum.saturating_add(sys::cpu_ns_of_thread(tid))
     })
 }
 

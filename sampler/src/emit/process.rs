@@ -445,9 +445,15 @@ impl ProcessTrace {
     pub fn finish(
         mut self,
         end: End,
-        counts: AgentCounts,
+        mut counts: AgentCounts,
         tools: &mut Tools<'_>,
     ) -> ProcessSummary {
+        let lost = counts.lose_what_gpus_had();
+        if lost > 0 {
+            self.notes.push(format!(
+                "the process ended while {lost} GPU operations were under way or not yet told of: they are not in the trace"
+            ));
+        }
         let rings = std::mem::take(&mut self.later);
         self.hold_or_handle(rings, tools);
         let short = self.end_of_holding(end, tools);

@@ -228,6 +228,32 @@ impl AgentCounts {
             .map_or(0, |(_, value)| value)
     }
 
+    /// Counts GPU operations as lost that the process saw begin and had no word of when it ended: one that was killed could not do so itself.
+    /// Returns how many.
+    pub fn lose_what_gpus_had(&mut self) -> u64 {
+        const OUTCOMES: [Counter; 8] = [
+            Counter::GpuRecorded,
+            Counter::GpuLostAtEnd,
+            Counter::GpuNotKernel,
+            Counter::GpuBatch,
+            Counter::GpuNoQueue,
+            Counter::GpuPool,
+            Counter::GpuTimeFailed,
+            Counter::GpuTimeInvalid,
+        ];
+        let known = OUTCOMES.iter().fold(0_u64, |sum, outcome| {
+            sum.saturating_add(self.counter(*outcome))
+        });
+        let lost = self.counter(Counter::GpuSeen).saturating_sub(known);
+        let named = COUNTER_NAMES.iter().zip(&mut self.counters);
+        for ((counter, _), value) in named {
+            if *counter == Counter::GpuLostAtEnd {
+                *value = value.saturating_add(lost);
+            }
+        }
+        lost
+    }
+
     /// The causes that occurred, with their counts.
     pub fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         DROP_NAMES

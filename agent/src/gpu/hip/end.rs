@@ -55,6 +55,11 @@ pub fn is_over() {
     IS_OVER.store(true, Ordering::Release);
 }
 
+/// CPU time of a thread of ours that waits for a GPU in vain.
+pub fn cpu_ns() -> u64 {
+    WORK.cpu_ns()
+}
+
 fn synchronise() {
     let (Some(set_device), Some(synchronise)) =
         (library::set_device::get(), library::synchronize::get())

@@ -135,6 +135,11 @@ pub fn at_end() {
     }
 }
 
+/// CPU time of threads of ours that are still at work.
+pub fn helpers_cpu_ns() -> u64 {
+    end::cpu_ns()
+}
+
 /// The runtime below HIP is gone.
 pub fn is_over() {
     end::is_over();

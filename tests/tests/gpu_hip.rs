@@ -1,0 +1,479 @@
+//! Programs that use GPUs through HIP: what the trace says against what the simulated GPUs did.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Context, ensure};
+use rsys_tests::simgpu::{Dispatch, Machine, Stack, Truth, hip_program};
+use rsys_tests::{
+    Cell, Invocation, Outcome, Run, TestResult, Trace, is_root, missing_tool, skip_if_missing,
+};
+
+/// The GPU's clock is far from the host's, and runs faster.
+const MACHINE: &str = "
+[clock]
+drift_ppm = 90.0
+offset_s = 7654321.0
+[[kernel]]
+name = 'spin'
+microseconds = 300
+[[kernel]]
+name = 'touch'
+microseconds = 20
+[[kernel]]
+name = 'node'
+microseconds = 2
+[[kernel]]
+name = 'endless'
+fault = 'hang'
+";
+
+/// How far a time in the trace may be from the truth.
+const EXACT_NS: i64 = 1000;
+
+/// The same test on every stack whose HIP has a tracer.
+macro_rules! on_every_stack {
+    ($($test:ident;)*) => {
+        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
+        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
+        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+    };
+}
+
+on_every_stack! {
+    every_operation_is_told_once_and_rightly;
+    nothing_is_lost_in_a_storm;
+    what_nobody_waited_for_is_told_at_the_end;
+    a_kernel_that_hangs_holds_nobody;
+    a_fork_goes_on_without_gpus;
+}
+
+/// Compilers are in these two.
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+fn machine(stack: Stack, gpus: usize) -> anyhow::Result<Machine> {
+    Machine::new(stack)?.gpus(gpus).config(MACHINE)
+}
+
+fn program(stack: Stack, words: &[&str]) -> anyhow::Result<Invocation> {
+    Ok(hip_program(stack, "hip_ops")?.args(words))
+}
+
+fn profiled(machine: &Machine, program: Invocation) -> Run {
+    Run::new()
+        .options(["-I", "rocm"])
+        .command(machine.run(program))
+}
+
+/// A call in the trace.
+#[derive(Debug)]
+struct Call {
+    name: String,
+    start_ns: i64,
+    /// Work-groups in the first dimension.
+    groups: Option<u32>,
+    stream: Option<i64>,
+}
+
+/// An operation in the trace.
+#[derive(Debug)]
+struct Op {
+    name: String,
+    category: String,
+    start_ns: i64,
+    end_ns: i64,
+    device: usize,
+    correlation: i64,
+    bytes: Option<i64>,
+    direction: String,
+    stream: Option<i64>,
+    clamped: bool,
+}
+
+/// What the trace of a process says.
+struct Told {
+    calls: HashMap<i64, Call>,
+    ops: Vec<Op>,
+}
+
+fn integer(cell: &Cell) -> Option<i64> {
+    cell.as_int()
+}
+
+impl Told {
+    fn read(trace: &Trace) -> anyhow::Result<Self> {
+        let arg = |name: &str| format!("extract_arg(s.arg_set_id, 'debug.{name}') as {name}");
+        let columns = [
+            "correlation",
+            "grid",
+            "stream",
+            "device",
+            "bytes",
+            "direction",
+            "clamped",
+        ]
+        .map(arg)
+        .join(", ");
+        let rows = trace.query(&format!(
+            "select s.ts, s.dur, s.name, s.category, {columns} from slice s
+             where s.category in ('kernel', 'copy', 'fill', 'gpu', 'hip') order by s.ts"
+        ))?;
+        let mut told = Told {
+            calls: HashMap::new(),
+            ops: Vec::new(),
+        };
+        for row in rows.iter() {
+            let (start_ns, name) = (row.int("ts")?, row.text("name")?.to_owned());
+            let correlation = integer(row.cell("correlation")?).unwrap_or(0);
+            let stream = integer(row.cell("stream")?);
+            let category = row.text("category")?.to_owned();
+            if category == "hip" {
+                let groups = row.text("grid")?.split('×').next().unwrap_or_default();
+                let call = Call {
+                    name,
+                    start_ns,
+                    groups: groups.parse().ok(),
+                    stream,
+                };
+                let before = told.calls.insert(correlation, call);
+                ensure!(
+                    before.is_none(),
+                    "two calls with the correlation {correlation}"
+                );
+                continue;
+            }
+            told.ops.push(Op {
+                name,
+                category,
+                start_ns,
+                end_ns: start_ns + row.int("dur")?,
+                device: usize::try_from(row.int("device")?)?,
+                correlation,
+                bytes: integer(row.cell("bytes")?),
+                direction: row.text("direction")?.to_owned(),
+                stream,
+                clamped: *row.cell("clamped")? != Cell::Null,
+            });
+        }
+        Ok(told)
+    }
+
+    fn call(&self, op: &Op) -> anyhow::Result<&Call> {
+        self.calls
+            .get(&op.correlation)
+            .with_context(|| format!("nobody called for {op:?}"))
+    }
+
+    /// Operations of a category and name.
+    fn named<'a>(&'a self, category: &'a str, name: &'a str) -> impl Iterator<Item = &'a Op> {
+        self.ops
+            .iter()
+            .filter(move |op| op.category == category && op.name.starts_with(name))
+    }
+}
+
+fn is_near(told_ns: i64, true_ns: u64) -> bool {
+    told_ns.abs_diff(i64::try_from(true_ns).unwrap_or(i64::MAX)) <= EXACT_NS.unsigned_abs()
+}
+
+/// Every kernel that was launched alone is there once: by the grid that no other has, where and when it ran.
+fn check_single_kernels(told: &Told, truth: &Truth) -> anyhow::Result<usize> {
+    let is_single = |dispatch: &&Dispatch| {
+        ["spin", "touch"]
+            .iter()
+            .any(|name| dispatch.kernel.contains(name))
+    };
+    let mut open: BTreeMap<u32, &Dispatch> = BTreeMap::new();
+    for dispatch in truth.dispatches().filter(is_single) {
+        let before = open.insert(dispatch.grid[0] / 64, dispatch);
+        ensure!(
+            before.is_none(),
+            "two kernels with the grid of {dispatch:?}"
+        );
+    }
+    let count = open.len();
+    for op in told
+        .named("kernel", "spin")
+        .chain(told.named("kernel", "touch"))
+    {
+        let call = told.call(op)?;
+        let groups = call.groups.with_context(|| format!("no grid: {call:?}"))?;
+        let dispatch = open
+            .remove(&groups)
+            .with_context(|| format!("{op:?} by {call:?} did not happen, or was told twice"))?;
+        let same_name = dispatch
+            .kernel
+            .contains(op.name.split('(').next().unwrap_or("?"));
+        ensure!(
+            same_name && op.device == dispatch.gpu && op.stream == call.stream && !op.clamped,
+            "{op:?} by {call:?} was {dispatch:?}"
+        );
+        ensure!(
+            is_near(op.start_ns, dispatch.start_ns) && is_near(op.end_ns, dispatch.end_ns),
+            "{op:?} ran at another time: {dispatch:?}"
+        );
+        ensure!(
+            call.name.contains("LaunchKernel") && call.start_ns <= op.start_ns,
+            "{op:?} is not by {call:?}"
+        );
+    }
+    ensure!(
+        open.is_empty(),
+        "{} of {count} kernels are not told: {open:?}",
+        open.len()
+    );
+    Ok(count)
+}
+
+/// Every kernel of a graph is there, under the launch of the graph.
+fn check_graph(told: &Told, truth: &Truth, nodes: usize, times: usize) -> TestResult {
+    let mut ran: Vec<&Dispatch> = truth.kernels_named("node").collect();
+    ran.sort_by_key(|dispatch| dispatch.start_ns);
+    let ops: Vec<&Op> = told.named("kernel", "node").collect();
+    ensure!(
+        ran.len() == nodes * times && ops.len() == ran.len(),
+        "{} of {} kernels of graphs are told",
+        ops.len(),
+        ran.len()
+    );
+    for (op, dispatch) in ops.iter().zip(&ran) {
+        ensure!(
+            is_near(op.start_ns, dispatch.start_ns) && is_near(op.end_ns, dispatch.end_ns),
+            "{op:?} ran at another time: {dispatch:?}"
+        );
+    }
+    let mut by_launch: BTreeMap<i64, usize> = BTreeMap::new();
+    for op in ops {
+        ensure!(told.call(op)?.name == "hipGraphLaunch", "{op:?}");
+        *by_launch.entry(op.correlation).or_default() += 1;
+    }
+    ensure!(
+        by_launch.len() == times && by_launch.values().all(|count| *count == nodes),
+        "kernels by launch: {by_launch:?}"
+    );
+    Ok(())
+}
+
+/// Every copy and fill that the program asked for is there once, with its size and direction; what a copy engine did is told at its time.
+fn check_moves(told: &Told, truth: &Truth, gpus: usize) -> TestResult {
+    for device in 0..gpus {
+        let mut expected: Vec<(i64, &str)> = Vec::new();
+        for i in 0..20 {
+            let bytes = 40_000 + 4096 * i;
+            expected.push((bytes, "host to device"));
+            expected.push((bytes + 4, "device to device"));
+            expected.push((bytes + 8, "device to host"));
+            expected.push((bytes + 12, ""));
+        }
+        for i in 0..5 {
+            let bytes = 200_000 + 4096 * i;
+            expected.push((bytes, "host to device"));
+            expected.push((bytes + 4, "device to host"));
+        }
+        expected.sort_unstable();
+        let mine = || {
+            told.ops.iter().filter(|op| {
+                op.device == device && ["copy", "fill"].contains(&op.category.as_str())
+            })
+        };
+        let mut found: Vec<(i64, &str)> = mine()
+            .map(|op| (op.bytes.unwrap_or(0), op.direction.as_str()))
+            .collect();
+        found.sort_unstable();
+        ensure!(found == expected, "GPU {device} moved {found:?}");
+        for op in mine() {
+            let call = told.call(op)?;
+            let is_its = if op.category == "fill" {
+                "hipMemset"
+            } else {
+                "hipMemcpy"
+            };
+            ensure!(
+                call.name.starts_with(is_its) && call.start_ns <= op.start_ns && !op.clamped,
+                "{op:?} is not by {call:?}"
+            );
+            let by_engine = truth
+                .copies()
+                .filter(|copy| copy.gpu == device && i64::try_from(copy.bytes).ok() == op.bytes);
+            for copy in by_engine {
+                ensure!(
+                    is_near(op.start_ns, copy.start_ns) && is_near(op.end_ns, copy.end_ns),
+                    "{op:?} went on at another time: {copy:?}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the process counted agrees with itself, and with the trace.
+fn check_counts(trace: &Trace, told: &Told) -> anyhow::Result<i64> {
+    let metadata = trace.metadata()?;
+    let count = |name: &str| metadata.int(name).unwrap_or(0);
+    let lost = count("gpu_dropped_at_end");
+    ensure!(
+        count("gpu_seen") == count("gpu_recorded") + lost,
+        "seen {}, recorded {}, lost {lost}",
+        count("gpu_seen"),
+        count("gpu_recorded"),
+    );
+    ensure!(count("gpu_recorded") == i64::try_from(told.ops.len())?);
+    Ok(lost)
+}
+
+fn every_operation_is_told_once_and_rightly(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    check_work(stack, &[])
+}
+
+fn check_work(stack: Stack, under: &[&str]) -> TestResult {
+    const NODES: usize = 500;
+    const TIMES: usize = 20;
+    let machine = machine(stack, 2)?;
+    let words = ["work", &NODES.to_string(), &TIMES.to_string()];
+    let outcome = profiled(&machine, program(stack, &words)?)
+        .under(under)
+        .run()?;
+    outcome.expect_success();
+    let trace = outcome.trace_of("hip_ops")?;
+    trace.assert_valid_prefix();
+    let (told, truth) = (Told::read(&trace)?, machine.truth()?);
+    let singles = check_single_kernels(&told, &truth)?;
+    ensure!(singles == 2 * 101 && outcome.stdout.contains("launches=202"));
+    check_graph(&told, &truth, NODES, TIMES)?;
+    check_moves(&told, &truth, 2)?;
+    ensure!(check_counts(&trace, &told)? == 0);
+    let metadata = trace.metadata()?;
+    ensure!(metadata.text("gpu source")?.starts_with("HIP"));
+    let calibration = metadata.text("hip calibration")?;
+    ensure!(
+        calibration.ends_with("as expected of this version"),
+        "{calibration}"
+    );
+    ensure!(metadata.text("hip device 1")?.starts_with("GPU 1, "));
+    Ok(())
+}
+
+/// A time namespace sets the clocks apart that HIP mixes.
+#[test]
+fn times_are_right_where_the_clocks_differ() -> TestResult {
+    let stack = Stack::Wheel54;
+    let not_root = (!is_root()).then(|| "only root can have a time namespace".to_owned());
+    skip_if_missing!(
+        missing(stack)
+            .or(not_root)
+            .or_else(|| missing_tool("unshare"))
+    );
+    check_work(
+        stack,
+        &[
+            "unshare",
+            "-T",
+            "--boottime",
+            "100000",
+            "--monotonic",
+            "50000",
+            "--fork",
+        ],
+    )
+}
+
+fn nothing_is_lost_in_a_storm(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = machine(stack, 4)?;
+    let outcome = profiled(&machine, program(stack, &["storm", "1000"])?).run()?;
+    outcome.expect_success();
+    let trace = outcome.trace_of("hip_ops")?;
+    let told = Told::read(&trace)?;
+    ensure!(check_single_kernels(&told, &machine.truth()?)? == 8000);
+    ensure!(check_counts(&trace, &told)? == 0);
+    Ok(())
+}
+
+fn what_nobody_waited_for_is_told_at_the_end(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    for how in ["return", "_exit", "exec", "terminate"] {
+        let machine = machine(stack, 1)?;
+        let outcome = profiled(&machine, program(stack, &["end", how])?).run()?;
+        let trace = biggest(&outcome)?;
+        let told = Told::read(&trace)?;
+        let lost = check_counts(&trace, &told)?;
+        let kernels = told.named("kernel", "touch").count();
+        ensure!(
+            kernels + usize::try_from(lost)? == 201,
+            "{how}: {kernels} kernels are told, {lost} were lost\n{}",
+            outcome.story()
+        );
+        // Whoever is killed cannot say what he knew; all others do.
+        ensure!(lost == 0 || how == "terminate", "{how}: {lost} were lost");
+    }
+    Ok(())
+}
+
+/// The trace with the GPU's operations: an exec leaves another one behind.
+fn biggest(outcome: &Outcome) -> anyhow::Result<Trace> {
+    for trace in outcome.traces()? {
+        if trace.number("select count(*) from slice where category = 'kernel'")? > 0 {
+            return Ok(trace);
+        }
+    }
+    anyhow::bail!("no trace has kernels\n{}", outcome.story())
+}
+
+fn a_kernel_that_hangs_holds_nobody(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    // HIP 6 itself waits for ever at the end, with or without us.
+    if stack == Stack::Unstable {
+        return Ok(());
+    }
+    let machine = machine(stack, 1)?;
+    let outcome = profiled(&machine, program(stack, &["hang"])?).run()?;
+    outcome.expect_success();
+    let trace = outcome.trace_of("hip_ops")?;
+    let told = Told::read(&trace)?;
+    let lost = check_counts(&trace, &told)?;
+    ensure!(lost >= 1, "a kernel without end was told of");
+    ensure!(
+        trace
+            .metadata()?
+            .text("gpu end")?
+            .contains("did not become idle"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+fn a_fork_goes_on_without_gpus(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = machine(stack, 1)?;
+    let outcome = profiled(&machine, program(stack, &["fork"])?).run()?;
+    outcome.expect_success();
+    let trace = biggest(&outcome)?;
+    let told = Told::read(&trace)?;
+    ensure!(told.named("kernel", "touch").count() == 101);
+    ensure!(check_counts(&trace, &told)? == 0);
+    Ok(())
+}
+
+/// The place for HIP's tracer is somebody's: the program's own tool works, and the kernels come from the HSA runtime.
+#[test]
+fn another_tracer_keeps_its_place() -> TestResult {
+    let stack = Stack::Debian13;
+    skip_if_missing!(missing(stack));
+    let machine = machine(stack, 1)?;
+    let outcome = profiled(&machine, program(stack, &["tracer"])?).run()?;
+    outcome.expect_success();
+    ensure!(
+        outcome.stderr.contains("another tool"),
+        "{}",
+        outcome.story()
+    );
+    let told = Told::read(&outcome.trace_of("hip_ops")?)?;
+    let kernels = told.named("kernel", "touch").count();
+    ensure!(kernels == 100, "{kernels} kernels");
+    Ok(())
+}

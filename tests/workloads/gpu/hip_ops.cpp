@@ -1,0 +1,264 @@
+// Gives GPUs work of all kinds through HIP, so that every operation can be told from the others: each kernel that is launched alone has a
+// grid of its own. What the kernels compute is of no interest.
+//
+//     hip_ops work NODES LAUNCHES     kernels, copies and fills on two streams of each GPU, and a graph of NODES kernels
+//     hip_ops storm COUNT             COUNT kernels on each of two streams of each GPU, from two threads for each GPU
+//     hip_ops end HOW                 two hundred kernels that nobody waits for, and then the end of the process
+//     hip_ops hang                    the same, and a kernel that never ends
+//     hip_ops fork                    a child that uses the processor, while the parent goes on
+//     hip_ops tracer                  another tool that takes the place for HIP's tracer
+//
+// Prints `name=number` for what a test compares.
+#include <hip/hip_runtime.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#define CHECK(call)                                                                                      \
+    do {                                                                                                 \
+        hipError_t status_ = (call);                                                                     \
+        if (status_ != hipSuccess) {                                                                     \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(status_));   \
+            exit(1);                                                                                     \
+        }                                                                                                \
+    } while (0)
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+__global__ void spin(int *data) { data[threadIdx.x] += 1; }
+__global__ void touch(int *data) { data[threadIdx.x] *= 3; }
+__global__ void node(int *data) { data[threadIdx.x] -= 1; }
+__global__ void endless(int *data) { data[threadIdx.x] -= 2; }
+
+static std::atomic<unsigned> launches{0};
+
+template <typename Kernel> static void launch(Kernel kernel, hipStream_t stream, int *data)
+{
+    hipLaunchKernelGGL(kernel, dim3(++launches), dim3(64), 0, stream, data);
+    CHECK(hipGetLastError());
+}
+
+static void check_elapsed(int *data)
+{
+    hipEvent_t before, after;
+    CHECK(hipEventCreate(&before));
+    CHECK(hipEventCreate(&after));
+    CHECK(hipEventRecord(before, nullptr));
+    launch(spin, nullptr, data);
+    CHECK(hipEventRecord(after, nullptr));
+    CHECK(hipEventSynchronize(after));
+    float milliseconds = 0;
+    CHECK(hipEventElapsedTime(&milliseconds, before, after));
+    REQUIRE(milliseconds >= 0.2999f);
+    CHECK(hipEventDestroy(before));
+    CHECK(hipEventDestroy(after));
+}
+
+// Every size occurs once on a GPU.
+static void move_data(int device, hipStream_t stream)
+{
+    const size_t most = 1 << 20;
+    uint8_t *first, *second, *pinned;
+    CHECK(hipMalloc(&first, most));
+    CHECK(hipMalloc(&second, most));
+    CHECK(hipHostMalloc(&pinned, most));
+    std::vector<uint8_t> pageable(most);
+    for (size_t i = 0; i < most; i++)
+        pinned[i] = (uint8_t)(i * 7 + i / 251 + (size_t)device);
+    std::vector<uint8_t> source(pinned, pinned + most);
+    for (size_t i = 0; i < 20; i++) {
+        size_t bytes = 40000 + 4096 * i;
+        CHECK(hipMemcpyAsync(first, pinned, bytes, hipMemcpyHostToDevice, stream));
+        CHECK(hipMemcpyAsync(second, first, bytes + 4, hipMemcpyDeviceToDevice, stream));
+        CHECK(hipMemcpyAsync(pinned, second, bytes + 8, hipMemcpyDeviceToHost, stream));
+        CHECK(hipMemsetAsync(second, (int)i, bytes + 12, stream));
+        CHECK(hipStreamSynchronize(stream));
+    }
+    memcpy(pageable.data(), source.data(), most);
+    for (size_t i = 0; i < 5; i++) {
+        size_t bytes = 200000 + 4096 * i;
+        CHECK(hipMemcpy(first, source.data(), bytes, hipMemcpyHostToDevice));
+        CHECK(hipMemcpy(pageable.data(), first, bytes + 4, hipMemcpyDeviceToHost));
+        REQUIRE(memcmp(pageable.data(), source.data(), bytes) == 0);
+    }
+    CHECK(hipHostFree(pinned));
+    CHECK(hipFree(first));
+    CHECK(hipFree(second));
+}
+
+static void launch_graph(int *data, int nodes, int times)
+{
+    hipStream_t stream;
+    hipGraph_t graph;
+    hipGraphExec_t executable;
+    CHECK(hipStreamCreate(&stream));
+    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    for (int i = 0; i < nodes; i++)
+        hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
+    CHECK(hipStreamEndCapture(stream, &graph));
+    CHECK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+    for (int i = 0; i < times; i++) {
+        CHECK(hipGraphLaunch(executable, stream));
+        CHECK(hipStreamSynchronize(stream));
+    }
+    CHECK(hipGraphExecDestroy(executable));
+    CHECK(hipGraphDestroy(graph));
+    CHECK(hipStreamDestroy(stream));
+}
+
+static void work(int nodes, int times)
+{
+    int count = 0;
+    CHECK(hipGetDeviceCount(&count));
+    int *data;
+    for (int device = 0; device < count; device++) {
+        CHECK(hipSetDevice(device));
+        hipStream_t streams[2];
+        CHECK(hipMalloc(&data, 4096));
+        check_elapsed(data);
+        for (auto &stream : streams)
+            CHECK(hipStreamCreate(&stream));
+        for (int round = 0; round < 50; round++)
+            for (auto &stream : streams)
+                launch(touch, stream, data);
+        move_data(device, streams[1]);
+        CHECK(hipDeviceSynchronize());
+        for (auto &stream : streams)
+            CHECK(hipStreamDestroy(stream));
+        CHECK(hipFree(data));
+    }
+    CHECK(hipSetDevice(0));
+    CHECK(hipMalloc(&data, 4096));
+    if (nodes > 0)
+        launch_graph(data, nodes, times);
+    CHECK(hipFree(data));
+}
+
+static void storm(int count)
+{
+    int devices = 0;
+    CHECK(hipGetDeviceCount(&devices));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2 * devices; i++)
+        threads.emplace_back([=] {
+            CHECK(hipSetDevice(i / 2));
+            // Never freed: HIP 5.4 now and then crashes when several threads free memory.
+            int *data;
+            hipStream_t stream;
+            CHECK(hipMalloc(&data, 4096));
+            CHECK(hipStreamCreate(&stream));
+            for (int round = 0; round < count; round++) {
+                launch(touch, stream, data);
+                if (round % 500 == 499)
+                    CHECK(hipStreamSynchronize(stream));
+            }
+            CHECK(hipStreamSynchronize(stream));
+        });
+    for (auto &thread : threads)
+        thread.join();
+}
+
+// One kernel whose record is there, and two hundred that nobody waits for.
+static int *begin_the_end()
+{
+    int *data;
+    CHECK(hipMalloc(&data, 4096));
+    launch(touch, nullptr, data);
+    CHECK(hipDeviceSynchronize());
+    for (int i = 0; i < 200; i++)
+        launch(touch, nullptr, data);
+    printf("launched\n");
+    fflush(stdout);
+    return data;
+}
+
+static int end(const char *how, char **self)
+{
+    begin_the_end();
+    if (!strcmp(how, "exit"))
+        exit(0);
+    if (!strcmp(how, "_exit"))
+        _exit(0);
+    if (!strcmp(how, "quick_exit"))
+        quick_exit(0);
+    if (!strcmp(how, "exec"))
+        execl(self[0], self[0], "nothing", (char *)nullptr);
+    if (!strcmp(how, "kill"))
+        raise(SIGKILL);
+    if (!strcmp(how, "terminate"))
+        raise(SIGTERM);
+    return 0;
+}
+
+static void fork_child(char **self)
+{
+    int *data;
+    CHECK(hipMalloc(&data, 4096));
+    launch(touch, nullptr, data);
+    CHECK(hipDeviceSynchronize());
+    pid_t child = fork();
+    if (child == 0) {
+        volatile unsigned sum = 0;
+        for (unsigned i = 0; i < 400000000u; i++)
+            sum += i;
+        _exit(7);
+    }
+    for (int i = 0; i < 100; i++)
+        launch(touch, nullptr, data);
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    CHECK(hipDeviceSynchronize());
+    CHECK(hipFree(data));
+}
+
+extern "C" __attribute__((weak)) void hipRegisterTracerCallback(int (*callback)(uint32_t, uint32_t, void *));
+
+static std::atomic<unsigned> heard{0};
+
+static int on_event(uint32_t, uint32_t, void *)
+{
+    heard++;
+    return 1;
+}
+
+static void other_tracer()
+{
+    REQUIRE(hipRegisterTracerCallback);
+    hipRegisterTracerCallback(on_event);
+    work(0, 0);
+    REQUIRE(heard > 0);
+}
+
+int main(int count, char **words)
+{
+    const char *what = count > 1 ? words[1] : "";
+    if (!strcmp(what, "work"))
+        work(atoi(words[2]), atoi(words[3]));
+    else if (!strcmp(what, "storm"))
+        storm(atoi(words[2]));
+    else if (!strcmp(what, "end"))
+        return end(words[2], words);
+    else if (!strcmp(what, "hang")) {
+        int *data = begin_the_end();
+        launch(endless, nullptr, data);
+    } else if (!strcmp(what, "fork"))
+        fork_child(words);
+    else if (!strcmp(what, "tracer"))
+        other_tracer();
+    printf("launches=%u\n", launches.load());
+    return 0;
+}
