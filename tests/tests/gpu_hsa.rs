@@ -62,7 +62,7 @@ fn machine(stack: Stack, gpus: usize, more: &str) -> anyhow::Result<Machine> {
 
 fn profiled(machine: &Machine, program: Invocation, options: &[&str]) -> Run {
     Run::new()
-        .options(["-I", "rocm"])
+        .options(["-I", "rocm", "hsa"])
         .options(options)
         .command(machine.run(program))
 }
@@ -154,30 +154,73 @@ fn is_submitted(kernel: &str) -> bool {
     !kernel.starts_with("rocr_")
 }
 
+/// What one queue executed: when each kernel began, when each ended, and how many there were of each name.
+type Work = (Vec<u64>, Vec<u64>, BTreeMap<String, usize>);
+
+fn work<'a>(kernels: impl Iterator<Item = (u64, u64, &'a str)>) -> Work {
+    let (mut starts, mut ends, mut names) = Work::default();
+    for (start_ns, end_ns, name) in kernels {
+        starts.push(start_ns);
+        ends.push(end_ns);
+        *names.entry(name.to_owned()).or_default() += 1;
+    }
+    starts.sort_unstable();
+    ends.sort_unstable();
+    (starts, ends, names)
+}
+
+fn is_near(told: &[u64], truth: &[u64]) -> bool {
+    let mut pairs = told.iter().zip(truth);
+    told.len() == truth.len() && pairs.all(|(told, truth)| told.abs_diff(*truth) <= EXACT_NS)
+}
+
+/// `_Z4spinPi` and `spin(int*)` are `spin`.
+fn plain(name: &str) -> &str {
+    let mangled = name.strip_prefix("_Z").unwrap_or(name);
+    let name = mangled.trim_start_matches(|digit: char| digit.is_ascii_digit() && mangled != name);
+    let name = name.split('(').next().unwrap_or(name);
+    if mangled == name {
+        name
+    } else {
+        name.strip_suffix("Pi").unwrap_or(name)
+    }
+}
+
 /// Every kernel that was executed is drawn once, at its time, on its GPU and queue, under its name; and nothing else is.
 fn check_kernels(drawn: &[Op], truth: &Truth) -> TestResult {
-    let mut queues: HashMap<i64, u32> = HashMap::new();
-    let mut left: Vec<&Op> = drawn.iter().collect();
-    for kernel in truth.dispatches().filter(|one| is_submitted(&one.kernel)) {
-        let first = left.partition_point(|op| op.start_ns + EXACT_NS < kernel.start_ns);
-        let near = left[first..]
-            .iter()
-            .take_while(|op| op.start_ns <= kernel.start_ns + EXACT_NS);
-        let found = near.enumerate().find_map(|(index, op)| {
-            let fits = op.is_at(kernel.start_ns, kernel.end_ns)
-                && op.device == kernel.gpu
-                && queues
-                    .get(&op.queue)
-                    .is_none_or(|queue| *queue == kernel.queue)
-                && kernel
-                    .kernel
-                    .contains(op.name.split('(').next().unwrap_or(""));
-            fits.then_some(first + index)
-        });
-        let op = left.remove(found.with_context(|| format!("not drawn: {kernel:?}"))?);
-        queues.insert(op.queue, kernel.queue);
+    let mut told: BTreeMap<(usize, i64), Vec<_>> = BTreeMap::new();
+    for op in drawn {
+        let place = told.entry((op.device, op.queue)).or_default();
+        place.push((op.start_ns, op.end_ns, plain(&op.name)));
     }
-    ensure!(left.is_empty(), "{} too many: {:?}", left.len(), left[0]);
+    let mut told: Vec<(usize, Work)> = told
+        .into_iter()
+        .map(|((device, _), kernels)| (device, work(kernels.into_iter())))
+        .collect();
+    let mut queues: BTreeMap<(usize, u32), Vec<_>> = BTreeMap::new();
+    for one in truth.dispatches().filter(|one| is_submitted(&one.kernel)) {
+        let place = queues.entry((one.gpu, one.queue)).or_default();
+        place.push((one.start_ns, one.end_ns, plain(&one.kernel)));
+    }
+    for ((gpu, queue), kernels) in queues {
+        let truth = work(kernels.into_iter());
+        let found = told.iter().position(|(device, told)| {
+            let times = is_near(&told.0, &truth.0) && is_near(&told.1, &truth.1);
+            *device == gpu && times && told.2 == truth.2
+        });
+        let found = found.with_context(|| {
+            let sizes: Vec<_> = told
+                .iter()
+                .map(|(device, told)| (device, &told.2))
+                .collect();
+            format!(
+                "GPU {gpu}, queue {queue}: {:?} are not drawn; {sizes:?} are",
+                truth.2
+            )
+        })?;
+        told.remove(found);
+    }
+    ensure!(told.is_empty(), "too many: {told:?}");
     Ok(())
 }
 
@@ -214,7 +257,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
     let outcome = profiled(&machine, program, &[]).freq(1000).run()?;
     outcome.expect_success();
     let (trace, truth) = (outcome.trace_of("hsa_check")?, machine.truth()?);
-    trace.assert_clean();
+    trace.assert_valid_prefix();
     check_kernels(&ops(&trace, "kernel")?, &truth)?;
     let copies = ops(&trace, "copy")?;
     check_copies(&copies, &truth)?;
@@ -249,7 +292,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
     }
     let counts = accounts(&trace)?;
     ensure!(counts["recorded"] == counts["seen"], "{counts:?}");
-    ensure!(trace.metadata()?.text("gpu_source")?.contains("HSA queues"));
+    ensure!(trace.metadata()?.text("gpu source")?.contains("HSA queues"));
     Ok(())
 }
 
@@ -258,23 +301,23 @@ fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
     for (mode, signals) in [("none", 0), ("reuse", 16), ("shared", 1)] {
         let machine = machine(stack, 2, "")?;
-        let outcome = profiled(&machine, flood(mode, 4, 1500, signals)?, &[]).run()?;
+        let outcome = profiled(&machine, flood(mode, 4, 500, signals)?, &[]).run()?;
         ensure!(
-            outcome.expect_success().stdout.contains("done=6000"),
+            outcome.expect_success().stdout.contains("done=2000"),
             "{}",
             outcome.story()
         );
         let trace = outcome.trace_of("hsa_flood")?;
         let counts = accounts(&trace)?;
-        ensure!(counts["seen"] == 6000, "{mode}: {counts:?}");
+        ensure!(counts["seen"] == 2000, "{mode}: {counts:?}");
         if mode == "shared" && old {
             // No signal can tell the times of each.
-            ensure!(counts["pool"] >= 4 * 1499, "{counts:?}");
+            ensure!(counts["pool"] >= 4 * 499, "{counts:?}");
             continue;
         }
-        let expected = if mode == "shared" { 6000 - 4 } else { 6000 };
+        let expected = if mode == "shared" { 2000 - 4 } else { 2000 };
         ensure!(counts["recorded"] >= expected, "{mode}: {counts:?}");
-        if counts["recorded"] == 6000 {
+        if counts["recorded"] == 2000 {
             check_kernels(&ops(&trace, "kernel")?, &machine.truth()?)
                 .with_context(|| mode.to_owned())?;
         }
@@ -288,31 +331,41 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
     // The oldest HIP has no tracer: its queues are the source without being asked for.
     let auto = stack == Stack::Debian12;
     let options: &[&str] = if auto { &[] } else { &["--gpu-source", "hsa"] };
-    let program = hip_program(stack, "hip_check")?;
+    let name = if auto { "hip_check" } else { "hip_fault" };
+    let program = hip_program(stack, name)?;
     let outcome = profiled(&machine, program, options).run()?;
     outcome.expect_success();
-    let (trace, truth) = (outcome.trace_of("hip_check")?, machine.truth()?);
+    let (trace, truth) = (outcome.trace_of(name)?, machine.truth()?);
     let kernels = ops(&trace, "kernel")?;
     check_kernels(&kernels, &truth)?;
-    check_copies(&ops(&trace, "copy")?, &truth)?;
+    for copy in ops(&trace, "copy")? {
+        // Large ones are executed in parts, and several at a time.
+        let near = |told: u64, truth: u64| told.abs_diff(truth) <= EXACT_NS;
+        let begins = truth.copies().any(|one| near(copy.start_ns, one.start_ns));
+        let ends = truth.copies().any(|one| near(copy.end_ns, one.end_ns));
+        ensure!(begins && ends, "{copy:?}");
+    }
     let counts = accounts(&trace)?;
     ensure!(counts["recorded"] == counts["seen"], "{counts:?}");
-    ensure!(trace.metadata()?.text("gpu_source")?.contains("HSA queues"));
-    // Between the events there are three kernels, whatever we do.
-    ensure!(outcome.number("elapsed_us")? >= 900.0);
+    ensure!(trace.metadata()?.text("gpu source")?.contains("HSA queues"));
     if auto {
+        // Calls and operations that belong together have the same correlation.
+        let launched = |what: &str| {
+            trace.number(&format!(
+                "with call as (select id, name, extract_arg(arg_set_id, 'debug.correlation') as number from slice where category = 'hip'),
+                      op as (select name, extract_arg(arg_set_id, 'debug.correlation') as number from slice where category = 'kernel')
+                 select ifnull(max(ops), 0) from (select count(*) as ops from op join call using (number) where {what} group by call.id)"
+            ))
+        };
+        ensure!(launched("call.name = 'hipGraphLaunch' and op.name like 'node%'")? == 500);
+        ensure!(launched("call.name = 'hipLaunchKernel' and op.name like 'spin%'")? == 1);
+        ensure!(launched("call.name != 'hipLaunchKernel' and op.name like 'spin%'")? == 0);
         let user = kernels.iter().filter(|op| !op.name.starts_with("__amd"));
         for kernel in user {
-            ensure!(kernel.calls == 1, "no call: {kernel:?}");
+            ensure!(kernel.calls >= 1, "no arrow: {kernel:?}");
         }
-        let nodes = "select count(*) as nodes from flow f
-             join slice call on call.id = f.slice_out join slice op on op.id = f.slice_in
-             where call.name = 'hipGraphLaunch' and op.name like 'node%' group by call.id order by nodes desc limit 1";
-        ensure!(trace.number(nodes)? == 500);
-        let launches = "select count(*) from flow f
-             join slice call on call.id = f.slice_out join slice op on op.id = f.slice_in
-             where op.name like 'spin%' and call.name != 'hipLaunchKernel'";
-        ensure!(trace.number(launches)? == 0);
+        // Between the events there are three kernels, whatever we do.
+        ensure!(outcome.number("elapsed_us")? >= 900.0);
     }
     Ok(())
 }
@@ -374,7 +427,7 @@ fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
     let stack = Stack::Unstable;
     skip_if_missing!(missing(stack));
     let machine = Machine::new(stack)?.config("[[kernel]]\nname = 'short'\nfault = 'hang'\n")?;
-    let outcome = profiled(&machine, flood("hang", 2, 3, 0)?, &[]).run()?;
+    let outcome = profiled(&machine, flood("hang", 2, 3, 0)?, &["--min-samples", "1"]).run()?;
     let trace = outcome.expect_success().trace_of("hsa_flood")?;
     let counts = accounts(&trace)?;
     ensure!(counts["seen"] == 6 && counts["at_end"] == 6, "{counts:?}");
@@ -395,12 +448,15 @@ fn levels_and_sources_are_as_wished() -> TestResult {
     ] {
         let machine = machine(stack, 1, "")?;
         let outcome = profiled(&machine, flood(mode, 2, 200, 8)?, options).run()?;
-        let trace = outcome.expect_success().trace_of("hsa_flood")?;
-        let counts = accounts(&trace)?;
-        ensure!(
-            counts["recorded"] == recorded,
-            "{options:?} {mode}: {counts:?}"
-        );
+        outcome.expect_success();
+        // A short process without anything to show leaves no trace.
+        if recorded > 0 {
+            let counts = accounts(&outcome.trace_of("hsa_flood")?)?;
+            ensure!(
+                counts["recorded"] == recorded,
+                "{options:?} {mode}: {counts:?}"
+            );
+        }
         let truth = machine.truth()?;
         let signals = truth
             .kernels_named("short")

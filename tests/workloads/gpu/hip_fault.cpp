@@ -20,7 +20,6 @@ int main()
         hipLaunchKernelGGL(spin, dim3(1), dim3(64), 0, nullptr, data);
     step("before", hipDeviceSynchronize());
     hipLaunchKernelGGL(one, dim3(1), dim3(64), 0, nullptr, data);
-    step("launch", hipGetLastError());
     step("after", hipDeviceSynchronize());
     return 0;
 }

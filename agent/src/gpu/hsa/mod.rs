@@ -96,6 +96,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         USED.store(1, Ordering::Release);
         collector::start();
         copies::start_timing(&tables);
+        queues::start(&tables);
         scratch::start(&tables);
         register_exit();
     }
