@@ -30,6 +30,19 @@ formula = '10000 + grid * 100'
 /// How far a time in the trace may be from the truth.
 const EXACT_NS: u64 = 1000;
 
+/// The same test on the oldest and the newest stack.
+macro_rules! on_two_stacks {
+    ($($test:ident;)*) => {
+        mod oldest { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
+        mod newest { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+    };
+}
+
+on_two_stacks! {
+    hip_programs_are_seen_through_their_queues;
+    faults_are_told_and_change_nothing;
+}
+
 /// The same test on every stack.
 macro_rules! on_every_stack {
     ($($test:ident;)*) => {
@@ -43,8 +56,6 @@ macro_rules! on_every_stack {
 on_every_stack! {
     every_operation_is_told_once_and_the_program_gets_its_own;
     nothing_is_lost_in_a_flood;
-    hip_programs_are_seen_through_their_queues;
-    faults_are_told_and_change_nothing;
 }
 
 /// Compilers are in these two.
@@ -83,7 +94,8 @@ struct Op {
     device: usize,
     queue: i64,
     bytes: u64,
-    calls: i64,
+    /// Arrows that touch it. A simulated copy may begin a little before its call is over, or even begins: arrows go either way.
+    arrows: i64,
     clamped: bool,
 }
 
@@ -101,7 +113,7 @@ fn ops(trace: &Trace, category: &str) -> anyhow::Result<Vec<Op>> {
              ifnull(extract_arg(s.arg_set_id, 'debug.queue'), 0) as queue,
              ifnull(extract_arg(s.arg_set_id, 'debug.bytes'), 0) as bytes,
              extract_arg(s.arg_set_id, 'debug.clamped') is not null as clamped,
-             (select count(*) from flow where slice_in = s.id) as calls
+             (select count(*) from flow where s.id in (slice_in, slice_out)) as arrows
          from slice s where s.category = '{category}' order by s.ts"
     ))?;
     rows.iter()
@@ -114,7 +126,7 @@ fn ops(trace: &Trace, category: &str) -> anyhow::Result<Vec<Op>> {
                 device: usize::try_from(row.int("device")?)?,
                 queue: row.int("queue")?,
                 bytes: u64::try_from(row.int("bytes")?)?,
-                calls: row.int("calls")?,
+                arrows: row.int("arrows")?,
                 clamped: row.int("clamped")? != 0,
             })
         })
@@ -265,7 +277,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
     let asked =
         trace.number("select count(*) from slice where name like 'hsa_amd_memory_async_copy%'")?;
     ensure!(asked == copies.len() as i64, "{asked} calls, {copies:?}");
-    ensure!(copies.iter().all(|copy| copy.calls == 1), "{copies:?}");
+    ensure!(copies.iter().all(|copy| copy.arrows >= 1), "{copies:?}");
     // What the program reads from its own signals.
     let mut told: HashMap<(u64, u64), usize> = HashMap::new();
     for line in outcome
@@ -301,23 +313,23 @@ fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
     for (mode, signals) in [("none", 0), ("reuse", 16), ("shared", 1)] {
         let machine = machine(stack, 2, "")?;
-        let outcome = profiled(&machine, flood(mode, 4, 500, signals)?, &[]).run()?;
+        let outcome = profiled(&machine, flood(mode, 4, 400, signals)?, &[]).run()?;
         ensure!(
-            outcome.expect_success().stdout.contains("done=2000"),
+            outcome.expect_success().stdout.contains("done=1600"),
             "{}",
             outcome.story()
         );
         let trace = outcome.trace_of("hsa_flood")?;
         let counts = accounts(&trace)?;
-        ensure!(counts["seen"] == 2000, "{mode}: {counts:?}");
+        ensure!(counts["seen"] == 1600, "{mode}: {counts:?}");
         if mode == "shared" && old {
             // No signal can tell the times of each.
-            ensure!(counts["pool"] >= 4 * 499, "{counts:?}");
+            ensure!(counts["pool"] >= 4 * 399, "{counts:?}");
             continue;
         }
-        let expected = if mode == "shared" { 2000 - 4 } else { 2000 };
+        let expected = if mode == "shared" { 1600 - 4 } else { 1600 };
         ensure!(counts["recorded"] >= expected, "{mode}: {counts:?}");
-        if counts["recorded"] == 2000 {
+        if counts["recorded"] == 1600 {
             check_kernels(&ops(&trace, "kernel")?, &machine.truth()?)
                 .with_context(|| mode.to_owned())?;
         }
@@ -362,7 +374,7 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
         ensure!(launched("call.name != 'hipLaunchKernel' and op.name like 'spin%'")? == 0);
         let user = kernels.iter().filter(|op| !op.name.starts_with("__amd"));
         for kernel in user {
-            ensure!(kernel.calls >= 1, "no arrow: {kernel:?}");
+            ensure!(kernel.arrows >= 1, "no arrow: {kernel:?}");
         }
         // Between the events there are three kernels, whatever we do.
         ensure!(outcome.number("elapsed_us")? >= 900.0);
@@ -379,7 +391,7 @@ fn faults_are_told_and_change_nothing(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
     let fault = |name: &str| format!("[[kernel]]\nname = 'one'\nfault = '{name}'\n");
-    let program = || -> anyhow::Result<Invocation> { Ok(hip_program(stack, "hip_fault")?) };
+    let program = || hip_program(stack, "hip_fault");
     for (name, count) in [
         ("zero-times", "time_invalid"),
         ("backward-times", "clamped"),
