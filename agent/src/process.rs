@@ -92,7 +92,7 @@ pub fn is_own_process() -> bool {
     PID.load(Ordering::Relaxed) == sys::getpid()
 }
 
-/// CPU time that the process has used since the agent began.
+/// CPU time that the process has used since the agent began, but for threads that are not to be sampled.
 pub fn cpu_time_ns() -> u64 {
     sys::process_cpu_ns()
         .saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))

@@ -49,8 +49,6 @@ pub enum Takes {
 enum Effect {
     /// All these settings get it.
     Same(&'static [&'static str]),
-    /// A truth value includes or excludes these backends.
-    Backends(&'static [&'static str]),
     /// Words that stand for backends; without words, the first ones.
     BackendWords(
         &'static [&'static str],
@@ -110,7 +108,7 @@ impl Shorthand {
     pub fn settings(&self) -> Vec<&'static str> {
         match self.effect {
             Effect::Same(names) => names.to_vec(),
-            Effect::Backends(_) | Effect::BackendWords(..) => {
+            Effect::BackendWords(..) => {
                 vec!["INCLUDE_BACKENDS", "EXCLUDE_BACKENDS"]
             }
             Effect::Sensors(_, setting) => vec!["INCLUDE_BACKENDS", setting],
@@ -128,7 +126,7 @@ impl Shorthand {
     pub fn is_late(&self) -> bool {
         matches!(
             self.effect,
-            Effect::Backends(_) | Effect::BackendWords(..) | Effect::Sensors(..)
+            Effect::BackendWords(..) | Effect::Sensors(..)
         )
     }
 }
@@ -268,11 +266,6 @@ impl Call<'_> {
                     self.set(name, text);
                 }
             }
-            Effect::Backends(names) => match self.truth(values) {
-                Some(true) => self.add("INCLUDE_BACKENDS", names),
-                Some(false) => self.add("EXCLUDE_BACKENDS", names),
-                None => {}
-            },
             Effect::BackendWords(all, words) => self.backend_words(all, words, &text),
             Effect::Sensors(backend, setting) => match parse_bool(&text) {
                 Some(false) => self.add("EXCLUDE_BACKENDS", &[backend]),

@@ -17,6 +17,7 @@ pub mod text;
 pub mod threads;
 mod tool;
 pub mod words;
+mod wrappers;
 
 use crate::events;
 use crate::process;
@@ -44,13 +45,16 @@ pub fn at_end() {
 
 /// CPU time that threads of ours have used: it is none of the program's.
 pub fn helpers_cpu_ns() -> u64 {
-    helper::cpu_ns().saturating_add(hip::helpers_cpu_ns())
+    helper::cpu_ns()
+        .saturating_add(hip::helpers_cpu_ns())
+        .saturating_add(threads::unsampled_cpu_ns())
 }
 
 /// The process becomes another program, unless that fails. As [`at_end`].
 pub fn before_exec() {
     if process::is_active() && !process::is_confined() && process::is_own_process() {
         hip::at_end();
+        hsa::before_exec();
     }
 }
 
@@ -61,6 +65,8 @@ pub fn at_abort() {
 
 /// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.
 pub fn after_fork_in_child() {
+    threads::after_fork_in_child();
+    wrappers::after_fork_in_child();
     helper::after_fork_in_child();
     hip::after_fork_in_child();
     hsa::after_fork_in_child();

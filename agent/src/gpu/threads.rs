@@ -5,7 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::event::Labelled;
@@ -50,6 +50,62 @@ pub fn is_of_runtime(start: StartRoutine) -> bool {
     runtime_of((start as *const ()).addr() as u64).is_some()
 }
 
+/// Threads without a clock that live, by their kernel ids.
+static LIVING: [AtomicU32; 128] = [const { AtomicU32::new(0) }; 128];
+/// CPU time of those that have ended.
+static ENDED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread has no clock: its CPU time is not to be accounted for by samples.
+pub fn enter() -> Unsampled {
+    let tid = sys::gettid();
+    for place in &LIVING {
+        if place
+            .compare_exchange(0, tid, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            break;
+        }
+    }
+    Unsampled { tid }
+}
+
+/// A thread without a clock, until it ends.
+#[derive(Debug)]
+pub struct Unsampled {
+    tid: u32,
+}
+
+impl Unsampled {
+    /// It ends.
+    pub fn leave(self) {
+        ENDED_NS.fetch_add(sys::thread_cpu_ns(), Ordering::Relaxed);
+        for place in &LIVING {
+            place
+                .compare_exchange(self.tid, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .ok();
+        }
+    }
+}
+
+/// CPU time that threads without a clock have used.
+pub fn unsampled_cpu_ns() -> u64 {
+    let living = LIVING
+        .iter()
+        .map(|place| place.load(Ordering::Relaxed))
+        .filter(|tid| *tid != 0);
+    living.fold(ENDED_NS.load(Ordering::Relaxed), |sum, tid| {
+        sum.saturating_add(sys::cpu_ns_of_thread(tid))
+    })
+}
+
+/// A fork's child has none of them.
+pub fn after_fork_in_child() {
+    ENDED_NS.store(0, Ordering::Relaxed);
+    for place in &LIVING {
+        place.store(0, Ordering::Relaxed);
+    }
+}
+
 /// What a thread needs to begin.
 #[derive(Debug)]
 struct Beginning {
@@ -81,6 +137,13 @@ pub fn create(
         Some(place) => {
             // SAFETY: the place is ours.
             unsafe { *place.what.get() = Some((start, argument)) };
+            // SAFETY: the same function; a cancelled thread unwinds through it, into the C library.
+            let begin = unsafe {
+                std::mem::transmute::<
+                    unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+                    StartRoutine,
+                >(begin)
+            };
             let result = real(begin, (&raw const *place).cast_mut().cast());
             if result != 0 {
                 place.taken.store(false, Ordering::Release);
@@ -93,7 +156,7 @@ pub fn create(
     result
 }
 
-unsafe extern "C" fn begin(place: *mut c_void) -> *mut c_void {
+unsafe extern "C-unwind" fn begin(place: *mut c_void) -> *mut c_void {
     // SAFETY: `create` passes a place that it has filled.
     let place = unsafe { &*place.cast::<Beginning>() };
     // SAFETY: as above.
@@ -110,6 +173,9 @@ unsafe extern "C" fn begin(place: *mut c_void) -> *mut c_void {
     {
         events::label(Labelled::Thread, u64::from(sys::gettid()), name, &[]);
     }
+    let unsampled = enter();
     // SAFETY: the runtime's own routine and argument.
-    unsafe { start(argument) }
+    let result = unsafe { start(argument) };
+    unsampled.leave();
+    result
 }

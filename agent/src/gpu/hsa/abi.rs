@@ -102,6 +102,8 @@ const _: () = assert!(std::mem::offset_of!(Packet, completion) == 56);
 
 /// Type of a kernel's packet.
 pub const KERNEL_DISPATCH: u8 = 2;
+/// Type of a packet for an agent that is no GPU.
+pub const AGENT_DISPATCH: u8 = 4;
 const BARRIER_AND: u16 = 3;
 const BARRIER_BIT: u16 = 1 << 8;
 /// Acquire and release scopes.

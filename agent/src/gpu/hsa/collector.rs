@@ -14,6 +14,7 @@ use super::abi::{SUCCESS, Signal};
 use super::operations::{self, List, Node, Operation, Phase, Ticket};
 use super::{queues, table, watch};
 use crate::events;
+use crate::gpu::threads;
 use crate::real;
 use crate::slots;
 use crate::sys;
@@ -80,6 +81,7 @@ unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
             [libc::PR_SET_NAME as u64, name, 0, 0, 0, 0],
         );
     }
+    threads::enter();
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
         let told = if super::is_recording() {

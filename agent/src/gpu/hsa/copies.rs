@@ -23,14 +23,8 @@ struct Copy {
     signal: u64,
 }
 
-/// The directions that copies have, and what copies are called.
+/// The directions that copies have.
 static DIRECTIONS: [Name; 4] = [
-    Name::new("host to device"),
-    Name::new("device to host"),
-    Name::new("device to device"),
-    Name::new("host to host"),
-];
-static NAMES: [Name; 4] = [
     Name::new("CopyHostToDevice"),
     Name::new("CopyDeviceToHost"),
     Name::new("CopyDeviceToDevice"),
@@ -105,7 +99,7 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
         submitted_ns: sys::boottime_ns(),
         correlation: words.correlation,
         launch_stack: 0,
-        name: key(&NAMES, kind),
+        name: key(&DIRECTIONS, kind),
         grid: [0; 3],
         workgroup: [0; 3],
         memory: [0; 2],

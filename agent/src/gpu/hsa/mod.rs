@@ -25,6 +25,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::abi::Layout;
+pub use self::calls::Name;
 use self::source::Choice;
 use self::table::Tables;
 use crate::events;
@@ -38,6 +39,8 @@ const CALLS: u32 = 1;
 const OPERATIONS: u32 = 2;
 
 static MODE: AtomicU32 = AtomicU32::new(OFF);
+/// Whether this runtime has queues and signals of ours.
+static USED: AtomicU32 = AtomicU32::new(0);
 static LAYOUT: AtomicU32 = AtomicU32::new(0);
 
 /// Whether GPU operations are recorded from here.
@@ -90,8 +93,10 @@ pub fn on_load(table: *mut c_void, _version: u64) {
     };
     if choice == Choice::Here && names::start() && watch::start() {
         mode |= OPERATIONS;
+        USED.store(1, Ordering::Release);
         collector::start();
         copies::start_timing(&tables);
+        queues::start(&tables);
         scratch::start(&tables);
         register_exit();
     }
@@ -110,10 +115,13 @@ pub fn on_unload() {
     if !process::is_own_process() {
         return;
     }
+    // The end of the process may have come first.
     if is_recording() {
         collector::flush(true);
         MODE.store(OFF, Ordering::Release);
         collector::give_up_all();
+    }
+    if USED.swap(0, Ordering::AcqRel) != 0 {
         queues::forget();
         watch::forget();
         names::forget(0);
@@ -150,6 +158,13 @@ pub fn at_exit() {
     }
 }
 
+/// The process may become another program: tells what completes soon.
+pub fn before_exec() {
+    if is_recording() && process::is_own_process() {
+        collector::flush(true);
+    }
+}
+
 /// The process is about to be aborted, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
 pub fn at_abort() {
     if is_recording() && process::is_own_process() {
@@ -160,5 +175,6 @@ pub fn at_abort() {
 /// A fork's child has no GPU work of ours: the runtime does not survive a fork.
 pub fn after_fork_in_child() {
     MODE.store(OFF, Ordering::Release);
+    USED.store(0, Ordering::Relaxed);
     collector::after_fork_in_child();
 }

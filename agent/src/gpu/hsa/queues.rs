@@ -16,7 +16,8 @@ use rsys_wire::handshake::GpuLevel;
 use rsys_wire::layout::Counter;
 
 use super::abi::{
-    KERNEL_DISPATCH, Layout, Packet, Queue, QueueCallback, SUCCESS, Signal, Status, Writer,
+    AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, Queue, QueueCallback, SUCCESS, Signal, Status,
+    Writer,
 };
 use super::operations::{self, List, Operation};
 use super::watch::{self, Settled};
@@ -45,6 +46,17 @@ pub struct State {
     list: UnsafeCell<List>,
     batch: AtomicPtr<Packet>,
     batch_room: AtomicU32,
+    /// Who wrote the packets that are on their way, by their index.
+    tags: AtomicPtr<Tag>,
+    tag_room: AtomicU32,
+}
+
+/// The call that took a packet's place. The runtime may look at the packet later, on a thread of its own.
+#[derive(Debug)]
+struct Tag {
+    /// The packet's index plus one.
+    index: AtomicU64,
+    correlation: AtomicU64,
 }
 
 // SAFETY: the callback is written before the queue exists, the list belongs to whoever holds the collector's lock.
@@ -62,6 +74,8 @@ static STATES: [State; MOST] = [const {
         list: UnsafeCell::new(List::EMPTY),
         batch: AtomicPtr::new(std::ptr::null_mut()),
         batch_room: AtomicU32::new(0),
+        tags: AtomicPtr::new(std::ptr::null_mut()),
+        tag_room: AtomicU32::new(0),
     }
 }; MOST];
 /// Queues that were made in this process.
@@ -166,6 +180,8 @@ pub unsafe fn create(
     }
     // SAFETY: the runtime has just made it.
     let made = unsafe { *queue };
+    // SAFETY: as above.
+    state.make_tags(unsafe { (*made).size });
     state.queue.store(made, Ordering::Release);
     if let Some(enable) = table::profiling_set_profiler_enabled::get() {
         // SAFETY: the queue exists.
@@ -279,7 +295,7 @@ pub unsafe fn destroy(queue: *mut Queue) -> Status {
 unsafe extern "C" fn on_packets(
     packets: *const Packet,
     count: u64,
-    _first: u64,
+    first: u64,
     data: *mut c_void,
     writer: Writer,
 ) {
@@ -311,7 +327,8 @@ unsafe extern "C" fn on_packets(
             let packet = room.wrapping_add(written);
             packet.write(packets.wrapping_add(index).read());
             written = written.wrapping_add(1);
-            if let Some(barrier) = state.see(&mut *packet, follow) {
+            if let Some(barrier) = state.see(&mut *packet, first.wrapping_add(index as u64), follow)
+            {
                 room.wrapping_add(written).write(barrier);
                 written = written.wrapping_add(1);
             }
@@ -321,7 +338,90 @@ unsafe extern "C" fn on_packets(
     unsafe { writer(room, written as u64) };
 }
 
+/// Notes which call took the places of packets.
+#[inline]
+fn tag(queue: *const Queue, index: u64, count: u64) {
+    // SAFETY: the thread's own words.
+    let correlation = unsafe { (*words::words()).correlation };
+    if correlation == 0 || !super::is_recording() {
+        return;
+    }
+    if let Some((_, state)) = find(queue) {
+        for index in index..index.wrapping_add(count.min(u64::from(u16::MAX))) {
+            if let Some(tag) = state.tag_at(index) {
+                tag.correlation.store(correlation, Ordering::Relaxed);
+                tag.index.store(index.wrapping_add(1), Ordering::Release);
+            }
+        }
+    }
+}
+
+macro_rules! write_indices {
+    ($($name:ident;)*) => {
+        $(
+            unsafe extern "C" fn $name(queue: *const Queue, count: u64) -> u64 {
+                let Some(real) = table::$name::get() else {
+                    return 0;
+                };
+                // SAFETY: the caller's own arguments.
+                let index = unsafe { real(queue, count) };
+                tag(queue, index, count);
+                index
+            }
+        )*
+
+        /// Puts ours in front of the functions by which programs take places for packets.
+        pub fn start(tables: &table::Tables) {
+            $( table::$name::wrap(tables, $name); )*
+        }
+    };
+}
+
+write_indices! {
+    add_write_index_scacq_screl;
+    add_write_index_scacquire;
+    add_write_index_relaxed;
+    add_write_index_screlease;
+}
+
 impl State {
+    /// Room for a tag of each packet; kept when the place is used again.
+    fn make_tags(&self, size: u32) {
+        for index in 0..self.tag_room.load(Ordering::Relaxed) {
+            if let Some(tag) = self.tag_at(u64::from(index)) {
+                tag.index.store(0, Ordering::Relaxed);
+            }
+        }
+        if self.tag_room.load(Ordering::Relaxed) >= size || !size.is_power_of_two() {
+            return;
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        if let Ok(memory) = sys::mmap(size as usize * size_of::<Tag>(), flags, -1) {
+            // What was there before stays mapped: it is small, and somebody may look at it.
+            self.tags.store(memory.cast(), Ordering::Relaxed);
+            self.tag_room.store(size, Ordering::Release);
+        }
+    }
+
+    fn tag_at(&self, index: u64) -> Option<&Tag> {
+        let room = self.tag_room.load(Ordering::Acquire);
+        let place = index as usize & (room.checked_sub(1)? as usize);
+        // SAFETY: there is memory for so many; zeros are valid.
+        unsafe {
+            self.tags
+                .load(Ordering::Relaxed)
+                .wrapping_add(place)
+                .as_ref()
+        }
+    }
+
+    /// The call that took a packet's place, or 0.
+    fn tag(&self, index: u64) -> u64 {
+        self.tag_at(index)
+            .filter(|tag| tag.index.load(Ordering::Acquire) == index.wrapping_add(1))
+            .map_or(0, |tag| tag.correlation.load(Ordering::Relaxed))
+    }
+
     /// Memory for so many packets, or null. Under the queue's lock, as all calls of the handler.
     fn room_for(&self, count: u64) -> *mut Packet {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
@@ -349,15 +449,19 @@ impl State {
     }
 
     /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
-    fn see(&self, packet: &mut Packet, follow: bool) -> Option<Packet> {
-        slots::count(Counter::GpuSeen, 1);
+    fn see(&self, packet: &mut Packet, index: u64, follow: bool) -> Option<Packet> {
         if packet.kind() != KERNEL_DISPATCH {
             if packet.completion != 0 {
                 watch::settle(packet.completion);
             }
-            slots::count(Counter::GpuNotKernel, 1);
+            // Barriers and the runtimes' own commands are no work of the program's.
+            if packet.kind() == AGENT_DISPATCH {
+                slots::count(Counter::GpuSeen, 1);
+                slots::count(Counter::GpuNotKernel, 1);
+            }
             return None;
         }
+        slots::count(Counter::GpuSeen, 1);
         let lite = process::settings().gpu_level == GpuLevel::Lite;
         let has_signal = packet.completion != 0;
         if has_signal {
@@ -368,7 +472,7 @@ impl State {
                 && settled == Settled::Free
                 && signal.value() <= 1
             {
-                self.watch(packet, signal);
+                self.watch(packet, index, signal);
                 return None;
             }
             // Several kernels complete it: it can tell the times of none of them.
@@ -384,11 +488,11 @@ impl State {
             return None;
         }
         let barrier = has_signal.then(|| Packet::barrier_after(packet));
-        self.lend(packet).then_some(barrier).flatten()
+        self.lend(packet, index).then_some(barrier).flatten()
     }
 
     /// Gives a kernel a signal of ours. Returns whether there was one.
-    fn lend(&self, packet: &mut Packet) -> bool {
+    fn lend(&self, packet: &mut Packet, index: u64) -> bool {
         let lent = operations::take().and_then(|ticket| {
             let node = operations::node(ticket)?;
             let signal = node.own_signal(make_signal);
@@ -403,20 +507,20 @@ impl State {
         };
         signal.arm();
         packet.completion = handle;
-        operations::submit(ticket, self.operation(packet, true, 1));
+        operations::submit(ticket, self.operation(packet, index, true, 1));
         collector::wake();
         true
     }
 
     /// Watches a kernel's own signal.
-    fn watch(&self, packet: &Packet, signal: Signal) {
+    fn watch(&self, packet: &Packet, index: u64, signal: Signal) {
         let Some(ticket) = operations::take() else {
             slots::count(Counter::GpuPool, 1);
             return;
         };
         // The ticket must be complete when another thread finds it.
         signal.clear_ticks();
-        let operation = self.operation(packet, false, signal.value());
+        let operation = self.operation(packet, index, false, signal.value());
         if !watch::note(packet.completion, ticket) {
             operations::give_back(ticket);
             slots::count(Counter::GpuPool, 1);
@@ -426,11 +530,15 @@ impl State {
         collector::wake();
     }
 
-    fn operation(&self, packet: &Packet, own: bool, value: i64) -> Operation {
+    fn operation(&self, packet: &Packet, index: u64, own: bool, value: i64) -> Operation {
         // SAFETY: the thread's own words.
         let words = unsafe { &*words::words() };
         let on_time = words.of_runtime == 0;
-        let launch_stack = if on_time && words.correlation == 0 {
+        let correlation = match self.tag(index) {
+            0 if on_time => words.correlation,
+            tagged => tagged,
+        };
+        let launch_stack = if on_time && correlation == 0 {
             events::launch_stack()
         } else {
             0
@@ -445,7 +553,7 @@ impl State {
             device: self.device.load(Ordering::Relaxed),
             queue_number: self.number.load(Ordering::Relaxed),
             submitted_ns: sys::boottime_ns(),
-            correlation: words.correlation,
+            correlation,
             launch_stack,
             name: names::of(packet.kernel_object),
             grid: packet.grid,

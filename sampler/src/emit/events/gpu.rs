@@ -68,7 +68,11 @@ impl Gpu {
             OpKind::Barrier | OpKind::Scratch | OpKind::Other => pen.tally.other_ops += 1,
         }
         pen.tally.ops_without_call += u64::from(call.is_none());
-        let call = call.unwrap_or_default();
+        let mut call = call.unwrap_or_default();
+        if let (0, Some(stack)) = (call.stack, args.number(Key::LaunchStack)) {
+            // Packets that a program wrote by itself: no call launched it.
+            call.stack = stack;
+        }
         let name_key = match op.name {
             0 if op.kind == OpKind::Kernel => call.kernel,
             name => name,

@@ -13,11 +13,13 @@ impl ProcessTrace {
             return;
         };
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&note) {
-            eprintln!(
-                "rsys: pid {} ({}): {note}",
-                self.identity.pid,
-                self.identity.name()
-            );
+            if self.verbosity >= 0 {
+                eprintln!(
+                    "rsys: pid {} ({}): {note}",
+                    self.identity.pid,
+                    self.identity.name()
+                );
+            }
             self.notes.push(note);
         }
     }

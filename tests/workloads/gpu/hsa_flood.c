@@ -1,0 +1,143 @@
+// Many kernels at once, each thread on a queue of its own, with signals used as programs use them.
+//
+// Arguments: code object, mode, threads, kernels of each thread, signals in use at a time. Modes:
+//   none      kernels without signals; a barrier with one at the end
+//   reuse     a few signals, each set to 1 again when its kernel is done
+//   shared    one signal for all kernels, which counts down
+//   hang      as none, but nobody waits: the program ends while kernels run
+// Prints `kernels=N` when all are submitted, and `done=N` when they are complete.
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(call)                                                                                   \
+    do {                                                                                              \
+        hsa_status_t status_ = (call);                                                                \
+        if (status_ != HSA_STATUS_SUCCESS) {                                                          \
+            fprintf(stderr, "%s:%d: %s: status %#x\n", __FILE__, __LINE__, #call, (unsigned)status_); \
+            exit(1);                                                                                  \
+        }                                                                                             \
+    } while (0)
+
+enum { MOST_THREADS = 16, MOST_SIGNALS = 64 };
+static hsa_agent_t gpus[16];
+static int gpu_count, count, signals_in_use;
+static uint64_t objects[16];
+static const char *mode;
+
+static hsa_status_t on_agent(hsa_agent_t agent, void *unused)
+{
+    hsa_device_type_t type;
+    CHECK(hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type));
+    if (type == HSA_DEVICE_TYPE_GPU)
+        gpus[gpu_count++] = agent;
+    return HSA_STATUS_SUCCESS;
+}
+
+static void load(int gpu, const char *file)
+{
+    hsa_code_object_reader_t reader;
+    hsa_executable_t executable;
+    hsa_executable_symbol_t symbol;
+    CHECK(hsa_code_object_reader_create_from_file(open(file, O_RDONLY), &reader));
+    CHECK(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, NULL, &executable));
+    CHECK(hsa_executable_load_agent_code_object(executable, gpus[gpu], reader, NULL, NULL));
+    CHECK(hsa_executable_freeze(executable, NULL));
+    CHECK(hsa_executable_get_symbol_by_name(executable, "short_kernel.kd", &gpus[gpu], &symbol));
+    CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &objects[gpu]));
+}
+
+static void submit(hsa_queue_t *queue, const void *packet, int type, int barrier)
+{
+    uint16_t header = (uint16_t)(type << HSA_PACKET_HEADER_TYPE | barrier << HSA_PACKET_HEADER_BARRIER |
+                                 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+                                 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+    uint64_t index = hsa_queue_add_write_index_screlease(queue, 1);
+    while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
+        usleep(20);
+    char *slot = (char *)queue->base_address + 64 * (index % queue->size);
+    memcpy(slot + 2, (const char *)packet + 2, 62);
+    __atomic_store_n((uint16_t *)slot, header, __ATOMIC_RELEASE);
+    hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+}
+
+static void wait_for(hsa_signal_t signal)
+{
+    while (hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) > 0)
+        ;
+}
+
+static void *flood(void *argument)
+{
+    int thread = (int)(intptr_t)argument, gpu = thread % gpu_count;
+    hsa_queue_t *queue;
+    hsa_signal_t signals[MOST_SIGNALS], last;
+    CHECK(hsa_queue_create(gpus[gpu], 256, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
+    CHECK(hsa_signal_create(1, 0, NULL, &last));
+    int shared = !strcmp(mode, "shared"), reuse = !strcmp(mode, "reuse");
+    for (int i = 0; i < signals_in_use; i++)
+        CHECK(hsa_signal_create(shared ? count : 0, 0, NULL, &signals[i]));
+    for (int i = 0; i < count; i++) {
+        hsa_kernel_dispatch_packet_t packet = {.setup = 1,
+                                               .workgroup_size_x = 64,
+                                               .workgroup_size_y = 1,
+                                               .workgroup_size_z = 1,
+                                               .grid_size_x = 64 * (1 + (uint32_t)(i % 4)),
+                                               .grid_size_y = 1,
+                                               .grid_size_z = 1,
+                                               .kernel_object = objects[gpu]};
+        if (shared)
+            packet.completion_signal = signals[0];
+        if (reuse) {
+            packet.completion_signal = signals[i % signals_in_use];
+            wait_for(packet.completion_signal);
+            hsa_signal_store_relaxed(packet.completion_signal, 1);
+        }
+        submit(queue, &packet, HSA_PACKET_TYPE_KERNEL_DISPATCH, 0);
+    }
+    if (!strcmp(mode, "hang"))
+        return NULL;
+    hsa_barrier_and_packet_t barrier = {.completion_signal = last};
+    submit(queue, &barrier, HSA_PACKET_TYPE_BARRIER_AND, 1);
+    wait_for(last);
+    for (int i = 0; i < signals_in_use; i++) {
+        wait_for(signals[i]);
+        CHECK(hsa_signal_destroy(signals[i]));
+    }
+    CHECK(hsa_signal_destroy(last));
+    CHECK(hsa_queue_destroy(queue));
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6)
+        return 2;
+    mode = argv[2];
+    int threads = atoi(argv[3]);
+    count = atoi(argv[4]);
+    signals_in_use = atoi(argv[5]);
+    if (threads > MOST_THREADS || signals_in_use > MOST_SIGNALS)
+        return 2;
+    CHECK(hsa_init());
+    CHECK(hsa_iterate_agents(on_agent, NULL));
+    for (int gpu = 0; gpu < gpu_count; gpu++)
+        load(gpu, argv[1]);
+    pthread_t handles[MOST_THREADS];
+    for (int i = 0; i < threads; i++)
+        pthread_create(&handles[i], NULL, flood, (void *)(intptr_t)i);
+    for (int i = 0; i < threads; i++)
+        pthread_join(handles[i], NULL);
+    printf("kernels=%d\n", threads * count);
+    if (!strcmp(mode, "hang"))
+        return 0;
+    printf("done=%d\n", threads * count);
+    CHECK(hsa_shut_down());
+    return 0;
+}
