@@ -124,10 +124,7 @@ impl Shorthand {
     /// Whether it adds to what other options say, and so comes after them.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        matches!(
-            self.effect,
-            Effect::BackendWords(..) | Effect::Sensors(..)
-        )
+        matches!(self.effect, Effect::BackendWords(..) | Effect::Sensors(..))
     }
 }
 
@@ -343,18 +340,6 @@ impl Call<'_> {
             text,
             important: true,
         });
-    }
-
-    /// The last value as true or false.
-    fn truth(&mut self, values: &[String]) -> Option<bool> {
-        let Some(text) = values.last() else {
-            return Some(true);
-        };
-        let truth = parse_bool(text);
-        if truth.is_none() {
-            self.bad(text, "true or false (also on/off, yes/no, 1/0)", None);
-        }
-        truth
     }
 
     fn backend_words(

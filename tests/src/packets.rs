@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::ZlibDecoder;
 
-use crate::samples::WAITING_TIME;
+use crate::samples::{GPU_TIME, WAITING_TIME};
 
 const TRACE_PACKET: u32 = 1;
 const PACKET_PERF_SAMPLE: u32 = 66;
@@ -84,8 +84,8 @@ fn scan_sequence(bytes: &[u8], found: &mut PacketScan, time_base: &mut TimeBase)
 struct TimeBase {
     hertz: u64,
     is_in_ns: bool,
-    /// The sequences of samples of waiting threads.
-    waits: HashSet<u64>,
+    /// The sequences of samples of waiting threads and of GPUs.
+    others: HashSet<u64>,
 }
 
 impl TimeBase {
@@ -96,8 +96,12 @@ impl TimeBase {
         let Some(time_base) = bytes_in(sample, DEFAULTS_TIMEBASE)? else {
             return Ok(());
         };
-        if bytes_in(time_base, TIMEBASE_NAME)? == Some(WAITING_TIME.as_bytes()) {
-            self.waits.insert(sequence);
+        let name = bytes_in(time_base, TIMEBASE_NAME)?;
+        if [WAITING_TIME, GPU_TIME]
+            .map(|other| Some(other.as_bytes()))
+            .contains(&name)
+        {
+            self.others.insert(sequence);
             return Ok(());
         }
         self.hertz = number_in(time_base, TIMEBASE_FREQUENCY)?.unwrap_or(0);
@@ -120,7 +124,7 @@ fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBa
     let sequence = number_in(packet, PACKET_SEQUENCE)?.unwrap_or(0);
     while !packet.is_empty() {
         match next_field(&mut packet).context("a packet holds a torn field")? {
-            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.waits.contains(&sequence) => {
+            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.others.contains(&sequence) => {
                 found.wait_samples += 1;
                 found.wait_ns += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(0);
             }

@@ -22,7 +22,10 @@ pub const THREAD_ROOTS: &[&str] = &[
 /// The time base of the samples of waiting threads.
 pub(crate) const WAITING_TIME: &str = "waiting-time ns";
 
-/// Their outermost frame.
+/// The time base of the samples of kernels.
+pub(crate) const GPU_TIME: &str = "gpu-time ns";
+
+/// The outermost frame of waiting threads.
 const WAITING_ROOT: &str = "[waiting]";
 
 /// The bytes of code that `_start` may have.
@@ -85,7 +88,8 @@ impl Samples {
     /// The samples of the CPU clock.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
         let unit = periods_per_unit(trace)?;
-        Self::fetch_where(trace, &format!("t.name != '{WAITING_TIME}'"), unit)
+        let of_cpu = format!("t.name not in ('{WAITING_TIME}', '{GPU_TIME}')");
+        Self::fetch_where(trace, &of_cpu, unit)
     }
 
     /// The samples of waiting threads; their weights are seconds.
@@ -429,7 +433,7 @@ fn fetch_stacks(trace: &Trace) -> Result<HashMap<i64, Rc<[Frame]>>> {
 /// How many sampling periods one unit of the samples' weights is: they are in periods, or in nanoseconds.
 fn periods_per_unit(trace: &Trace) -> Result<f64> {
     let name = trace.query(&format!(
-        "select coalesce(name, '') as name from perf_counter_track where name != '{WAITING_TIME}' limit 1"
+        "select coalesce(name, '') as name from perf_counter_track where name not in ('{WAITING_TIME}', '{GPU_TIME}') limit 1"
     ))?;
     let is_in_ns = name
         .iter()
