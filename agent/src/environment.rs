@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
+use rsys_wire::launchers::{base_name, is_launcher};
 use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
 
 use crate::guard;
@@ -11,7 +12,7 @@ use crate::process::c_string;
 use crate::sys;
 
 /// Starts of the names of variables that tell a rank, a job or a team.
-const TELLING: [&[u8]; 14] = [
+const TELLING: [&[u8]; 15] = [
     b"SLURM_",
     b"SLURMD_NODENAME=",
     b"OMPI_COMM_WORLD_",
@@ -19,6 +20,7 @@ const TELLING: [&[u8]; 14] = [
     b"PMI_",
     b"MPI_LOCAL",
     b"MV2_COMM_WORLD_",
+    b"JSM_NAMESPACE_",
     b"FLUX_",
     b"RANK=",
     b"WORLD_SIZE=",
@@ -129,6 +131,14 @@ impl<'a> Environment<'a> {
             }
         }
         length
+    }
+
+    /// Whether the program starts ranks of a job and does nothing else.
+    pub fn is_launcher(&self) -> bool {
+        let mut path = [0_u8; 1024];
+        let bytes = sys::readlink(c"/proc/self/exe", &mut path).min(path.len());
+        let file_name = base_name(path.get(..bytes).unwrap_or(&[]));
+        is_launcher(file_name, strings(self.arguments).map(CStr::to_bytes))
     }
 
     /// Empties the name of the session in place: agents of programs that are executed from now on sleep.

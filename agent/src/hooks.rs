@@ -100,11 +100,14 @@ pub unsafe extern "C" fn sigaction(
 ) -> c_int {
     if !stand_in_front_of(signal) {
         return match real::sigaction::get() {
-            // SAFETY: the caller's own arguments. A child after `vfork` writes nothing into its parent's memory.
+            // A child after `vfork` writes nothing into its parent's memory.
             Some(real)
                 if signals::is_installed()
                     && (process::is_confined() || process::is_own_process()) =>
-            unsafe { masks::exchange(signal, new, old, real) },
+            {
+                // SAFETY: the caller's own arguments.
+                unsafe { masks::exchange(signal, new, old, real) }
+            }
             // SAFETY: as above.
             Some(real) => unsafe { real(signal, new, old) },
             None => -1,

@@ -204,6 +204,9 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     let session = environment
         .get(ENV_SESSION)
         .filter(|session| !session.is_empty())?;
+    if environment.is_launcher() {
+        return None;
+    }
     let line = environment
         .get(ENV_SETTINGS)
         .and_then(|line| line.to_str().ok())

@@ -107,7 +107,7 @@ fn type_name(setting: &Setting) -> String {
         Kind::Float { .. } => "float",
         Kind::Seconds { .. } | Kind::SecondsOr { .. } => "seconds",
         Kind::Periods => "periods",
-        Kind::Numbers { .. } => "numbers",
+        Kind::Numbers { .. } => "list of numbers",
         Kind::Text => "text",
         Kind::Choice(_) => "choice",
         Kind::Path { .. } => "path",

@@ -21,9 +21,8 @@ const NO_COMPARISON: &str = "comparing with an older run is not part of rsys-sam
 const NO_REGIONS: &str = "recording by region is not part of this build";
 const NO_BACKEND: &str = "this backend is not part of this build";
 const NO_GPU: &str = "GPU backends are not part of this build";
-const NO_MONITORS: &str = "host and device monitors are not part of this build";
+const NO_MONITORS: &str = "sensors of network cards are not read";
 const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
-const NO_OVERFLOW: &str = "sampling by event has no choice of threads";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
 const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
 const NO_INSTRUMENTATION: &str = "there is no binary instrumentation here";
@@ -79,7 +78,10 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "no signal of the program's is used",
     ),
     row("SAMPLING_REALTIME_SIGNAL", "waits are seen without signals"),
-    row("SAMPLING_OVERFLOW_TIDS", NO_OVERFLOW),
+    row(
+        "SAMPLING_OVERFLOW_TIDS",
+        "SAMPLING_TIDS counts for all samples",
+    ),
     row(
         "SAMPLING_OVERFLOW_FREQ",
         "OVERFLOW takes the period behind the event's name",
@@ -165,7 +167,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("PAPI_*", NO_PAPI),
     row("CRAYPAT", INTERNAL),
     row("INSTRUCTION_ROOFLINE", INTERNAL),
-    row("RANK_FILTER_*", "every rank is profiled in this build"),
+    row("RANK_FILTER_*", "use RANKS, LOCAL_RANKS or NODES"),
     row("PRESET_DIR", "it is a folder for --preset, not a setting"),
     row(
         "REATTACH_ADD_SESSION_ID",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::environment::Environment;
+use crate::job::job_id;
 use crate::rank::rank_from_env;
 
 /// What the keys stand for in one process.
@@ -40,7 +41,10 @@ impl KeyValues {
         Self {
             rank: rank.as_ref().map(|rank| rank.rank),
             size: rank.and_then(|rank| rank.size),
-            job: environment.get("SLURM_JOB_ID").map(str::to_owned),
+            job: environment
+                .get("SLURM_JOB_ID")
+                .map(str::to_owned)
+                .or_else(|| job_id(|name| environment.get(name).map(str::to_owned))),
             environment: environment
                 .iter()
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -4,7 +4,8 @@
 //! - [`Settings`] holds the values and where each came from; [`Settings::load`] reads files and environment in the right order,
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
 //! - [`shorthands`] holds the options that set several settings or other ones than their own, [`presets`] named sets of values.
-//! - [`backends`], [`keys`] and [`rank`] know the names for `-I`/`-E`, the keys in output paths, and the rank of a parallel job.
+//! - [`backends`], [`keys`], [`rank`] and [`job`] know the names for `-I`/`-E`, the keys in output paths, the rank of a parallel job,
+//!   and the job itself; [`numbers`] and [`nodes`] read lists of ranks and nodes.
 //! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //!
 //! Precedence: command line, then environment (`RSYS_X`, `ROCPROFSYS_X`, `OMNITRACE_X`), then files (a later file wins), then defaults.
@@ -25,6 +26,7 @@
 pub mod backends;
 pub mod documents;
 pub mod generate;
+pub mod job;
 pub mod keys;
 pub mod presets;
 pub mod rank;
@@ -37,6 +39,7 @@ mod environment;
 mod files;
 mod ignored;
 mod nearest;
+mod nodes;
 mod numbers;
 mod origin;
 mod problem;
@@ -48,6 +51,7 @@ mod windows;
 pub use environment::Environment;
 pub use files::{DEFAULT_FILES, FileChoice};
 pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};
+pub use nodes::Nodes;
 pub use numbers::Numbers;
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};

@@ -1,4 +1,4 @@
-//! Lists of numbers and ranges: `0-3,7`.
+//! Lists of numbers and ranges: `0-3,7`, `8-` without an end, every 64th of a range `0-1023:64`.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub enum Numbers {
     All,
     /// `none`.
     None,
-    /// These, both ends included.
-    Ranges(Vec<(u32, u32)>),
+    /// These.
+    Ranges(Vec<Range>),
 }
 
 impl Numbers {
@@ -29,22 +29,12 @@ impl Numbers {
             "none" => return Some(Self::None),
             _ => {}
         }
-        let words = text
-            .split(|character: char| character.is_whitespace() || matches!(character, ',' | ';'))
-            .filter(|word| !word.is_empty());
         let mut ranges = Vec::new();
-        for word in words {
-            let (first, last) = match word.split_once('-') {
-                Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-                None => {
-                    let number: u32 = word.parse().ok()?;
-                    (number, number)
-                }
-            };
-            if first > last || ranges.len() == RANGES_MAX {
+        for word in words(text) {
+            if ranges.len() == RANGES_MAX {
                 return None;
             }
-            ranges.push((first, last));
+            ranges.push(Range::parse(word)?);
         }
         (!ranges.is_empty()).then_some(Self::Ranges(ranges))
     }
@@ -55,9 +45,7 @@ impl Numbers {
         match self {
             Self::Unsaid | Self::All => true,
             Self::None => false,
-            Self::Ranges(ranges) => ranges
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&number)),
+            Self::Ranges(ranges) => ranges.iter().any(|range| range.contains(number)),
         }
     }
 
@@ -75,16 +63,70 @@ impl fmt::Display for Numbers {
             Self::All => f.write_str("all"),
             Self::None => f.write_str("none"),
             Self::Ranges(ranges) => {
-                for (index, (first, last)) in ranges.iter().enumerate() {
+                for (index, range) in ranges.iter().enumerate() {
                     let comma = if index == 0 { "" } else { "," };
-                    if first == last {
-                        write!(f, "{comma}{first}")?;
-                    } else {
-                        write!(f, "{comma}{first}-{last}")?;
-                    }
+                    write!(f, "{comma}{range}")?;
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+/// Numbers from the first to the last, or every so many of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    first: u32,
+    last: u32,
+    step: u32,
+}
+
+impl Range {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let (range, step) = match word.split_once(':') {
+            Some((range, step)) => (range, number(step).filter(|step| *step > 0)?),
+            None => (word, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((first, "")) => (number(first)?, u32::MAX),
+            Some((first, last)) => (number(first)?, number(last)?),
+            // `0:64` is every 64th from 0 on.
+            None if word.contains(':') => (number(range)?, u32::MAX),
+            None => (number(range)?, number(range)?),
+        };
+        (first <= last).then_some(Self { first, last, step })
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        (self.first..=self.last).contains(&number)
+            && (number - self.first).is_multiple_of(self.step)
+    }
+}
+
+/// Digits alone: `+5` is no rank.
+fn number(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| character.is_whitespace() || matches!(character, ',' | ';'))
+        .filter(|word| !word.is_empty())
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, step } = *self;
+        write!(f, "{first}")?;
+        match last {
+            u32::MAX => write!(f, "-")?,
+            last if last != first => write!(f, "-{last}")?,
+            _ => {}
+        }
+        if step == 1 {
+            Ok(())
+        } else {
+            write!(f, ":{step}")
         }
     }
 }
@@ -103,7 +145,14 @@ mod tests {
             ("0-3,7", Some("0-3,7"), 3, Some(4)),
             (" 1 2;5-5 ", Some("1,2,5"), 5, Some(3)),
             ("3-1", None, 0, None),
-            ("1-", None, 0, None),
+            ("17-", Some("17-"), 4000, Some(16)),
+            ("0-1023:64", Some("0-1023:64"), 128, Some(1)),
+            ("1:6", Some("1-:6"), 13, Some(0)),
+            ("3-4,4-5", Some("3-4,4-5"), 5, Some(6)),
+            ("1-a", None, 0, None),
+            ("1:0", None, 0, None),
+            ("+1", None, 0, None),
+            ("1:2:3", None, 0, None),
             ("-1", None, 0, None),
             ("a", None, 0, None),
             (",", None, 0, None),

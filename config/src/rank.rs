@@ -1,4 +1,7 @@
 //! The rank of a process in a parallel job, as its launcher tells it in the environment.
+//!
+//! Every launcher tells it before the program's first instruction, so nothing has to wait for `MPI_Init`, and programs that never
+//! call it have ranks as well.
 
 /// The place of a process in a parallel job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +14,12 @@ pub struct Rank {
     pub size: Option<u32>,
     /// The rank among those on the same node.
     pub local_rank: Option<u32>,
+    /// How many ranks there are on the same node.
+    pub local_size: Option<u32>,
+    /// The number of the node in the job.
+    pub node: Option<u32>,
+    /// How often the ranks were started anew by their launcher.
+    pub restart: u32,
 }
 
 /// One launcher's variables.
@@ -20,6 +29,26 @@ struct Launcher {
     rank: &'static str,
     sizes: &'static [&'static str],
     local_ranks: &'static [&'static str],
+    local_sizes: &'static [&'static str],
+    nodes: &'static [&'static str],
+}
+
+impl Launcher {
+    const fn new(
+        rank: &'static str,
+        sizes: &'static [&'static str],
+        local_ranks: &'static [&'static str],
+        local_sizes: &'static [&'static str],
+    ) -> Self {
+        Self {
+            only_with: None,
+            rank,
+            sizes,
+            local_ranks,
+            local_sizes,
+            nodes: &["SLURM_NODEID"],
+        }
+    }
 }
 
 /// Strongest first. An inner launcher's variables stand before those of what it may run in: under `salloc mpirun` every rank has
@@ -27,67 +56,94 @@ struct Launcher {
 const LAUNCHERS: &[Launcher] = &[
     Launcher {
         only_with: Some("TORCHELASTIC_RUN_ID"),
-        rank: "RANK",
-        sizes: &["WORLD_SIZE"],
-        local_ranks: &["LOCAL_RANK"],
+        nodes: &["GROUP_RANK"],
+        ..TORCH
     },
-    Launcher {
-        only_with: None,
-        rank: "OMPI_COMM_WORLD_RANK",
-        sizes: &["OMPI_COMM_WORLD_SIZE"],
-        local_ranks: &["OMPI_COMM_WORLD_LOCAL_RANK"],
-    },
-    Launcher {
-        only_with: None,
-        rank: "MV2_COMM_WORLD_RANK",
-        sizes: &["MV2_COMM_WORLD_SIZE"],
-        local_ranks: &["MV2_COMM_WORLD_LOCAL_RANK"],
-    },
-    Launcher {
-        only_with: None,
-        rank: "PMIX_RANK",
-        sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
-        local_ranks: &["PMIX_LOCAL_RANK", "SLURM_LOCALID"],
-    },
-    Launcher {
-        only_with: None,
-        rank: "PMI_RANK",
-        sizes: &["PMI_SIZE"],
-        local_ranks: &["MPI_LOCALRANKID", "SLURM_LOCALID"],
-    },
-    Launcher {
-        only_with: None,
-        rank: "FLUX_TASK_RANK",
-        sizes: &["FLUX_JOB_SIZE"],
-        local_ranks: &["FLUX_TASK_LOCAL_ID"],
-    },
-    Launcher {
-        only_with: None,
-        rank: "SLURM_PROCID",
-        sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
-        local_ranks: &["SLURM_LOCALID"],
-    },
+    Launcher::new(
+        "OMPI_COMM_WORLD_RANK",
+        &["OMPI_COMM_WORLD_SIZE"],
+        &["OMPI_COMM_WORLD_LOCAL_RANK"],
+        &["OMPI_COMM_WORLD_LOCAL_SIZE"],
+    ),
+    Launcher::new(
+        "MV2_COMM_WORLD_RANK",
+        &["MV2_COMM_WORLD_SIZE"],
+        &["MV2_COMM_WORLD_LOCAL_RANK"],
+        &["MV2_COMM_WORLD_LOCAL_SIZE"],
+    ),
+    Launcher::new(
+        "PMIX_RANK",
+        &["JSM_NAMESPACE_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
+        &[
+            "PMIX_LOCAL_RANK",
+            "JSM_NAMESPACE_LOCAL_RANK",
+            "SLURM_LOCALID",
+        ],
+        &["JSM_NAMESPACE_LOCAL_SIZE"],
+    ),
+    Launcher::new(
+        "PMI_RANK",
+        &["PMI_SIZE"],
+        &["MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"],
+        &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
+    ),
+    Launcher::new(
+        "FLUX_TASK_RANK",
+        &["FLUX_JOB_SIZE"],
+        &["FLUX_TASK_LOCAL_ID"],
+        &[],
+    ),
+    Launcher::new(
+        "SLURM_PROCID",
+        &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
+        &["SLURM_LOCALID"],
+        &[],
+    ),
     Launcher {
         only_with: Some("WORLD_SIZE"),
-        rank: "RANK",
-        sizes: &["WORLD_SIZE"],
-        local_ranks: &["LOCAL_RANK"],
+        ..TORCH
     },
 ];
+
+const TORCH: Launcher = Launcher::new(
+    "RANK",
+    &["WORLD_SIZE"],
+    &["LOCAL_RANK"],
+    &["LOCAL_WORLD_SIZE"],
+);
+
+/// Whether this is the environment of a batch script: it has a rank like the first task of a step, and is none.
+#[must_use]
+pub fn is_batch_script(lookup: impl Fn(&str) -> Option<String>) -> bool {
+    let step = ["SLURM_STEP_ID", "SLURM_STEPID"];
+    lookup("SLURM_JOB_ID").is_some()
+        && lookup("SLURM_PROCID").is_some()
+        && step.iter().all(|name| lookup(name).is_none())
+}
 
 /// The rank that the environment tells, if it tells any.
 #[must_use]
 pub fn rank_from_env(lookup: impl Fn(&str) -> Option<String>) -> Option<Rank> {
     let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
+    let first = |names: &[&str]| names.iter().find_map(|name| number(name));
     LAUNCHERS.iter().find_map(|launcher| {
         if let Some(companion) = launcher.only_with {
             lookup(companion)?;
         }
+        if launcher.rank == "SLURM_PROCID" && is_batch_script(&lookup) {
+            return None;
+        }
+        let is_torch = launcher.rank == TORCH.rank;
         Some(Rank {
             rank: number(launcher.rank)?,
             source: launcher.rank,
-            size: launcher.sizes.iter().find_map(|name| number(name)),
-            local_rank: launcher.local_ranks.iter().find_map(|name| number(name)),
+            size: first(launcher.sizes),
+            local_rank: first(launcher.local_ranks),
+            local_size: first(launcher.local_sizes),
+            node: first(launcher.nodes),
+            restart: number("TORCHELASTIC_RESTART_COUNT")
+                .filter(|_| is_torch)
+                .unwrap_or(0),
         })
     })
 }
@@ -134,6 +190,16 @@ mod tests {
             (
                 "FLUX_TASK_RANK=4 FLUX_JOB_SIZE=6 FLUX_TASK_LOCAL_ID=0 SLURM_PROCID=1",
                 Some((4, "FLUX_TASK_RANK", Some(6), Some(0))),
+            ),
+            // A batch script is no task.
+            ("SLURM_JOB_ID=7 SLURM_PROCID=0", None),
+            (
+                "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_STEP_ID=0",
+                Some((0, "SLURM_PROCID", None, None)),
+            ),
+            (
+                "SLURM_JOB_ID=7 SLURM_PROCID=0 RANK=1 WORLD_SIZE=2",
+                Some((1, "RANK", Some(2), None)),
             ),
             (
                 "OMPI_COMM_WORLD_RANK=x SLURM_PROCID=1",

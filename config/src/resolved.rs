@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backends;
+use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
 use crate::settings::Settings;
@@ -78,6 +79,12 @@ pub struct Resolved {
     pub follow: Follow,
     /// `LINGER`.
     pub linger: Duration,
+    /// `RANKS`; empty for all.
+    pub ranks: Numbers,
+    /// `LOCAL_RANKS`; empty for all.
+    pub local_ranks: Numbers,
+    /// `NODES`; empty for all.
+    pub nodes: Nodes,
     /// `MIN_SAMPLES`.
     pub min_samples: u64,
     /// `USE_PROCESS_SAMPLING`.
@@ -247,6 +254,15 @@ words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 impl Resolved {
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let read = Reader(settings);
+        let gpu_sensors = |by_default| {
+            let (include, exclude) = ("INCLUDE_BACKENDS", "EXCLUDE_BACKENDS");
+            backends::is_on(
+                "rocm-smi",
+                by_default,
+                read.list(include),
+                read.list(exclude),
+            )
+        };
         let sampling = Window {
             delay: read.seconds("SAMPLING_DELAY"),
             duration: nonzero(read.seconds("SAMPLING_DURATION")),
@@ -259,15 +275,6 @@ impl Resolved {
         let tids = |name| match read.numbers(name) {
             Numbers::Unsaid => read.numbers("SAMPLING_TIDS"),
             own => own,
-        };
-        let gpu_sensors = |by_default| {
-            let (include, exclude) = ("INCLUDE_BACKENDS", "EXCLUDE_BACKENDS");
-            backends::is_on(
-                "rocm-smi",
-                by_default,
-                read.list(include),
-                read.list(exclude),
-            )
         };
         let verbose = read.int("VERBOSE").clamp(-1, 3);
         Self {
@@ -329,6 +336,9 @@ impl Resolved {
             },
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
+            ranks: read.numbers("RANKS"),
+            local_ranks: read.numbers("LOCAL_RANKS"),
+            nodes: Nodes::parse(read.text("NODES")),
             min_samples: read.int("MIN_SAMPLES").unsigned_abs(),
             process_sampling: read.bool("USE_PROCESS_SAMPLING"),
             process_sampling_freq_hz: match read.float("PROCESS_SAMPLING_FREQ") {
@@ -371,10 +381,6 @@ impl Resolved {
     }
 }
 
-fn nonzero(time: Duration) -> Option<Duration> {
-    (!time.is_zero()).then_some(time)
-}
-
 /// Names of events, separated by commas or blanks; those between the slashes of `unit/field=1,field=2/` do not separate.
 fn split_events(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
@@ -398,6 +404,10 @@ fn split_period(text: &str) -> (String, Option<u64>) {
         Some((event.to_owned(), Some(period)))
     });
     parts.unwrap_or_else(|| (text.to_owned(), None))
+}
+
+fn nonzero(time: Duration) -> Option<Duration> {
+    (!time.is_zero()).then_some(time)
 }
 
 /// Reads values whose type the table fixes; a test resolves the defaults, so a wrong type cannot go unseen.

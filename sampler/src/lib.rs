@@ -2,13 +2,13 @@
 //!
 //! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out: [`launch`] starts
 //! the target with the agent in it, [`session`] takes the agents' shared memory, [`collect`] empties it, [`waits`] looks at threads
-//! that are blocked, [`monitors`] reads counters, [`windows`] knows what is to be kept,
-//! [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
-//! says what became of it.
+//! that are blocked, [`windows`] knows what is to be kept, [`monitors`] reads counters, [`emit`] makes traces of it all with the names that [`resolve`] and, for Python, [`python`] find, and [`summary`]
+//! says what became of it. [`jobs`] knows the larger whole: ranks, steps, launchers.
 
 pub mod cli;
 pub mod collect;
 pub mod emit;
+pub mod jobs;
 pub mod launch;
 pub mod monitors;
 mod os;

@@ -2,7 +2,12 @@
 
 use std::ffi::OsString;
 
-use rsys_sampler::cli;
+use rsys_config::Environment;
+use rsys_sampler::cli::{self, Invocation};
+use rsys_sampler::emit::run::boot_and_host;
+use rsys_sampler::jobs::launchers::{Arrangement, arrange};
+use rsys_sampler::jobs::place::Place;
+use rsys_sampler::launch::command::find;
 use rsys_sampler::launch::exit;
 use rsys_sampler::plan::Plan;
 use rsys_sampler::profile::{profile, run_without_profiling, say};
@@ -21,14 +26,81 @@ fn main() {
             say(&line);
         }
     }
-    let exports = invocation.settings.exports();
+    let exports: Vec<(OsString, OsString)> = invocation
+        .settings
+        .exports()
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
     if !resolved.enabled {
-        let exports: Vec<(OsString, OsString)> = exports
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
         exit::finish(run_without_profiling(&invocation.command, &exports));
     }
-    let plan = Plan::new(resolved, invocation.command.clone(), exports);
+    let place = Place::from_env(&Environment::of_this_process());
+    let arrangement = arrange_here(&invocation);
+    let starts_ranks = arrangement != Arrangement::Ordinary;
+    let (_, host) = boot_and_host();
+    if !place.is_selected(resolved, &host, starts_ranks) {
+        if resolved.verbose >= 1 {
+            say("this rank or node is not to be profiled");
+        }
+        exit::finish(run_without_profiling(&invocation.command, &exports));
+    }
+    let note = |text: &str| {
+        if resolved.verbose >= 0 {
+            say(&format!("note: {text}"));
+        }
+    };
+    match arrangement {
+        Arrangement::Ordinary | Arrangement::Around(None) => {}
+        Arrangement::Around(Some(advice)) => note(&advice),
+        Arrangement::Useless(advice) => {
+            note(&advice);
+            exit::finish(run_without_profiling(&invocation.command, &exports));
+        }
+        Arrangement::Inside(command) => {
+            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            note(&format!(
+                "each rank gets an rsys-sample of its own, on its own machine: {}",
+                words.join(" ")
+            ));
+            exit::finish(run_without_profiling(&command, &[]));
+        }
+    }
+    let plan = Plan::new(resolved, invocation.command.clone(), exports, place);
     exit::finish(profile(plan))
+}
+
+/// What to do if the command starts ranks.
+fn arrange_here(invocation: &Invocation) -> Arrangement {
+    let path = std::env::var_os("PATH");
+    let name = invocation.command.first().map(OsString::as_os_str);
+    // A command that is not found is reported when it is to run.
+    let Ok(file) = find(name.unwrap_or_default(), path.as_deref()) else {
+        return Arrangement::Ordinary;
+    };
+    arrange(&file, &invocation.command, &calling_words(invocation))
+}
+
+/// How to call rsys-sample with the same options from somewhere else.
+fn calling_words(invocation: &Invocation) -> Vec<OsString> {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let executable = std::env::current_exe().map_or_else(|_| "rsys-sample".into(), OsString::from);
+    let options = given.len().saturating_sub(invocation.command.len());
+    let mut words = vec![executable];
+    words.extend(
+        given
+            .into_iter()
+            .take(options)
+            .skip(1)
+            .filter(|word| word != "--"),
+    );
+    // Ranks may start in another folder. What begins with a key may be absolute, though.
+    let output = &invocation.resolved.output_path;
+    if !output.starts_with(['/', '%', '$'])
+        && let Ok(folder) = std::env::current_dir()
+    {
+        words.extend(["-o".into(), folder.join(output).into()]);
+    }
+    words.push("--".into());
+    words
 }

@@ -134,13 +134,19 @@ pub fn own_usage() -> OwnUsage {
 /// The local time now in the notation of strftime(3); `None` when it would be empty or very long.
 #[must_use]
 pub fn local_time(format: &str) -> Option<String> {
+    // SAFETY: asks for the time alone.
+    local_time_at(format, unsafe { libc::time(std::ptr::null_mut()) })
+}
+
+/// The local time at `seconds` after 1970 in the notation of strftime(3); `None` when it would be empty or very long.
+#[must_use]
+pub fn local_time_at(format: &str, seconds: i64) -> Option<String> {
     let format = CString::new(format).ok()?;
     let mut text = vec![0_u8; 256];
-    // SAFETY: `now` and `parts` are valid places; `text` has the given length, and the format ends in NUL.
+    // SAFETY: `seconds` and `parts` are valid places; `text` has the given length, and the format ends in NUL.
     let length = unsafe {
-        let now = libc::time(std::ptr::null_mut());
         let mut parts: libc::tm = std::mem::zeroed();
-        if libc::localtime_r(&raw const now, &raw mut parts).is_null() {
+        if libc::localtime_r(&raw const seconds, &raw mut parts).is_null() {
             return None;
         }
         libc::strftime(

@@ -15,6 +15,7 @@ use rsys_wire::handshake::{
 
 use crate::emit::naming::Layout;
 use crate::emit::run::{RunContext, ThreadChoice, boot_and_host};
+use crate::jobs::place::Place;
 use crate::monitors;
 use crate::os;
 use crate::python::PythonView;
@@ -43,20 +44,27 @@ pub struct Plan {
     pub gpus: Option<monitors::GpuChoice>,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
+    /// Where this run stands in a parallel job.
+    pub place: Place,
 }
 
 impl Plan {
     /// The plan for settings and a command.
     #[must_use]
-    pub fn new(resolved: &Resolved, command: Vec<OsString>, exports: &[(String, String)]) -> Self {
+    pub fn new(
+        resolved: &Resolved,
+        command: Vec<OsString>,
+        exports: Vec<(OsString, OsString)>,
+        place: Place,
+    ) -> Self {
         let start_ns = os::boot_time_ns();
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
         if resolved.time_output {
             let time =
-                os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
-            directory.push(time.unwrap_or_default());
+                || os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
+            directory.push(place.folder().or_else(time).unwrap_or_default());
         }
         // The target may go elsewhere; our files do not.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
@@ -90,16 +98,16 @@ impl Plan {
                 waits: resolved.realtime_tids.clone(),
             },
             min_samples: resolved.min_samples,
+            ranks: resolved.ranks.clone(),
+            local_ranks: resolved.local_ranks.clone(),
             boot_id,
             host,
             verbosity: resolved.verbose,
         };
+        let gpus = resolved.gpu_sensors.then(|| gpu_choice(resolved, &exports));
         Self {
             command,
-            exports: exports
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            exports,
             agent: agent_settings(resolved),
             run,
             resolver: ResolverOptions {
@@ -117,17 +125,18 @@ impl Plan {
                 host: resolved.host_sampling,
                 processors: resolved.sampling_cpus.clone(),
             }),
-            gpus: resolved.gpu_sensors.then(|| gpu_choice(resolved, exports)),
+            gpus,
             linger: resolved.linger,
+            place,
         }
     }
 }
 
-fn gpu_choice(resolved: &Resolved, exports: &[(String, String)]) -> monitors::GpuChoice {
+fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors::GpuChoice {
     let variable = |name: &str| {
-        let exported = exports.iter().find(|(key, _)| key == name);
+        let exported = exports.iter().find(|(key, _)| *key == *name);
         exported
-            .map(|(_, value)| value.clone())
+            .and_then(|(_, value)| value.to_str().map(str::to_owned))
             .or_else(|| std::env::var(name).ok())
     };
     monitors::GpuChoice {

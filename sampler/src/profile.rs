@@ -13,6 +13,7 @@ use rsys_machine::roots::Roots;
 
 use crate::collect::{Collector, Pass};
 use crate::emit::writer::{Outcome, Writer};
+use crate::jobs::record::{JOB_FILE, Task, TaskRecord};
 use crate::launch::agent::{ENV_AGENT, find_agent, target_environment};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
@@ -24,7 +25,7 @@ use crate::monitors::{self, Monitors};
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::{Receiver, SessionSocket, members};
-use crate::summary;
+use crate::summary::{self, ProcessSummary};
 use crate::waits::Waits;
 
 /// Rings are emptied after this time while they fill.
@@ -143,6 +144,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
             plan.agent.to_line()
         ));
     }
+    let record = begin_record(&plan, &directory);
     let target = spawn::spawn(
         &file,
         &plan.command,
@@ -157,6 +159,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let target = match target {
         Ok(target) => target,
         Err(refusal) => {
+            end_record(record, Ending::Code(refusal.code), &[]);
             directory.remove_if_empty();
             return Err(refusal);
         }
@@ -183,7 +186,36 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         refusal: None,
         session,
     };
-    Ok(watch.serve(&plan, &directory))
+    Ok(watch.serve(&plan, &directory, record))
+}
+
+/// The record of this task, if it is a task of a parallel job.
+fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> {
+    let place = &plan.place;
+    if place.rank.is_none() && place.step.is_none() {
+        return None;
+    }
+    let task = Task {
+        place,
+        host: &plan.run.host,
+        boot_id: &plan.run.boot_id,
+        command: &plan.run.keys.command,
+    };
+    TaskRecord::begin(directory.path(), &task)
+        .map_err(|error| warn_of_record(&error))
+        .ok()
+}
+
+fn end_record(record: Option<TaskRecord>, ending: Ending, processes: &[ProcessSummary]) {
+    if let Some(Err(error)) = record.map(|record| record.end(ending, processes)) {
+        warn_of_record(&error);
+    }
+}
+
+fn warn_of_record(error: &std::io::Error) {
+    say(&format!(
+        "warning: {JOB_FILE} beside the traces is not complete: {error}"
+    ));
 }
 
 /// Starts the watch over processes, host and GPUs, as far as there is something to watch.
@@ -221,7 +253,12 @@ struct Watch {
 }
 
 impl Watch {
-    fn serve(mut self, plan: &Plan, directory: &OutputDirectory) -> Ending {
+    fn serve(
+        mut self,
+        plan: &Plan,
+        directory: &OutputDirectory,
+        record: Option<TaskRecord>,
+    ) -> Ending {
         let ending = self.until_target_ends();
         self.linger(plan.linger);
         if plan.run.verbosity >= 1 {
@@ -232,6 +269,7 @@ impl Watch {
         let refusal = self.refusal.take();
         let failures = self.receiver.failures();
         let outcome = self.close();
+        end_record(record, ending, &outcome.processes);
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
                 say(&format!(

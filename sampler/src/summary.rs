@@ -18,6 +18,8 @@ pub struct ProcessSummary {
     pub trouble: Option<String>,
     /// Whether it has no trace because it had too few samples.
     pub short: bool,
+    /// Its rank.
+    pub rank: Option<u32>,
     /// Its id.
     pub pid: u32,
     /// Its program.
@@ -382,6 +384,7 @@ mod tests {
             profile: Written::default(),
             trouble: None,
             short: false,
+            rank: None,
             pid: 7,
             name: "app".into(),
             clock: "timer".into(),

@@ -12,6 +12,7 @@
 //! * [`event`]: those of them that tell what a program or a GPU did.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
+//! * [`launchers`]: the programs in which an agent sleeps, because they only start others.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
@@ -21,6 +22,7 @@ compile_error!("the wire format is little-endian and so must the machine be");
 pub mod adopt;
 pub mod event;
 pub mod handshake;
+pub mod launchers;
 pub mod layout;
 pub mod record;
 pub mod ring;

@@ -35,6 +35,38 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "linger", "TIME"),
     Setting::new(
         Category::Processes,
+        "RANKS",
+        Kind::Numbers {
+            empty_means: "every rank",
+        },
+        "",
+        "Which ranks of a parallel job are profiled, such as 0,8-15 or 0-1023:64 (every 64th); all, if nothing is named",
+    )
+    .details(
+        "On the other ranks rsys-sample gives way to the command at once. The rank is the one that the launcher (srun, mpirun, torchrun, \
+         flux) tells in the environment.",
+    )
+    .option(None, "ranks", "LIST"),
+    Setting::new(
+        Category::Processes,
+        "LOCAL_RANKS",
+        Kind::Numbers {
+            empty_means: "every rank",
+        },
+        "",
+        "Which ranks of each node are profiled, counted on the node, as RANKS",
+    )
+    .option(None, "local-ranks", "LIST"),
+    Setting::new(
+        Category::Processes,
+        "NODES",
+        Kind::Text,
+        "",
+        "Which nodes of a job are profiled: their numbers in the job, as RANKS, or their names",
+    )
+    .option(None, "nodes", "LIST"),
+    Setting::new(
+        Category::Processes,
         "MIN_SAMPLES",
         Kind::Int {
             min: 1,

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ArgMatches;
-use rsys_config::{Settings, backends, generate, presets};
+use rsys_config::{Environment, Settings, backends, generate, presets};
 
 use super::command;
 use super::exit::CliExit;
+use crate::jobs::place::Place;
 use crate::launch::command as program;
 use crate::plan::Plan;
 
@@ -146,7 +147,13 @@ pub(super) fn dry_run(settings: &Settings, words: Vec<OsString>) -> CliExit {
         lines.push(line);
     }
     let included = backends::in_use(&resolved.include_backends, &resolved.exclude_backends);
-    let plan = Plan::new(&resolved, words, settings.exports());
+    let exports = settings
+        .exports()
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    let place = Place::from_env(&Environment::of_this_process());
+    let plan = Plan::new(&resolved, words, exports, place);
     let layout = &plan.run.layout;
     lines.push(format!(
         "traces: {}",

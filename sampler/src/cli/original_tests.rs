@@ -164,7 +164,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--inlines off --", "SAMPLING_INCLUDE_INLINES=false"),
     ("--hsa-interrupt 0 --", ""),
     ("--selected-regions a b --", "NOTED SELECTED_REGIONS"),
-    ("--rank-filter-id 0 1 --", "NOTED RANK_FILTER_ID"),
+    ("--rank-filter-id 0 1 --", "RANKS=0,1"),
     (
         "--rank-filter-output=off --rank-filter-logs=off",
         "NOTED RANK_FILTER_OUTPUT",

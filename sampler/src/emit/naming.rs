@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rsys_config::rank::Rank;
+
 /// How many numbers are tried behind a name that is taken.
 const NUMBERS_MAX: u32 = 100_000;
 
@@ -45,13 +47,15 @@ impl Layout {
             .join(format!("{}{stem}{id}{number}{extension}", self.prefix))
     }
 
-    /// Creates the trace that is called `id`, under the first name that is not taken.
+    /// Creates the trace that is called `id`, or `fuller` where that is taken, under the first name that is not.
     ///
     /// # Errors
     /// When no file can be created there.
-    pub fn create(&self, id: &str) -> io::Result<(File, PathBuf)> {
-        for number in 0..NUMBERS_MAX {
-            let path = self.path(id, number);
+    pub fn create(&self, id: &str, fuller: Option<&str>) -> io::Result<(File, PathBuf)> {
+        let numbered = fuller.unwrap_or(id);
+        let first = fuller.map(|_| self.path(id, 0));
+        let others = (0..NUMBERS_MAX).map(|number| self.path(numbered, number));
+        for (number, path) in first.into_iter().chain(others).enumerate() {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok((file, path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -77,25 +81,48 @@ impl Layout {
 /// Gives each process of a run the id that its trace is called by.
 #[derive(Debug, Default)]
 pub struct Ids {
-    ranks: HashSet<u32>,
+    ranks: HashSet<(u32, u32)>,
 }
 
 impl Ids {
     /// The rank, for the first process that has it; rank and process id for others (its children have the same rank); the process
-    /// id for a process without a rank.
+    /// id for a process without a rank. Ranks that their launcher started anew say so.
     #[must_use]
-    pub fn id(&mut self, rank: Option<u32>, pid: u32) -> String {
-        match rank {
-            None => pid.to_string(),
-            Some(rank) if self.ranks.insert(rank) => rank.to_string(),
-            Some(rank) => format!("{rank}.{pid}"),
+    pub fn id(&mut self, rank: Option<&Rank>, pid: u32) -> String {
+        let Some(rank) = rank else {
+            return pid.to_string();
+        };
+        let name = rank_name(rank);
+        if self.ranks.insert((rank.rank, rank.restart)) {
+            name
+        } else {
+            format!("{name}.{pid}")
         }
+    }
+}
+
+/// The id for a name that somebody else has: another start of the same job, or another program with the same rank. `None` for a
+/// process without a rank.
+#[must_use]
+pub fn fuller_id(rank: Option<&Rank>, host: &str, pid: u32) -> Option<String> {
+    let host: String = host
+        .chars()
+        .map(|letter| if letter == '/' { '_' } else { letter })
+        .collect();
+    rank.map(|rank| format!("{}.{host}.{pid}", rank_name(rank)))
+}
+
+fn rank_name(rank: &Rank) -> String {
+    match rank.restart {
+        0 => rank.rank.to_string(),
+        restart => format!("{}.r{restart}", rank.rank),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rsys_config::rank::rank_from_env;
 
     fn layout(prefix: &str, file_name: &str) -> Layout {
         Layout {
@@ -135,14 +162,24 @@ mod tests {
     #[test]
     fn the_first_process_of_a_rank_has_its_name() {
         let mut ids = Ids::default();
-        for (rank, pid, expected) in [
-            (None, 5, "5"),
-            (Some(0), 6, "0"),
-            (Some(0), 7, "0.7"),
-            (Some(1), 8, "1"),
-            (Some(0), 9, "0.9"),
+        for (variables, pid, expected) in [
+            ("", 5, "5"),
+            ("PMI_RANK=0", 6, "0"),
+            ("PMI_RANK=0", 7, "0.7"),
+            ("PMI_RANK=1", 8, "1"),
+            ("PMI_RANK=0", 9, "0.9"),
+            (
+                "RANK=0 WORLD_SIZE=1 TORCHELASTIC_RESTART_COUNT=2",
+                10,
+                "0.r2",
+            ),
         ] {
-            assert_eq!(ids.id(rank, pid), expected);
+            let rank = rank_from_env(|name| {
+                let pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+                let mut values = pairs.filter(|(key, _)| *key == name);
+                values.next().map(|(_, value)| value.to_owned())
+            });
+            assert_eq!(ids.id(rank.as_ref(), pid), expected);
         }
     }
 
@@ -153,7 +190,8 @@ mod tests {
             directory: directory.clone(),
             ..layout("deeper/", "t.proto")
         };
-        let paths: Vec<_> = (0..3).map(|_| layout.create("1").unwrap().1).collect();
+        let fuller = [None, None, None, Some("1.host.7"), Some("1.host.7")];
+        let paths = fuller.map(|fuller| layout.create("1", fuller).unwrap().1);
         std::fs::remove_dir_all(&directory).unwrap();
         let names: Vec<_> = paths
             .iter()
@@ -164,7 +202,9 @@ mod tests {
             [
                 "deeper/t-1.proto",
                 "deeper/t-1-1.proto",
-                "deeper/t-1-2.proto"
+                "deeper/t-1-2.proto",
+                "deeper/t-1.host.7.proto",
+                "deeper/t-1.host.7-1.proto",
             ]
         );
     }

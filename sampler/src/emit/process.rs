@@ -19,7 +19,7 @@ use super::events::{Events, StackMarks, Teller};
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata::AtEnd;
-use super::naming::Ids;
+use super::naming::{Ids, fuller_id};
 use super::numbers::ThreadNumbers;
 use super::output::Output;
 use super::profile::{About, Profile, Whose, Written};
@@ -131,7 +131,7 @@ impl ProcessTrace {
             frames,
             rings: HashMap::new(),
             later: Vec::new(),
-            held: Held::default(),
+            held: Held::new(run.selects(identity.rank.as_ref())),
             slice_names: SliceNames::default(),
             marks,
             python_view: run.python,
@@ -382,11 +382,12 @@ impl ProcessTrace {
     }
 
     fn open(&mut self, tools: &mut Tools<'_>) {
-        let rank = self.identity.rank.as_ref().map(|rank| rank.rank);
+        let rank = self.identity.rank.as_ref();
         let id = tools.ids.id(rank, self.identity.pid);
         self.id.clone_from(&id);
+        let fuller = fuller_id(rank, &tools.run.host, self.identity.pid);
         let layout = tools.run.layout_of(&self.identity);
-        match layout.create(&id) {
+        match layout.create(&id, fuller.as_deref()) {
             Ok((file, path)) => {
                 self.path = Some(path.clone());
                 self.output = Some(Output::begin(file, path, &self.identity, tools.run));
@@ -510,6 +511,7 @@ impl ProcessTrace {
             profile,
             trouble: self.trouble,
             short,
+            rank: self.identity.rank.as_ref().map(|rank| rank.rank),
             pid: self.identity.pid,
             name: self.identity.name().to_owned(),
             clock: self.identity.clock.clone(),

@@ -174,7 +174,7 @@ impl Profile {
                 file_name: name.to_owned(),
                 ..layout.clone()
             };
-            let result = layout.create(id).and_then(|(file, path)| {
+            let result = layout.create(id, None).and_then(|(file, path)| {
                 let mut out = BufWriter::new(file);
                 render(&mut out)?;
                 out.into_inner().map_err(|error| error.into_error())?;

@@ -1,6 +1,7 @@
 //! What all traces of a run have in common.
 
 use rsys_config::keys::{KeyValues, expand};
+use rsys_config::rank::Rank;
 use rsys_config::{Numbers, ProfileForms};
 use rsys_proto::Compression;
 
@@ -36,6 +37,10 @@ pub struct RunContext {
     pub threads: ThreadChoice,
     /// A process with fewer samples, and nothing else to show, leaves no file.
     pub min_samples: u64,
+    /// Processes of other ranks leave no file.
+    pub ranks: Numbers,
+    /// Processes of other ranks of this node leave no file.
+    pub local_ranks: Numbers,
     /// Id of this boot of the machine.
     pub boot_id: String,
     /// Name of the machine.
@@ -66,6 +71,16 @@ impl RunContext {
             file_name: expand(&self.layout.file_name, &keys),
             ..self.layout.clone()
         }
+    }
+
+    /// Whether processes of this rank are to be profiled.
+    #[must_use]
+    pub fn selects(&self, rank: Option<&Rank>) -> bool {
+        rank.is_none_or(|rank| {
+            let local = rank.local_rank;
+            self.ranks.contains(rank.rank)
+                && local.is_none_or(|local| self.local_ranks.contains(local))
+        })
     }
 }
 

@@ -28,11 +28,24 @@ enum State {
     Holding,
     /// It is.
     Released,
-    /// It is over and was not.
+    /// It gets none: it is over and was not, or nobody asked for its rank.
     NoFile,
 }
 
 impl Held {
+    /// Nothing yet. Whoever is not to be profiled gets no file.
+    pub(super) fn new(is_wanted: bool) -> Self {
+        let state = if is_wanted {
+            State::Holding
+        } else {
+            State::NoFile
+        };
+        Self {
+            state,
+            ..Self::default()
+        }
+    }
+
     /// Whether a sample may open the file.
     pub(super) fn may_open(&self) -> bool {
         self.state != State::NoFile

@@ -39,7 +39,7 @@ impl ProcessTrace {
         if kept && self.output.is_none() && self.trouble.is_none() {
             self.release(tools);
         }
-        if kept && self.output.is_none() && self.trouble.is_none() {
+        if kept && self.output.is_none() && self.trouble.is_none() && self.held.may_open() {
             self.open(tools);
         }
         if let Some(output) = &mut self.output {

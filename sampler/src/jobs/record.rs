@@ -1,0 +1,335 @@
+//! `job.json`: who took part in a step, and how each ended.
+//!
+//! Many tasks on many machines write it, on a file system where locks may not work. So nobody changes a file of another: each task
+//! has a record of its own in `.tasks/`, made at its start and made anew, under another name, at its end. Whoever ends puts all
+//! records together and renames the result into place. If another record came up meanwhile, it does so again: whichever `job.json`
+//! was put there last, its writer has looked after that.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nix::time::ClockId;
+use rsys_config::job::Step;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use crate::launch::exit::Ending;
+use crate::os;
+use crate::summary::ProcessSummary;
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+/// The file beside the traces.
+pub const JOB_FILE: &str = "job.json";
+/// The folder of the tasks' own records.
+pub const TASKS_FOLDER: &str = ".tasks";
+
+const RUNNING: &str = ".running.json";
+const ENDED: &str = ".ended.json";
+
+/// When more tasks than this still run, only some of those that end write `job.json`: each reads all records.
+const FEW: usize = 8;
+
+/// A writer gives up after so many records that came up while it wrote: their writers will see to it.
+const ROUNDS_MAX: usize = 20;
+
+/// The record of one task.
+#[derive(Debug)]
+pub struct TaskRecord {
+    directory: PathBuf,
+    /// Name of the record, unique in the step.
+    name: String,
+    /// What is known since the start.
+    start: Value,
+    is_first_rank: bool,
+    job: Value,
+}
+
+/// What a record tells of its task.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// Where it stands.
+    pub place: &'a Place,
+    /// Name of the machine.
+    pub host: &'a str,
+    /// Id of its boot.
+    pub boot_id: &'a str,
+    /// The command and its arguments.
+    pub command: &'a [String],
+}
+
+impl TaskRecord {
+    /// Puts down that the task runs. `directory` is that of the step's traces.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn begin(directory: &Path, task: &Task<'_>) -> io::Result<Self> {
+        let Task { place, host, .. } = task;
+        let rank = place.rank.as_ref();
+        let pid = std::process::id();
+        let clocks = clocks();
+        let host_part = host.replace('/', "_");
+        // Process ids come again; with the time of the start they do not.
+        let moment = os::boot_time_ns() / 1_000_000;
+        let name = match rank {
+            Some(rank) => format!("{}.{host_part}.{pid}.{moment}", rank.rank),
+            None => format!("{host_part}.{pid}.{moment}"),
+        };
+        let start = json!({
+            "host": host,
+            "node_name": place.node_name,
+            "node": place.node,
+            "rank": rank.map(|rank| rank.rank),
+            "rank_source": rank.map(|rank| rank.source),
+            "ranks": rank.and_then(|rank| rank.size),
+            "local_rank": rank.and_then(|rank| rank.local_rank),
+            "pid": pid,
+            "boot_id": task.boot_id,
+            "command": task.command,
+            "working_directory": std::env::current_dir().ok(),
+            "start": clocks,
+            "state": "running",
+        });
+        let step = place.step.as_ref();
+        let record = Self {
+            directory: directory.to_path_buf(),
+            name,
+            is_first_rank: rank.is_none_or(|rank| rank.rank == 0),
+            job: json!({
+                "job": step.and_then(|step| step.job.as_deref()),
+                "step": step.and_then(|step| match &step.step {
+                    Step::Named(name) => Some(name.as_str()),
+                    Step::Launcher(_) => None,
+                }),
+                "restart": step.map_or(0, |step| step.restart),
+            }),
+            start,
+        };
+        fs::create_dir_all(record.tasks())?;
+        record.write_whole(&record.path(RUNNING), &record.start)?;
+        if record.is_first_rank {
+            record.write_job()?;
+        }
+        Ok(record)
+    }
+
+    /// Puts down how the task ended, and what it left.
+    ///
+    /// # Errors
+    /// When the records cannot be read or written.
+    pub fn end(self, ending: Ending, processes: &[ProcessSummary]) -> io::Result<()> {
+        let mut record = self.start.clone();
+        let short = processes.iter().filter(|process| process.short);
+        let ended = json!({
+            "state": "ended",
+            "end": clocks(),
+            "exit_code": match ending { Ending::Code(code) => Some(code), Ending::Signal(_) => None },
+            "exit_signal": match ending { Ending::Signal(signal) => Some(signal), Ending::Code(_) => None },
+            "processes": processes.len(),
+            "short_processes": short.count(),
+            "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
+            "traces": processes.iter().filter_map(|process| self.trace(process)).collect::<Vec<_>>(),
+        });
+        merge(&mut record, ended);
+        self.write_whole(&self.path(ENDED), &record)?;
+        fs::remove_file(self.path(RUNNING)).ok();
+        self.write_job()
+    }
+
+    fn trace(&self, process: &ProcessSummary) -> Option<Value> {
+        let path = process.path.as_ref()?;
+        Some(json!({
+            "file": path.strip_prefix(&self.directory).unwrap_or(path),
+            "pid": process.pid,
+            "rank": process.rank,
+            "name": process.name,
+            "samples": process.tally.samples,
+            "weighted_samples": process.tally.weight,
+            "dropped": process.counts.dropped(),
+            "end": process.end.to_string(),
+            "complete": process.trouble.is_none(),
+        }))
+    }
+
+    fn tasks(&self) -> PathBuf {
+        self.directory.join(TASKS_FOLDER)
+    }
+
+    fn path(&self, ending: &str) -> PathBuf {
+        self.tasks().join(format!("{}{ending}", self.name))
+    }
+
+    /// Writes a file that is there as a whole or not at all.
+    fn write_whole(&self, path: &Path, value: &Value) -> io::Result<()> {
+        let temporary = self.path(".tmp");
+        let mut text = serde_json::to_vec_pretty(value).map_err(io::Error::other)?;
+        text.push(b'\n');
+        let written = File::create(&temporary)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            fs::remove_file(&temporary).ok();
+        }
+        written
+    }
+
+    /// Puts all records together, as often as others come up meanwhile.
+    fn write_job(&self) -> io::Result<()> {
+        let mut listing = Listing::read(&self.tasks())?;
+        for _ in 0..ROUNDS_MAX {
+            if !(listing.running <= FEW || listing.ended.is_power_of_two() || self.is_first_rank) {
+                return Ok(());
+            }
+            let tasks = listing.tasks(&self.tasks());
+            let whole = self.job_of(&listing, tasks);
+            self.write_whole(&self.directory.join(JOB_FILE), &whole)?;
+            let after = Listing::read(&self.tasks())?;
+            if after == listing {
+                return Ok(());
+            }
+            listing = after;
+        }
+        Ok(())
+    }
+
+    fn job_of(&self, listing: &Listing, mut tasks: Vec<Value>) -> Value {
+        let number = |task: &Value, key: &str| task.get(key).and_then(Value::as_u64);
+        tasks.sort_by_key(|task| {
+            let host = task.get("host").and_then(Value::as_str).unwrap_or_default();
+            // Those without a rank come last.
+            let rank = number(task, "rank").unwrap_or(u64::MAX);
+            (rank, host.to_owned(), number(task, "pid"))
+        });
+        let names = |key: &str| {
+            let mut names: Vec<_> = tasks.iter().filter_map(|task| task[key].as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            json!(names)
+        };
+        let mut whole = json!({
+            "version": VERSION,
+            "ranks": tasks.iter().filter_map(|task| number(task, "ranks")).max(),
+            "hosts": names("host"),
+            "nodes": names("node_name"),
+            "running": listing.running,
+            "ended": listing.ended,
+        });
+        merge(&mut whole, self.job.clone());
+        merge(&mut whole, json!({ "tasks": tasks }));
+        whole
+    }
+}
+
+/// Names of the records in a folder: each task's newest.
+#[derive(Debug, PartialEq, Eq)]
+struct Listing {
+    /// Task, and whether it has ended.
+    records: BTreeMap<String, bool>,
+    running: usize,
+    ended: usize,
+}
+
+impl Listing {
+    fn read(folder: &Path) -> io::Result<Self> {
+        let mut records = BTreeMap::new();
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if let Some(task) = name.strip_suffix(ENDED) {
+                records.insert(task.to_owned(), true);
+            } else if let Some(task) = name.strip_suffix(RUNNING) {
+                records.entry(task.to_owned()).or_insert(false);
+            }
+        }
+        let ended = records.values().filter(|ended| **ended).count();
+        Ok(Self {
+            running: records.len() - ended,
+            ended,
+            records,
+        })
+    }
+
+    /// The records. One that vanished was replaced, which the next listing shows.
+    fn tasks(&self, folder: &Path) -> Vec<Value> {
+        let read = |(task, ended): (&String, &bool)| {
+            let ending = if *ended { ENDED } else { RUNNING };
+            let text = fs::read(folder.join(format!("{task}{ending}"))).ok()?;
+            serde_json::from_slice(&text).ok()
+        };
+        self.records.iter().filter_map(read).collect()
+    }
+}
+
+/// Moves the keys of `other` into `value`.
+fn merge(value: &mut Value, other: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (value, other) {
+        into.extend(from);
+    }
+}
+
+/// Readings of the clocks at one moment, in nanoseconds.
+fn clocks() -> Value {
+    json!({
+        "boottime_ns": os::boot_time_ns(),
+        "monotonic_ns": os::clock_ns(ClockId::CLOCK_MONOTONIC),
+        "realtime_ns": os::clock_ns(ClockId::CLOCK_REALTIME),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsys_config::Environment;
+
+    fn begin(folder: &Path, rank: usize) -> TaskRecord {
+        let place = Place::from_env(&Environment::from_pairs([
+            ("PMI_RANK".to_owned(), rank.to_string()),
+            ("PMI_SIZE".to_owned(), "24".to_owned()),
+        ]));
+        let task = Task {
+            place: &place,
+            host: "host",
+            boot_id: "boot",
+            command: &["app".to_owned(), "x".to_owned()],
+        };
+        TaskRecord::begin(folder, &task).unwrap()
+    }
+
+    fn job(folder: &Path) -> Value {
+        serde_json::from_slice(&fs::read(folder.join(JOB_FILE)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn whoever_comes_last_has_seen_all() {
+        let folder = std::env::temp_dir().join(format!("rsys-record-{}", std::process::id()));
+        let records: Vec<_> = (0..24).map(|rank| begin(&folder, rank)).collect();
+        assert_eq!(job(&folder)["tasks"][0]["state"], "running");
+        std::thread::scope(|scope| {
+            for (rank, record) in records.into_iter().enumerate() {
+                // One of them is killed.
+                if rank != 7 {
+                    scope.spawn(move || record.end(Ending::Code(rank as u8), &[]).unwrap());
+                }
+            }
+        });
+        let whole = job(&folder);
+        let left = fs::read_dir(folder.join(TASKS_FOLDER)).unwrap().count();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            (whole["running"].as_u64(), whole["ended"].as_u64()),
+            (Some(1), Some(23))
+        );
+        assert_eq!(whole["ranks"], 24);
+        assert_eq!(whole["hosts"], json!(["host"]));
+        let tasks = whole["tasks"].as_array().unwrap();
+        for (rank, task) in tasks.iter().enumerate() {
+            assert_eq!(task["rank"], rank);
+            let expected = if rank == 7 { Value::Null } else { json!(rank) };
+            assert_eq!(task["exit_code"], expected);
+        }
+        assert_eq!((tasks.len(), left), (24, 24));
+    }
+}
