@@ -242,7 +242,7 @@ fn the_original_s_help_and_version_end_well() {
         assert_eq!((exit.code, exit.to_stdout), (0, true), "{line}: {exit}");
         assert!(exit.to_string().len() > 10, "{line}");
     }
-    let about = super::tests::bad("--help=windows").to_string();
+    let about = super::tests::bad("-f 9 -o out --help=windows").to_string();
     assert!(
         about.contains("--periods") && !about.contains("--unwinder"),
         "{about}"
