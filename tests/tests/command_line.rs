@@ -243,10 +243,10 @@ fn questions_run_nothing() -> TestResult {
             "{said}"
         );
     }
-    let wrong = answer(&["--preset", "hcp"])?;
+    let wrong = answer(&["--preset", "detaild"])?;
     wrong.expect_code(2);
     ensure!(
-        wrong.stderr.contains("did you mean 'hpc'?"),
+        wrong.stderr.contains("did you mean 'detailed'?"),
         "{}",
         wrong.story()
     );
