@@ -113,14 +113,14 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
 }
 
-/// The backends of this build that are on.
+/// The backends of this build that a choice leaves switched on, when none is by default.
 #[must_use]
 pub fn in_use(include: &[String], exclude: &[String]) -> Vec<&'static str> {
     BACKENDS
         .iter()
         .filter(|backend| backend.built && backend.name != ALL)
         .map(|backend| backend.name)
-        .filter(|name| *name != ALL && is_on(name, false, include, exclude))
+        .filter(|name| is_on(name, false, include, exclude))
         .collect()
 }
 

@@ -188,7 +188,7 @@ const ROWS: &[Shorthand] = &[
         "Samples of CPU time are always taken; may be followed by frequency, delay and threads").aliases(&["sample-cputime"]).old(),
     row(None, "ai-nics", List("NICS"), Backends, Effect::Same(&["SAMPLING_AINICS"]), "Network cards whose counters are read").old(),
     row(None, "selected-regions", List("REGION"), Windows, Effect::Same(&["SELECTED_REGIONS"]), "Keep what happens in these regions only").old(),
-    row(None, "rank-filter-id", List("RANKS"), Output, Effect::Same(&["RANK_FILTER_ID"]), "Ranks that are profiled").old(),
+    row(None, "rank-filter-id", List("RANKS"), Output, Effect::Same(&["RANKS"]), "Ranks that are profiled").old(),
     row(None, "rank-filter-output", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_OUTPUT"]), "Whether other ranks write files").old(),
     row(None, "rank-filter-logs", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_LOGS"]), "Whether other ranks print").old(),
     row(None, "hsa-interrupt", One("0|1"), Backends, Effect::Variable("HSA_ENABLE_INTERRUPT"),

@@ -243,10 +243,10 @@ fn questions_run_nothing() -> TestResult {
             "{said}"
         );
     }
-    let wrong = answer(&["--preset", "hcp"])?;
+    let wrong = answer(&["--preset", "detaild"])?;
     wrong.expect_code(2);
     ensure!(
-        wrong.stderr.contains("did you mean 'hpc'?"),
+        wrong.stderr.contains("did you mean 'detailed'?"),
         "{}",
         wrong.story()
     );
@@ -256,7 +256,7 @@ fn questions_run_nothing() -> TestResult {
 #[test]
 fn a_command_line_of_the_original_runs_as_it_is() -> TestResult {
     let outcome = Run::new()
-        .options("-c -f 1000 -I roctracer rocprofiler roctx rocm-smi -E mutex-locks -T true -P --trace-buffer-size 1024000 --trace-fill-policy discard --cputime 1000 0 0-9 --process-wait 0.1 -H -D -i --hsa-interrupt 0 -C perf::PAGE-FAULTS --".split(' '))
+        .options("-c -f 1000 -I roctracer rocprofiler roctx rocm-smi -E mutex-locks -T true -P --trace-buffer-size 1024000 --trace-fill-policy discard --cputime 1000 0 0-9 --process-wait 0.1 -H -D -i --hsa-interrupt 0 -C perf::PAGE-FAULTS".split(' '))
         .command(script("echo $HSA_ENABLE_INTERRUPT"))
         .run()?;
     assert_eq!(outcome.expect_success().stdout, "0\n");

@@ -13,14 +13,11 @@ use crate::jobs::place::Place;
 use crate::launch::command as program;
 use crate::plan::Plan;
 
-/// What `--help=TOPIC` asks for, if it stands among the options.
-pub(super) fn help_about(arguments: &[OsString]) -> Option<CliExit> {
-    let topic = arguments
+/// What `--help=TOPIC` asks for, if it is one of the options.
+pub(super) fn help_about(words: &[OsString]) -> Option<CliExit> {
+    let topic = words
         .iter()
-        .take_while(|word| *word != "--")
-        .filter_map(|word| word.to_str())
-        .take_while(|word| word.starts_with('-'))
-        .find_map(|word| word.strip_prefix("--help="))?;
+        .find_map(|word| word.to_str()?.strip_prefix("--help="))?;
     let mut options = command::command();
     if matches!(topic, "" | "all") {
         return Some(CliExit::answer(options.render_long_help()));

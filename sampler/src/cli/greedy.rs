@@ -11,12 +11,13 @@ use rsys_config::{Numbers, backends};
 
 use super::command::EXPORT_CONFIG;
 
-/// Rewrites the words before the command; the command's own words are never touched.
-pub(super) fn attach_values(options: &Command, words: &[OsString]) -> Vec<OsString> {
+/// Rewrites the words before the command; the command's own words are never touched. Tells too how many words are options.
+pub(super) fn attach_values(options: &Command, words: &[OsString]) -> (Vec<OsString>, usize) {
     let mut result = Vec::with_capacity(words.len());
     let rest = attach(options, words, &mut result);
+    let count = result.len();
     result.extend_from_slice(rest);
-    result
+    (result, count)
 }
 
 /// Moves options with their values to `result` and tells what is left.

@@ -49,10 +49,10 @@ pub fn parse(
     let monochrome = wants_monochrome(&arguments, sources);
     let mut options = command::command();
     options.build();
-    if let Some(exit) = answers::help_about(&arguments) {
+    let (words, count) = greedy::attach_values(&options, &arguments);
+    if let Some(exit) = answers::help_about(&words[..count]) {
         return Err(exit);
     }
-    let words = greedy::attach_values(&options, &arguments);
     let matches = options
         .try_get_matches_from_mut(std::iter::once(OsString::from("rsys-sample")).chain(words))
         .map_err(|error| CliExit::from_clap(error, monochrome))?;

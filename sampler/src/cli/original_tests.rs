@@ -164,7 +164,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--inlines off --", "SAMPLING_INCLUDE_INLINES=false"),
     ("--hsa-interrupt 0 --", ""),
     ("--selected-regions a b --", "NOTED SELECTED_REGIONS"),
-    ("--rank-filter-id 0 1 --", "NOTED RANK_FILTER_ID"),
+    ("--rank-filter-id 0 1 --", "RANKS=0,1"),
     (
         "--rank-filter-output=off --rank-filter-logs=off",
         "NOTED RANK_FILTER_OUTPUT",
@@ -242,7 +242,7 @@ fn the_original_s_help_and_version_end_well() {
         assert_eq!((exit.code, exit.to_stdout), (0, true), "{line}: {exit}");
         assert!(exit.to_string().len() > 10, "{line}");
     }
-    let about = super::tests::bad("--help=windows").to_string();
+    let about = super::tests::bad("-f 9 -o out --help=windows").to_string();
     assert!(
         about.contains("--periods") && !about.contains("--unwinder"),
         "{about}"
