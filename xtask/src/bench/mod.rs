@@ -16,6 +16,7 @@ use serde::Serialize;
 mod engines;
 mod finish;
 mod goals;
+mod gpu;
 mod install;
 mod lab;
 mod memory;
@@ -41,7 +42,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
-    /// monitors.
+    /// monitors, gpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -54,7 +55,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 11] = [
+const MEASURES: [(&str, Measure); 12] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -66,6 +67,7 @@ const MEASURES: [(&str, Measure); 11] = [
     ("names", engines::names),
     ("merge", merge::measure),
     ("monitors", monitors::measure),
+    ("gpu", gpu::measure),
 ];
 
 /// What goes into the JSON file.

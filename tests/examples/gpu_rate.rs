@@ -1,0 +1,83 @@
+//! What launches cost with us and without: `cargo xtask bench --only gpu` runs this.
+//!
+//! Arguments: launches of each run, repetitions. One line of JSON for each run; the ways take turns, so that all have the same machine.
+
+use anyhow::{Context, Result};
+use rsys_tests::simgpu::{Machine, Stack, hip_program};
+use rsys_tests::{Invocation, Outcome, Run};
+
+/// The ways to run the program: a name, and the options of `rsys-sample`, if it runs at all.
+const WAYS: [(&str, Option<&[&str]>); 7] = [
+    ("bare", None),
+    ("samples", Some(&[])),
+    ("calls", Some(&["-I", "roctracer", "--gpu-source", "off"])),
+    (
+        "lite",
+        Some(&[
+            "-I",
+            "roctracer",
+            "--gpu-level",
+            "lite",
+            "--launch-stacks=false",
+        ]),
+    ),
+    (
+        "standard",
+        Some(&["-I", "roctracer", "--launch-stacks=false"]),
+    ),
+    ("with stacks", Some(&["-I", "roctracer"])),
+    (
+        "hsa source",
+        Some(&[
+            "-I",
+            "roctracer",
+            "--gpu-source",
+            "hsa",
+            "--launch-stacks=false",
+        ]),
+    ),
+];
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: usize| {
+        let word = arguments.next();
+        word.map_or(Ok(default), |word| word.parse())
+    };
+    let (launches, repetitions) = (number(20_000)?, number(3)?);
+    for stack in [Stack::Wheel54, Stack::Unstable] {
+        if let Some(reason) = stack.missing() {
+            eprintln!("{}: not measured: {reason}", stack.name());
+            continue;
+        }
+        let program = hip_program(stack, "hip_rate")?.arg(launches.to_string());
+        for _ in 0..repetitions {
+            for (way, options) in WAYS {
+                let outcome = run(stack, &program, options)?;
+                let said = |name: &str| {
+                    let line = outcome
+                        .stdout
+                        .lines()
+                        .find_map(|line| line.strip_prefix(name));
+                    line.with_context(|| format!("{way}: no {name} in {}", outcome.stdout))
+                };
+                println!(
+                    "{{\"stack\":\"{}\",\"way\":\"{way}\",\"cpu_ns\":{},\"wall_ns\":{}}}",
+                    stack.name(),
+                    said("launch_cpu_ns=")?,
+                    said("launch_wall_ns=")?,
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run(stack: Stack, program: &Invocation, options: Option<&[&str]>) -> Result<Outcome> {
+    let machine = Machine::new(stack)?;
+    let run = match options {
+        None => Run::bare(),
+        Some(options) => Run::new().options(options),
+    };
+    run.command(machine.run(program.clone())).run()
+}

@@ -1,0 +1,42 @@
+// How long launches take on the thread that makes them: hip_rate LAUNCHES
+//
+// Prints `launch_cpu_ns=` and `launch_wall_ns=`, the means over all launches; waiting for the kernels is not counted.
+#include <hip/hip_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+__global__ void nothing(int *data) { (void)data; }
+
+static double now(clockid_t clock)
+{
+    timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    const long batch = 500, launches = argc > 1 ? atol(argv[1]) : 10000;
+    hipStream_t stream;
+    if (hipStreamCreate(&stream) != hipSuccess)
+        return 1;
+    double cpu = 0, wall = 0;
+    long done = 0;
+    // The first batch loads the code and is not counted.
+    for (long start = -batch; start < launches; start += batch) {
+        double cpu_before = now(CLOCK_THREAD_CPUTIME_ID), wall_before = now(CLOCK_MONOTONIC);
+        for (long launch = 0; launch < batch; launch++)
+            hipLaunchKernelGGL(nothing, dim3(1), dim3(64), 0, stream, nullptr);
+        if (start >= 0) {
+            cpu += now(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
+            wall += now(CLOCK_MONOTONIC) - wall_before;
+            done += batch;
+        }
+        if (hipStreamSynchronize(stream) != hipSuccess)
+            return 1;
+    }
+    printf("launch_cpu_ns=%.1f\nlaunch_wall_ns=%.1f\n", cpu / done, wall / done);
+    return 0;
+}

@@ -1,0 +1,233 @@
+//! Writing events into a ring.
+
+use super::{
+    ASYNC_BEGIN, ASYNC_END, Arg, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL, Labelled, MARK,
+    STACK, TEXT, THREAD,
+};
+use crate::record::{ThreadName, name_words};
+use crate::ring::Producer;
+
+/// The longest text or list of frames that is written, in words: a record must fit the smallest ring twice over.
+pub const TEXT_WORDS_MAX: usize = 1024;
+
+fn head(kind: u8, flags: u8, words: usize) -> u64 {
+    u64::from(kind) | u64::from(flags) << 8 | (words as u64) << 32
+}
+
+fn arg_words(args: &[Arg<'_>]) -> usize {
+    args.iter().fold(0, |sum: usize, (_, value)| {
+        sum.wrapping_add(1).wrapping_add(value.words())
+    })
+}
+
+/// Writes one record: fixed words and arguments. Returns whether there was room.
+#[inline]
+fn put(ring: &Producer<'_>, kind: u8, flags: u8, fixed: &[u64], args: &[Arg<'_>]) -> bool {
+    let words = 1_usize
+        .wrapping_add(fixed.len())
+        .wrapping_add(arg_words(args));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(kind, flags, words));
+    for word in fixed {
+        record.put(*word);
+    }
+    for (key, value) in args {
+        value.put(*key, &mut record);
+    }
+    record.commit();
+    true
+}
+
+fn cut(text: &[u8]) -> &[u8] {
+    text.get(..TEXT_WORDS_MAX.wrapping_mul(8)).unwrap_or(text)
+}
+
+/// Writes whose events follow. Returns whether there was room; so do all functions below, which store into the ring and do nothing else.
+#[must_use]
+pub fn put_thread(ring: &Producer<'_>, time_ns: u64, tid: u32, name: &ThreadName) -> bool {
+    let [first, second] = name_words(name);
+    put(
+        ring,
+        THREAD,
+        0,
+        &[time_ns, u64::from(tid), first, second],
+        &[],
+    )
+}
+
+/// Writes a text. Longer ones than [`TEXT_WORDS_MAX`] are cut.
+#[must_use]
+pub fn put_text(ring: &Producer<'_>, key: u64, text: &[u8]) -> bool {
+    let text = cut(text);
+    let words = 3_usize.wrapping_add(text.len().div_ceil(8));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(TEXT, 0, words));
+    record.put(key);
+    record.put(text.len() as u64);
+    record.put_bytes(text);
+    record.commit();
+    true
+}
+
+/// Writes the beginning of a call or range; see [`super::Event::Begin`].
+#[inline]
+#[must_use]
+pub fn put_begin(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    category: Category,
+    name: u64,
+    correlation: u64,
+    args: &[Arg<'_>],
+) -> bool {
+    put(
+        ring,
+        BEGIN,
+        category as u8,
+        &[time_ns, name, correlation],
+        args,
+    )
+}
+
+/// Writes the end of a call or range; see [`super::Event::End`].
+#[inline]
+#[must_use]
+pub fn put_end(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    category: Category,
+    correlation: u64,
+    args: &[Arg<'_>],
+) -> bool {
+    put(ring, END, category as u8, &[time_ns, correlation], args)
+}
+
+/// Writes a point in time; see [`super::Event::Mark`].
+#[must_use]
+pub fn put_mark(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    category: Category,
+    name: u64,
+    correlation: u64,
+    args: &[Arg<'_>],
+) -> bool {
+    put(
+        ring,
+        MARK,
+        category as u8,
+        &[time_ns, name, correlation],
+        args,
+    )
+}
+
+/// Writes the beginning of a range that any thread may end.
+#[must_use]
+pub fn put_async_begin(
+    ring: &Producer<'_>,
+    time_ns: u64,
+    category: Category,
+    id: u64,
+    name: u64,
+    args: &[Arg<'_>],
+) -> bool {
+    put(
+        ring,
+        ASYNC_BEGIN,
+        category as u8,
+        &[time_ns, id, name],
+        args,
+    )
+}
+
+/// Writes the end of such a range.
+#[must_use]
+pub fn put_async_end(ring: &Producer<'_>, time_ns: u64, category: Category, id: u64) -> bool {
+    put(ring, ASYNC_END, category as u8, &[time_ns, id], &[])
+}
+
+/// Writes what a GPU did.
+#[inline]
+#[must_use]
+pub fn put_gpu(ring: &Producer<'_>, op: &GpuOp, args: &[Arg<'_>]) -> bool {
+    put(
+        ring,
+        GPU,
+        op.kind as u8,
+        &[
+            op.start_ns,
+            op.end_ns,
+            op.correlation,
+            u64::from(op.device),
+            op.queue,
+            op.stream,
+            op.name,
+        ],
+        args,
+    )
+}
+
+/// Writes a call stack, innermost frame first.
+#[must_use]
+pub fn put_stack(ring: &Producer<'_>, id: u64, flags: u8, frames: &[u64]) -> bool {
+    let words = 2_usize.wrapping_add(frames.len());
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(STACK, flags, words));
+    record.put(id);
+    for frame in frames {
+        record.put(*frame);
+    }
+    record.commit();
+    true
+}
+
+/// Writes the name of something.
+#[must_use]
+pub fn put_label(
+    ring: &Producer<'_>,
+    what: Labelled,
+    id: u64,
+    text: &[u8],
+    args: &[Arg<'_>],
+) -> bool {
+    let text = cut(text);
+    let words = 3_usize
+        .wrapping_add(text.len().div_ceil(8))
+        .wrapping_add(arg_words(args));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(LABEL, what as u8, words));
+    record.put(id);
+    record.put(text.len() as u64);
+    record.put_bytes(text);
+    for (key, value) in args {
+        value.put(*key, &mut record);
+    }
+    record.commit();
+    true
+}
+
+/// Writes something to know about the process.
+#[must_use]
+pub fn put_fact(ring: &Producer<'_>, key: &[u8], value: &[u8]) -> bool {
+    let (key, value) = (cut(key), cut(value));
+    let words = 2_usize
+        .wrapping_add(key.len().div_ceil(8))
+        .wrapping_add(value.len().div_ceil(8));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(FACT, 0, words));
+    record.put(key.len() as u64 | (value.len() as u64) << 32);
+    record.put_bytes(key);
+    record.put_bytes(value);
+    record.commit();
+    true
+}

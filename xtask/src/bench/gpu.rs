@@ -1,0 +1,119 @@
+//! What tracing costs the thread that launches kernels, on simulated GPUs under real runtimes.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::lab::Lab;
+use super::numbers::{median, minimum, ratio};
+use super::table::{Cell, Figures, Table};
+
+/// One run, as `tests/examples/gpu_rate.rs` prints it.
+#[derive(Debug, Deserialize)]
+struct Line {
+    stack: String,
+    way: String,
+    cpu_ns: f64,
+    wall_ns: f64,
+}
+
+/// The times of one way to run the program, in nanoseconds for each launch.
+#[derive(Debug, Default)]
+struct Way {
+    name: String,
+    cpu: Vec<f64>,
+    wall: Vec<f64>,
+}
+
+/// Runs the measure.
+pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
+    let (launches, repetitions) = if lab.quick { (10_000, 3) } else { (50_000, 7) };
+    eprintln!("bench: launches");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "-p",
+            "rsys-tests",
+            "--example",
+            "gpu_rate",
+            "--",
+        ])
+        .args([launches.to_string(), repetitions.to_string()])
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut found: BTreeMap<String, Vec<Way>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let line: Line = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let ways = found.entry(line.stack).or_default();
+        let at = match ways.iter().position(|way| way.name == line.way) {
+            Some(at) => at,
+            None => {
+                ways.push(Way {
+                    name: line.way,
+                    ..Way::default()
+                });
+                ways.len() - 1
+            }
+        };
+        ways[at].cpu.push(line.cpu_ns);
+        ways[at].wall.push(line.wall_ns);
+    }
+    Ok(found
+        .into_iter()
+        .map(|(stack, ways)| table(&stack, &ways, launches, repetitions, figures))
+        .collect())
+}
+
+fn table(
+    stack: &str,
+    ways: &[Way],
+    launches: u32,
+    repetitions: u32,
+    figures: &mut Figures,
+) -> Table {
+    let mut table = Table::new(
+        &format!("Launches of kernels, runtimes {stack}: time of the thread that launches"),
+        &[
+            "way",
+            "CPU ns (min)",
+            "CPU ns (median)",
+            "added ns",
+            "wall ns (median)",
+            "launches/s: ratio",
+        ],
+    );
+    let bare = ways.first().and_then(|way| minimum(&way.cpu));
+    let bare_wall = ways.first().and_then(|way| median(&way.wall));
+    for Way { name, cpu, wall } in ways {
+        let added = minimum(cpu).zip(bare).map(|(own, bare)| own - bare);
+        table.row(vec![
+            name.as_str().into(),
+            Cell::number(minimum(cpu), 0),
+            Cell::number(median(cpu), 0),
+            Cell::number(added, 0),
+            Cell::number(median(wall), 0),
+            Cell::number(
+                bare_wall
+                    .zip(median(wall))
+                    .and_then(|(bare, own)| ratio(bare, own)),
+                2,
+            ),
+        ]);
+        if let Some(added) = added {
+            figures.insert(format!("gpu/{stack}/{name}/added_ns"), added);
+        }
+    }
+    table.note(format!(
+        "{repetitions} runs of {launches} launches; \"added\" is above bare, by the minima of CPU time"
+    ));
+    table
+}
