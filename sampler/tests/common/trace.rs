@@ -101,6 +101,8 @@ impl Trace {
                         });
                         trace.metadata.insert(name, data.collect());
                     }
+                    // Values of counters.
+                    Some(4) => {}
                     other => panic!("an event of type {other:?}"),
                 }
             }

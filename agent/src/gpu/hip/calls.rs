@@ -13,6 +13,7 @@ use super::{calibrate, end, library, names};
 use crate::events;
 use crate::gpu::words;
 use crate::guard;
+use crate::markers::gate;
 use crate::process;
 use crate::slots;
 use crate::sys;
@@ -119,6 +120,19 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         // SAFETY: as below; HIP does not call a null function.
         unsafe {
             data.cast::<u64>().write(0);
+            data.byte_add(layout.enter).cast::<Phase>().write(enter);
+            data.byte_add(layout.exit)
+                .cast::<Option<Phase>>()
+                .write(None);
+        }
+        return 0;
+    }
+    if gate::is_caller_paused() {
+        // The tag comes back with the operations, which are then left alone too.
+        // SAFETY: as above.
+        unsafe {
+            data.cast::<u64>().write(Tag::PAUSED.bits());
+            let enter: Phase = on_paused;
             data.byte_add(layout.enter).cast::<Phase>().write(enter);
             data.byte_add(layout.exit)
                 .cast::<Option<Phase>>()
@@ -237,6 +251,10 @@ fn direction(direction: Direction, said: &mut Said) -> Option<Value<'static>> {
     said.direction = direction;
     (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.text())))
 }
+
+/// # Safety
+/// Always safe.
+unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
 
 /// # Safety
 /// As HIP calls it, with the record of `hipSetDevice`.

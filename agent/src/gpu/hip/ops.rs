@@ -116,6 +116,9 @@ fn direction_of(kind: u32) -> Direction {
 fn on_record(record: &Record) {
     RECORDS.fetch_add(1, Ordering::AcqRel);
     let tag = Tag::from_bits(record.correlation);
+    if tag.is_paused() {
+        return;
+    }
     let kind = match record.kind {
         KERNEL | KERNEL_OF_GRAPH => OpKind::Kernel,
         READ | WRITE | COPY | READ_RECTANGLE | WRITE_RECTANGLE | COPY_RECTANGLE => OpKind::Copy,

@@ -27,6 +27,14 @@ impl Tag {
             | (now_ns >> TIME_UNIT) << TIME_SHIFT)
     }
 
+    /// The tag of a call that the program does not want to have recorded: no id comes so far.
+    pub const PAUSED: Tag = Tag((1 << ID_BITS) - 1);
+
+    /// Whether the program did not want the call to be recorded.
+    pub fn is_paused(self) -> bool {
+        self == Tag::PAUSED
+    }
+
     /// As it came back.
     pub fn from_bits(bits: u64) -> Self {
         Tag(bits)

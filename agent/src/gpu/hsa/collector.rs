@@ -284,8 +284,12 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
         Some(Phase::Cancelled) => return true,
         _ => Found::Nothing,
     };
+    if matches!(found, Found::Nothing) {
+        return false;
+    }
+    queues::is_over(operation.queue, operation.number);
     match found {
-        Found::Nothing => return false,
+        Found::Nothing => {}
         Found::Times(start, end) => tell(&operation, start, end),
         Found::Failed(cause) => slots::count(cause_of(cause), 1),
     }

@@ -11,6 +11,7 @@ use super::operations::{self, Operation, Phase, Ticket};
 use super::watch::{self, Settled};
 use super::{agents, collector, table};
 use crate::gpu::words;
+use crate::markers::gate;
 use crate::slots;
 use crate::sys;
 
@@ -37,6 +38,9 @@ fn key(names: &[Name; 4], kind: usize) -> u64 {
 
 /// Follows a copy that `submit` submits.
 fn follow(name: &Name, copy: Copy, submit: impl FnOnce() -> Status) -> Status {
+    if gate::is_caller_paused() {
+        return submit();
+    }
     let (source, target) = (agents::find(copy.from), agents::find(copy.to));
     let kind = match (source, target) {
         (None, Some(_)) => 0,
@@ -105,6 +109,7 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
         memory: [0; 2],
         bytes: copy.bytes,
         direction: key(&DIRECTIONS, kind),
+        number: 0,
     };
     operations::submit(ticket, operation);
     Some(ticket)

@@ -15,6 +15,7 @@ mod copies;
 mod names;
 mod operations;
 mod queues;
+mod room;
 mod scratch;
 mod source;
 mod table;
@@ -29,6 +30,7 @@ pub use self::calls::Name;
 use self::source::Choice;
 use self::table::Tables;
 use crate::events;
+use crate::markers::gate;
 use crate::process;
 
 /// Nothing of the runtime may be touched.
@@ -52,7 +54,7 @@ pub fn is_recording() -> bool {
 /// Whether calls are told.
 #[inline]
 fn tells_calls() -> bool {
-    MODE.load(Ordering::Relaxed) & CALLS != 0
+    MODE.load(Ordering::Relaxed) & CALLS != 0 && !gate::is_caller_paused()
 }
 
 /// Where the runtime's functions are.

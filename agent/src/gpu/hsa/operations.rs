@@ -100,6 +100,8 @@ pub struct Operation {
     pub bytes: u64,
     /// Of copies: from where to where.
     pub direction: u64,
+    /// Of kernels: which of its queue's packets it was.
+    pub number: u64,
 }
 
 /// A node.

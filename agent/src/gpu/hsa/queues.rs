@@ -20,10 +20,12 @@ use super::abi::{
     Writer,
 };
 use super::operations::{self, List, Operation};
+use super::room::{self, Room};
 use super::watch::{self, Settled};
 use super::{agents, collector, names, table};
 use crate::events;
 use crate::gpu::words;
+use crate::markers::gate;
 use crate::process;
 use crate::slots;
 use crate::sys;
@@ -49,6 +51,7 @@ pub struct State {
     /// Who wrote the packets that are on their way, by their index.
     tags: AtomicPtr<Tag>,
     tag_room: AtomicU32,
+    room: Room,
 }
 
 /// The call that took a packet's place. The runtime may look at the packet later, on a thread of its own.
@@ -76,6 +79,7 @@ static STATES: [State; MOST] = [const {
         batch_room: AtomicU32::new(0),
         tags: AtomicPtr::new(std::ptr::null_mut()),
         tag_room: AtomicU32::new(0),
+        room: Room::none(),
     }
 }; MOST];
 /// Queues that were made in this process.
@@ -88,6 +92,13 @@ static HIGHEST: AtomicU32 = AtomicU32::new(1);
 /// Only for whoever holds the collector's lock.
 pub fn list(place: u32) -> Option<*mut List> {
     STATES.get(place as usize).map(|state| state.list.get())
+}
+
+/// A packet is over, by its queue's place and its number among those that were written there.
+pub fn is_over(place: u32, number: u64) {
+    if let Some(state) = STATES.get(place as usize) {
+        state.room.is_over(number);
+    }
 }
 
 /// Does something with the operations of each queue. Only for whoever holds the collector's lock.
@@ -159,6 +170,7 @@ pub unsafe fn create(
     // SAFETY: the place is ours, and the queue does not exist yet.
     unsafe { *state.callback.get() = callback };
     state.callback_data.store(data, Ordering::Relaxed);
+    let size = room::size(size);
     let told: QueueCallback = callback.map(|_| on_error as _);
     let ours = (&raw const *state).cast_mut().cast::<c_void>();
     // SAFETY: the caller's own arguments, but for the callback, which passes on to theirs.
@@ -181,7 +193,9 @@ pub unsafe fn create(
     // SAFETY: the runtime has just made it.
     let made = unsafe { *queue };
     // SAFETY: as above.
-    state.make_tags(unsafe { (*made).size });
+    let size = unsafe { (*made).size };
+    state.room.reset(size);
+    state.make_tags(size);
     state.queue.store(made, Ordering::Release);
     if let Some(enable) = table::profiling_set_profiler_enabled::get() {
         // SAFETY: the queue exists.
@@ -301,7 +315,7 @@ unsafe extern "C" fn on_packets(
 ) {
     // SAFETY: `create` passes its state, which lives for ever.
     let state = unsafe { &*data.cast::<State>() };
-    if !super::is_recording() {
+    if !super::is_recording() || gate::is_caller_paused() {
         // SAFETY: what came goes on.
         return unsafe { writer(packets, count) };
     }
@@ -333,6 +347,9 @@ unsafe extern "C" fn on_packets(
                 written = written.wrapping_add(1);
             }
         }
+    }
+    if super::layout() == Layout::UpTo55 {
+        state.room.wait();
     }
     // SAFETY: so many packets were put there.
     unsafe { writer(room, written as u64) };
@@ -450,6 +467,7 @@ impl State {
 
     /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
     fn see(&self, packet: &mut Packet, index: u64, follow: bool) -> Option<Packet> {
+        self.room.written();
         if packet.kind() != KERNEL_DISPATCH {
             if packet.completion != 0 {
                 watch::settle(packet.completion);
@@ -543,6 +561,7 @@ impl State {
         } else {
             0
         };
+        let number = self.room.watched();
         Operation {
             kind: OpKind::Kernel,
             signal: packet.completion,
@@ -561,6 +580,7 @@ impl State {
             memory: [packet.group_bytes, packet.private_bytes],
             bytes: 0,
             direction: 0,
+            number,
         }
     }
 }

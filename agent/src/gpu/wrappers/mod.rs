@@ -15,6 +15,7 @@ use rsys_wire::layout::Counter;
 use super::{library, words};
 use crate::events;
 use crate::gpu::hsa::Name;
+use crate::markers::gate;
 use crate::process;
 use crate::slots;
 
@@ -82,7 +83,7 @@ impl Function {
 pub fn is_on() -> bool {
     match STATE.load(Ordering::Relaxed) {
         UNKNOWN => find_out(),
-        state => state == ON,
+        state => state == ON && !gate::is_caller_paused(),
     }
 }
 

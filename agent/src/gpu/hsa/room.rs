@@ -1,0 +1,100 @@
+//! How full the runtime's own queue is behind an intercepted one, as far as is known.
+//!
+//! Runtimes up to 5.5 do not expect a second packet while they keep one that found no room there: they abort, or stand still for ever.
+//! So their queues are made large, and whoever fills one nevertheless waits.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::Layout;
+use super::collector;
+use crate::sys;
+
+/// Packets that a queue of such a runtime holds at least.
+const LEAST_OLD_SIZE: u32 = 4096;
+const PATIENCE_NS: u64 = 1_000_000_000;
+const NAP_NS: u64 = 20_000;
+
+/// What is known of the room of one queue.
+#[derive(Debug)]
+pub struct Room {
+    /// Packets that the queue holds at most.
+    size: AtomicU32,
+    /// Packets that were written on.
+    written: AtomicU64,
+    /// The last of them that is watched.
+    watched: AtomicU64,
+    /// The last that is known to be over.
+    over: AtomicU64,
+    /// Waiting was of no use.
+    hopeless: AtomicBool,
+}
+
+/// The size to make a queue with, where `wished` is asked for.
+pub fn size(wished: u32) -> u32 {
+    match super::layout() {
+        Layout::UpTo55 => wished.max(LEAST_OLD_SIZE),
+        _ => wished,
+    }
+}
+
+impl Room {
+    /// That of no queue.
+    pub const fn none() -> Self {
+        Self {
+            size: AtomicU32::new(0),
+            written: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
+            over: AtomicU64::new(0),
+            hopeless: AtomicBool::new(false),
+        }
+    }
+
+    /// That of a new queue.
+    pub fn reset(&self, size: u32) {
+        for counter in [&self.written, &self.watched, &self.over] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.hopeless.store(false, Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    /// One more packet is written on.
+    pub fn written(&self) {
+        self.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last packet is watched. Returns its number.
+    pub fn watched(&self) -> u64 {
+        let number = self.written.load(Ordering::Relaxed);
+        self.watched.store(number, Ordering::Relaxed);
+        number
+    }
+
+    /// The packet with this number is over.
+    pub fn is_over(&self, number: u64) {
+        self.over.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Whether the queue may be full, and somebody will tell when it no longer is.
+    fn may_be_full(&self) -> bool {
+        let over = self.over.load(Ordering::Acquire);
+        let room = u64::from(self.size.load(Ordering::Relaxed)) / 4 * 3;
+        self.written.load(Ordering::Relaxed).saturating_sub(over) > room
+            && self.watched.load(Ordering::Relaxed) > over
+    }
+
+    /// Waits until there is room, as far as is known.
+    pub fn wait(&self) {
+        if !self.may_be_full() || self.hopeless.load(Ordering::Relaxed) {
+            return;
+        }
+        let since = sys::boottime_ns();
+        while self.may_be_full() {
+            if sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
+                return self.hopeless.store(true, Ordering::Relaxed);
+            }
+            collector::wake();
+            sys::nap(NAP_NS);
+        }
+    }
+}
