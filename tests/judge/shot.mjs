@@ -14,6 +14,8 @@ const [web, trace, picture] = process.argv.slice(2).map((word) => path.resolve(w
 const { chromium } = createRequire(path.join(process.env.RSYS_JUDGE_DIR, 'index.js'))('playwright-core');
 
 const LOAD_MS = 120_000;
+const IDLE_MS = 20_000;
+const TOTAL_MS = 300_000;
 const TYPES = {
   '.css': 'text/css', '.html': 'text/html', '.js': 'text/javascript', '.json': 'application/json',
   '.png': 'image/png', '.wasm': 'application/wasm', '.woff2': 'font/woff2',
@@ -45,6 +47,10 @@ const browser = await chromium.launchPersistentContext(profile, {
 });
 
 const complaints = [];
+setTimeout(() => {
+  console.error(`no picture after ${TOTAL_MS / 1000} s`);
+  browser.close().finally(() => process.exit(1));
+}, TOTAL_MS).unref();
 try {
   const page = await browser.newPage();
   page.on('pageerror', (error) => complaints.push(`page error: ${error}`));
@@ -62,7 +68,11 @@ try {
     dialog.first().waitFor({ state: 'visible', timeout: LOAD_MS }),
   ]);
   if (await dialog.first().isVisible()) throw new Error(`dialog: ${await dialog.first().innerText()}`);
-  const idle = () => page.evaluate(() => window.waitForPerfettoIdle(500));
+  // Pages that are busy for ever, as one is now and then on a slow machine, are looked at as they are.
+  const idle = () => Promise.race([
+    page.evaluate(() => window.waitForPerfettoIdle(500)),
+    new Promise((resolve) => setTimeout(resolve, IDLE_MS)),
+  ]);
   await idle();
 
   const errors = await page.evaluate(async () => {
