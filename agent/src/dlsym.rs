@@ -11,6 +11,12 @@ use crate::markers;
 use crate::process;
 use crate::symbols;
 
+/// Under which versions glibc has it: in libc from 2.34 on, in libdl before.
+#[cfg(target_arch = "x86_64")]
+const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+#[cfg(target_arch = "aarch64")]
+const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
+
 /// The real one.
 static REAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -94,16 +100,24 @@ extern "C" fn nothing(_handle: *mut c_void, _name: *const c_char) -> *mut c_void
     std::ptr::null_mut()
 }
 
+// Never inlined and never a tail call: "next" is found by the caller's address.
+#[inline(never)]
 fn real() -> *const () {
     let known = REAL.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
     }
-    // Before glibc 2.34 it is in libdl, which we are linked with there.
-    let found = symbols::next_of_system(c"dlsym");
-    if found.is_null() {
+    // Not by a search of our own: sanitizers ask while they start, before the functions that they stand in front of can be called.
+    let found = VERSIONS
+        .iter()
+        .map(|version| {
+            // SAFETY: both are C strings.
+            unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) }
+        })
+        .find(|found| !found.is_null());
+    let Some(found) = found.map(<*mut c_void>::cast::<()>) else {
         return nothing as *const ();
-    }
+    };
     REAL.store(found, Ordering::Relaxed);
     found
 }

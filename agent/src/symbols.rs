@@ -51,11 +51,6 @@ pub fn next(name: &CStr) -> *mut () {
     pointer(search.found)
 }
 
-/// As [`next`], of a library that cannot be unloaded.
-pub fn next_of_system(name: &CStr) -> *mut () {
-    pointer(search(name, Where::Behind).found)
-}
-
 /// The function of this name in the library with code at `address`, or null.
 pub fn beside(address: *const (), name: &CStr) -> *mut () {
     pointer(search(name, Where::At(address.addr() as u64)).found)

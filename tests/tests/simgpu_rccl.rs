@@ -1,7 +1,6 @@
-//! The real RCCL on simulated GPUs, in one process and in several. Eight GPUs take minutes: with `RSYS_SLOW=1` only.
+//! The real RCCL on simulated GPUs, in one process and in several. Eight GPUs take minutes: with `--ignored` only.
 
 use std::collections::HashMap;
-use std::env;
 
 use rsys_tests::simgpu::{Machine, Stack, library_program};
 use rsys_tests::{Outcome, Run, Scratch, TestResult, script, skip_if_missing};
@@ -64,12 +63,8 @@ fn a_process_for_each_gpu() -> TestResult {
 }
 
 #[test]
+#[ignore = "takes minutes"]
 fn eight_gpus() -> TestResult {
-    skip_if_missing!(
-        env::var_os("RSYS_SLOW")
-            .is_none()
-            .then(|| "takes minutes: RSYS_SLOW=1".to_owned())
-    );
     collectives(8, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")?;
     collectives(8, 8, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
 }

@@ -9,7 +9,7 @@ use rsys_wire::layout::Counter;
 use super::copies::{self, Direction, Said};
 use super::table::{CALLS, Does, Form, SKIPPED, find};
 use super::tag::Tag;
-use super::{calibrate, end, library, names};
+use super::{calibrate, end, library, names, ops};
 use crate::events;
 use crate::gpu::words;
 use crate::guard;
@@ -292,6 +292,9 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     }
     if does != Does::Nothing {
         end::note_work();
+        if does == Does::Graph {
+            ops::graph_is_launched();
+        }
         let stack = events::launch_stack();
         if stack != 0 {
             args.push(Key::LaunchStack, Value::Uint(stack));

@@ -18,6 +18,10 @@ use crate::sys;
 const PATIENCE_NS: u64 = 1_900_000_000;
 /// Where nothing is known to be missing, records that are on their way get this long.
 const LATE_NS: u64 = 20_000_000;
+/// The same where graphs were launched: nobody knows how many kernels those have.
+const LATE_GRAPH_NS: u64 = 60_000_000;
+/// A launch of a graph of which nothing is told within this time has no kernels.
+const EMPTY_GRAPH_NS: u64 = 1_000_000_000;
 const NAP_NS: u64 = 200_000;
 
 /// GPUs that were used, by HIP's numbers; the first is everybody's.
@@ -106,13 +110,17 @@ pub fn collect() {
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();
     let mut quiet_since = sys::boottime_ns();
+    let begin = quiet_since;
     loop {
         let now = sys::boottime_ns();
         if ops::records() != seen {
             seen = ops::records();
             quiet_since = now;
         }
-        let is_quiet = now.wrapping_sub(quiet_since) > LATE_NS;
+        let (has_graphs, missing_graphs) = ops::graphs();
+        let late_ns = if has_graphs { LATE_GRAPH_NS } else { LATE_NS };
+        let is_quiet = now.wrapping_sub(quiet_since) > late_ns
+            && (missing_graphs == 0 || now.wrapping_sub(begin) > EMPTY_GRAPH_NS);
         if now > deadline || (ops::outstanding() == 0 && (is_quiet || !library::is_late())) {
             return;
         }

@@ -59,6 +59,36 @@ static RETURNED: AtomicU64 = AtomicU64::new(0);
 /// Records of any kind.
 static RECORDS: AtomicU64 = AtomicU64::new(0);
 
+/// Graphs that were launched.
+static GRAPHS: AtomicU64 = AtomicU64::new(0);
+/// Launches of graphs of which a record has come.
+static GRAPHS_TOLD: AtomicU64 = AtomicU64::new(0);
+/// The latest launches of graphs of which records have come, by their correlations.
+static LATEST_GRAPHS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// A graph is launched. How many kernels it has nobody says.
+pub fn graph_is_launched() {
+    GRAPHS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A record has come of a launch of a graph.
+fn graph_is_told(correlation: u64) {
+    let place = correlation as usize % LATEST_GRAPHS.len();
+    let is_new = LATEST_GRAPHS
+        .get(place)
+        .is_some_and(|latest| latest.swap(correlation, Ordering::AcqRel) != correlation);
+    if is_new {
+        GRAPHS_TOLD.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether graphs were launched, and how many of the launches nothing was told of.
+pub fn graphs() -> (bool, u64) {
+    let launched = GRAPHS.load(Ordering::Acquire);
+    let missing = launched.saturating_sub(GRAPHS_TOLD.load(Ordering::Acquire));
+    (launched > 0, missing)
+}
+
 /// Kernels whose records have not come, as far as they were counted.
 pub fn outstanding() -> u64 {
     LAUNCHED
@@ -128,6 +158,9 @@ fn on_record(record: &Record) {
         _ => OpKind::Other,
     };
     let is_counted = kind == OpKind::Kernel && tag.is_counted();
+    if kind == OpKind::Kernel && !is_counted && tag.correlation() != 0 {
+        graph_is_told(tag.correlation());
+    }
     if !is_counted {
         slots::count(Counter::GpuSeen, 1);
     }

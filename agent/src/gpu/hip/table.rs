@@ -14,6 +14,8 @@ pub enum Does {
     Launch,
     /// Copies or fills memory, or launches more than one kernel.
     Work,
+    /// Launches a graph.
+    Graph,
     /// Nothing, or nothing that becomes an operation.
     Nothing,
 }
@@ -114,7 +116,7 @@ calls! {
     "hipLaunchCooperativeKernelMultiDevice" Work [];
     "hipExtLaunchMultiKernelMultiDevice" Work [];
     "hipModuleLaunchCooperativeKernelMultiDevice" Work [];
-    "hipGraphLaunch" Work [Graph = Pointer(16), Stream = Pointer(24)];
+    "hipGraphLaunch" Graph [Graph = Pointer(16), Stream = Pointer(24)];
 
     "hipMemcpy" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(40), Stream = DefaultStream];
     "hipMemcpyAsync" Work [Destination = Pointer(16), Source = Pointer(24), Bytes = U64(32), Direction = Kind(40), Stream = Pointer(48)];
