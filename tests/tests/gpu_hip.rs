@@ -224,21 +224,32 @@ fn check_single_kernels(told: &Told, truth: &Truth) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Every kernel of a graph is there, under the launch of the graph.
-fn check_graph(told: &Told, truth: &Truth, nodes: usize, times: usize) -> TestResult {
+/// Every kernel of a graph is there, under the launch of the graph. HIP 6.4 leaves whole launches out when the machine is busy: how many is told.
+fn check_graph(
+    told: &Told,
+    truth: &Truth,
+    nodes: usize,
+    times: usize,
+    not_told: usize,
+) -> TestResult {
     let mut ran: Vec<&Dispatch> = truth.kernels_named("node").collect();
     ran.sort_by_key(|dispatch| dispatch.start_ns);
     let ops: Vec<&Op> = told.named("kernel", "node").collect();
+    let expected = nodes * (times - not_told);
     ensure!(
-        ran.len() == nodes * times && ops.len() == ran.len(),
-        "{} of {} kernels of graphs are told",
+        ran.len() == nodes * times && ops.len() == expected,
+        "{} of {} kernels of graphs are told, without {not_told} launches",
         ops.len(),
         ran.len()
     );
-    for (op, dispatch) in ops.iter().zip(&ran) {
+    let mut others = ran.iter();
+    for op in ops.iter().filter(|op| !op.clamped) {
+        let mut those = others.by_ref();
         ensure!(
-            is_near(op.start_ns, dispatch.start_ns) && is_near(op.end_ns, dispatch.end_ns),
-            "{op:?} ran at another time: {dispatch:?}"
+            those.any(|dispatch| {
+                is_near(op.start_ns, dispatch.start_ns) && is_near(op.end_ns, dispatch.end_ns)
+            }),
+            "{op:?} ran at another time"
         );
     }
     let mut by_launch: BTreeMap<i64, usize> = BTreeMap::new();
@@ -247,7 +258,7 @@ fn check_graph(told: &Told, truth: &Truth, nodes: usize, times: usize) -> TestRe
         *by_launch.entry(op.correlation).or_default() += 1;
     }
     ensure!(
-        by_launch.len() == times && by_launch.values().all(|count| *count == nodes),
+        by_launch.len() == times - not_told && by_launch.values().all(|count| *count == nodes),
         "kernels by launch: {by_launch:?}"
     );
     Ok(())
@@ -342,7 +353,11 @@ fn check_work(stack: Stack, under: &[&str]) -> TestResult {
     let (told, truth) = (Told::read(&trace)?, machine.truth()?);
     let singles = check_single_kernels(&told, &truth)?;
     ensure!(singles == 2 * 101 && outcome.stdout.contains("launches=202"));
-    check_graph(&told, &truth, NODES, TIMES)?;
+    let not_told = match trace.metadata()?.text("gpu graphs not told") {
+        Ok(number) if stack == Stack::Unstable => number.parse()?,
+        _ => 0,
+    };
+    check_graph(&told, &truth, NODES, TIMES, not_told)?;
     check_moves(&told, &truth, 2)?;
     ensure!(check_counts(&trace, &told)? == 0);
     let metadata = trace.metadata()?;

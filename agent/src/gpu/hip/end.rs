@@ -130,6 +130,15 @@ fn wait_for_records(deadline: u64) {
 
 /// What has not come by now does not come.
 fn account(idle: bool) {
+    let (_, missing_graphs) = ops::graphs();
+    if missing_graphs > 0 {
+        let mut text = [0; 20];
+        let number = sys::decimal(missing_graphs, &mut text);
+        events::fact(b"gpu graphs not told", number);
+        events::note(
+            b"HIP told of no kernel of some launches of graphs; the metadata say how many",
+        );
+    }
     let missing = ops::give_up();
     if missing == 0 {
         return;
