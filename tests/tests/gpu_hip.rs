@@ -244,7 +244,7 @@ fn check_graph(
     );
     let mut others = ran.iter();
     for op in ops.iter().filter(|op| !op.clamped) {
-        let mut those = others.by_ref();
+        let those = others.by_ref();
         ensure!(
             those.any(|dispatch| {
                 is_near(op.start_ns, dispatch.start_ns) && is_near(op.end_ns, dispatch.end_ns)
