@@ -64,7 +64,12 @@ pub fn sampler(folder: &Folder) -> Command {
         .env_remove("SLURM_PROCID")
         .args(["-c", "none", "-o"])
         .arg(folder.path());
-    // A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+    heed_the_keyboard(&mut command);
+    command
+}
+
+/// A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+pub fn heed_the_keyboard(command: &mut Command) {
     // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
@@ -73,7 +78,6 @@ pub fn sampler(folder: &Folder) -> Command {
             Ok(())
         });
     }
-    command
 }
 
 /// The C library's mathematics: loading it changes nothing.
