@@ -275,6 +275,7 @@ static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 /// Makes the process known to the sampler.
 fn begin(parent_instance: u64) -> Option<()> {
     let pid = sys::getpid();
+    sys::agree_on_boottime(settings().boot_offset_ns);
     let now = sys::boottime_ns();
     PID.store(pid, Ordering::Relaxed);
     CPU_BASE_NS.store(sys::process_cpu_ns(), Ordering::Relaxed);

@@ -14,7 +14,8 @@ use crate::process;
 use crate::slots;
 
 /// What the agent calls, apart from what a signal handler needs.
-const OURS: [i64; 23] = [
+const OURS: [i64; 24] = [
+    libc::SYS_openat,
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,

@@ -4,6 +4,9 @@
 //! so it talks to the kernel directly. A negative result is `-errno`.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_wire::clocks;
 
 /// One system call with up to six arguments.
 ///
@@ -265,13 +268,28 @@ pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> 
     sent.map(|_| ())
 }
 
-/// CLOCK_BOOTTIME in nanoseconds.
+/// How far this process' CLOCK_BOOTTIME is ahead of the sampler's, in nanoseconds.
+static BOOT_AHEAD_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Finds out how far our CLOCK_BOOTTIME is ahead of the sampler's, which is ahead of the machine's by so many nanoseconds: a time
+/// namespace begins with a fork or an exec.
+pub fn agree_on_boottime(sampler_ahead_ns: i64) {
+    let mut text = [0_u8; 256];
+    let length = read_file(clocks::OFFSETS_FILE, &mut text);
+    let ahead = clocks::boot_offset_ns(text.get(..length).unwrap_or(&[]));
+    BOOT_AHEAD_NS.store(
+        ahead.wrapping_sub(sampler_ahead_ns).cast_unsigned(),
+        Ordering::Relaxed,
+    );
+}
+
+/// The sampler's CLOCK_BOOTTIME in nanoseconds.
 ///
 /// # Signal safety
 /// `clock_gettime` is async-signal-safe and answered by the vDSO, without a system call.
 #[inline]
 pub fn boottime_ns() -> u64 {
-    clock_ns(libc::CLOCK_BOOTTIME)
+    clock_ns(libc::CLOCK_BOOTTIME).wrapping_sub(BOOT_AHEAD_NS.load(Ordering::Relaxed))
 }
 
 /// CPU time of the calling thread in nanoseconds (a system call).

@@ -1,15 +1,16 @@
 //! The few system calls that no crate of ours wraps, each behind a safe face.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
+use rsys_wire::clocks;
 
 /// A descriptor that becomes readable when process `pid` ends.
 ///
@@ -90,6 +91,18 @@ pub fn has_file_capabilities(path: &Path) -> bool {
     length > 0
 }
 
+/// A number that nobody can guess. Asks the kernel, for there may be no `/dev`.
+///
+/// # Errors
+/// When the kernel has none.
+pub fn random() -> Result<u128, Errno> {
+    let mut bytes = [0_u8; 16];
+    // SAFETY: the call fills at most the given bytes; so few come at once or not at all.
+    let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    Errno::result(filled)?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
 /// Makes the calling thread yield to others: it works for the profiler, not for the user.
 pub fn lower_thread_priority() {
     // SAFETY: takes integers only; 0 means the calling thread on Linux. A failure changes nothing.
@@ -108,6 +121,15 @@ pub fn boot_time_ns() -> u64 {
     clock_ns(ClockId::CLOCK_BOOTTIME)
 }
 
+/// By how many nanoseconds our CLOCK_BOOTTIME is ahead of the machine's, because we live in a time namespace.
+#[must_use]
+pub fn boot_offset_ns() -> i64 {
+    let path = Path::new(OsStr::from_bytes(clocks::OFFSETS_FILE.to_bytes()));
+    // Kernels before 5.6 have no such file, and no such namespaces.
+    let text = std::fs::read(path).unwrap_or_default();
+    clocks::boot_offset_ns(&text)
+}
+
 /// What this process has used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnUsage {
@@ -123,12 +145,22 @@ pub fn own_usage() -> OwnUsage {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return OwnUsage::default();
     };
-    let microseconds =
-        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     OwnUsage {
-        cpu: Duration::from_micros(microseconds.max(0).cast_unsigned()),
+        cpu: cpu_time(&usage),
         peak_resident_bytes: usage.max_rss().max(0).cast_unsigned() * 1024,
     }
+}
+
+/// CPU time of all descendants that were waited for.
+#[must_use]
+pub fn children_cpu() -> Duration {
+    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(Duration::ZERO, |usage| cpu_time(&usage))
+}
+
+fn cpu_time(usage: &Usage) -> Duration {
+    let microseconds =
+        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(microseconds.max(0).cast_unsigned())
 }
 
 /// The local time now in the notation of strftime(3); `None` when it would be empty or very long.

@@ -120,6 +120,7 @@ impl Plan {
             agent: AgentSettings {
                 counters: counting.events,
                 overflow: counting.overflow,
+                boot_offset_ns: os::boot_offset_ns(),
                 ..agent_settings(resolved)
             },
             run,

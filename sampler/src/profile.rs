@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -123,7 +124,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         }
     }
     let inherited = Inherited::take();
-    let executable = std::env::current_exe().unwrap_or_default();
+    let executable = own_executable();
     let agent =
         find_agent(&executable, std::env::var_os(ENV_AGENT).as_deref()).map_err(Refusal::new)?;
     let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
@@ -196,6 +197,15 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         session,
     };
     Ok(watch.serve(&plan, &directory, record))
+}
+
+/// Our own file. Without `/proc` it is what we were called by.
+fn own_executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| {
+        let name = std::env::args_os().next().unwrap_or_default();
+        let path = command::find(&name, std::env::var_os("PATH").as_deref()).unwrap_or_default();
+        path.canonicalize().unwrap_or(path)
+    })
 }
 
 /// The record of this task, if it is a task of a parallel job.

@@ -1,11 +1,13 @@
 //! What `rsys-sample` says at the end.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rsys_wire::layout::Counter;
 
 use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use crate::os;
 
 /// What became of one process.
 #[derive(Debug, Clone)]
@@ -114,6 +116,9 @@ impl ProcessSummary {
     pub fn warning(&self) -> Option<String> {
         const LEAST_PERCENT: f64 = 60.0;
         const LEAST_EXPECTED: f64 = 100.0;
+        if let Some(text) = self.clockless() {
+            return Some(format!("warning: {text}"));
+        }
         let Coverage::OfProcess(percent) = self.coverage else {
             return None;
         };
@@ -123,6 +128,18 @@ impl ProcessSummary {
         (percent < LEAST_PERCENT && is_much && !is_told).then(|| {
             format!(
                 "warning: pid {} ({}): its samples stand for {percent:.0} % of its CPU time; something took the sample signal (SIGSTKFLT) or the clocks away",
+                self.pid, self.name
+            )
+        })
+    }
+
+    /// Says so when threads got no timer. The kernel counts timers as signals that may be pending.
+    fn clockless(&self) -> Option<String> {
+        let threads = self.counts.counter(Counter::ThreadsWithoutTimer);
+        let plural = if threads == 1 { "thread" } else { "threads" };
+        (threads > 0).then(|| {
+            format!(
+                "pid {} ({}): {threads} {plural} could have no timer for their samples (see ulimit -i)",
                 self.pid, self.name
             )
         })
@@ -332,6 +349,9 @@ fn short_processes(processes: &[ProcessSummary]) -> Option<String> {
     })
 }
 
+/// So much CPU time without a sample is no matter of chance.
+const MUCH_UNSEEN: Duration = Duration::from_millis(200);
+
 fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
     let Some(first) = processes.first() else {
         return "no process loaded the agent (a program that is statically linked, or started with a cleared environment?)"
@@ -360,6 +380,12 @@ fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
         let causes: Vec<_> = first.counts.causes().map(|(cause, _)| cause).collect();
         return format!("all {dropped} records were dropped ({})", causes.join(", "));
     }
+    if processes
+        .iter()
+        .any(|process| process.clockless().is_some())
+    {
+        return "see the warnings below".to_owned();
+    }
     let count = processes.len();
     let plural = if count == 1 {
         "the process"
@@ -371,7 +397,17 @@ fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
     } else {
         "used enough CPU time for a sample"
     };
-    format!("{plural} {used}")
+    // Who cannot reach our socket cannot say so either.
+    let children = os::children_cpu();
+    let others = if children >= MUCH_UNSEEN {
+        format!(
+            "; others used {:.1} s: what is linked statically, runs setuid or in a network namespace of its own cannot be sampled",
+            children.as_secs_f64()
+        )
+    } else {
+        String::new()
+    };
+    format!("{plural} {used}{others}")
 }
 
 #[cfg(test)]

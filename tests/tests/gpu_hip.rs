@@ -47,6 +47,7 @@ on_every_stack! {
     what_nobody_waited_for_is_told_at_the_end;
     a_kernel_that_hangs_holds_nobody;
     a_fork_goes_on_without_gpus;
+    a_child_may_be_the_first_to_use_gpus;
     a_runtime_that_is_loaded_late_is_found;
 }
 
@@ -474,6 +475,22 @@ fn a_fork_goes_on_without_gpus(stack: Stack) -> TestResult {
     let trace = biggest(&outcome)?;
     let told = Told::read(&trace)?;
     ensure!(told.named("kernel", "touch").count() == 101);
+    ensure!(check_counts(&trace, &told)? == 0);
+    Ok(())
+}
+
+fn a_child_may_be_the_first_to_use_gpus(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = machine(stack, 1)?;
+    let outcome = profiled(&machine, program(stack, &["child"])?).run()?;
+    outcome.expect_success();
+    let trace = biggest(&outcome)?;
+    let told = Told::read(&trace)?;
+    ensure!(told.named("kernel", "touch").count() == 50);
+    // From HIP itself, under the calls.
+    for op in told.named("kernel", "touch") {
+        ensure!(told.call(op)?.name == "hipLaunchKernel");
+    }
     ensure!(check_counts(&trace, &told)? == 0);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Resource limits: what can be sampled in spite of them is, and for the rest the reason is told.
 
-use rsys_tests::{Run, TestResult, script, workload};
+use rsys_tests::{Invocation, Run, TestResult, script, workload};
 
 fn limited(limit: &str) -> anyhow::Result<rsys_tests::Outcome> {
     let program = workload("rate").build()?;
@@ -31,6 +31,55 @@ fn a_limit_that_leaves_no_room_is_told() -> TestResult {
     assert!(
         !outcome.stderr.contains("too little CPU time"),
         "a wrong reason\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+/// The kernel counts timers among the signals that may wait.
+#[test]
+fn a_limit_that_leaves_no_timer_is_told() -> TestResult {
+    // Not every shell knows this limit.
+    let line = "import os, resource, sys\nresource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))\nos.execv(sys.argv[1], sys.argv[1:])";
+    let command = Invocation::new("python3")
+        .args(["-c", line])
+        .arg(workload("rate").build()?)
+        .args(["--seconds", "0.3"]);
+    let outcome = Run::new()
+        .options(["--clock", "timer"])
+        .command(command)
+        .run()?;
+    outcome.expect_success();
+    assert!(
+        outcome
+            .stderr
+            .contains("(rate): 1 thread could have no timer")
+            && outcome.stderr.contains("ulimit -i"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_trace_that_is_removed_is_not_promised() -> TestResult {
+    let line = "
+import glob, shutil, sys
+while not glob.glob(sys.argv[1] + '/*/*.proto'):
+    sum(range(100000))
+shutil.rmtree(sys.argv[1])
+";
+    let command = Invocation::new("python3").args(["-c", line, "traces"]);
+    let outcome = Run::new()
+        .default_output()
+        .options(["-o", "traces"])
+        .command(command)
+        .run()?;
+    outcome.expect_success();
+    assert!(outcome.summaries.is_empty(), "{}", outcome.story());
+    assert!(
+        outcome.stderr.contains("was removed while it was written"),
+        "{}",
         outcome.story()
     );
     Ok(())

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use anyhow::Context;
-use rsys_tests::{Invocation, Judge, Run, TestResult, key, python, script, workload};
+use anyhow::{Context, ensure};
+use rsys_tests::{
+    Invocation, Judge, Run, TestResult, is_root, key, missing_tool, python, script,
+    skip_if_missing, workload,
+};
 
 const MODES: &[&str] = &["fork", "double", "vfork", "spawn"];
 
@@ -332,5 +335,24 @@ fn traces_of_one_run_can_be_put_together() -> TestResult {
     );
     assert_eq!(count("process where pid > 0")?, 6);
     assert_eq!(count("slice where dur < 0")?, 0);
+    Ok(())
+}
+
+/// The program's clock is a day ahead of the profiler's.
+#[test]
+fn times_of_another_time_namespace_are_ours() -> TestResult {
+    let not_root = (!is_root()).then(|| "only root can have a time namespace".to_owned());
+    skip_if_missing!(not_root.or_else(|| missing_tool("unshare")));
+    let line = "unshare --time --boottime 90000 --fork \"$@\" 2> /dev/null || \"$@\"";
+    let command = Invocation::new("sh")
+        .args(["-c", line, "sh"])
+        .program(workload("rate").args(["--seconds", "0.3"]).into());
+    let outcome = Run::new().command(command).run()?;
+    outcome.expect_success();
+    let rows = outcome
+        .trace_of("rate")?
+        .query("select end_ts - start_ts as length from trace_bounds")?;
+    let length_ns = rows.iter().next().context("no bounds")?.int("length")?;
+    ensure!(length_ns < 3_600_000_000_000, "{length_ns} ns");
     Ok(())
 }

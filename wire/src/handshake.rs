@@ -312,6 +312,8 @@ pub struct AgentSettings {
     pub counters: EventList,
     /// By which event samples are taken, instead of by a clock.
     pub overflow: Option<Overflow>,
+    /// By how many nanoseconds the sampler's CLOCK_BOOTTIME is ahead of the machine's; see [`crate::clocks`].
+    pub boot_offset_ns: i64,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -332,6 +334,7 @@ impl Default for AgentSettings {
             launch_stacks: true,
             counters: EventList::default(),
             overflow: None,
+            boot_offset_ns: 0,
             verbose: false,
         }
     }
@@ -383,13 +386,14 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} boot={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
             self.counters,
             self.events.to_words(),
             u8::from(self.launch_stacks),
+            self.boot_offset_ns,
             u8::from(self.verbose)
         )
     }
@@ -437,6 +441,7 @@ impl AgentSettings {
                 }
                 ("counters", _) => settings.counters = EventList::parse(value),
                 ("overflow", _) => settings.overflow = Overflow::parse(value),
+                ("boot", _) => settings.boot_offset_ns = value.parse().unwrap_or(0),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

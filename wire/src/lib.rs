@@ -11,6 +11,7 @@
 //! * [`record`]: what the words mean.
 //! * [`event`]: those of them that tell what a program or a GPU did.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
+//! * [`clocks`]: whose CLOCK_BOOTTIME the times are of.
 //! * [`counting`]: what the threads count beside their samples.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //! * [`launchers`]: the programs in which an agent sleeps, because they only start others.
@@ -21,6 +22,7 @@
 compile_error!("the wire format is little-endian and so must the machine be");
 
 pub mod adopt;
+pub mod clocks;
 pub mod counting;
 pub mod event;
 pub mod handshake;

@@ -537,6 +537,14 @@ impl ProcessTrace {
             output.end(time_ns, &data);
         }
         self.flush(true);
+        if let Some(path) = self.path.take_if(|path| !path.exists()) {
+            let text = format!(
+                "{}: the trace was removed while it was written",
+                path.display()
+            );
+            eprintln!("rsys: error: {text}");
+            self.trouble = Some(text);
+        }
         let profile = self.write_profile(tools);
         ProcessSummary {
             path: self.path,

@@ -1,7 +1,6 @@
 //! The socket that agents announce themselves at.
 
-use std::fs::File;
-use std::io::{self, IoSliceMut, Read};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::cmsg_space;
@@ -11,6 +10,8 @@ use nix::sys::socket::{
     UnixCredentials, bind, recvmsg, sendto, setsockopt, shutdown, socket, sockopt,
 };
 use rsys_wire::handshake::Hello;
+
+use crate::os;
 
 /// Room for datagrams that wait, in bytes; the number that may wait is the kernel's choice.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
@@ -42,9 +43,7 @@ impl SessionSocket {
     /// # Errors
     /// When the system has no socket or no random numbers for us.
     pub fn bind() -> io::Result<Self> {
-        let mut random = [0; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let name = format!("rsys-{:032x}", u128::from_ne_bytes(random));
+        let name = format!("rsys-{:032x}", os::random()?);
         let flags = SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Unix, SockType::Datagram, flags, None)?;
         setsockopt(&socket, sockopt::PassCred, &true)?;

@@ -6,6 +6,7 @@
 //     hip_ops end HOW                 two hundred kernels that nobody waits for, and then the end of the process
 //     hip_ops hang                    the same, and a kernel that never ends
 //     hip_ops fork                    a child that uses the processor, while the parent goes on
+//     hip_ops child                   a child that works with the GPU, of a parent that never does
 //     hip_ops tracer                  another tool that takes the place for HIP's tracer
 //
 // Prints `name=number` for what a test compares.
@@ -225,6 +226,21 @@ static void fork_child(char **self)
     CHECK(hipFree(data));
 }
 
+static void child_works()
+{
+    pid_t child = fork();
+    if (child == 0) {
+        int *data;
+        CHECK(hipMalloc(&data, 4096));
+        for (int i = 0; i < 50; i++)
+            launch(touch, nullptr, data);
+        CHECK(hipDeviceSynchronize());
+        exit(7);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 extern "C" __attribute__((weak)) void hipRegisterTracerCallback(int (*callback)(uint32_t, uint32_t, void *));
 
 static std::atomic<unsigned> heard{0};
@@ -257,6 +273,8 @@ int main(int count, char **words)
         launch(endless, nullptr, data);
     } else if (!strcmp(what, "fork"))
         fork_child(words);
+    else if (!strcmp(what, "child"))
+        child_works();
     else if (!strcmp(what, "tracer"))
         other_tracer();
     printf("launches=%u\n", launches.load());

@@ -31,7 +31,7 @@ const ABSENT: u32 = 0;
 const OURS: u32 = 1;
 /// HIP is there, but cannot be a source.
 const REFUSED: u32 = 2;
-/// HIP calls somebody else, or this is a fork child, which has no HIP.
+/// HIP calls somebody else, or this is the child of a fork, whose parent had HIP.
 const LOST: u32 = 3;
 
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
@@ -145,9 +145,11 @@ pub fn is_over() {
     end::is_over();
 }
 
-/// A fork child has no HIP: it would crash with the first call.
+/// A fork's child has no HIP where its parent had set it up: it would crash with the first call. Where the parent had not, the child may.
 pub fn after_fork_in_child() {
-    STATE.store(LOST, Ordering::Release);
+    if STATE.load(Ordering::Acquire) == OURS {
+        STATE.store(LOST, Ordering::Release);
+    }
     TELLS_OPS.store(false, Ordering::Release);
     words::set_call(0);
 }

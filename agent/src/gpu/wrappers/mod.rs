@@ -104,9 +104,11 @@ fn find_out() -> bool {
     on
 }
 
-/// A fork's child has no working HIP.
+/// A fork's child has no working HIP where its parent had called it.
 pub fn after_fork_in_child() {
-    STATE.store(OFF, Ordering::Relaxed);
+    if STATE.load(Ordering::Relaxed) == ON {
+        STATE.store(OFF, Ordering::Relaxed);
+    }
 }
 
 const MOST_ARGS: usize = 10;
