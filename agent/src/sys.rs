@@ -274,8 +274,17 @@ static BOOT_AHEAD_NS: AtomicU64 = AtomicU64::new(0);
 /// Finds out how far our CLOCK_BOOTTIME is ahead of the sampler's, which is ahead of the machine's by so many nanoseconds: a time
 /// namespace begins with a fork or an exec.
 pub fn agree_on_boottime(sampler_ahead_ns: i64) {
+    let [own, childrens] = clocks::NAMESPACES.map(|path| {
+        let mut name = [0_u8; 32];
+        readlink(path, &mut name);
+        name
+    });
     let mut text = [0_u8; 256];
-    let length = read_file(clocks::OFFSETS_FILE, &mut text);
+    let length = if own == childrens {
+        read_file(clocks::OFFSETS_FILE, &mut text)
+    } else {
+        0
+    };
     let ahead = clocks::boot_offset_ns(text.get(..length).unwrap_or(&[]));
     BOOT_AHEAD_NS.store(
         ahead.wrapping_sub(sampler_ahead_ns).cast_unsigned(),

@@ -1,6 +1,6 @@
 //! The few system calls that no crate of ours wraps, each behind a safe face.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -124,9 +124,13 @@ pub fn boot_time_ns() -> u64 {
 /// By how many nanoseconds our CLOCK_BOOTTIME is ahead of the machine's, because we live in a time namespace.
 #[must_use]
 pub fn boot_offset_ns() -> i64 {
-    let path = Path::new(OsStr::from_bytes(clocks::OFFSETS_FILE.to_bytes()));
+    let path = |name: &'static CStr| Path::new(OsStr::from_bytes(name.to_bytes()));
+    let [own, childrens] = clocks::NAMESPACES.map(|name| std::fs::read_link(path(name)).ok());
+    if own != childrens {
+        return 0;
+    }
     // Kernels before 5.6 have no such file, and no such namespaces.
-    let text = std::fs::read(path).unwrap_or_default();
+    let text = std::fs::read(path(clocks::OFFSETS_FILE)).unwrap_or_default();
     clocks::boot_offset_ns(&text)
 }
 

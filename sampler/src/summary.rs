@@ -401,7 +401,7 @@ fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
     let children = os::children_cpu();
     let others = if children >= MUCH_UNSEEN {
         format!(
-            "; others used {:.1} s: what is linked statically, runs setuid or in a network namespace of its own cannot be sampled",
+            "; all together used {:.1} s: what is linked statically, runs setuid or in a network namespace of its own cannot be sampled",
             children.as_secs_f64()
         )
     } else {

@@ -3,7 +3,12 @@
 //! A process in a time namespace sees the clock with an offset (time_namespaces(7)). All times of a run are on the
 //! sampler's clock: the agent takes away by how much more its own is ahead of the machine's.
 
-/// Where a process finds the offsets of its clocks.
+/// The namespace that a process is in, and the one that its children will be in: two different ones only after `unshare`, until it
+/// forks or (since Linux 6.1) executes.
+pub const NAMESPACES: [&std::ffi::CStr; 2] =
+    [c"/proc/self/ns/time", c"/proc/self/ns/time_for_children"];
+
+/// Where a process finds the offsets of its children's clocks: its own, where both [`NAMESPACES`] are one.
 pub const OFFSETS_FILE: &std::ffi::CStr = c"/proc/self/timens_offsets";
 
 /// By how many nanoseconds CLOCK_BOOTTIME is ahead of the machine's, from the text of [`OFFSETS_FILE`]; 0 where it says nothing.
