@@ -139,7 +139,7 @@ impl ProcessSummary {
         let plural = if threads == 1 { "thread" } else { "threads" };
         (threads > 0).then(|| {
             format!(
-                "pid {} ({}): {threads} {plural} could have no timer for their samples (see ulimit -i)",
+                "pid {} ({}): {threads} {plural} could have no timer to sample by (see ulimit -i)",
                 self.pid, self.name
             )
         })
