@@ -204,7 +204,7 @@ mod tests {
             .filter(|key| cache.get(address(*key), 1) == Some(Rule([1, *key])))
             .count();
         // Of 1024 keys in 8192 places, 9 are the third of their pair if they fall at random.
-        assert!(kept as u64 >= KEYS - KEYS / 32, "{kept} of {KEYS}");
+        assert!(kept as u64 + 2 + KEYS / 32 >= KEYS, "{kept} of {KEYS}");
     }
 
     #[test]
