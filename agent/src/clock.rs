@@ -103,10 +103,10 @@ pub fn prepare_timer(slot: &mut Slot) -> Clock {
 
 /// Starts the thread's clocks. The first expiry is anywhere in the first period, so that threads do
 /// not go in lock-step and short threads are neither favoured nor missed on average.
-pub fn start(slot: &mut Slot) {
+pub fn start(slot: &mut Slot, now_ns: u64) {
     let period = period_ns();
     if slot.timer >= 0 {
-        let phase = phase_ns(slot.tid, period);
+        let phase = phase_ns(slot.tid, period, now_ns);
         slot.first_expiry_ns = slot.cpu_base_ns + phase;
         sys::timer_arm(slot.timer, phase, period);
     }
@@ -129,6 +129,16 @@ pub fn unsampled_periods(slot: &Slot, cpu_ns: u64) -> u64 {
     let expired = 1 + (cpu_ns - slot.first_expiry_ns) / period;
     let most = 1 + TICKS * sys::tick_ns() / period;
     expired.saturating_sub(slot.accounted_weight).min(most)
+}
+
+/// CPU time of the calling thread, which ends. Of one that was there for less time than its timer needs to expire once, that time
+/// instead, which is no less and costs no system call.
+pub fn cpu_ns_at_end(slot: &Slot, now_ns: u64) -> u64 {
+    let there_ns = now_ns.saturating_sub(slot.not_before_ns);
+    if slot.timer >= 0 && there_ns < slot.first_expiry_ns {
+        return there_ns;
+    }
+    sys::thread_cpu_ns()
 }
 
 /// Silences a thread's clocks for the time being; any thread may do that.
@@ -164,8 +174,8 @@ pub fn stop(slot: &mut Slot) {
     }
 }
 
-fn phase_ns(tid: u32, period: u64) -> u64 {
-    let mut mixed = sys::boottime_ns() ^ u64::from(tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn phase_ns(tid: u32, period: u64, now_ns: u64) -> u64 {
+    let mut mixed = now_ns ^ u64::from(tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ mixed >> 32) % period.max(1)

@@ -52,6 +52,8 @@ pub struct Slot {
     pub cpu_base_ns: u64,
     /// CPU time of the thread at which the timer expires first.
     pub first_expiry_ns: u64,
+    /// When the thread was not there yet (CLOCK_BOOTTIME); 0 when that is not known.
+    pub not_before_ns: u64,
     /// Signals that the creating thread believed blocked; see [`crate::tls::ThreadWords`].
     pub inherited_signals: u64,
     /// Whether the ring was claimed for this slot's thread.
@@ -171,7 +173,8 @@ struct Block {
     stride: usize,
     rings: u32,
     number: u32,
-    /// Where the last search succeeded.
+    /// Where the last search succeeded. The next begins there: a thread that came and went leaves memory behind that is
+    /// in the processor's caches.
     hint: AtomicU32,
 }
 
@@ -209,7 +212,7 @@ impl Block {
                 continue;
             };
             if ring.claim(u64::from(self.segment.geometry().ring_words())) {
-                self.hint.store(index.wrapping_add(1), Ordering::Relaxed);
+                self.hint.store(index, Ordering::Relaxed);
                 return Some(self.slot(index));
             }
         }
@@ -281,6 +284,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).accounted_weight = 0;
         (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
+        (*slot).not_before_ns = 0;
         (*slot).inherited_signals = 0;
         (*slot).busy.store(false, Ordering::Relaxed);
         (*slot).adopted.store(false, Ordering::Relaxed);
@@ -461,6 +465,7 @@ fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
                 accounted_weight: 0,
                 cpu_base_ns: 0,
                 first_expiry_ns: 0,
+                not_before_ns: 0,
                 inherited_signals: 0,
                 active: AtomicBool::new(false),
                 busy: AtomicBool::new(false),

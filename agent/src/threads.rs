@@ -9,7 +9,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
-use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -135,6 +134,7 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
         (*slot).start = start;
         (*slot).argument = argument;
         (*slot).inherited_signals = (*tls::words()).signals;
+        (*slot).not_before_ns = sys::boottime_ns();
     }
     slot
 }
@@ -196,7 +196,7 @@ fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
         slot.ring().header().count_drop(DropCause::RingFull, 0);
     }
     slots::count(Counter::ThreadsSampled, 1);
-    clock::start(slot);
+    clock::start(slot, time_ns);
 }
 
 /// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
@@ -253,19 +253,19 @@ fn end_current(bottom: Option<Registers>) {
         tls::set_slot(std::ptr::null_mut());
         return;
     }
-    // A signal that is on its way already must not find the slot in another thread's hands. SIGTRAP
-    // comes to nobody from here on.
-    sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
-    tls::set_slot(std::ptr::null_mut());
-    let cpu_time_ns = sys::thread_cpu_ns();
+    // Signals that come from here on find the slot occupied and do nothing. Once the clocks are stopped none is on its way: the
+    // kernel hands out what it has for a thread before the thread returns from a system call.
+    Slot::occupy(slot);
+    let cpu_time_ns = clock::cpu_ns_at_end(state, sys::boottime_ns());
     handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
     clock::stop(state);
-    counters::record(state, sys::boottime_ns());
+    tls::set_slot(std::ptr::null_mut());
+    let time_ns = sys::boottime_ns();
+    counters::record(state, time_ns);
     counters::close(state);
     // Nobody sees the name of a thread without samples.
     let named = state.previous_frames > 0;
     let name = if named { sys::thread_name() } else { [0; 16] };
-    let time_ns = sys::boottime_ns();
     if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
         state.ring().header().count_drop(DropCause::RingFull, 0);
     }

@@ -89,6 +89,7 @@ pub fn walk(
         .read_u64(thread.wrapping_add(layout.thread.interpreter))
         .and_then(|state| memory.read_u64(state.wrapping_add(layout.thread.interpreter_id)))
         .unwrap_or(0);
+    let outside = outside_of_innermost_call(memory, interpreter, thread);
     let mut shims = 0;
     loop {
         if frame == 0 {
@@ -101,7 +102,7 @@ pub fn walk(
         let entry = match layout.frame.entry {
             Entry::Every => true,
             Entry::Flag(offset) => match memory.read_u8(frame.wrapping_add(offset)) {
-                Some(flag) => flag != 0,
+                Some(flag) => flag != 0 || outside == Some(previous),
                 None => return walked,
             },
             Entry::Shim(offset) => match memory.read_u8(frame.wrapping_add(offset)) {
@@ -148,6 +149,27 @@ fn innermost(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> Op
         Chain::Direct => Some(frame),
         Chain::CFrame(current) => memory.read_u64(frame.wrapping_add(current)),
     }
+}
+
+/// The frame that was innermost when C entered the interpreter last.
+///
+/// A frame that C calls is marked as an entry a few instructions after the thread state leads to it: 3.11's function begins with
+/// `tstate->cframe = &cframe`, where the call before has left the same frame, sets the mark, and only then fills `cframe` in. Such
+/// a frame is known by the one outside of it.
+#[inline]
+fn outside_of_innermost_call(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    thread: u64,
+) -> Option<u64> {
+    let layout = &interpreter.layout.thread;
+    let Chain::CFrame(current) = layout.chain else {
+        return None;
+    };
+    let call = memory.read_u64(thread.wrapping_add(layout.frame))?;
+    // `_PyCFrame`: `current_frame`, then `previous`.
+    let call_before = memory.read_u64(call.wrapping_add(current).wrapping_add(8))?;
+    memory.read_u64(call_before.wrapping_add(current))
 }
 
 /// The key and address of a frame's code object and the number of its instruction. `None` when it is no frame.

@@ -296,6 +296,51 @@ fn only_the_own_thread_is_found_and_only_while_it_is_listed() {
     assert_eq!(find(&words, OWN_ID, &mut cached), None);
 }
 
+/// A function of C calls Python back again and again. In the first instructions of the interpreter's function the thread state leads
+/// to what the call before has left, and the new frame bears no mark yet.
+#[test]
+fn a_frame_of_3_11_is_an_entry_before_it_is_marked() {
+    const CFRAMES: [u64; 3] = [0x70_0000, 0x70_1000, 0x70_2000];
+    const FRAMES: [u64; 3] = [0x71_0000, 0x71_1000, 0x71_2000];
+    const CODES: [u64; 3] = [0x72_0000, 0x72_1000, 0x72_2000];
+    let no_memory = Words::default();
+    let interpreter = Interpreter {
+        version: 0x030b_02f0,
+        runtime: RUNTIME,
+        code_type: CODE_TYPE,
+        layout: layout::of_version(0x030b_02f0, &no_memory, RUNTIME).expect("3.11 is known"),
+    };
+    let mut words = Words::default();
+    words.zeros(THREAD, THREAD + 0x200);
+    words.put(THREAD + 56, CFRAMES[0]);
+    // Innermost first: what C called last, not marked yet; what called C; the outermost.
+    for (number, marked) in [0, 0, 1].into_iter().enumerate() {
+        let code = CODES[number];
+        words.zeros(code, code + 0x200);
+        words.put(code + 8, CODE_TYPE);
+        let frame = FRAMES[number];
+        words.zeros(frame, frame + 0x80);
+        words.put(frame + 32, code);
+        words.put(frame + 48, FRAMES.get(number + 1).copied().unwrap_or(0));
+        words.put_bytes(frame + 68, &[marked]);
+    }
+    // The first call of the interpreter's function runs the two outer frames, the second one the innermost. Behind them: the root.
+    for (cframe, current, previous) in [
+        (CFRAMES[0], FRAMES[0], CFRAMES[1]),
+        (CFRAMES[1], FRAMES[1], CFRAMES[2]),
+        (CFRAMES[2], 0, 0),
+    ] {
+        words.zeros(cframe, cframe + 24);
+        words.put(cframe + 8, current);
+        words.put(cframe + 16, previous);
+    }
+    let mut buffer = [0; 8];
+    let walked = stack::walk(&words, &interpreter, THREAD, &mut buffer, |_, _| {});
+    assert_eq!((walked.count, walked.end), (3, End::Complete));
+    let entries = buffer[..3].iter().map(|word| word & stack::ENTRY != 0);
+    assert_eq!(entries.collect::<Vec<bool>>(), [true, false, true]);
+}
+
 /// The key of the thread-specific storage is found where it is expected or elsewhere, by what it leads to.
 #[test]
 fn the_key_proves_itself() {

@@ -1,6 +1,6 @@
 //! Python functions, files and lines in the stacks, beside the native functions that they call and that call them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -502,6 +502,27 @@ fn a_storm_changes_nothing() -> TestResult {
             }
         }
         assert!(with_python > 0, "{what}");
+    }
+    Ok(())
+}
+
+/// A hundred runs, spread over the interpreters: the same output as without us, no crash, no stack that could not be read.
+#[test]
+#[ignore = "takes minutes"]
+fn a_hundred_storms_change_nothing() -> TestResult {
+    let interpreters = pythons();
+    let mut expected = HashMap::new();
+    for interpreter in interpreters.iter().cycle().take(100) {
+        let storm = || python_by(interpreter, "python_storm.py").arg("4");
+        let what = interpreter.display().to_string();
+        if !expected.contains_key(&what) {
+            let bare = Run::bare().command(storm()).run()?;
+            expected.insert(what.clone(), bare.expect_success().stdout.clone());
+        }
+        let outcome = Run::new().freq(1000).command(storm()).run()?;
+        let said = &outcome.expect_success().stdout;
+        assert_eq!(Some(said), expected.get(&what), "{what}");
+        outcome.assert_counts()?;
     }
     Ok(())
 }

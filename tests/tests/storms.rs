@@ -1,7 +1,8 @@
 //! Storms, many times in a row: no hang, no crash, no record lost that is not counted.
 //!
 //! The instances are small, so that the whole file takes about two minutes. Every trace is counted packet by packet; the
-//! last of each storm also goes to the trace processor.
+//! last of each storm also goes to the trace processor. What takes longer is ignored unless asked for:
+//! `cargo test --release -p rsys-tests --test storms -- --include-ignored --test-threads 1` runs each storm twenty times in a row.
 
 use std::thread;
 use std::time::Duration;
@@ -90,24 +91,35 @@ fn many_forks() -> TestResult {
     })
 }
 
-#[test]
-fn five_hundred_forks_at_once() -> TestResult {
+/// Five hundred children of one process, so many times in a row.
+fn five_hundred_forks(times: usize) -> TestResult {
     for mode in ["fork", "vfork"] {
         let program = workload("forks").args(["--count", "500", "--ms", "5", "--mode", mode]);
-        let outcome = Run::new()
-            .freq(1000)
-            .options(["--min-samples", "1"])
-            .command(program)
-            .run()?;
-        assert_eq!(outcome.expect_success().number("done")?, 500.0);
-        outcome.assert_counts()?;
-        assert!(
-            outcome.files().len() > 450,
-            "{mode}: {} traces of 501 processes",
-            outcome.files().len()
-        );
+        let run = Run::new().freq(1000).options(["--min-samples", "1"]);
+        let run = run.command(program);
+        for _ in 0..times {
+            let outcome = run.run()?;
+            assert_eq!(outcome.expect_success().number("done")?, 500.0);
+            outcome.assert_counts()?;
+            assert!(
+                outcome.files().len() > 450,
+                "{mode}: {} traces of 501 processes",
+                outcome.files().len()
+            );
+        }
     }
     Ok(())
+}
+
+#[test]
+fn five_hundred_forks_at_once() -> TestResult {
+    five_hundred_forks(1)
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn five_hundred_forks_twenty_times() -> TestResult {
+    five_hundred_forks(TIMES)
 }
 
 #[test]
@@ -185,16 +197,16 @@ fn kill_at_random_moments() -> TestResult {
     Ok(())
 }
 
-#[test]
-fn kill_the_profiler_at_random_moments() -> TestResult {
+/// Kills the profiler at so many moments, the first 40 ms after its start and each so much later than the one before.
+fn kill_the_profiler(times: u64, step_ms: u64) -> TestResult {
     let program: Invocation = workload("threads")
         .args(["--count", "1000000", "--us", "300"])
         .into();
     let run = Run::new().freq(4000).command(program);
-    for round in 0..5 {
+    for round in 0..times {
         let running = run.start()?;
         let pid = running.target_pid()?;
-        thread::sleep(Duration::from_millis(40 + 90 * round));
+        thread::sleep(Duration::from_millis(40 + step_ms * round));
         running.signal(libc::SIGKILL);
         let outcome = running.wait()?;
         signal(pid, libc::SIGKILL);
@@ -206,4 +218,15 @@ fn kill_the_profiler_at_random_moments() -> TestResult {
         }
     }
     Ok(())
+}
+
+#[test]
+fn kill_the_profiler_at_random_moments() -> TestResult {
+    kill_the_profiler(5, 90)
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn kill_the_profiler_twenty_times() -> TestResult {
+    kill_the_profiler(TIMES as u64, 23)
 }

@@ -272,7 +272,7 @@ pub enum Record<'a> {
     ThreadEnd {
         /// When.
         time_ns: u64,
-        /// CPU time that the thread used since it was sampled, in ns.
+        /// CPU time that the thread used since it was sampled, in ns; of one that lived for less than a period: how long it lived.
         cpu_time_ns: u64,
         /// The name at that time.
         name: ThreadName,

@@ -2,9 +2,11 @@
 
 mod counters;
 mod events;
+mod finish;
 mod held;
 mod off_cpu;
 mod sample;
+mod tracks;
 mod waits;
 
 use std::collections::HashMap;
@@ -19,26 +21,24 @@ use super::counters::CounterTracks;
 use super::events::{Events, StackMarks, Teller};
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
-use super::metadata::AtEnd;
 use super::naming::{Ids, fuller_id};
 use super::numbers::ThreadNumbers;
 use super::off_cpu::OffCpuTracks;
 use super::output::Output;
-use super::profile::{About, Profile, Whose, Written};
+use super::profile::Profile;
 use super::run::RunContext;
-use super::slices::{Part, SliceEvent, Timing};
-use super::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use super::slices::Timing;
+use super::tally::{Stops, Tally};
 use super::thread_counters::{Counts, EventTracks};
 use super::threads::{
     PythonStack, ShownStack, SliceNames, Stack, Thread, ThreadTrack, thread_name,
 };
 use super::waits::WaitTracks;
-use crate::os;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
-use crate::summary::ProcessSummary;
 use held::Held;
+use tracks::{rename, rename_by_kernel};
 
 /// So many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -378,32 +378,6 @@ impl ProcessTrace {
         }
     }
 
-    fn close_thread(&mut self, ring: &mut Ring) {
-        let Some(mut thread) = ring.thread.take() else {
-            return;
-        };
-        if let Some(profile) = &mut self.profile {
-            profile.rename(Whose {
-                number: thread.number,
-                tid: thread.tid,
-                name: &thread.name,
-            });
-        }
-        if let Some(output) = &mut self.output {
-            output.thread_ends(thread.tid);
-        }
-        if let (Some(output), Some(track)) = (&mut self.output, &mut thread.track) {
-            let mut pen = Pen {
-                output,
-                names: &mut self.slice_names,
-                frames: &self.frames,
-                slices: &mut self.tally.slices,
-            };
-            let ThreadTrack { sequence, builder } = track;
-            builder.close(|event| pen.write(sequence, event));
-        }
-    }
-
     fn open(&mut self, tools: &mut Tools<'_>) {
         let rank = self.identity.rank.as_ref();
         let id = tools.ids.id(rank, self.identity.pid);
@@ -426,39 +400,6 @@ impl ProcessTrace {
                 self.trouble = Some(text);
             }
         }
-    }
-
-    /// Looks at the threads: new names are told, and what is idle is closed.
-    pub fn look_at_threads(&mut self, now_ns: u64) {
-        let Some(output) = &mut self.output else {
-            return;
-        };
-        let pid = self.identity.host_pid;
-        let names_can_be_read = pid == self.identity.pid;
-        for ring in self.rings.values_mut() {
-            let Some(thread) = &mut ring.thread else {
-                continue;
-            };
-            if thread.track.is_none() {
-                continue;
-            }
-            if names_can_be_read
-                && let Ok(name) =
-                    std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
-            {
-                rename_by_kernel(Some(output), thread, name.trim_end_matches('\n'));
-            }
-            if let Some(ThreadTrack { sequence, builder }) = &mut thread.track {
-                let mut pen = Pen {
-                    output,
-                    names: &mut self.slice_names,
-                    frames: &self.frames,
-                    slices: &mut self.tally.slices,
-                };
-                builder.idle(now_ns, |event| pen.write(sequence, event));
-            }
-        }
-        self.flush(false);
     }
 
     /// Brings what waits to the file, if it is time to.
@@ -487,160 +428,5 @@ impl ProcessTrace {
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.output.as_ref().is_some_and(Output::is_pending)
-    }
-
-    /// Ends the trace.
-    pub fn finish(
-        mut self,
-        end: End,
-        mut counts: AgentCounts,
-        tools: &mut Tools<'_>,
-    ) -> ProcessSummary {
-        let lost = counts.lose_what_gpus_had();
-        if lost > 0 {
-            self.notes.push(format!(
-                "the process ended while {lost} GPU operations were under way or not yet told of: they are not in the trace"
-            ));
-        }
-        let rings = std::mem::take(&mut self.later);
-        self.hold_or_handle(rings, tools);
-        let short = self.end_of_holding(end, tools);
-        for (_, mut ring) in std::mem::take(&mut self.rings) {
-            self.close_thread(&mut ring);
-        }
-        self.finish_events(tools);
-        self.write_counters(tools);
-        self.draw_absences(tools);
-        let data = AtEnd {
-            tally: &self.tally,
-            stops: &self.stops,
-            counts: &counts,
-            end,
-            modules: self.frames.modules() as u64,
-            unresolved: self.frames.unresolved(),
-            period_ns: self.timing.period_ns,
-            notes: &self.notes,
-            python: &self.interpreters,
-            codes: self.frames.codes(),
-            unknown_codes: self.frames.unknown_codes(),
-            realtime: tools.run.realtime_hz.is_some(),
-            facts: &self.events.facts,
-            off_cpu: tools.run.off_cpu,
-            by_time: tools.run.overflow.is_none(),
-        }
-        .data();
-        let time_ns = match end {
-            End::StillRunning => self.last_time_ns,
-            _ => os::boot_time_ns().max(self.last_time_ns),
-        };
-        if let Some(output) = &mut self.output {
-            output.end(time_ns, &data);
-        }
-        self.flush(true);
-        if let Some(path) = self.path.take_if(|path| !path.exists()) {
-            let text = format!(
-                "{}: the trace was removed while it was written",
-                path.display()
-            );
-            eprintln!("rsys: error: {text}");
-            self.trouble = Some(text);
-        }
-        let profile = self.write_profile(tools);
-        ProcessSummary {
-            path: self.path,
-            profile,
-            trouble: self.trouble,
-            short,
-            rank: self.identity.rank.as_ref().map(|rank| rank.rank),
-            pid: self.identity.pid,
-            name: self.identity.name().to_owned(),
-            clock: self.identity.clock.clone(),
-            notes: self.notes,
-            coverage: match tools.run.overflow {
-                None => Coverage::new(&self.tally, &counts, self.timing.period_ns),
-                Some(_) => Coverage::Unknown,
-            },
-            interpreters: self.interpreters,
-            tally: self.tally,
-            stops: self.stops,
-            counts,
-            end,
-        }
-    }
-}
-
-impl ProcessTrace {
-    /// Writes the summary, if one was asked for and there is anything in it.
-    fn write_profile(&mut self, tools: &Tools<'_>) -> Written {
-        let profile = self.profile.take();
-        let Some(profile) = profile.filter(|one| !one.is_empty()) else {
-            return Written::default();
-        };
-        let identity = &self.identity;
-        let about = About {
-            pid: identity.pid,
-            name: identity.name().to_owned(),
-            command_line: identity.command_line.clone(),
-            rank: identity.rank.as_ref().map(|rank| rank.rank),
-            host: tools.run.host.clone(),
-            frequency_hz: tools.run.frequency_hz,
-        };
-        let layout = tools.run.layout_of(identity);
-        profile.write(&about, &self.frames, &layout, &self.id)
-    }
-}
-
-/// Writes slices.
-struct Pen<'a> {
-    output: &'a mut Output,
-    names: &'a mut SliceNames,
-    frames: &'a Frames,
-    slices: &'a mut u64,
-}
-
-impl Pen<'_> {
-    fn write(
-        &mut self,
-        sequence: &mut rsys_proto::TrackSequence,
-        event: SliceEvent<super::frames::FunctionId>,
-    ) {
-        let out = self.output.buffer();
-        *self.slices += u64::from(matches!(event, SliceEvent::Begin(..)));
-        match event {
-            SliceEvent::Begin(time_ns, Part::Function(function)) => {
-                let name = self.names.get(function, || {
-                    out.intern(&self.frames.function(function).name)
-                });
-                sequence.slice_begin(out, time_ns, name);
-            }
-            SliceEvent::Begin(time_ns, Part::Folded(count)) => {
-                let name = out.intern(&format!("[… {count} frames]"));
-                sequence.slice_begin(out, time_ns, name);
-            }
-            SliceEvent::End(time_ns) => sequence.slice_end(out, time_ns),
-        }
-    }
-}
-
-/// Takes over the kernel's name when it is another one than before.
-fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
-    if name == thread.kernel_name {
-        return;
-    }
-    let first = thread.kernel_name.is_empty();
-    name.clone_into(&mut thread.kernel_name);
-    // A young thread's name is not known yet, while Python's may be.
-    if !first || thread.name.is_empty() {
-        rename(output, thread, name.to_owned());
-    }
-}
-
-fn rename(output: Option<&mut Output>, thread: &mut Thread, name: String) {
-    if name.is_empty() || name == thread.name {
-        return;
-    }
-    thread.name = name;
-    if let (Some(output), Some(track)) = (output, &thread.track) {
-        output.rename(&track.sequence, thread.tid, &thread.name);
     }
 }

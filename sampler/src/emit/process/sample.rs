@@ -5,7 +5,8 @@ use rsys_wire::record::{
     SAMPLE_TRUNCATED,
 };
 
-use super::{Pen, ProcessTrace, Ring, ThreadTrack, Tools};
+use super::tracks::Pen;
+use super::{ProcessTrace, Ring, ThreadTrack, Tools};
 use crate::emit::profile::Whose;
 use crate::python::merge::Ends;
 
