@@ -144,7 +144,7 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     for (_, hosts) in &mut shared {
         for (&host, span) in hosts.iter_mut() {
             let alignment = &clocks[host].alignment;
-            let apply = |time: i64| time + alignment.difference_at(time);
+            let apply = |time: i64| time.saturating_add(alignment.difference_at(time));
             *span = (apply(span.0), apply(span.1));
         }
     }
