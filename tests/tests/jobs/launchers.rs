@@ -11,7 +11,7 @@ use rsys_tests::{Scratch, TestResult, missing_tool, skip_if_missing, workload};
 
 use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
 
-fn rate() -> anyhow::Result<Vec<String>> {
+fn rate() -> Result<Vec<String>> {
     let program = workload("rate").build()?.display().to_string();
     Ok(vec![program, "--seconds".to_owned(), "0.1".to_owned()])
 }
