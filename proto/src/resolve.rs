@@ -94,6 +94,23 @@ impl Resolver {
         ))
     }
 
+    /// Takes in the times of packets of a sequence that are not observed, and name no clock: their sum.
+    pub fn advance(&mut self, sequence: u32, timestamps: u64) {
+        if let Some(sequence) = self.sequences.get_mut(&sequence) {
+            let clock = sequence.default_clock;
+            let clocks = sequence.clocks.get(&clock);
+            if clocks.is_some_and(|clock| clock.incremental) {
+                sequence.time(clock, timestamps);
+            }
+        }
+    }
+
+    /// The track of events of a sequence that name none.
+    pub fn default_track(&self, sequence: u32) -> u64 {
+        let sequence = self.sequences.get(&sequence);
+        sequence.map_or(0, |sequence| sequence.default_track)
+    }
+
     /// The state of the sequence of `packet`.
     pub fn sequence(&self, packet: &TracePacket) -> Option<&Sequence> {
         self.sequences

@@ -184,6 +184,86 @@ fn a_finished_trace_is_left_alone_and_a_folder_is_gone_through() {
 }
 
 #[test]
+fn a_job_cut_anywhere_is_judged_and_never_taken_for_whole() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-1.proto", &SECOND.ordinary());
+    let whole = FIRST.ordinary();
+    let path = scratch.0.join("perfetto-trace-0.proto");
+    let mut states = std::collections::BTreeSet::new();
+    // Behind its last word there is a reading of the clocks.
+    for length in 0..whole.len() {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let report = rsys_report::check::check(std::slice::from_ref(&scratch.0), 0.0).unwrap();
+        let value = report.json();
+        let state = value["traces"][0]["state"].as_str().unwrap().to_owned();
+        assert!(
+            !report.is_ok() || (state == "finished" && whole_packets(&whole[..length]) == length),
+            "{length}: {value:#}"
+        );
+        states.insert(state);
+    }
+    assert!(states.len() > 1, "{states:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_description_of_the_job_is_told() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+    scratch.write("perfetto-trace-1.proto", &SECOND.ordinary());
+    for (job, code, told) in [
+        ("", 0, "job.json is ignored"),
+        ("{ \"ranks\": [", 0, "job.json is ignored"),
+        ("[]", 0, "2 of 2 ranks"),
+        ("{}", 0, "2 of 2 ranks"),
+        (
+            r#"{ "version": 1, "world_size": 3 }"#,
+            1,
+            "no trace of 1 of 3 ranks: 2",
+        ),
+        (r#"{ "version": 9 }"#, 0, "version 9"),
+        // What it cannot mean.
+        (
+            r#"{ "ranks": [{ "rank": -1 }, { "rank": "x" }, null, 7.5] }"#,
+            0,
+            "2 of 2 ranks",
+        ),
+    ] {
+        scratch.write("job.json", job.as_bytes());
+        let (found, text) = report(&["check"], &scratch.0);
+        assert!(
+            found == code && text.contains(told),
+            "{job}: {found} {text}"
+        );
+        assert!(!text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
+fn clocks_that_are_ages_apart_are_survived() {
+    // From the same second to almost all that 63 bits hold.
+    for ahead_ns in [
+        0,
+        1_000_000_000,
+        1 << 40,
+        (1 << 62) + 1,
+        (1 << 63) - 20_000_000,
+    ] {
+        let scratch = Scratch::new();
+        let far = Writer { ahead_ns, ..SECOND };
+        let inputs = [
+            scratch.write("perfetto-trace-0.proto", &FIRST.ordinary()),
+            scratch.write("perfetto-trace-1.proto", &far.ordinary()),
+        ];
+        let (merged, bytes) = merge_all(&scratch.0, &inputs).unwrap();
+        assert_eq!(merged.hosts.len(), 2);
+        let found = contents(&bytes);
+        assert_eq!((found.samples.len(), found.open), (20, 0), "{ahead_ns}");
+        let (code, text) = report(&["check"], &scratch.0);
+        assert!(code < 2 && !text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
 fn wrong_words_have_the_usual_exit_code() {
     let scratch = Scratch::new();
     for (arguments, code) in [(&["merge"][..], 2), (&["nonsense"], 2), (&["check"], 1)] {

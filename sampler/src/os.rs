@@ -32,6 +32,21 @@ pub fn seals(fd: BorrowedFd<'_>) -> i32 {
     seals.max(0)
 }
 
+/// Whether bytes stand in others.
+#[must_use]
+pub fn contains(text: &[u8], word: &[u8]) -> bool {
+    // SAFETY: both are slices, whose lengths are given.
+    let found = unsafe {
+        libc::memmem(
+            text.as_ptr().cast(),
+            text.len(),
+            word.as_ptr().cast(),
+            word.len(),
+        )
+    };
+    !found.is_null()
+}
+
 /// Queues a signal with a value to one thread, in the manner of `sigqueue`.
 ///
 /// # Errors

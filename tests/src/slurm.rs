@@ -200,6 +200,33 @@ impl Slurm {
         Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
     }
 
+    /// Puts a running job back, and waits until it runs again.
+    ///
+    /// Only when the job has left its nodes, the controller gives it a time to begin: two minutes later, when all that the nodes
+    /// may still hold of it is void. That is set to now, when it is there; before, it would be overwritten.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn requeue(&self, job: &str) -> Result<()> {
+        self.output("scontrol", ["requeue", job])?;
+        let mut known = String::new();
+        let runs_again = || {
+            known = self.show_job(job);
+            let is = |name, value| field(&known, name) == Some(value);
+            if is("JobState", "PENDING") && is("Reason", "BeginTime") {
+                let job = format!("JobId={job}");
+                self.output("scontrol", ["update", &job, "StartTime=now"])
+                    .ok();
+            }
+            !is("Restarts", "0") && !is("JobState", "PENDING") && !is("JobState", "COMPLETING")
+        };
+        ensure!(
+            wait_until(LIMIT, runs_again),
+            "job {job} does not run again: {known}"
+        );
+        Ok(())
+    }
+
     /// What the controller knows of a job, one record for each element of an array.
     #[must_use]
     pub fn show_job(&self, job: &str) -> String {

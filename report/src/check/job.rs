@@ -11,6 +11,9 @@ use serde_json::Value;
 /// Its name.
 const NAME: &str = "job.json";
 
+/// The newest version that is known.
+const VERSION: u64 = 1;
+
 /// What the job says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
@@ -46,6 +49,11 @@ impl Job {
 
     fn read(value: &Value) -> Self {
         let mut job = Self::default();
+        if let Some(version) = number(&value["version"]).filter(|&version| version > VERSION) {
+            job.remarks.push(format!(
+                "{NAME} is of version {version}, newer than what is known here ({VERSION}): it may be misunderstood"
+            ));
+        }
         for key in [
             "rank_count",
             "ranks_total",

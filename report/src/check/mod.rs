@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use rsys_proto::fields::packet;
+use rsys_proto::message::Fields;
 use serde_json::{Value, json};
 
 use crate::clocks::WallClock;
@@ -29,6 +31,8 @@ pub enum State {
     Recovered,
     /// The profiler was killed.
     Cut,
+    /// Nothing but descriptions are in it: the profiler was killed in its first moments.
+    Empty,
     /// It is not from rsys, so nobody knows.
     Foreign,
     /// It cannot be read.
@@ -41,6 +45,7 @@ impl State {
             Self::Finished => "finished",
             Self::Recovered => "recovered",
             Self::Cut => "cut",
+            Self::Empty => "empty",
             Self::Foreign => "foreign",
             Self::Unreadable(_) => "unreadable",
         }
@@ -140,7 +145,10 @@ fn look_at(path: &Path) -> TraceReport {
         torn_bytes: 0,
         wall_clock: WallClock::default(),
     };
-    let survey = match Survey::read(path, Depth::Whole, |_| {}) {
+    let mut has_content = false;
+    let survey = match Survey::read(path, Depth::Whole, |encoded| {
+        has_content |= !only_describes(encoded);
+    }) {
         Ok(survey) => survey,
         Err(error) => {
             report.state = State::Unreadable(format!("{:#}", error.root_cause()));
@@ -157,6 +165,7 @@ fn look_at(path: &Path) -> TraceReport {
     report.torn_bytes = survey.truncation.map_or(0, |truncation| truncation.bytes);
     report.state = match (&survey.start, &survey.end, &survey.recovered) {
         _ if report.torn_bytes > 0 => State::Cut,
+        (None, ..) if !has_content => State::Empty,
         (None, ..) => State::Foreign,
         (_, Some(_), _) => State::Finished,
         (.., Some(_)) => State::Recovered,
@@ -192,6 +201,26 @@ fn look_at(path: &Path) -> TraceReport {
     report
 }
 
+/// Whether a packet only says what is what, as those at the start of a trace do.
+fn only_describes(encoded: &[u8]) -> bool {
+    const DESCRIBE: [u32; 11] = [
+        packet::CLOCK_SNAPSHOT,
+        packet::TIMESTAMP,
+        packet::TIMESTAMP_CLOCK_ID,
+        packet::SEQUENCE_ID,
+        packet::SEQUENCE_FLAGS,
+        packet::DEFAULTS,
+        packet::SYSTEM_INFO,
+        packet::TRACE_UUID,
+        packet::TRACK_DESCRIPTOR,
+        packet::PROCESS_DESCRIPTOR,
+        packet::THREAD_DESCRIPTOR,
+    ];
+    Fields::new(encoded)
+        .flatten()
+        .all(|field| DESCRIBE.contains(&field.number))
+}
+
 fn expected_ranks(reports: &[TraceReport], job: Option<&Job>) -> BTreeSet<u64> {
     if let Some(ranks) = job.and_then(|job| job.profiled_ranks.clone()) {
         return ranks;
@@ -223,6 +252,9 @@ impl Report {
                         0 => String::new(),
                         bytes => format!(" within a packet ({bytes} bytes)"),
                     }
+                )),
+                State::Empty => problems.push(format!(
+                    "{name}: nothing is in it: its profiler was killed in its first moments"
                 )),
                 State::Unreadable(why) => problems.push(format!("{name}: unreadable: {why}")),
                 State::Finished | State::Recovered | State::Foreign => {}

@@ -8,9 +8,9 @@ use std::fmt;
 
 use anyhow::Result;
 
-use super::collectives::{CollectiveReader, Collectives, Key, Span};
+use super::collectives::{self, Collectives, Key, Span};
 use crate::clocks::{Alignment, WallClock};
-use crate::survey::{Depth, Survey};
+use crate::survey::Survey;
 
 /// Into how many stretches of time the collectives are divided at most, when the clocks drift.
 const WINDOWS_MAX: usize = 64;
@@ -115,10 +115,9 @@ pub fn align(surveys: &[Survey], of_inputs: &[usize], hosts: &[String]) -> Resul
     let mut wall_clocks = vec![WallClock::default(); hosts.len()];
     let mut collectives = Collectives::default();
     for (survey, &host) in surveys.iter().zip(of_inputs) {
-        let mut reader = CollectiveReader::default();
-        let whole = Survey::read(&survey.path, Depth::Whole, |encoded| reader.packet(encoded))?;
-        wall_clocks[host].add(&whole.wall_clock);
-        collectives.add(host, reader.finish());
+        let (found, wall_clock) = collectives::read(&survey.path)?;
+        wall_clocks[host].add(&wall_clock);
+        collectives.add(host, found);
     }
     wall_clocks.iter_mut().for_each(WallClock::settle);
     let mut clocks = vec![reference];
@@ -145,7 +144,7 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     for (_, hosts) in &mut shared {
         for (&host, span) in hosts.iter_mut() {
             let alignment = &clocks[host].alignment;
-            let apply = |time: i64| time + alignment.difference_at(time);
+            let apply = |time: i64| time.saturating_add(alignment.difference_at(time));
             *span = (apply(span.0), apply(span.1));
         }
     }

@@ -5,12 +5,18 @@
 //! call to its kernel leads a chain of flows: RCCL call, HIP launch inside of it or at the end of its arrow, kernel.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use prost::Message;
-use rsys_proto::fields::packet;
-use rsys_proto::message::Fields;
+use rsys_proto::reader::PacketReader;
 use rsys_proto::resolve::Resolver;
 use rsys_proto::schema::{TracePacket, TrackDescriptor, TrackEvent, event_type};
+
+use super::ordinary::{Ordinary, Slice, ordinary};
+use crate::clocks::WallClock;
+use crate::survey::explain;
 
 /// Launches and kernels that wait to be brought together. When there are more, what is there is brought together, and chains that are torn
 /// apart by that are lost: thousands remain.
@@ -70,11 +76,33 @@ fn hash((communicator, sequence): Key) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 8
 }
 
+/// Reads a trace as a whole: what its collectives and its clocks tell.
+///
+/// # Errors
+/// When the file cannot be read or is damaged.
+pub fn read(path: &Path) -> Result<(HashMap<Key, Span>, WallClock)> {
+    let told = || path.display().to_string();
+    let mut reader = PacketReader::new(File::open(path).with_context(told)?);
+    let mut found = CollectiveReader::default();
+    loop {
+        match reader.next_encoded() {
+            Ok(Some(encoded)) => found.packet(encoded),
+            Ok(None) => return Ok(found.finish()),
+            Err(error) => return Err(explain(error)).with_context(told),
+        }
+    }
+}
+
 /// Finds the collectives of one trace.
 #[derive(Debug, Default)]
-pub struct CollectiveReader {
+struct CollectiveReader {
     resolver: Resolver,
-    tracks: HashMap<u64, Track>,
+    wall_clock: WallClock,
+    sequences: HashMap<u32, Ticks>,
+    /// The sequence of the packet before, taken out of the table.
+    current: Option<(u32, Ticks)>,
+    tracks: Vec<Track>,
+    tracks_by_uuid: HashMap<u64, usize>,
     /// Flows that leave RCCL calls.
     flows: HashMap<u64, Vec<Key>>,
     calls: Vec<Call>,
@@ -83,11 +111,23 @@ pub struct CollectiveReader {
     found: HashMap<Key, Span>,
 }
 
+/// What ordinary packets have told of a sequence, since the resolver was shown one of its packets.
+#[derive(Debug, Default, Clone, Copy)]
+struct Ticks {
+    /// Sum of their times.
+    sum: u64,
+    /// The place of the track of events that name none.
+    default_track: Option<usize>,
+}
+
 #[derive(Debug, Default)]
 struct Track {
+    uuid: u64,
     parent: u64,
     is_thread: bool,
     open: Vec<Open>,
+    /// Slices above the last of `open` that say nothing of collectives.
+    ordinary: usize,
 }
 
 #[derive(Debug)]
@@ -97,6 +137,8 @@ struct Open {
     blocking: bool,
     /// Flows of a slice that is not on a thread.
     flows: Vec<u64>,
+    /// Slices below it that say nothing of collectives.
+    ordinary_below: usize,
 }
 
 #[derive(Debug)]
@@ -123,17 +165,21 @@ struct Kernel {
 
 impl CollectiveReader {
     /// Learns from a packet; packets come in file order.
-    pub fn packet(&mut self, encoded: &[u8]) {
-        // Samples have nothing to say here, and their tables of call stacks are long.
-        let is_sample = Fields::new(encoded)
-            .flatten()
-            .any(|field| field.number == packet::PERF_SAMPLE);
-        if is_sample {
+    fn packet(&mut self, encoded: &[u8]) {
+        if ordinary(encoded).is_some_and(|packet| self.ordinary(packet)) {
             return;
         }
         let Ok(mut packet) = TracePacket::decode(encoded) else {
             return;
         };
+        if let Some(snapshot) = &packet.clock_snapshot {
+            self.wall_clock.observe(snapshot);
+        }
+        let id = packet.trusted_packet_sequence_id.unwrap_or(0);
+        let ticks = std::mem::take(self.ticks(id));
+        if ticks.sum > 0 {
+            self.resolver.advance(id, ticks.sum);
+        }
         let time_ns = self.resolver.observe(&mut packet);
         if let Some(descriptor) = &packet.track_descriptor {
             self.descriptor(descriptor);
@@ -146,17 +192,80 @@ impl CollectiveReader {
         }
     }
 
-    /// What was found: on this rank, when each collective began and ended.
+    /// Takes in the time of a packet, and that slices begin and end. `false` if what it ends is more than an ordinary slice.
+    #[inline]
+    fn ordinary(&mut self, packet: Ordinary) -> bool {
+        if let Slice::Begin(uuid) | Slice::End(uuid) = packet.slice {
+            let place = match uuid {
+                Some(uuid) => self.track(uuid),
+                None => self.default_track(packet.sequence),
+            };
+            let Some(track) = self.tracks.get_mut(place) else {
+                return false;
+            };
+            match packet.slice {
+                Slice::Begin(_) => track.ordinary += 1,
+                _ if track.ordinary == 0 => return false,
+                _ => track.ordinary -= 1,
+            }
+        }
+        let ticks = self.ticks(packet.sequence);
+        ticks.sum = ticks.sum.wrapping_add(packet.time);
+        true
+    }
+
+    /// The place of the track of a sequence's events that name none.
+    #[inline]
+    fn default_track(&mut self, sequence: u32) -> usize {
+        if let Some(place) = self.ticks(sequence).default_track {
+            return place;
+        }
+        let place = self.track(self.resolver.default_track(sequence));
+        self.ticks(sequence).default_track = Some(place);
+        place
+    }
+
+    #[inline]
+    fn ticks(&mut self, sequence: u32) -> &mut Ticks {
+        let is_current = matches!(&self.current, Some((id, _)) if *id == sequence);
+        if !is_current {
+            if let Some((id, ticks)) = self.current.take() {
+                self.sequences.insert(id, ticks);
+            }
+            self.current = None;
+        }
+        let sequences = &mut self.sequences;
+        let current = self.current.get_or_insert_with(|| {
+            let known = sequences.get(&sequence).copied();
+            (sequence, known.unwrap_or_default())
+        });
+        &mut current.1
+    }
+
+    /// The place of a track.
+    fn track(&mut self, uuid: u64) -> usize {
+        *self.tracks_by_uuid.entry(uuid).or_insert_with(|| {
+            self.tracks.push(Track {
+                uuid,
+                ..Track::default()
+            });
+            self.tracks.len() - 1
+        })
+    }
+
+    /// What was found: when each collective began and ended on this rank, and the wall clock.
     #[must_use]
-    pub fn finish(mut self) -> HashMap<Key, Span> {
+    fn finish(mut self) -> (HashMap<Key, Span>, WallClock) {
         self.bring_together();
-        self.found
+        (self.found, self.wall_clock)
     }
 
     fn descriptor(&mut self, descriptor: &TrackDescriptor) {
-        let track = self.tracks.entry(descriptor.uuid.unwrap_or(0)).or_default();
-        track.parent = descriptor.parent_uuid.unwrap_or(0);
-        track.is_thread = descriptor.thread.is_some();
+        let place = self.track(descriptor.uuid.unwrap_or(0));
+        if let Some(track) = self.tracks.get_mut(place) {
+            track.parent = descriptor.parent_uuid.unwrap_or(0);
+            track.is_thread = descriptor.thread.is_some();
+        }
     }
 
     /// The thread that a track belongs to.
@@ -164,7 +273,8 @@ impl CollectiveReader {
         let mut at = uuid;
         // Tracks nest a few levels; a damaged trace may have a circle.
         for _ in 0..16 {
-            let track = self.tracks.get(&at)?;
+            let place = *self.tracks_by_uuid.get(&at)?;
+            let track = self.tracks.get(place)?;
             if track.is_thread {
                 return Some(at);
             }
@@ -178,6 +288,7 @@ impl CollectiveReader {
             return;
         };
         let uuid = sequence.event_track(event);
+        let place = self.tracks_by_uuid.get(&uuid).copied();
         match event.r#type {
             Some(event_type::SLICE_BEGIN) => {
                 let mut open = Open {
@@ -185,6 +296,7 @@ impl CollectiveReader {
                     key: None,
                     blocking: false,
                     flows: Vec::new(),
+                    ordinary_below: 0,
                 };
                 let mut flows = event.flow_ids.clone();
                 flows.extend(&event.terminating_flow_ids);
@@ -221,29 +333,53 @@ impl CollectiveReader {
                     (None, Some(_)) => {}
                     (None, None) => open.flows = flows,
                 }
-                self.tracks.entry(uuid).or_default().open.push(open);
+                let place = place.unwrap_or_else(|| self.track(uuid));
+                if let Some(track) = self.tracks.get_mut(place) {
+                    if open.key.is_none() && open.flows.is_empty() {
+                        track.ordinary += 1;
+                    } else {
+                        open.ordinary_below = std::mem::take(&mut track.ordinary);
+                        track.open.push(open);
+                    }
+                }
             }
             Some(event_type::SLICE_END) => {
-                let track = self.tracks.get_mut(&uuid);
-                let Some(open) = track.and_then(|track| track.open.pop()) else {
-                    return;
-                };
-                if let Some(key) = open.key {
-                    self.calls.push(Call {
-                        thread: self.thread(uuid).unwrap_or(uuid),
-                        start_ns: open.start_ns,
-                        end_ns: time_ns,
-                        key,
-                        blocking: open.blocking,
-                    });
-                } else if !open.flows.is_empty() {
-                    self.kernels.push(Kernel {
-                        span: (open.start_ns, time_ns),
-                        flows: open.flows,
-                    });
+                if let Some(place) = place {
+                    self.end(place, time_ns);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Ends the innermost slice of a track.
+    #[inline]
+    fn end(&mut self, place: usize, time_ns: i64) {
+        let Some(track) = self.tracks.get_mut(place) else {
+            return;
+        };
+        if track.ordinary > 0 {
+            track.ordinary -= 1;
+            return;
+        }
+        let Some(open) = track.open.pop() else {
+            return;
+        };
+        track.ordinary = open.ordinary_below;
+        if let Some(key) = open.key {
+            let uuid = track.uuid;
+            self.calls.push(Call {
+                thread: self.thread(uuid).unwrap_or(uuid),
+                start_ns: open.start_ns,
+                end_ns: time_ns,
+                key,
+                blocking: open.blocking,
+            });
+        } else if !open.flows.is_empty() {
+            self.kernels.push(Kernel {
+                span: (open.start_ns, time_ns),
+                flows: open.flows,
+            });
         }
     }
 

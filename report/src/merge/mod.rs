@@ -7,6 +7,7 @@
 mod align;
 mod collectives;
 mod head;
+mod ordinary;
 mod output;
 mod plan;
 mod rewrite;
@@ -26,6 +27,9 @@ use plan::{Ids, InputPlan};
 use rewrite::Rewriter;
 
 pub use align::HostClock;
+
+/// So many process ids that are shown as others are told one by one.
+const CHANGED_PIDS_TOLD: usize = 4;
 
 /// Whether the merged trace is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -139,14 +143,7 @@ pub fn merge(request: &Request) -> Result<Merged> {
     let (_, written_bytes) = written?;
     let copied = outcome?;
     draft.keep(output)?;
-    for (survey, plan) in surveys.iter().zip(&plans) {
-        for (old, new) in &std::collections::BTreeMap::from_iter(&plan.pids) {
-            remarks.push(format!(
-                "{}: process id {old} is taken by another process; shown as {new}",
-                short_name(&survey.path)
-            ));
-        }
-    }
+    remarks.extend(changed_pids(&surveys, &plans));
     Ok(Merged {
         traces: surveys.len(),
         ranks: ranks.len(),
@@ -158,6 +155,28 @@ pub fn merge(request: &Request) -> Result<Merged> {
         seconds: started.elapsed().as_secs_f64(),
         remarks,
     })
+}
+
+/// Says which process ids are shown as others.
+fn changed_pids(surveys: &[Survey], plans: &[InputPlan]) -> Vec<String> {
+    let changed = surveys.iter().zip(plans).flat_map(|(survey, plan)| {
+        let changed = std::collections::BTreeMap::from_iter(&plan.pids);
+        changed.into_iter().map(|(old, new)| {
+            format!(
+                "{}: process id {old} is taken by another process; shown as {new}",
+                short_name(&survey.path)
+            )
+        })
+    });
+    let mut changed: Vec<String> = changed.collect();
+    let more = changed.len().saturating_sub(CHANGED_PIDS_TOLD);
+    if more > 1 {
+        changed.truncate(CHANGED_PIDS_TOLD);
+        changed.push(format!(
+            "{more} more process ids are taken and shown as others; names of processes tell the real ones"
+        ));
+    }
+    changed
 }
 
 fn plan_inputs(surveys: &[Survey], of_inputs: &[usize], clocks: &[HostClock]) -> Vec<InputPlan> {

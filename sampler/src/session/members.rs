@@ -3,32 +3,54 @@
 //! A child that was forked just before its parent ended, or a program that still loads its libraries, is not known, and nothing
 //! but its environment tells that it belongs to the run.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 
 use rsys_wire::handshake::ENV_SESSION;
+
+use crate::os;
+
+/// What is read of an environment at once: most are shorter.
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
 ///
 /// Only process ids above `first` are looked at: those of a run are younger than its command. (After a wrap of the ids some are
-/// not; then a straggler may be missed.)
+/// not; then a straggler may be missed.) Where hundreds of ranks end at once, each looks at all the others: it has to be cheap.
 #[must_use]
 pub fn any(session: &str, first: u32) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return false;
     };
-    let variable = format!("{ENV_SESSION}={session}").into_bytes();
+    let variable = format!("\0{ENV_SESSION}={session}\0").into_bytes();
+    let mut environment = vec![0; 1 + CHUNK_BYTES];
     entries.flatten().any(|entry| {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok());
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
         pid.is_some_and(|pid| pid > first)
-            && fs::read(entry.path().join("environ")).is_ok_and(|environment| {
-                environment
-                    .split(|byte| *byte == 0)
-                    .any(|entry| entry == variable)
-            })
+            && File::open(entry.path().join("environ"))
+                .is_ok_and(|file| holds(file, &variable, &mut environment))
     })
+}
+
+/// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is memory to work in.
+fn holds(mut file: File, variable: &[u8], buffer: &mut Vec<u8>) -> bool {
+    // In front of the first variable there is none.
+    let mut length = 1;
+    buffer[0] = 0;
+    loop {
+        if buffer.len() - length < CHUNK_BYTES {
+            buffer.resize(length + CHUNK_BYTES, 0);
+        }
+        let room = buffer.len() - length;
+        // One that ends meanwhile has nothing more to say.
+        let count = file.read(&mut buffer[length..]).unwrap_or(0);
+        length += count;
+        // The kernel fills what it is given, unless that is the end.
+        if count < room {
+            return os::contains(&buffer[..length], variable);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -42,6 +64,7 @@ mod tests {
         let session = format!("a-session-of-process-{}", std::process::id());
         assert!(!any(&session, 0));
         let mut child = Command::new("cat")
+            .env("A", "x".repeat(3 * CHUNK_BYTES))
             .env(ENV_SESSION, &session)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
-use rsys_tests::slurm::{LIMIT, Slurm, missing_slurm, slurm};
+use rsys_tests::slurm::{LIMIT, Slurm, field, missing_slurm, slurm};
 use rsys_tests::{
     Scratch, TestResult, Trace, python, scan_packets, signal, skip_if_missing, wait_until,
 };
@@ -111,15 +111,18 @@ fn wait_for_samples(output: &Path, count: usize) {
 /// How srun ended, and what its tasks wrote.
 type Seen = (Option<i32>, Vec<String>);
 
-/// Ends a step by scancel, after `terms - 1` other signals of the same kind.
-fn cancelled(
-    slurm: &Slurm,
-    folder: &Path,
-    way: &str,
-    terms: usize,
-    is_profiled: bool,
-) -> Result<Seen> {
-    let name = format!("{way}-{terms}-{is_profiled}");
+/// What ends a step.
+#[derive(Debug, Clone, Copy)]
+enum Blow {
+    /// scancel, after so many other signals of the same kind.
+    Cancel(usize),
+    /// The time limit: SIGTERM, again SIGTERM, SIGKILL.
+    TimeLimit,
+}
+
+/// Ends a step, and waits for its end.
+fn struck(slurm: &Slurm, folder: &Path, way: &str, blow: Blow, is_profiled: bool) -> Result<Seen> {
+    let name = format!("{way}-{is_profiled}");
     let output = folder.join(&name);
     let profile = if is_profiled {
         profiled(&output)?
@@ -132,48 +135,92 @@ fn cancelled(
         wait_for_samples(&output, 2);
     }
     let job = step.job()?;
-    // A time limit sends two; signals that come while another waits to be handled are one.
-    for times in 1..terms {
-        slurm.output("scancel", ["-s", "TERM", &job])?;
-        let came = || step.told().iter().filter(|line| *line == "TERM").count() >= 2 * times;
-        assert!(wait_until(LIMIT, came), "{:?}", step.told());
+    match blow {
+        Blow::Cancel(before) => {
+            // Signals that come while another waits to be handled are one.
+            for times in 1..=before {
+                slurm.output("scancel", ["-s", "TERM", &job])?;
+                let came =
+                    || step.told().iter().filter(|line| *line == "TERM").count() >= 2 * times;
+                assert!(wait_until(LIMIT, came), "{:?}", step.told());
+            }
+            slurm.output("scancel", [&job])?;
+        }
+        // Slurm's shortest limit is a minute, but the end can be moved. It looks every half minute.
+        Blow::TimeLimit => {
+            let job = format!("JobId={job}");
+            slurm.output("scontrol", ["update", &job, "EndTime=now+1"])?;
+        }
     }
-    slurm.output("scancel", [&job])?;
     let status = step.wait()?;
+    let known = slurm.wait_for_end(&job)?;
+    if let Blow::TimeLimit = blow {
+        assert_eq!(field(&known, "JobState"), Some("TIMEOUT"), "{known}");
+    }
     if is_profiled {
-        slurm.wait_for_end(&job)?;
         assert_prefixes(&output, 2)?;
     }
     let mut told = step.told();
     told.retain(|line| !line.starts_with("job "));
     told.sort();
+    if let Blow::TimeLimit = blow {
+        // It sends two at once, of which a task may see one.
+        told.dedup();
+    }
     Ok((status.code(), told))
+}
+
+/// Each way to take a blow, with and without us, all at once: they mostly wait for Slurm.
+fn assert_same_end(slurm: &Slurm, folder: &Path, cases: &[(&str, Blow, &[&str])]) -> TestResult {
+    std::thread::scope(|scope| -> TestResult {
+        let runs: Vec<_> = cases
+            .iter()
+            .map(|&(way, blow, expected)| {
+                let run = |is_profiled| {
+                    scope.spawn(move || struck(slurm, folder, way, blow, is_profiled))
+                };
+                (way, expected, run(false), run(true))
+            })
+            .collect();
+        for (way, expected, bare, profiled) in runs {
+            let join = |run: std::thread::ScopedJoinHandle<'_, Result<Seen>>| {
+                run.join().expect("see above")
+            };
+            let (bare, profiled) = (join(bare)?, join(profiled)?);
+            assert_eq!(bare, profiled, "{way}");
+            assert_eq!(profiled.1, expected, "{way}");
+        }
+        Ok(())
+    })
 }
 
 #[test]
 fn what_ends_a_step_ends_it_as_without_us() -> TestResult {
     skip_if_missing!(missing_slurm());
-    let slurm = slurm()?;
     let scratch = Scratch::new("scancel")?;
-    let folder = scratch.path();
     // What the program does about SIGTERM, and how often it gets one. Who ignores it is killed.
-    let cases = [("default", 1), ("exit", 1), ("ignore", 2)];
-    // All at once: they mostly wait for Slurm.
-    std::thread::scope(|scope| -> TestResult {
-        let runs = cases.map(|(way, terms)| {
-            let run = |is_profiled| {
-                scope.spawn(move || cancelled(slurm, folder, way, terms, is_profiled))
-            };
-            ((way, terms), run(false), run(true))
-        });
-        for (case, bare, profiled) in runs {
-            let join = |run: std::thread::ScopedJoinHandle<'_, Result<Seen>>| {
-                run.join().expect("see above")
-            };
-            assert_eq!(join(bare)?, join(profiled)?, "{case:?}");
-        }
-        Ok(())
-    })
+    let cases: &[(&str, Blow, &[&str])] = &[
+        ("default", Blow::Cancel(0), &["ready", "ready"]),
+        ("exit", Blow::Cancel(0), &["TERM", "TERM", "ready", "ready"]),
+        (
+            "ignore",
+            Blow::Cancel(1),
+            &["TERM", "TERM", "TERM", "TERM", "ready", "ready"],
+        ),
+    ];
+    assert_same_end(slurm()?, scratch.path(), cases)
+}
+
+#[test]
+fn a_time_limit_ends_a_step_as_without_us() -> TestResult {
+    skip_if_missing!(missing_slurm());
+    let scratch = Scratch::new("time-limit")?;
+    let cases: &[(&str, Blow, &[&str])] = &[
+        ("default", Blow::TimeLimit, &["ready"]),
+        ("exit", Blow::TimeLimit, &["TERM", "ready"]),
+        ("ignore", Blow::TimeLimit, &["TERM", "ready"]),
+    ];
+    assert_same_end(slurm()?, scratch.path(), cases)
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Launchers pass the agent on and leave no trace; ranks have their names wherever rsys-sample stands.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use anyhow::{Context, Result};
 use rsys_tests::slurm::{clean_command, missing_slurm, slurm, told};
 use rsys_tests::{Scratch, TestResult, missing_tool, skip_if_missing, workload};
 
 use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
 
-fn rate() -> anyhow::Result<Vec<String>> {
+fn rate() -> Result<Vec<String>> {
     let program = workload("rate").build()?.display().to_string();
     Ok(vec![program, "--seconds".to_owned(), "0.1".to_owned()])
 }
@@ -49,6 +53,124 @@ fn mpirun_inside_and_around() -> TestResult {
             assert_rank(&step, 2)?;
         }
     }
+    Ok(())
+}
+
+/// The program that calls `MPI_Init`, linked with a library of MPI.
+fn mpi_ranks(library: &str) -> Result<String> {
+    let flags = ["-Wl,--no-as-needed".to_owned(), mpi_library(library)];
+    let program = workload("mpi_ranks").flags(flags).build()?;
+    Ok(program.display().to_string())
+}
+
+fn mpi_library(name: &str) -> String {
+    format!("/usr/lib/x86_64-linux-gnu/{name}")
+}
+
+fn missing_mpi(name: &str) -> Option<String> {
+    let path = mpi_library(name);
+    (!Path::new(&path).exists()).then(|| format!("no {path}"))
+}
+
+/// Runs ranks: the rank and number of ranks that MPI told each process, by its id; and the process whose trace is named after each rank.
+fn ranks_of_both(
+    command: Command,
+    words: &[String],
+    output: &Path,
+) -> Result<(BTreeMap<u64, (u64, u64)>, BTreeMap<u64, u64>)> {
+    let done = with(command, words).output()?;
+    assert!(done.status.success(), "{}", told(&done));
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    let number = |line: &str, name: &str| -> Option<u64> {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
+    let by_mpi = stdout.lines().filter_map(|line| {
+        let told = (number(line, "rank")?, number(line, "size")?);
+        Some((number(line, "pid")?, told))
+    });
+    let step = only_folder(output)?;
+    let job = job_json(&step)?;
+    let mut by_trace = BTreeMap::new();
+    for traces in of_tasks(&job, "traces") {
+        for trace in traces.as_array().context("no traces")? {
+            let rank = trace["rank"].as_u64().context("no rank")?;
+            assert_eq!(trace["file"], format!("perfetto-trace-{rank}.proto"));
+            by_trace.insert(rank, trace["pid"].as_u64().context("no pid")?);
+        }
+    }
+    Ok((by_mpi.collect(), by_trace))
+}
+
+const OPENMPI: &str = "libmpi.so.40";
+const MPICH: &str = "libmpich.so.12";
+
+#[test]
+fn launchers_tell_the_rank_that_mpi_init_gives() -> TestResult {
+    skip_if_missing!(
+        missing_slurm(),
+        missing_tool("mpirun.openmpi"),
+        missing_tool("mpirun.mpich"),
+        missing_mpi(OPENMPI),
+        missing_mpi(MPICH)
+    );
+    let slurm = slurm()?;
+    let scratch = Scratch::new("mpi-init")?;
+    // launcher, library, ranks
+    for (number, (launcher, library, ranks)) in [
+        ("mpirun.openmpi --oversubscribe -n 4", OPENMPI, 4),
+        // Not in the order of their starts.
+        (
+            "mpirun.openmpi --oversubscribe --map-by node --rank-by slot -n 3",
+            OPENMPI,
+            3,
+        ),
+        ("mpirun.mpich -n 4", MPICH, 4),
+        (
+            "salloc -Q -n 2 mpirun.openmpi --oversubscribe -n 2",
+            OPENMPI,
+            2,
+        ),
+        ("salloc -Q -n 2 mpirun.mpich -n 2", MPICH, 2),
+        ("srun --mpi=pmi2 -N2 -n4 --distribution=cyclic", MPICH, 4),
+        ("srun --mpi=pmix -N1 -n2", OPENMPI, 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output: PathBuf = scratch.path().join(number.to_string());
+        let launch = words(launcher);
+        let line = [&launch[1..], &profiled(&output)?, &[mpi_ranks(library)?]].concat();
+        let (by_mpi, by_trace) = ranks_of_both(slurm.command(&launch[0]), &line, &output)?;
+        assert_eq!(by_mpi.len(), ranks as usize, "{launcher}: {by_mpi:?}");
+        for (pid, (rank, size)) in by_mpi {
+            assert_eq!(size, ranks, "{launcher}");
+            assert_eq!(by_trace.get(&rank), Some(&pid), "{launcher}: {by_trace:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn ranks_that_mpi_takes_for_single_programs_keep_those_of_the_launcher() -> TestResult {
+    skip_if_missing!(missing_slurm(), missing_mpi(MPICH));
+    let scratch = Scratch::new("singletons")?;
+    let output = scratch.path().join("traces");
+    // MPICH does not hear of Slurm without PMI: each rank is the only one for it.
+    let line = [
+        &words("--mpi=none -n3"),
+        &profiled(&output)?[..],
+        &[mpi_ranks(MPICH)?],
+    ]
+    .concat();
+    let (by_mpi, by_trace) = ranks_of_both(slurm()?.command("srun"), &line, &output)?;
+    let told: Vec<_> = by_mpi.values().copied().collect();
+    assert_eq!(told, [(0, 1); 3]);
+    let pids: Vec<u64> = by_mpi.into_keys().collect();
+    let mut traced: Vec<u64> = by_trace.values().copied().collect();
+    traced.sort_unstable();
+    assert_eq!(traced, pids);
+    assert!(by_trace.into_keys().eq(0..3));
     Ok(())
 }
 

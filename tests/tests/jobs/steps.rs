@@ -1,7 +1,10 @@
 //! Steps of Slurm: one folder each, one trace for each rank, nothing overwritten.
 
+use rsys_tests::slurm::LIMIT;
 use rsys_tests::slurm::{missing_slurm, slurm, told};
-use rsys_tests::{Scratch, TestResult, missing_python_module, python, skip_if_missing, workload};
+use rsys_tests::{
+    Scratch, TestResult, missing_python_module, python, skip_if_missing, wait_until, workload,
+};
 use serde_json::json;
 
 use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
@@ -82,6 +85,40 @@ fn arrays_with_steps_and_restarts() -> TestResult {
         in_batch.iter().all(|name| !name.ends_with("-0.proto")),
         "{in_batch:?}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_job_that_is_started_anew_overwrites_nothing() -> TestResult {
+    skip_if_missing!(missing_slurm());
+    let slurm = slurm()?;
+    let scratch = Scratch::new("requeue")?;
+    let output = scratch.path().join("traces");
+    let line = [profiled(&output)?, rate()?].concat().join(" ");
+    let done = scratch.path().join("first");
+    // The first time it waits for its end behind its step.
+    let script = format!(
+        "srun -n1 {line}\nif [ -z \"$SLURM_RESTART_COUNT\" ]; then touch {}; exec sleep 1000; fi",
+        done.display()
+    );
+    let job = slurm.submit(scratch.path(), &["-n1", "--requeue"], &script)?;
+    assert!(
+        wait_until(LIMIT, || done.exists()),
+        "{}",
+        slurm.show_job(&job)
+    );
+    slurm.requeue(&job)?;
+    let known = slurm.wait_for_end(&job)?;
+    assert!(known.contains("JobState=COMPLETED"), "{known}");
+    let expected = [
+        of_step(&format!("{job}.0"), 1),
+        of_step(&format!("{job}.0.r1"), 1),
+    ];
+    let mut expected = expected.concat();
+    expected.sort();
+    assert_eq!(files(&output), expected);
+    let job = job_json(&output.join(format!("{job}.0.r1")))?;
+    assert_eq!((&job["restart"], &job["ended"]), (&json!(1), &json!(1)));
     Ok(())
 }
 

@@ -52,19 +52,22 @@ const WAYS: [Way; 3] = [
 
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
-    let (seconds, copies, repetitions): (f64, &[usize], usize) = if lab.quick {
-        (2.0, &[8], 2)
+    // Traces, and whether each is of another host.
+    let (seconds, cases, repetitions): (f64, &[(usize, bool)], usize) = if lab.quick {
+        (2.0, &[(8, false)], 2)
     } else {
-        (4.0, &[1, 8, 64], 5)
+        (4.0, &[(1, false), (8, false), (64, false), (64, true)], 5)
     };
     let mut table = Table::new(
         "Merge: megabytes of packets per second",
         &[
             "traces",
+            "hosts",
             "way",
             "MB",
             "s (median)",
             "MB/s",
+            "MB/CPU s",
             "x cat's time",
             "peak MB",
         ],
@@ -82,21 +85,28 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     let trace = largest(&lab.scratch.join("output"))?;
     let trace = fs::read(&trace).with_context(|| format!("cannot read {}", trace.display()))?;
     let folder = lab.scratch.join("merge");
-    for &count in copies {
-        eprintln!("bench: merge: {count} traces");
+    for &(count, many_hosts) in cases {
+        let hosts = if many_hosts { count } else { 1 };
+        eprintln!("bench: merge: {count} traces of {hosts} hosts");
         let inputs = folder.join("inputs");
         fs::create_dir_all(&inputs)?;
         for number in 0..count {
             let name = format!("{number}.proto");
-            fs::write(inputs.join(&name), copy_of(&trace, boot_id.trim(), number)?)?;
+            let mut copy = copy_of(&trace, boot_id.trim(), number)?;
+            if many_hosts {
+                change_boot(&mut copy, boot_id.trim(), number);
+            }
+            fs::write(inputs.join(&name), copy)?;
         }
         let megabytes = count as f64 * trace.len() as f64 / 1e6;
         let mut seconds: Vec<Vec<f64>> = vec![Vec::new(); WAYS.len()];
+        let mut cpu_seconds: Vec<Vec<f64>> = vec![Vec::new(); WAYS.len()];
         let mut peaks = vec![None; WAYS.len()];
         for _ in 0..repetitions {
             for (place, way) in WAYS.iter().enumerate() {
                 let finished = run(lab, way, &inputs, &folder.join("merged.pftrace"))?;
                 seconds[place].push(finished.wall_s);
+                cpu_seconds[place].push(finished.tree_cpu_s);
                 peaks[place] = peaks[place].max(finished.peak_rss_kb);
             }
         }
@@ -104,25 +114,33 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         for (place, way) in WAYS.iter().enumerate() {
             let took = median(&seconds[place]);
             let speed = took.and_then(|took| ratio(megabytes, took));
+            let per_cpu = median(&cpu_seconds[place]).and_then(|cpu| ratio(megabytes, cpu));
             let peak_mb = peaks[place].map(|kilobytes| kilobytes as f64 / 1024.0);
             table.row(vec![
                 count.to_string().into(),
+                hosts.to_string().into(),
                 way.name.into(),
                 Cell::number(Some(megabytes), 1),
                 Cell::number(took, 3),
                 Cell::number(speed, 0),
+                Cell::number(per_cpu, 0),
                 Cell::number(took.zip(cat).and_then(|(took, cat)| ratio(took, cat)), 2),
                 Cell::number(peak_mb, 1),
             ]);
-            for (figure, value) in [("mb_per_s", speed), ("peak_mb", peak_mb)] {
+            for (figure, value) in [
+                ("mb_per_s", speed),
+                ("mb_per_cpu_s", per_cpu),
+                ("peak_mb", peak_mb),
+            ] {
                 if let Some(value) = value {
-                    figures.insert(format!("merge/{count}/{}/{figure}", way.name), value);
+                    let key = format!("merge/{count}/{hosts}/{}/{figure}", way.name);
+                    figures.insert(key, value);
                 }
             }
         }
         fs::remove_dir_all(&folder)?;
     }
-    table.note("copies of one trace, of 8 threads at 4000 Hz, as other processes of the same host would have left them; the files are in the page cache");
+    table.note("copies of one trace, of 8 threads at 4000 Hz, as other processes of the same host, or of a host each, would have left them; the files are in the page cache. Wall time counts what else the machine does, CPU time only in part");
     Ok(vec![table])
 }
 
@@ -174,6 +192,20 @@ fn copy_of(trace: &[u8], boot_id: &str, number: usize) -> Result<Vec<u8>> {
         "the host's name is too short for {number} copies"
     );
     Ok(copy)
+}
+
+/// Makes the trace one of another boot, of another host therefore.
+fn change_boot(trace: &mut [u8], boot_id: &str, number: usize) {
+    let other = format!("{number:08x}");
+    let boot = boot_id.as_bytes();
+    let mut at = 0;
+    while let Some(found) = trace[at..]
+        .windows(boot.len())
+        .position(|window| window == boot)
+    {
+        trace[at + found..at + found + other.len()].copy_from_slice(other.as_bytes());
+        at += found + boot.len();
+    }
 }
 
 fn product(lab: &Lab) -> PathBuf {
