@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_proto::Sample;
+use rsys_wire::layout::Counter;
 use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 
 use super::batch::{Batch, RingWords};
@@ -496,6 +497,7 @@ impl ProcessTrace {
         mut counts: AgentCounts,
         tools: &mut Tools<'_>,
     ) -> ProcessSummary {
+        self.tally.outside_window += counts.counter(Counter::NotWanted);
         let lost = counts.lose_what_gpus_had();
         if lost > 0 {
             self.notes.push(format!(
