@@ -106,6 +106,15 @@ pub fn collect() {
     IS_WAITING.store(false, Ordering::Release);
 }
 
+/// Counts what HIP will not tell any more, without waiting for anything.
+pub fn at_abort() {
+    let missing = ops::give_up();
+    if missing > 0 {
+        slots::count(Counter::GpuLostAtEnd, missing);
+        events::fact(b"gpu end", b"the process aborted itself while GPUs worked");
+    }
+}
+
 /// Waits until every kernel that is known of has been told of, and nothing more comes.
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();

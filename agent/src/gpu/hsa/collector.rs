@@ -213,13 +213,15 @@ fn give_up_list(list: *mut List) {
     unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
         // SAFETY: it was handed over.
         if let Some(operation) = unsafe { node.operation() } {
+            if operation.kind != OpKind::Barrier {
+                slots::count(Counter::GpuLostAtEnd, 1);
+            }
             if operation.own {
                 node.forget_signal();
             } else {
                 watch::done(operation.signal, ticket);
             }
         }
-        slots::count(Counter::GpuLostAtEnd, 1);
         node.set(ticket, Phase::Dead);
         true
     });
@@ -260,6 +262,15 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
     let Some(operation) = (unsafe { node.operation() }) else {
         return true;
     };
+    if operation.kind == OpKind::Barrier {
+        // SAFETY: ours are never destroyed.
+        let complete = unsafe { Signal::new(operation.signal) }
+            .is_none_or(|signal| signal.value() < operation.value);
+        if complete {
+            queues::is_over(operation.queue, operation.number);
+        }
+        return complete;
+    }
     let found = match node.phase(ticket) {
         Some(Phase::Pending) => {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {

@@ -144,6 +144,34 @@ impl Gpu {
         }
     }
 
+    /// Something got a name: tracks that were made before get it, too.
+    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known, output: &mut Output) {
+        let line = match what {
+            Labelled::Stream => Line::Stream(id),
+            Labelled::Queue => Line::Queue(id),
+            Labelled::Device | Labelled::NamedDevice | Labelled::NamedOrdinal => {
+                let process = output.process_track();
+                for (number, device) in &self.devices {
+                    let (name, _) = describe(*number, known);
+                    output.rename_track(device.group, process, &name);
+                }
+                return;
+            }
+            Labelled::Thread => return,
+        };
+        let Some(name) = labelled(known, what, id) else {
+            return;
+        };
+        for device in self.devices.values_mut() {
+            if let Some(rows) = device.lines.get_mut(&line) {
+                for track in &rows.rows {
+                    output.rename_track(track.track(), device.group, &name);
+                }
+                rows.name.clone_from(&name);
+            }
+        }
+    }
+
     /// Adds a kernel's time under the stack that launched it.
     fn sample(
         &mut self,
@@ -210,18 +238,7 @@ fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> Str
 
 impl Device {
     fn new(number: u32, known: &Known, output: &mut Output) -> Self {
-        let label = known.label(Labelled::Device, u64::from(number));
-        let mut name = format!("GPU {number}");
-        let mut description = String::from("What this GPU did for the process");
-        if let Some(label) = label {
-            if !label.text.is_empty() {
-                name.push_str(" · ");
-                name.push_str(&label.text);
-            }
-            for (key, value) in &label.more {
-                description.push_str(&format!("\n{key}: {value}"));
-            }
-        }
+        let (name, description) = describe(number, known);
         let process = output.process_track();
         Self {
             group: output.track_group(process, &name, &description),
@@ -241,7 +258,8 @@ impl Device {
         let (streams, queues) = (&mut self.streams, &mut self.queues);
         let rows = self.lines.entry(line).or_insert_with(|| Rows {
             name: match line {
-                Line::Stream(0) => "default stream".to_owned(),
+                Line::Stream(0) => labelled(known, Labelled::Stream, 0)
+                    .unwrap_or_else(|| "default stream".to_owned()),
                 Line::Stream(handle) => {
                     let number = count(streams);
                     labelled(known, Labelled::Stream, handle)
@@ -264,6 +282,26 @@ impl Device {
         }
         &mut rows.rows[row]
     }
+}
+
+/// The name of a GPU's group of tracks, and what more there is to say.
+fn describe(number: u32, known: &Known) -> (String, String) {
+    let mut name = format!("GPU {number}");
+    let mut description = String::from("What this GPU did for the process");
+    if let Some(given) = known.device_name(number) {
+        name.push_str(" · ");
+        name.push_str(given);
+    }
+    if let Some(label) = known.label(Labelled::Device, u64::from(number)) {
+        if !label.text.is_empty() {
+            name.push_str(" · ");
+            name.push_str(&label.text);
+        }
+        for (key, value) in &label.more {
+            description.push_str(&format!("\n{key}: {value}"));
+        }
+    }
+    (name, description)
 }
 
 fn count(counter: &mut usize) -> usize {

@@ -1,0 +1,32 @@
+"""Launches kernels from Python functions, without any module but ctypes. Arguments: HIP's library, code object, launches."""
+import ctypes
+import sys
+
+library, code_object, launches = sys.argv[1], sys.argv[2], int(sys.argv[3])
+hip = ctypes.CDLL(library)
+
+
+def check(status):
+    if status != 0:
+        raise SystemExit(f"hipError {status}")
+
+
+def launch(kernel):
+    check(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, None, None, None))
+
+
+def train(kernel):
+    for _ in range(launches):
+        launch(kernel)
+
+
+def main():
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    check(hip.hipModuleLoad(ctypes.byref(module), code_object.encode()))
+    check(hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"short_kernel"))
+    train(kernel)
+    check(hip.hipDeviceSynchronize())
+    print(f"launches={launches}")
+
+
+main()
