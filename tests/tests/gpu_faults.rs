@@ -52,7 +52,7 @@ const CASES: [Case; 8] = [
         config: "[[kernel]]\nname = 'one'\nfault = 'queue-error'\n",
         noticed_by_5: true,
         count: "at_end",
-        says: "illegal instruction",
+        says: "of the GPU failed",
     },
     Case {
         name: "memory fault",
@@ -70,7 +70,7 @@ const CASES: [Case; 8] = [
     },
     Case {
         name: "no memory",
-        config: "[faults]\nfailing_allocations = [2, 3]\n",
+        config: "[faults]\nfailing_allocations = [1, 2]\n",
         noticed_by_5: true,
         count: "",
         says: "",
@@ -115,12 +115,17 @@ fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult 
         }
         let trace = outcome.trace_of("hip_fault")?;
         let (counts, kernels) = (accounts(&trace)?, ops(&trace, "kernel")?);
-        // What was complete before the fault is there.
-        let before = kernels.iter().filter(|op| op.name.contains("spin"));
+        // What was complete before the fault is there; of what the program has not waited for, HIP has not told.
+        let before = kernels.iter().filter(|op| op.name.contains("spin")).count();
+        let ran = machine.truth()?.kernels_named("spin").count();
         ensure!(
-            before.count() == 20,
-            "{name}: {counts:?}\n{}",
+            before == ran || (source == "hip" && name == "vanished GPU" && before < ran),
+            "{name}: {before} of {ran}, {counts:?}\n{}",
             outcome.story()
+        );
+        ensure!(
+            ran == 20 || matches!(name, "vanished GPU" | "no memory"),
+            "{name}: {ran} ran"
         );
         ensure!(
             kernels.iter().all(|op| op.start_ns > 0),

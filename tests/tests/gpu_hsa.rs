@@ -358,7 +358,7 @@ fn old_queues_never_overflow(stack: Stack) -> TestResult {
     ] {
         // The GPU takes much longer than the program.
         let machine = Machine::new(stack)?
-            .config("[[kernel]]\nname = 'short_kernel'\nmicroseconds = 200\n")?;
+            .config("[[kernel]]\nname = 'short_kernel'\nmicroseconds = 1000\n")?;
         let program = flood(mode, 1, 9000, signals)?;
         let outcome = profiled(&machine, program, options).run()?;
         ensure!(
@@ -395,7 +395,7 @@ fn scratch_is_told(stack: Stack) -> TestResult {
         .iter()
         .filter(|op| op.name == "ScratchAllocate")
         .collect();
-    // 0, 256, 512, 768 bytes for each work-item.
+    // 0, 3072, 4096, 5120 bytes for each work-item.
     ensure!(
         lent.len() == 3 && lent.is_sorted_by_key(|op| op.bytes),
         "{told:?}"

@@ -287,16 +287,6 @@ impl Output {
         uuid
     }
 
-    /// Says that a track of ours below `parent` has another name now.
-    pub fn rename_track(&mut self, uuid: u64, parent: u64, name: &str) {
-        self.writer.buffer().track(&NamedTrack {
-            uuid,
-            parent: Some(parent),
-            name,
-            ..NamedTrack::default()
-        });
-    }
-
     /// A track for slices below another. Those of equal name and parent are drawn as one.
     pub fn child_track(
         &mut self,

@@ -121,7 +121,7 @@ static void *flood(void *argument)
         if (shared)
             packet.completion_signal = signals[0];
         if (scratch)
-            packet.private_segment_size = 256u * (uint32_t)(i / 3);
+            packet.private_segment_size = i < 3 ? 0 : 1024u * (uint32_t)(2 + i / 3);  // 2048 every queue has
         if (reuse || (batch && i % 4 == 3)) {
             packet.completion_signal = signals[i % signals_in_use];
             wait_for(packet.completion_signal);

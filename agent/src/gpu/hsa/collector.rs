@@ -196,7 +196,8 @@ pub fn flush(wait: bool) {
 
 /// Waits until the thread has looked at all that completed before now. Takes no lock: the process may be about to die of anything.
 pub fn let_look() {
-    const PATIENCE_NS: u64 = 200_000_000;
+    // On a busy machine it may take a while until the thread runs.
+    const PATIENCE_NS: u64 = 1_000_000_000;
     let before = LOOKS.load(Ordering::Acquire);
     let since = sys::boottime_ns();
     wake();

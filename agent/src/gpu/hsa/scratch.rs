@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rsys_wire::event::{GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
 
-use super::abi::{GENERIC_ERROR, SUCCESS, ScratchEvent, Status};
+use super::abi::{SUCCESS, ScratchEvent, Status};
 use super::calls::Name;
 use super::{queues, table};
 use crate::events;
@@ -73,7 +73,7 @@ macro_rules! scratch {
                 match table::$start::get() {
                     // SAFETY: the runtime's own argument.
                     Some(real) => unsafe { real(event) },
-                    None => GENERIC_ERROR,
+                    None => SUCCESS,
                 }
             }
 

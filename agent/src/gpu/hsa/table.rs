@@ -116,7 +116,8 @@ impl Function {
     }
 
     fn replace(&self, tables: &Tables, ours: *mut ()) {
-        if self.before.load(Ordering::Relaxed).is_null() {
+        // Places for what tools are to be told of are empty until there is a tool.
+        if self.table != Table::Tools && self.before.load(Ordering::Relaxed).is_null() {
             return;
         }
         if let Some(place) = tables.place(self) {

@@ -35,6 +35,7 @@ struct Rows {
 /// One GPU.
 #[derive(Debug)]
 struct Device {
+    name: String,
     group: u64,
     lines: HashMap<Line, Rows>,
     streams: usize,
@@ -144,30 +145,22 @@ impl Gpu {
         }
     }
 
-    /// Something got a name: tracks that were made before get it, too.
-    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known, output: &mut Output) {
+    /// The program gave something a name: what comes from now on is drawn on a track of that name. (Viewers keep the first name of a track.)
+    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known) {
         let line = match what {
             Labelled::Stream => Line::Stream(id),
-            Labelled::Queue => Line::Queue(id),
-            Labelled::Device | Labelled::NamedDevice | Labelled::NamedOrdinal => {
-                let process = output.process_track();
-                for (number, device) in &self.devices {
-                    let (name, _) = describe(*number, known);
-                    output.rename_track(device.group, process, &name);
-                }
+            Labelled::NamedDevice | Labelled::NamedOrdinal => {
+                self.devices
+                    .retain(|number, device| describe(*number, known).0 == device.name);
                 return;
             }
-            Labelled::Thread => return,
+            Labelled::Device | Labelled::Queue | Labelled::Thread => return,
         };
-        let Some(name) = labelled(known, what, id) else {
-            return;
-        };
-        for device in self.devices.values_mut() {
-            if let Some(rows) = device.lines.get_mut(&line) {
-                for track in &rows.rows {
-                    output.rename_track(track.track(), device.group, &name);
+        if let Some(name) = labelled(known, what, id) {
+            for device in self.devices.values_mut() {
+                if device.lines.get(&line).is_some_and(|at| at.name != name) {
+                    device.lines.remove(&line);
                 }
-                rows.name.clone_from(&name);
             }
         }
     }
@@ -242,6 +235,7 @@ impl Device {
         let process = output.process_track();
         Self {
             group: output.track_group(process, &name, &description),
+            name,
             lines: HashMap::new(),
             streams: 0,
             queues: 0,

@@ -163,9 +163,7 @@ impl Events {
                 let uuid = pen.output.thread_uuid(tid, &name);
                 pen.output.rename_thread(uuid, tid, &name);
             }
-            Event::Label { what, id, .. } => {
-                self.gpu.rename(*what, *id, &self.known, pen.output);
-            }
+            Event::Label { what, id, .. } => self.gpu.rename(*what, *id, &self.known),
             Event::Text { .. } | Event::Stack(_) | Event::Fact { .. } => {}
         }
     }
