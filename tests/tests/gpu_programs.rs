@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, ops};
-use rsys_tests::{Invocation, Run, TestResult, Trace, skip_if_missing};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing};
 
 /// Compilers are in these two.
 fn missing(stack: Stack) -> Option<String> {
@@ -37,19 +37,28 @@ fn launch_stacks(trace: &Trace, kernel: &str) -> anyhow::Result<Vec<String>> {
         .collect()
 }
 
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The trace of the interpreter, which is called by its version as well.
+fn trace_of_python(outcome: &Outcome) -> anyhow::Result<Trace> {
+    let program = std::fs::canonicalize(PYTHON)?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    outcome.trace_of(&name)
+}
+
 fn launches_show_python(stack: Stack, library: &str) -> TestResult {
     skip_if_missing!(missing(stack));
     let machine = Machine::new(stack)?;
     let script = rsys_tests::workspace_dir().join("tests/workloads/gpu/hip_ctypes.py");
     let program = |launches: &str| -> anyhow::Result<Invocation> {
-        Ok(Invocation::new("python3")
+        Ok(Invocation::new(PYTHON)
             .arg(&script)
             .arg(library)
             .arg(code_object("gfx90a")?)
             .arg(launches))
     };
     let outcome = profiled(&machine, program("20")?, &["--launch-stacks"]).run()?;
-    let trace = outcome.expect_success().trace_of("python3")?;
+    let trace = trace_of_python(outcome.expect_success())?;
     ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
     let stacks = launch_stacks(&trace, "short_kernel")?;
     ensure!(!stacks.is_empty(), "{}", outcome.story());
@@ -78,7 +87,7 @@ fn launches_show_python(stack: Stack, library: &str) -> TestResult {
         &["--launch-stacks", "--python", "off"],
     )
     .run()?;
-    let trace = without.expect_success().trace_of("python3")?;
+    let trace = trace_of_python(without.expect_success())?;
     let stacks = launch_stacks(&trace, "short_kernel")?;
     ensure!(
         stacks.iter().all(|stack| !stack.contains(".py")),

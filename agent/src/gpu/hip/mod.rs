@@ -179,8 +179,10 @@ pub unsafe extern "C" fn hipRegisterTracerCallback(callback: Option<Callback>) {
     }
     IS_TAKEN.store(callback.is_some(), Ordering::Release);
     if ours {
+        end::before_loss();
         STATE.store(LOST, Ordering::Release);
         TELLS_OPS.store(false, Ordering::Release);
+        end::after_loss();
         const LOST_TO: &[u8] =
             b"a tool of the program took the place for HIP's tracer: from then on HIP's calls and GPU operations are not recorded";
         events::fact(b"gpu lost", LOST_TO);
