@@ -166,10 +166,8 @@ macro_rules! with_sources {
 
 with_sources! {
     queues_of_the_oldest: Debian12, "hsa";
-    queues_of_debian13: Debian13, "hsa";
     queues_of_the_newest: Unstable, "hsa";
     hip_of_the_wheel: Wheel54, "hip";
-    hip_of_debian13: Debian13, "hip";
     hip_of_the_newest: Unstable, "hip";
 }
 
