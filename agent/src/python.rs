@@ -103,38 +103,71 @@ fn publish(interpreter: &Interpreter) -> bool {
     false
 }
 
+/// The interpreter that the calling thread is in, and the thread's state there. `cached` is the thread's own word.
+///
+/// # Signal safety
+/// Guarded reads, `pthread_getspecific` (a read of the thread's own table; glibc documents it as async-signal-safe).
+#[inline]
+fn current(cached: &mut u64) -> Option<(&'static Interpreter, u64)> {
+    INTERPRETERS
+        .iter()
+        .map_while(|place| Some((place, place.get()?)))
+        .find_map(|(place, interpreter)| {
+            // SAFETY: always succeeds.
+            let own_id = unsafe { libc::pthread_self() };
+            let specific = |key: u32| {
+                // SAFETY: any number may be asked for; an unused one gives null.
+                let value = unsafe { libc::pthread_getspecific(key) };
+                value.addr() as u64
+            };
+            let key = &place.key;
+            let thread = thread::find(&Guarded, interpreter, key, own_id, specific, cached)?;
+            Some((interpreter, thread))
+        })
+}
+
+fn flags_of(end: End, interpreter: u64) -> u8 {
+    let flags = match end {
+        End::Complete => 0,
+        End::Truncated => PYTHON_TRUNCATED,
+        End::Broken => PYTHON_BROKEN,
+    };
+    if interpreter == 0 {
+        flags
+    } else {
+        flags | PYTHON_SUBINTERPRETER
+    }
+}
+
+/// Puts the Python frames of the calling thread into `words`, innermost first. Returns how many there are, and the flags of the stack.
+/// `tell_of` has to [`tell`] of code objects.
+pub fn frames(
+    cached: &mut u64,
+    words: &mut [u64],
+    tell_of: impl Fn(&Interpreter, u64, u64),
+) -> (usize, u8) {
+    let Some((interpreter, thread)) = current(cached) else {
+        return (0, 0);
+    };
+    let walked = stack::walk(&Guarded, interpreter, thread, words, |key, address| {
+        if !is_told(key) {
+            tell_of(interpreter, key, address);
+        }
+    });
+    (walked.count, flags_of(walked.end, walked.interpreter))
+}
+
 /// Reads the Python frames of this thread and writes those that differ from the Python stack before. Returns what to add to the
 /// flags of the sample.
 ///
 /// # Signal safety
-/// Guarded reads, atomics, stores into the ring and into the slot's buffers, `pthread_getspecific` (a read of the thread's own
-/// table; glibc documents it as async-signal-safe).
+/// As [`current`], and stores into the ring and into the slot's buffers.
 #[inline(never)]
 pub fn read(slot: &mut Slot) -> u8 {
-    for place in &INTERPRETERS {
-        let Some(interpreter) = place.get() else {
-            break;
-        };
-        // SAFETY: always succeeds.
-        let own_id = unsafe { libc::pthread_self() };
-        let specific = |key: u32| {
-            // SAFETY: any number may be asked for; an unused one gives null.
-            let value = unsafe { libc::pthread_getspecific(key) };
-            value.addr() as u64
-        };
-        let found = thread::find(
-            &Guarded,
-            interpreter,
-            &place.key,
-            own_id,
-            specific,
-            &mut slot.python_thread,
-        );
-        if let Some(thread) = found {
-            return read_thread(slot, interpreter, thread);
-        }
+    match current(&mut slot.python_thread) {
+        Some((interpreter, thread)) => read_thread(slot, interpreter, thread),
+        None => 0,
     }
-    0
 }
 
 #[inline]
@@ -165,14 +198,7 @@ fn read_thread(slot: &mut Slot, interpreter: &Interpreter, thread: u64) -> u8 {
         let new = frames
             .get(..frames.len().wrapping_sub(shared))
             .unwrap_or(frames);
-        let mut flags = match walked.end {
-            End::Complete => 0,
-            End::Truncated => PYTHON_TRUNCATED,
-            End::Broken => PYTHON_BROKEN,
-        };
-        if walked.interpreter != 0 {
-            flags |= PYTHON_SUBINTERPRETER;
-        }
+        let flags = flags_of(walked.end, walked.interpreter);
         if !record::put_python_stack(&ring, flags, shared as u16, new) {
             return 0;
         }
@@ -237,9 +263,10 @@ fn is_told(key: u64) -> bool {
         .any(|told| told.load(Ordering::Relaxed) == entry)
 }
 
+/// Tells of a code object. Returns `false` when there was no room.
 #[cold]
 #[inline(never)]
-fn tell(ring: &Producer<'_>, interpreter: &Interpreter, key: u64, address: u64) {
+pub fn tell(ring: &Producer<'_>, interpreter: &Interpreter, key: u64, address: u64) -> bool {
     let code = Code::at(&Guarded, interpreter, address);
     let written = record::put_python_code(
         ring,
@@ -251,7 +278,7 @@ fn tell(ring: &Producer<'_>, interpreter: &Interpreter, key: u64, address: u64) 
         &foreign(code.line_table.cut(LINES_BYTES)),
     );
     if !written {
-        return;
+        return false;
     }
     let entry = entry(key);
     let generation = entry >> KEY_BITS;
@@ -263,4 +290,5 @@ fn tell(ring: &Producer<'_>, interpreter: &Interpreter, key: u64, address: u64) 
     if let Some(place) = place {
         place.store(entry, Ordering::Relaxed);
     }
+    true
 }

@@ -51,6 +51,51 @@ pub fn next(name: &CStr) -> *mut () {
     pointer(search.found)
 }
 
+/// The loader's list of objects, as far as debuggers and we read it (`<link.h>`).
+#[repr(C)]
+struct LoaderList {
+    version: c_int,
+    first: *const c_void,
+}
+
+unsafe extern "C" {
+    static _r_debug: LoaderList;
+}
+
+/// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
+pub fn in_c_library(name: &CStr) -> *mut () {
+    // Fields of link_map: bias, path, dynamic section, next.
+    // SAFETY: the loader's own, filled before any other code runs.
+    let mut object = unsafe { _r_debug.first }.addr() as u64;
+    let mut path = [0_u8; MOST_PATH];
+    for _ in 0..MOST_ENTRIES {
+        let field = |at: u64| read_u64(object.wrapping_add(at));
+        let (Some(bias), Some(name_at), Some(dynamic), Some(next)) =
+            (field(0), field(8), field(16), field(24))
+        else {
+            break;
+        };
+        let bytes = copy_c_string(name_at, &mut path);
+        let file = path
+            .get(..bytes)
+            .and_then(|path| path.rsplit(|byte| *byte == b'/').next());
+        // glibc before 2.34 has it in a library of its own.
+        let is_c =
+            file.is_some_and(|file| file.starts_with(b"libc.so") || file.starts_with(b"libdl.so"));
+        if is_c
+            && let Some(tables) = Tables::read(bias, dynamic)
+            && let Some(found) = tables.find(name)
+        {
+            return pointer(found);
+        }
+        if next == 0 {
+            break;
+        }
+        object = next;
+    }
+    std::ptr::null_mut()
+}
+
 /// The function of this name in the library with code at `address`, or null.
 pub fn beside(address: *const (), name: &CStr) -> *mut () {
     pointer(search(name, Where::At(address.addr() as u64)).found)

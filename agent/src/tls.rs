@@ -1,4 +1,4 @@
-//! Per-thread state that a signal handler may read: three words of initial-exec TLS.
+//! Per-thread state that a signal handler may read: words of initial-exec TLS.
 //!
 //! `thread_local!` in a cdylib goes through `__tls_get_addr`, which may lock and allocate on a
 //! thread's first access. These words are part of the static TLS block that every thread has from
@@ -7,29 +7,58 @@
 use crate::events::EventRing;
 use crate::slots::Slot;
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".section .tbss,\"awT\",@nobits",
-    ".balign 8",
-    ".globl rsys_thread_words",
-    ".hidden rsys_thread_words",
-    ".type rsys_thread_words, @object",
-    ".size rsys_thread_words, 24",
-    "rsys_thread_words: .zero 24",
-    ".text",
-);
+/// Sets words of every thread aside, all zero when it starts, under a symbol; the function returns those of the calling thread.
+///
+/// # Signal safety
+/// The function reads the thread pointer; the words are allocated with the thread itself.
+#[macro_export]
+macro_rules! thread_words {
+    ($(#[$about:meta])* $visible:vis fn $name:ident() -> *mut $words:ty = $symbol:literal) => {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        std::arch::global_asm!(
+            ".section .tbss,\"awT\",%nobits",
+            ".balign 8",
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ", %object"),
+            concat!(".size ", $symbol, ", {bytes}"),
+            concat!($symbol, ": .zero {bytes}"),
+            ".text",
+            bytes = const size_of::<$words>(),
+        );
 
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".section .tbss,\"awT\",@nobits",
-    ".balign 8",
-    ".globl rsys_thread_words",
-    ".hidden rsys_thread_words",
-    ".type rsys_thread_words, @object",
-    ".size rsys_thread_words, 24",
-    "rsys_thread_words: .zero 24",
-    ".text",
-);
+        $(#[$about])*
+        #[inline]
+        $visible fn $name() -> *mut $words {
+            const { assert!(align_of::<$words>() <= 8) };
+            let words: *mut $words;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
+            unsafe {
+                std::arch::asm!(
+                    "mov {words}, qword ptr fs:[0]",
+                    concat!("add {words}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    words = out(reg) words,
+                    options(nostack, pure, readonly),
+                );
+            }
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: reads the thread pointer and the offset of our TLS words.
+            unsafe {
+                std::arch::asm!(
+                    "mrs {words}, tpidr_el0",
+                    concat!("adrp {offset}, :gottprel:", $symbol),
+                    concat!("ldr {offset}, [{offset}, :gottprel_lo12:", $symbol, "]"),
+                    "add {words}, {words}, {offset}",
+                    words = out(reg) words,
+                    offset = out(reg) _,
+                    options(nostack, pure, readonly),
+                );
+            }
+            words
+        }
+    };
+}
 
 /// The words of one thread.
 #[derive(Debug)]
@@ -43,37 +72,9 @@ pub struct ThreadWords {
     pub events: *mut EventRing,
 }
 
-/// The calling thread's words.
-///
-/// # Signal safety
-/// Reads the thread pointer; allocated with the thread itself.
-#[inline]
-pub fn words() -> *mut ThreadWords {
-    let words: *mut ThreadWords;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
-    unsafe {
-        std::arch::asm!(
-            "mov {words}, qword ptr fs:[0]",
-            "add {words}, qword ptr [rip + rsys_thread_words@GOTTPOFF]",
-            words = out(reg) words,
-            options(nostack, pure, readonly),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the thread pointer and the offset of our TLS words.
-    unsafe {
-        std::arch::asm!(
-            "mrs {words}, tpidr_el0",
-            "adrp {offset}, :gottprel:rsys_thread_words",
-            "ldr {offset}, [{offset}, :gottprel_lo12:rsys_thread_words]",
-            "add {words}, {words}, {offset}",
-            words = out(reg) words,
-            offset = out(reg) _,
-            options(nostack, pure, readonly),
-        );
-    }
-    words
+thread_words! {
+    /// The calling thread's words.
+    pub fn words() -> *mut ThreadWords = "rsys_thread_words"
 }
 
 /// The slot of the calling thread, or null.

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, ensure};
-use rsys_tests::simgpu::{Machine, Stack, Truth, code_object, hip_program, hsa_program};
-use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, run_plain, skip_if_missing};
+use rsys_tests::simgpu::{
+    EXACT_NS, Machine, Op, Stack, Truth, accounts, code_object, hip_program, hsa_program, hsa_tool,
+    ops,
+};
+use rsys_tests::{Invocation, Run, TestResult, skip_if_missing};
 
 #[path = "../../agent/src/gpu/hsa/version.rs"]
 mod version;
@@ -27,9 +30,6 @@ name = 'long_kernel'
 formula = '10000 + grid * 100'
 ";
 
-/// How far a time in the trace may be from the truth.
-const EXACT_NS: u64 = 1000;
-
 /// The same test on the oldest and the newest stack.
 macro_rules! on_two_stacks {
     ($($test:ident;)*) => {
@@ -40,7 +40,6 @@ macro_rules! on_two_stacks {
 
 on_two_stacks! {
     hip_programs_are_seen_through_their_queues;
-    faults_are_told_and_change_nothing;
 }
 
 /// The same test on every stack.
@@ -56,6 +55,31 @@ macro_rules! on_every_stack {
 on_every_stack! {
     every_operation_is_told_once_and_the_program_gets_its_own;
     nothing_is_lost_in_a_flood;
+    packets_of_one_doorbell_are_told;
+}
+
+mod old {
+    use super::Stack;
+    #[test]
+    fn queues_never_overflow_on_debian12() -> super::TestResult {
+        super::old_queues_never_overflow(Stack::Debian12)
+    }
+    #[test]
+    fn queues_never_overflow_on_wheel54() -> super::TestResult {
+        super::old_queues_never_overflow(Stack::Wheel54)
+    }
+}
+
+mod new {
+    use super::Stack;
+    #[test]
+    fn scratch_is_told_on_debian13() -> super::TestResult {
+        super::scratch_is_told(Stack::Debian13)
+    }
+    #[test]
+    fn scratch_is_told_on_unstable() -> super::TestResult {
+        super::scratch_is_told(Stack::Unstable)
+    }
 }
 
 /// Compilers are in these two.
@@ -83,82 +107,6 @@ fn flood(mode: &str, threads: u32, kernels: u32, signals: u32) -> anyhow::Result
         .arg(code_object("gfx90a")?)
         .arg(mode)
         .args([threads, kernels, signals].map(|number| number.to_string())))
-}
-
-/// An operation in the trace.
-#[derive(Debug)]
-struct Op {
-    name: String,
-    start_ns: u64,
-    end_ns: u64,
-    device: usize,
-    queue: i64,
-    bytes: u64,
-    /// Arrows that touch it. A simulated copy may begin a little before its call is over, or even begins: arrows go either way.
-    arrows: i64,
-    clamped: bool,
-}
-
-impl Op {
-    fn is_at(&self, start_ns: u64, end_ns: u64) -> bool {
-        self.start_ns.abs_diff(start_ns) <= EXACT_NS && self.end_ns.abs_diff(end_ns) <= EXACT_NS
-    }
-}
-
-/// The operations of a category, by their start.
-fn ops(trace: &Trace, category: &str) -> anyhow::Result<Vec<Op>> {
-    let rows = trace.query(&format!(
-        "select s.ts, s.dur, s.name,
-             extract_arg(s.arg_set_id, 'debug.device') as device,
-             ifnull(extract_arg(s.arg_set_id, 'debug.queue'), 0) as queue,
-             ifnull(extract_arg(s.arg_set_id, 'debug.bytes'), 0) as bytes,
-             extract_arg(s.arg_set_id, 'debug.clamped') is not null as clamped,
-             (select count(*) from flow where s.id in (slice_in, slice_out)) as arrows
-         from slice s where s.category = '{category}' order by s.ts"
-    ))?;
-    rows.iter()
-        .map(|row| {
-            let start_ns = u64::try_from(row.int("ts")?)?;
-            Ok(Op {
-                name: row.text("name")?.to_owned(),
-                start_ns,
-                end_ns: start_ns + u64::try_from(row.int("dur")?)?,
-                device: usize::try_from(row.int("device")?)?,
-                queue: row.int("queue")?,
-                bytes: u64::try_from(row.int("bytes")?)?,
-                arrows: row.int("arrows")?,
-                clamped: row.int("clamped")? != 0,
-            })
-        })
-        .collect()
-}
-
-/// What the trace says of the operations that were seen. Checks that none is unaccounted for.
-fn accounts(trace: &Trace) -> anyhow::Result<BTreeMap<&'static str, i64>> {
-    const CAUSES: [&str; 7] = [
-        "at_end",
-        "not_kernel",
-        "batch",
-        "no_queue",
-        "pool",
-        "time_failed",
-        "time_invalid",
-    ];
-    let metadata = trace.metadata()?;
-    let mut counts = BTreeMap::new();
-    for name in ["seen", "recorded", "clamped"] {
-        counts.insert(name, metadata.int(&format!("gpu_{name}"))?);
-    }
-    for name in CAUSES {
-        counts.insert(name, metadata.int(&format!("gpu_dropped_{name}"))?);
-    }
-    let dropped: i64 = CAUSES.iter().map(|name| counts[name]).sum();
-    ensure!(counts["seen"] == counts["recorded"] + dropped, "{counts:?}");
-    let drawn = trace.number(
-        "select count(*) from slice where category in ('kernel', 'copy', 'fill', 'scratch')",
-    )?;
-    ensure!(counts["recorded"] == drawn, "{drawn} drawn, {counts:?}");
-    Ok(counts)
 }
 
 /// The kernels of the program and its runtime's upper half: what ROCr does by itself is nobody's submission.
@@ -337,6 +285,129 @@ fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
     Ok(())
 }
 
+/// A program below a tool of the HSA runtime's that comes before ours.
+fn below_tool(tool: &std::path::Path, program: Invocation) -> Invocation {
+    Invocation::new("sh")
+        .args([
+            "-c",
+            r#"tool=$1; shift; HSA_TOOLS_LIB="$tool $HSA_TOOLS_LIB" exec "$@""#,
+            "sh",
+        ])
+        .arg(tool)
+        .program(program)
+}
+
+fn packets_of_one_doorbell_are_told(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let tool = hsa_tool("batching_tool")?;
+    // These runtimes hand on packet by packet, whatever the doorbell; as the later ones do it, the tool hands on eight at a time.
+    for (batches, level, recorded) in [
+        (false, "standard", 800),
+        (true, "standard", 200),
+        (true, "full", 800),
+        (true, "lite", 200),
+    ] {
+        let machine = machine(stack, 1, "")?;
+        let program = flood("batch", 2, 400, 16)?;
+        let program = if batches {
+            below_tool(&tool, program)
+        } else {
+            program
+        };
+        let outcome = profiled(&machine, program, &["--gpu-level", level]).run()?;
+        ensure!(
+            outcome.expect_success().stdout.contains("done=800"),
+            "{}",
+            outcome.story()
+        );
+        let trace = outcome.trace_of("hsa_flood")?;
+        let counts = accounts(&trace)?;
+        let dropped = if level == "lite" { "pool" } else { "batch" };
+        ensure!(
+            counts["seen"] == 800
+                && counts["recorded"] == recorded
+                && counts[dropped] == 800 - recorded,
+            "{batches} {level}: {counts:?}"
+        );
+        let (drawn, truth) = (ops(&trace, "kernel")?, machine.truth()?);
+        if recorded == 800 {
+            check_kernels(&drawn, &truth)?;
+            continue;
+        }
+        // Those with signals of the program's: every fourth of each queue.
+        let real: Vec<_> = truth.kernels_named("short").collect();
+        for op in drawn {
+            ensure!(
+                real.iter().any(|one| one.signal
+                    && one.gpu == op.device
+                    && op.is_at(one.start_ns, one.end_ns)),
+                "{batches} {level}: {op:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// These runtimes abort, or stand still, when there is one packet more than their own queue holds.
+fn old_queues_never_overflow(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    for (mode, signals, options, told) in [
+        ("none", 0, &["--gpu-level", "standard"], 9000),
+        ("shared", 1, &["--gpu-level", "standard"], 1),
+        ("none", 0, &["--gpu-level", "lite"], 0),
+    ] {
+        // The GPU takes much longer than the program.
+        let machine = Machine::new(stack)?
+            .config("[[kernel]]\nname = 'short_kernel'\nmicroseconds = 1000\n")?;
+        let program = flood(mode, 1, 9000, signals)?;
+        let outcome = profiled(&machine, program, options).run()?;
+        ensure!(
+            outcome.expect_success().stdout.contains("done=9000"),
+            "{mode} {options:?}: {}",
+            outcome.story()
+        );
+        let counts = accounts(&outcome.trace_of("hsa_flood")?)?;
+        ensure!(
+            counts["seen"] == 9000 && counts["recorded"] <= told.max(1),
+            "{mode} {options:?}: {counts:?}"
+        );
+        ensure!(mode == "shared" || counts["recorded"] == told, "{counts:?}");
+        let ran = machine.truth()?.kernels_named("short").count();
+        ensure!(ran == 9000, "{mode} {options:?}: {ran} ran");
+    }
+    Ok(())
+}
+
+/// A queue that is lent more scratch memory stands still meanwhile.
+fn scratch_is_told(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config(&format!("scratch = true\n{MACHINE}"))?;
+    let outcome = profiled(&machine, flood("scratch", 1, 12, 4)?, &[]).run()?;
+    ensure!(
+        outcome.expect_success().stdout.contains("done=12"),
+        "{}",
+        outcome.story()
+    );
+    let trace = outcome.trace_of("hsa_flood")?;
+    check_kernels(&ops(&trace, "kernel")?, &machine.truth()?)?;
+    let told = ops(&trace, "scratch")?;
+    let lent: Vec<_> = told
+        .iter()
+        .filter(|op| op.name == "ScratchAllocate")
+        .collect();
+    // 0, 3072, 4096, 5120 bytes for each work-item.
+    ensure!(
+        lent.len() == 3 && lent.is_sorted_by_key(|op| op.bytes),
+        "{told:?}"
+    );
+    ensure!(
+        lent.iter().all(|op| op.bytes > 0 && op.device == 0),
+        "{told:?}"
+    );
+    accounts(&trace)?;
+    Ok(())
+}
+
 fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));
     let machine = machine(stack, 1, "")?;
@@ -379,70 +450,6 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
         // Between the events there are three kernels, whatever we do.
         ensure!(outcome.number("elapsed_us")? >= 900.0);
     }
-    Ok(())
-}
-
-/// What became of a program, and what it said; without the lines that hold addresses.
-fn ending(outcome: &Outcome) -> (String, String) {
-    (outcome.status.to_string(), outcome.stdout.clone())
-}
-
-fn faults_are_told_and_change_nothing(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
-    let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
-    let fault = |name: &str| format!("[[kernel]]\nname = 'one'\nfault = '{name}'\n");
-    let program = || hip_program(stack, "hip_fault");
-    for (name, count) in [
-        ("zero-times", "time_invalid"),
-        ("backward-times", "clamped"),
-        ("late-times", "recorded"),
-        ("queue-error", ""),
-        ("memory-fault", ""),
-    ] {
-        if name == "memory-fault" && old {
-            // ROCr 5 never asks the driver: the program hangs, with or without us.
-            continue;
-        }
-        let machine = machine(stack, 1, &fault(name))?;
-        let bare = run_plain(machine.run(program()?))?;
-        let outcome = profiled(&machine, program()?, &["--gpu-source", "hsa"]).run()?;
-        ensure!(
-            ending(&outcome) == ending(&bare),
-            "{name}\n{}\nwithout us:\n{}",
-            outcome.story(),
-            bare.story()
-        );
-        let trace = outcome.trace_of("hip_fault")?;
-        let (counts, kernels) = (accounts(&trace)?, ops(&trace, "kernel")?);
-        // What was complete before the fault is there.
-        let before = kernels.iter().filter(|op| op.name.starts_with("spin"));
-        ensure!(
-            before.count() == 20,
-            "{name}: {counts:?}\n{}",
-            outcome.story()
-        );
-        ensure!(
-            kernels.iter().all(|op| op.start_ns > 0),
-            "{name}: {kernels:?}"
-        );
-        if !count.is_empty() {
-            ensure!(counts[count] >= 1, "{name}: {counts:?}");
-        }
-        let clamped = kernels.iter().filter(|op| op.clamped).count();
-        ensure!(clamped as i64 == counts["clamped"], "{name}: {counts:?}");
-    }
-    Ok(())
-}
-
-#[test]
-fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
-    let stack = Stack::Unstable;
-    skip_if_missing!(missing(stack));
-    let machine = Machine::new(stack)?.config("[[kernel]]\nname = 'short'\nfault = 'hang'\n")?;
-    let outcome = profiled(&machine, flood("hang", 2, 3, 0)?, &["--min-samples", "1"]).run()?;
-    let trace = outcome.expect_success().trace_of("hsa_flood")?;
-    let counts = accounts(&trace)?;
-    ensure!(counts["seen"] == 6 && counts["at_end"] == 6, "{counts:?}");
     Ok(())
 }
 

@@ -71,6 +71,7 @@ fn every_way_to_the_functions_is_seen() -> TestResult {
     skip_if_missing!(Stack::Debian13.missing());
     let library = libroctx()?;
     let path = library.display().to_string();
+    let versioned = format!("version:{path}");
     let bare = run_plain(ranges(Some(&library)).args(["linked", "checks"]))?;
     bare.expect_success();
     for (linked, how) in [
@@ -81,6 +82,7 @@ fn every_way_to_the_functions_is_seen() -> TestResult {
         (true, "default"),
         (true, &path),
         (false, &path),
+        (false, &versioned),
     ] {
         let program = ranges(linked.then_some(library.as_path())).args([how, "checks"]);
         let outcome = profiled(program).run()?;

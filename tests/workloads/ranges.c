@@ -1,7 +1,7 @@
 // roctx in every way that programs use it.
 //
 // ranges HOW WHAT: HOW is how the functions are had: `linked` (weakly, so that it runs without a library), `default` (asked of the
-// whole program), or the path of a library to open. WHAT is what is done with them:
+// whole program), the path of a library to open, or `version:` and such a path (asked by version, too). WHAT is what is done with them:
 //   checks        everything once, with the numbers that come back
 //   many N        N ranges in each of four threads, of few and of ever new names
 //   open          ranges that do not end before the program is killed
@@ -30,9 +30,25 @@ static int (*pop)(void);
 static uint64_t (*start)(const char *);
 static void (*stop)(uint64_t);
 
+static void get_version(const char *path)
+{
+    const char *version = "ROCTX_4.1";
+    void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    CHECK(library && !dlvsym(library, "roctxMarkA", "ROCTX_0.0") && !dlvsym(library, "roctxNothing", version));
+    mark = (void (*)(const char *))dlvsym(library, "roctxMarkA", version);
+    push = (int (*)(const char *))dlvsym(library, "roctxRangePushA", version);
+    pop = (int (*)(void))dlvsym(library, "roctxRangePop", version);
+    start = (uint64_t(*)(const char *))dlvsym(library, "roctxRangeStartA", version);
+    stop = (void (*)(uint64_t))dlvsym(library, "roctxRangeStop", version);
+    // Who asks for what comes next is known by the address of the call.
+    CHECK(dlvsym(RTLD_NEXT, "clock_gettime", "GLIBC_2.17") == dlsym(RTLD_NEXT, "clock_gettime"));
+}
+
 static void get(const char *how)
 {
-    if (strcmp(how, "linked") == 0) {
+    if (strncmp(how, "version:", 8) == 0) {
+        get_version(how + 8);
+    } else if (strcmp(how, "linked") == 0) {
         mark = roctxMarkA, push = roctxRangePushA, pop = roctxRangePop, start = roctxRangeStartA, stop = roctxRangeStop;
     } else {
         void *library = strcmp(how, "default") == 0 ? RTLD_DEFAULT : dlopen(how, RTLD_LAZY | RTLD_LOCAL);

@@ -37,6 +37,10 @@ pub struct EventRing {
     stalled: AtomicU64,
     /// Room for a call stack.
     pub frames: UnsafeCell<[u64; STACK_DEPTH]>,
+    /// Room for its Python frames.
+    pub python_frames: UnsafeCell<[u64; STACK_DEPTH]>,
+    /// What is known of the thread's Python; see [`crate::slots::Slot::python_thread`].
+    pub python_thread: UnsafeCell<u64>,
     /// Room for the modules that it shows for the first time.
     pub new_modules: UnsafeCell<[Object; MOST_NEW]>,
 }
@@ -197,8 +201,11 @@ fn claim() -> *mut EventRing {
     let state = unsafe { &*ring };
     state.busy.store(false, Ordering::Relaxed);
     state.stalled.store(0, Ordering::Relaxed);
-    // SAFETY: the thread's own words.
-    unsafe { (*tls::words()).events = ring };
+    // SAFETY: as above; the words are the thread's own.
+    unsafe {
+        *state.python_thread.get() = 0;
+        (*tls::words()).events = ring;
+    }
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.

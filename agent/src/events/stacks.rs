@@ -1,15 +1,17 @@
-//! The call stack of a call that launches something, told once and referred to by its id.
+//! The call stack of a call that launches something, native and Python frames, told once and referred to by its id.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_unwind::{End, Engine, FrameBuffer, Registers};
-use rsys_wire::event;
+use rsys_wire::event::{self, Stack};
+use rsys_wire::handshake::PythonChoice;
 use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
-use super::rings;
+use super::rings::{self, EventRing};
 use crate::guard::Guarded;
 use crate::modules::{self, Seen};
 use crate::process;
+use crate::python;
 use crate::sys;
 
 /// Places for ids of stacks that were told; one that is overwritten is told again.
@@ -51,7 +53,14 @@ pub fn launch_stack() -> u64 {
             End::Broken(_) => SAMPLE_BROKEN,
         };
         let frames = without_ours(buffer.words());
-        let hash = hash(frames, u64::from(flags));
+        // What is new may be an interpreter.
+        seen.report(ring.producer(), sys::boottime_ns());
+        let (python, python_flags) = python_frames(ring);
+        let hash = hash(
+            frames,
+            python,
+            u64::from(flags) | u64::from(python_flags) << 4,
+        );
         let Some(place) = STACKS.get(hash as usize % TOLD) else {
             return false;
         };
@@ -59,9 +68,14 @@ pub fn launch_stack() -> u64 {
         if place.load(Ordering::Relaxed) == hash {
             return true;
         }
-        let time_ns = sys::boottime_ns();
-        seen.report(ring.producer(), time_ns);
-        if ring.put_or_wait(&|ring| event::put_stack(ring, hash, flags, frames)) {
+        let stack = Stack {
+            id: hash,
+            flags,
+            frames,
+            python_flags,
+            python,
+        };
+        if ring.put_or_wait(&|ring| event::put_stack(ring, &stack)) {
             place.store(hash, Ordering::Relaxed);
         } else {
             id = 0;
@@ -71,10 +85,28 @@ pub fn launch_stack() -> u64 {
     id
 }
 
+/// The calling thread's Python frames, innermost first, and their flags.
+fn python_frames(ring: &EventRing) -> (&[u64], u8) {
+    if process::settings().python == PythonChoice::Off {
+        return (&[], 0);
+    }
+    // SAFETY: the ring is the calling thread's, and `put_in` lets nobody else in.
+    let (words, known) = unsafe {
+        (
+            &mut *ring.python_frames.get(),
+            &mut *ring.python_thread.get(),
+        )
+    };
+    let (count, flags) = python::frames(known, words, |interpreter, key, address| {
+        ring.put_or_wait(&|ring| python::tell(ring, interpreter, key, address));
+    });
+    (words.get(..count).unwrap_or(&[]), flags)
+}
+
 /// A number for the stack that another one will hardly have.
-fn hash(frames: &[u64], flags: u64) -> u64 {
+fn hash(frames: &[u64], python: &[u64], flags: u64) -> u64 {
     let mut hash = GENERATION.load(Ordering::Relaxed) << 8 | flags;
-    for frame in frames {
+    for frame in frames.iter().chain(python) {
         hash = (hash.rotate_left(5) ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     hash | 1

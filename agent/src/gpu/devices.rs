@@ -184,8 +184,8 @@ impl Gpu {
     }
 }
 
-/// Names a GPU in the trace, by its node and what it is sold as (may be empty).
-pub fn label(node: u32, product: &[u8]) {
+/// Names a GPU in the trace, by its node, what it is sold as (may be empty) and HIP's number of it.
+fn label(node: u32, product: &[u8], ordinal: u32) {
     let Some(gpu) = gpus().iter().find(|gpu| gpu.node == node) else {
         return;
     };
@@ -196,21 +196,38 @@ pub fn label(node: u32, product: &[u8]) {
     uuid.put(b"GPU-");
     uuid.hex(gpu.unique, 16);
     let name = if product.is_empty() { target } else { product };
-    let all: [Arg<'_>; 5] = [
+    let all: [Arg<'_>; 6] = [
         (Key::Node, Value::Uint(u64::from(node))),
         (Key::Pci, Value::Text(address)),
         (Key::Target, Value::Text(target)),
         (Key::Product, Value::Text(name)),
+        (Key::Ordinal, Value::Uint(u64::from(ordinal))),
         (Key::Uuid, Value::Text(uuid.bytes())),
     ];
     // A GPU without an id of its own tells 0.
-    let known = if gpu.unique == 0 { 4 } else { 5 };
+    let known = if gpu.unique == 0 { 5 } else { 6 };
     events::label(
         Labelled::Device,
         u64::from(number_of_node(node)),
         name,
         all.get(..known).unwrap_or(&all),
     );
+}
+
+/// The variables that choose which GPUs a process sees.
+const VARIABLES: [(&str, &[u8]); 4] = [
+    ("HIP_VISIBLE_DEVICES", b"gpu HIP_VISIBLE_DEVICES"),
+    ("ROCR_VISIBLE_DEVICES", b"gpu ROCR_VISIBLE_DEVICES"),
+    ("CUDA_VISIBLE_DEVICES", b"gpu CUDA_VISIBLE_DEVICES"),
+    ("GPU_DEVICE_ORDINAL", b"gpu GPU_DEVICE_ORDINAL"),
+];
+
+/// Whether HIP's numbers of GPUs are ours, because the process sees all of them.
+pub fn sees_all() -> bool {
+    let environment = Environment::current();
+    VARIABLES
+        .iter()
+        .all(|(name, _)| environment.get(name).is_none())
 }
 
 /// Tells of HIP's version and GPUs. HIP must be up; not on a thread of the program's.
@@ -254,7 +271,7 @@ pub fn tell_of_hip(version: u32) {
         let mut buffer = [0_u8; 192];
         let mut text = Text::new(&mut buffer);
         if let Some(node) = node_of_address(address) {
-            label(node, name);
+            label(node, name, ordinal.unsigned_abs());
             text.put(b"GPU ");
             text.number(u64::from(number_of_node(node)));
             text.put(b", ");
@@ -272,12 +289,7 @@ fn until_nul(text: &[u8]) -> &[u8] {
 
 /// Tells the variables that choose GPUs, as the program was started with.
 fn tell_of_variables() {
-    for (name, key) in [
-        ("HIP_VISIBLE_DEVICES", b"gpu HIP_VISIBLE_DEVICES" as &[u8]),
-        ("ROCR_VISIBLE_DEVICES", b"gpu ROCR_VISIBLE_DEVICES"),
-        ("CUDA_VISIBLE_DEVICES", b"gpu CUDA_VISIBLE_DEVICES"),
-        ("GPU_DEVICE_ORDINAL", b"gpu GPU_DEVICE_ORDINAL"),
-    ] {
+    for (name, key) in VARIABLES {
         if let Some(value) = Environment::current().get(name) {
             events::fact(key, value.to_bytes());
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use crate::dlsym;
 use crate::guard;
 
 /// Longest path of a library that is looked at.
@@ -66,14 +67,13 @@ pub fn symbol(handle: *mut c_void, name: &CStr) -> *mut () {
     if handle.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: a handle of ours and a NUL-terminated name.
-    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    let found = dlsym::of_library(handle, name);
     if found.is_null() {
         // A name that was not found must not be the program's next `dlerror`.
         // SAFETY: no arguments.
         unsafe { libc::dlerror() };
     }
-    found.cast()
+    found
 }
 
 /// The function that stands behind ours: the next of this name, or, where its library was loaded for others only, that in the loaded library

@@ -60,7 +60,10 @@ pub fn before_exec() {
 
 /// The process is about to abort itself.
 pub fn at_abort() {
-    hsa::at_abort();
+    if process::is_own_process() {
+        hip::at_abort();
+        hsa::at_abort();
+    }
 }
 
 /// A fork's child begins: GPU runtimes do not survive a fork, and so do not our records of them.

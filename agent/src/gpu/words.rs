@@ -18,60 +18,9 @@ pub struct Words {
     pub is_uncounted: u64,
 }
 
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".section .tbss,\"awT\",@nobits",
-    ".balign 8",
-    ".globl rsys_gpu_words",
-    ".hidden rsys_gpu_words",
-    ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 48",
-    "rsys_gpu_words: .zero 48",
-    ".text",
-);
-
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".section .tbss,\"awT\",@nobits",
-    ".balign 8",
-    ".globl rsys_gpu_words",
-    ".hidden rsys_gpu_words",
-    ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 48",
-    "rsys_gpu_words: .zero 48",
-    ".text",
-);
-
-const _: () = assert!(size_of::<Words>() == 48);
-
-/// The calling thread's words.
-#[inline]
-pub fn words() -> *mut Words {
-    let words: *mut Words;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
-    unsafe {
-        std::arch::asm!(
-            "mov {words}, qword ptr fs:[0]",
-            "add {words}, qword ptr [rip + rsys_gpu_words@GOTTPOFF]",
-            words = out(reg) words,
-            options(nostack, pure, readonly),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the thread pointer and the offset of our TLS words.
-    unsafe {
-        std::arch::asm!(
-            "mrs {words}, tpidr_el0",
-            "adrp {offset}, :gottprel:rsys_gpu_words",
-            "ldr {offset}, [{offset}, :gottprel_lo12:rsys_gpu_words]",
-            "add {words}, {words}, {offset}",
-            words = out(reg) words,
-            offset = out(reg) _,
-            options(nostack, pure, readonly),
-        );
-    }
-    words
+crate::thread_words! {
+    /// The calling thread's words.
+    pub fn words() -> *mut Words = "rsys_gpu_words"
 }
 
 /// Notes the call that the thread is in from now on; returns the one before.

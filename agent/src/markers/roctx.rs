@@ -13,6 +13,8 @@ use super::gate;
 use super::texts::{self, Told};
 use super::words::words;
 use crate::events;
+use crate::gpu::{devices, hsa};
+use crate::guard;
 use crate::slots;
 use crate::sys;
 
@@ -26,7 +28,7 @@ crate::wrap! {
     fn roctxProfilerPause(thread: u64) -> c_int = pause;
     fn roctxProfilerResume(thread: u64) -> c_int = resume;
     fn roctxNameOsThread(name: *const c_char) -> c_int = name_thread;
-    fn roctxNameHsaAgent(name: *const c_char, agent: *const c_void) -> c_int = name_agent;
+    fn roctxNameHsaAgent(name: *const c_char, agent: *const u64) -> c_int = name_agent;
     fn roctxNameHipDevice(name: *const c_char, device: c_int) -> c_int = name_device;
     fn roctxNameHipStream(name: *const c_char, stream: *const c_void) -> c_int = name_stream;
 }
@@ -247,7 +249,7 @@ fn name_agent(
     real: Option<roctxNameHsaAgent::Function>,
     _place: usize,
     text: *const c_char,
-    agent: *const c_void,
+    agent: *const u64,
 ) -> c_int {
     let (recorded, result) = through(|| match real {
         // SAFETY: as above.
@@ -255,8 +257,16 @@ fn name_agent(
         None => 0,
     });
     if recorded {
-        // Which GPU an agent is, only the HSA runtime knows.
-        events::fact(b"roctx_agent", texts::bytes_of(text));
+        // The handle stands where the argument points.
+        let handle = guard::read_u64(agent.addr() as u64);
+        if let Some(number) = handle.and_then(hsa::number_of_agent) {
+            events::label(
+                Labelled::NamedDevice,
+                u64::from(number),
+                texts::bytes_of(text),
+                &[],
+            );
+        }
     }
     result
 }
@@ -269,12 +279,12 @@ fn name_device(
 ) -> c_int {
     // SAFETY: as above.
     let real = real.map(|real| move || unsafe { real(text, device) });
-    name(
-        real,
-        Labelled::Device,
-        u64::from(device.cast_unsigned()),
-        text,
-    )
+    let what = if devices::sees_all() {
+        Labelled::NamedDevice
+    } else {
+        Labelled::NamedOrdinal
+    };
+    name(real, what, u64::from(device.cast_unsigned()), text)
 }
 
 fn name_stream(

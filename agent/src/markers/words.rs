@@ -1,18 +1,5 @@
 //! What the wrappers know of the calling thread: initial-exec TLS, as in [`crate::tls`].
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-std::arch::global_asm!(
-    ".section .tbss,\"awT\",%nobits",
-    ".balign 8",
-    ".globl rsys_marker_words",
-    ".hidden rsys_marker_words",
-    ".type rsys_marker_words, %object",
-    ".size rsys_marker_words, {bytes}",
-    "rsys_marker_words: .zero {bytes}",
-    ".text",
-    bytes = const size_of::<Words>(),
-);
-
 /// How many levels of open ranges are remembered one by one.
 const LEVELS: u32 = 2048;
 const LEVEL_WORDS: usize = (LEVELS / 64) as usize;
@@ -86,35 +73,15 @@ impl Words {
     }
 }
 
+crate::thread_words! {
+    fn place() -> *mut Words = "rsys_marker_words"
+}
+
 /// The calling thread's words.
 ///
 /// Nothing that holds the reference calls into the program or a library.
 #[inline]
 pub fn words<'a>() -> &'a mut Words {
-    let words: *mut Words;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the offset of our TLS words and the thread pointer at fs:0.
-    unsafe {
-        std::arch::asm!(
-            "mov {words}, qword ptr fs:[0]",
-            "add {words}, qword ptr [rip + rsys_marker_words@GOTTPOFF]",
-            words = out(reg) words,
-            options(nostack, pure, readonly),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the thread pointer and the offset of our TLS words.
-    unsafe {
-        std::arch::asm!(
-            "mrs {words}, tpidr_el0",
-            "adrp {offset}, :gottprel:rsys_marker_words",
-            "ldr {offset}, [{offset}, :gottprel_lo12:rsys_marker_words]",
-            "add {words}, {words}, {offset}",
-            words = out(reg) words,
-            offset = out(reg) _,
-            options(nostack, pure, readonly),
-        );
-    }
     // SAFETY: part of the thread's static TLS, for as long as it runs; see above for exclusivity.
-    unsafe { &mut *words }
+    unsafe { &mut *place() }
 }

@@ -264,8 +264,10 @@ impl ProcessTrace {
         let marks = StackMarks {
             truncated: self.marks.truncated,
             broken: self.marks.broken,
+            no_python: self.marks.no_python,
         };
-        self.events.settle(&self.frames, marks);
+        self.events
+            .settle(&mut self.frames, marks, self.python_view);
         for ring in rings {
             let mut state = self.rings.remove(&ring.ring).unwrap_or_default();
             if ring.after_damage {

@@ -89,6 +89,8 @@ pub struct Queues {
     pub strict_doorbell: bool,
     /// Whether access to unmapped memory is a fault even where the process itself could access it.
     pub strict_memory: bool,
+    /// Whether kernels with private memory wait until the runtime has lent the queue scratch memory.
+    pub scratch: bool,
 }
 
 /// How long copies take: latency + bytes / bandwidth.

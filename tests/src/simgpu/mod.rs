@@ -19,9 +19,11 @@
 mod machine;
 mod programs;
 mod stack;
+mod told;
 mod truth;
 
 pub use machine::Machine;
-pub use programs::{code_object, hip_program, hsa_program, library_program};
+pub use programs::{code_object, hip_program, hsa_program, hsa_tool, library_program};
 pub use stack::Stack;
+pub use told::{EXACT_NS, Op, accounts, ops};
 pub use truth::{Barrier, Copy, Dispatch, Record, Truth};

@@ -42,6 +42,20 @@ pub fn library_program(stack: Stack, name: &str, libraries: &[&str]) -> Result<I
     compile(&compiler, &source, name).map(Invocation::new)
 }
 
+/// `name.c`, as a tool that the HSA runtime loads when `HSA_TOOLS_LIB` names it. For all stacks.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn hsa_tool(name: &str) -> Result<PathBuf> {
+    let source = source(&format!("{name}.c"));
+    let compiler = Invocation::new("gcc")
+        .args(["-O2", "-g", "-shared", "-fPIC", "-idirafter"])
+        .arg(Stack::Debian12.folder().join("usr/include"))
+        .arg(&source)
+        .arg("-o");
+    compile(&compiler, &source, &format!("{name}.so"))
+}
+
 /// `name.cpp`, a HIP program for this stack.
 ///
 /// # Errors

@@ -4,6 +4,8 @@
 //   none      kernels without signals; a barrier with one at the end
 //   reuse     a few signals, each set to 1 again when its kernel is done
 //   shared    one signal for all kernels, which counts down
+//   batch     eight packets with each doorbell; every fourth kernel has one of a few signals
+//   scratch   as reuse, and every third kernel needs more scratch memory than the one before
 //   hang      as none, but nobody waits: the program ends while kernels run
 // Prints `kernels=N` when all are submitted, and `done=N` when they are complete.
 #include <hsa/hsa.h>
@@ -53,11 +55,16 @@ static void load(int gpu, const char *file)
     CHECK(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &objects[gpu]));
 }
 
+static uint16_t header_of(int type, int barrier)
+{
+    return (uint16_t)(type << HSA_PACKET_HEADER_TYPE | barrier << HSA_PACKET_HEADER_BARRIER |
+                      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+                      HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+}
+
 static void submit(hsa_queue_t *queue, const void *packet, int type, int barrier)
 {
-    uint16_t header = (uint16_t)(type << HSA_PACKET_HEADER_TYPE | barrier << HSA_PACKET_HEADER_BARRIER |
-                                 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
-                                 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+    uint16_t header = header_of(type, barrier);
     uint64_t index = hsa_queue_add_write_index_screlease(queue, 1);
     while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
         usleep(20);
@@ -65,6 +72,24 @@ static void submit(hsa_queue_t *queue, const void *packet, int type, int barrier
     memcpy(slot + 2, (const char *)packet + 2, 62);
     __atomic_store_n((uint16_t *)slot, header, __ATOMIC_RELEASE);
     hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+}
+
+// Takes the places of eight packets, and rings once when the last is written.
+static void submit_in_batch(hsa_queue_t *queue, const void *packet, int number)
+{
+    enum { BATCH = 8 };
+    static __thread uint64_t first;
+    if (number % BATCH == 0) {
+        first = hsa_queue_add_write_index_screlease(queue, BATCH);
+        while (first + BATCH - hsa_queue_load_read_index_scacquire(queue) > queue->size)
+            usleep(20);
+    }
+    uint64_t index = first + (uint64_t)(number % BATCH);
+    char *slot = (char *)queue->base_address + 64 * (index % queue->size);
+    memcpy(slot + 2, (const char *)packet + 2, 62);
+    __atomic_store_n((uint16_t *)slot, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, 0), __ATOMIC_RELEASE);
+    if (number % BATCH == BATCH - 1)
+        hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
 }
 
 static void wait_for(hsa_signal_t signal)
@@ -80,7 +105,8 @@ static void *flood(void *argument)
     hsa_signal_t signals[MOST_SIGNALS], last;
     CHECK(hsa_queue_create(gpus[gpu], 256, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
     CHECK(hsa_signal_create(1, 0, NULL, &last));
-    int shared = !strcmp(mode, "shared"), reuse = !strcmp(mode, "reuse");
+    int shared = !strcmp(mode, "shared"), batch = !strcmp(mode, "batch"), scratch = !strcmp(mode, "scratch");
+    int reuse = !strcmp(mode, "reuse") || scratch;
     for (int i = 0; i < signals_in_use; i++)
         CHECK(hsa_signal_create(shared ? count : 0, 0, NULL, &signals[i]));
     for (int i = 0; i < count; i++) {
@@ -94,12 +120,17 @@ static void *flood(void *argument)
                                                .kernel_object = objects[gpu]};
         if (shared)
             packet.completion_signal = signals[0];
-        if (reuse) {
+        if (scratch)
+            packet.private_segment_size = i < 3 ? 0 : 1024u * (uint32_t)(2 + i / 3);  // 2048 every queue has
+        if (reuse || (batch && i % 4 == 3)) {
             packet.completion_signal = signals[i % signals_in_use];
             wait_for(packet.completion_signal);
             hsa_signal_store_relaxed(packet.completion_signal, 1);
         }
-        submit(queue, &packet, HSA_PACKET_TYPE_KERNEL_DISPATCH, 0);
+        if (batch)
+            submit_in_batch(queue, &packet, i);
+        else
+            submit(queue, &packet, HSA_PACKET_TYPE_KERNEL_DISPATCH, 0);
     }
     if (!strcmp(mode, "hang"))
         return NULL;

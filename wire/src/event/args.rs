@@ -111,6 +111,8 @@ keys! {
     Color = 40 "color",
     /// The communicator that another was split from.
     Parent = 41 "parent",
+    /// Number by which HIP knows a GPU in this process.
+    Ordinal = 42 "hip_ordinal",
 }
 
 /// The value of an argument.

@@ -108,6 +108,10 @@ pub enum Labelled {
     Stream = 3,
     /// A thread, by its kernel id.
     Thread = 4,
+    /// A GPU, by the name that the program gives it; the id is that of `Device`.
+    NamedDevice = 5,
+    /// The same; the id is HIP's number of it in this process ([`Key::Ordinal`]).
+    NamedOrdinal = 6,
 }
 
 impl Labelled {
@@ -117,6 +121,8 @@ impl Labelled {
             2 => Labelled::Queue,
             3 => Labelled::Stream,
             4 => Labelled::Thread,
+            5 => Labelled::NamedDevice,
+            6 => Labelled::NamedOrdinal,
             _ => return None,
         })
     }
@@ -229,14 +235,7 @@ pub enum Event<'a> {
         args: Args<'a>,
     },
     /// A call stack that other events refer to.
-    Stack {
-        /// By this number, unique in the process.
-        id: u64,
-        /// [`crate::record::SAMPLE_TRUNCATED`] and its like.
-        flags: u8,
-        /// As a sample's, innermost first.
-        frames: &'a [u64],
-    },
+    Stack(Stack<'a>),
     /// The name of a device, queue, stream or thread.
     Label {
         /// What is named.
@@ -255,6 +254,21 @@ pub enum Event<'a> {
         /// What it says.
         value: Vec<u8>,
     },
+}
+
+/// A call stack that other events refer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stack<'a> {
+    /// By this number, unique in the process.
+    pub id: u64,
+    /// [`crate::record::SAMPLE_TRUNCATED`] and its like.
+    pub flags: u8,
+    /// As a sample's, innermost first.
+    pub frames: &'a [u64],
+    /// [`crate::record::PYTHON_TRUNCATED`] and its like.
+    pub python_flags: u8,
+    /// The Python frames as a sample's, innermost first; none where the thread runs no Python.
+    pub python: &'a [u64],
 }
 
 const THREAD: u8 = 32;

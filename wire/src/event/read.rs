@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL, Labelled,
-    MARK, OpKind, STACK, TEXT, THREAD,
+    MARK, OpKind, STACK, Stack, TEXT, THREAD,
 };
 use crate::record::{bytes_of, name_of};
 
@@ -81,11 +81,16 @@ pub(crate) fn parse(kind: u8, flags: u8, body: &[u64]) -> Option<Event<'_>> {
             },
             args: Args { words },
         },
-        (STACK, [id, frames @ ..]) => Event::Stack {
-            id: *id,
-            flags,
-            frames,
-        },
+        (STACK, [id, split, frames @ ..]) => {
+            let (frames, python) = frames.split_at_checked((*split as u32) as usize)?;
+            Event::Stack(Stack {
+                id: *id,
+                flags,
+                frames,
+                python_flags: (split >> 32) as u8,
+                python,
+            })
+        }
         (LABEL, [id, bytes, rest @ ..]) => {
             let bytes = usize::try_from(*bytes).ok()?;
             let words = rest.get(bytes.div_ceil(8)..)?;

@@ -115,6 +115,28 @@ fn operations_labels_and_facts_come_back() {
 }
 
 #[test]
+fn stacks_come_back() {
+    for (frames, python) in [
+        (&[][..], &[][..]),
+        (&[1, 2, 3], &[]),
+        (&[1], &[4, 5]),
+        (&[], &[6]),
+    ] {
+        let stack = Stack {
+            id: 42,
+            flags: 2,
+            frames,
+            python_flags: 5,
+            python,
+        };
+        through_a_ring(
+            |ring| put_stack(ring, &stack),
+            |event| assert_eq!(event, Event::Stack(stack)),
+        );
+    }
+}
+
+#[test]
 fn long_texts_are_cut_and_hostile_lengths_refused() {
     let long = vec![b'x'; 20_000];
     let header = RingHeader::new();

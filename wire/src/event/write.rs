@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, Arg, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL, Labelled, MARK,
-    STACK, TEXT, THREAD,
+    STACK, Stack, TEXT, THREAD,
 };
 use crate::record::{ThreadName, name_words};
 use crate::ring::Producer;
@@ -171,16 +171,19 @@ pub fn put_gpu(ring: &Producer<'_>, op: &GpuOp, args: &[Arg<'_>]) -> bool {
     )
 }
 
-/// Writes a call stack, innermost frame first.
+/// Writes a call stack.
 #[must_use]
-pub fn put_stack(ring: &Producer<'_>, id: u64, flags: u8, frames: &[u64]) -> bool {
-    let words = 2_usize.wrapping_add(frames.len());
+pub fn put_stack(ring: &Producer<'_>, stack: &Stack<'_>) -> bool {
+    let words = 3_usize
+        .wrapping_add(stack.frames.len())
+        .wrapping_add(stack.python.len());
     let Some(mut record) = ring.begin(words) else {
         return false;
     };
-    record.put(head(STACK, flags, words));
-    record.put(id);
-    for frame in frames {
+    record.put(head(STACK, stack.flags, words));
+    record.put(stack.id);
+    record.put(stack.frames.len() as u64 | u64::from(stack.python_flags) << 32);
+    for frame in stack.frames.iter().chain(stack.python) {
         record.put(*frame);
     }
     record.commit();

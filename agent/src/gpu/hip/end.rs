@@ -106,6 +106,29 @@ pub fn collect() {
     IS_WAITING.store(false, Ordering::Release);
 }
 
+/// Counts what HIP will not tell any more, without waiting for anything.
+pub fn at_abort() {
+    let missing = ops::give_up();
+    if missing > 0 {
+        slots::count(Counter::GpuLostAtEnd, missing);
+        events::fact(b"gpu end", b"the process aborted itself while GPUs worked");
+    }
+}
+
+/// Another tool is about to take the place for HIP's tracer: gets what HIP is just telling, as HIP 6 does a moment after a synchronisation.
+pub fn before_loss() {
+    const PATIENCE_NS: u64 = 100_000_000;
+    let since = sys::boottime_ns();
+    while ops::outstanding() > 0 && sys::boottime_ns().wrapping_sub(since) < PATIENCE_NS {
+        sys::nap(NAP_NS);
+    }
+}
+
+/// What HIP has not told us by now it tells somebody else.
+pub fn after_loss() {
+    slots::count(Counter::GpuLostAtEnd, ops::give_up());
+}
+
 /// Waits until every kernel that is known of has been told of, and nothing more comes.
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();

@@ -15,7 +15,7 @@ mod table;
 mod tag;
 mod times;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rsys_wire::handshake::{GpuLevel, GpuSource};
@@ -140,6 +140,13 @@ pub fn helpers_cpu_ns() -> u64 {
     end::cpu_ns()
 }
 
+/// The process is about to abort itself, perhaps because a GPU failed: what HIP has not told it never will.
+pub fn at_abort() {
+    if STATE.load(Ordering::Acquire) == OURS && tells_ops() {
+        end::at_abort();
+    }
+}
+
 /// The runtime below HIP is gone.
 pub fn is_over() {
     end::is_over();
@@ -154,13 +161,16 @@ pub fn after_fork_in_child() {
     words::set_call(0);
 }
 
+/// The name of [`hipRegisterTracerCallback`].
+pub const TAKE_TRACER: &CStr = c"hipRegisterTracerCallback";
+
 /// Takes HIP's place for a tracer for a tool of the program's. There is one place, and the program comes first.
 ///
 /// # Safety
 /// As HIP has it: null, or a function with HIP's signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipRegisterTracerCallback(callback: Option<Callback>) {
-    let found = libraries::next_or_in(c"hipRegisterTracerCallback", library::PATH);
+    let found = libraries::next_or_in(TAKE_TRACER, library::PATH);
     // SAFETY: HIP has this signature for this name; null is None.
     let real = unsafe {
         std::mem::transmute::<*mut (), Option<unsafe extern "C" fn(Option<Callback>)>>(found)
@@ -171,8 +181,10 @@ pub unsafe extern "C" fn hipRegisterTracerCallback(callback: Option<Callback>) {
     }
     IS_TAKEN.store(callback.is_some(), Ordering::Release);
     if ours {
+        end::before_loss();
         STATE.store(LOST, Ordering::Release);
         TELLS_OPS.store(false, Ordering::Release);
+        end::after_loss();
         const LOST_TO: &[u8] =
             b"a tool of the program took the place for HIP's tracer: from then on HIP's calls and GPU operations are not recorded";
         events::fact(b"gpu lost", LOST_TO);

@@ -132,7 +132,48 @@ impl Packet {
             completion: kernel.completion,
         }
     }
+
+    /// A packet that waits for nothing and completes a signal when its turn comes.
+    pub fn mark(completion: u64) -> Packet {
+        Packet {
+            header: BARRIER_AND,
+            setup: 0,
+            workgroup: [0; 3],
+            reserved0: 0,
+            grid: [0; 3],
+            private_bytes: 0,
+            group_bytes: 0,
+            kernel_object: 0,
+            kernarg: 0,
+            reserved2: 0,
+            completion,
+        }
+    }
 }
+
+/// What the runtime tells of a fault; which, and of what, depends on `kind`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SystemEvent {
+    /// One of [`system_event`].
+    pub kind: u32,
+    reserved: u32,
+    /// The GPU.
+    pub agent: u64,
+    /// Of memory faults: where.
+    pub address: u64,
+}
+
+/// Kinds of [`SystemEvent`].
+pub mod system_event {
+    /// A GPU touched memory that is not there for it.
+    pub const MEMORY_FAULT: u32 = 0;
+    /// A GPU hung or is gone.
+    pub const HARDWARE_EXCEPTION: u32 = 1;
+}
+
+/// What is called with one.
+pub type SystemEventHandler = unsafe extern "C" fn(*const SystemEvent, *mut c_void) -> Status;
 
 /// The start of a queue, as programs see it.
 #[derive(Debug)]

@@ -55,6 +55,13 @@ pub fn find(handle: u64) -> Option<Gpu> {
     gpus().find(|gpu| gpu.handle == handle)
 }
 
+/// The GPU, if there is but one.
+pub fn only() -> Option<Gpu> {
+    let mut all = gpus();
+    let first = all.next();
+    first.filter(|_| all.next().is_none())
+}
+
 /// Lists the GPUs and tells their names.
 pub fn start() {
     COUNT.store(0, Ordering::Release);

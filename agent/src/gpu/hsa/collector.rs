@@ -196,7 +196,8 @@ pub fn flush(wait: bool) {
 
 /// Waits until the thread has looked at all that completed before now. Takes no lock: the process may be about to die of anything.
 pub fn let_look() {
-    const PATIENCE_NS: u64 = 200_000_000;
+    // On a busy machine it may take a while until the thread runs.
+    const PATIENCE_NS: u64 = 1_000_000_000;
     let before = LOOKS.load(Ordering::Acquire);
     let since = sys::boottime_ns();
     wake();
@@ -213,13 +214,15 @@ fn give_up_list(list: *mut List) {
     unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
         // SAFETY: it was handed over.
         if let Some(operation) = unsafe { node.operation() } {
+            if operation.kind != OpKind::Barrier {
+                slots::count(Counter::GpuLostAtEnd, 1);
+            }
             if operation.own {
                 node.forget_signal();
             } else {
                 watch::done(operation.signal, ticket);
             }
         }
-        slots::count(Counter::GpuLostAtEnd, 1);
         node.set(ticket, Phase::Dead);
         true
     });
@@ -260,6 +263,15 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
     let Some(operation) = (unsafe { node.operation() }) else {
         return true;
     };
+    if operation.kind == OpKind::Barrier {
+        // SAFETY: ours are never destroyed.
+        let complete = unsafe { Signal::new(operation.signal) }
+            .is_none_or(|signal| signal.value() < operation.value);
+        if complete {
+            queues::is_over(operation.queue, operation.number);
+        }
+        return complete;
+    }
     let found = match node.phase(ticket) {
         Some(Phase::Pending) => {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {

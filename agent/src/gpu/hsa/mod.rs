@@ -1,6 +1,6 @@
 //! The HSA runtime as a source: queues, copies and kernel names seen through its table of functions.
 //!
-//! When the runtime is set up it shows its tables ([`table`], [`abi`]), and functions of ours take their places: [`queues`] sees every
+//! When the runtime is set up it shows its tables ([`table`], [`abi`]), and functions of ours take their places: [`queues`] and [`packets`] see every
 //! packet, [`copies`] every copy, [`names`] learns what kernels are called, [`calls`] tells the calls themselves. What was submitted is
 //! in flight ([`operations`]) until the [`collector`] finds its signal complete; signals of the program's are watched meanwhile
 //! ([`watch`]), ours are lent to kernels that have none.
@@ -12,13 +12,16 @@ mod agents;
 mod calls;
 mod collector;
 mod copies;
+mod faults;
 mod names;
 mod operations;
+mod packets;
 mod queues;
 mod room;
 mod scratch;
 mod source;
 mod table;
+mod tags;
 mod version;
 mod watch;
 
@@ -49,6 +52,11 @@ static LAYOUT: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn is_recording() -> bool {
     MODE.load(Ordering::Acquire) & OPERATIONS != 0
+}
+
+/// The number in the trace of the GPU that the runtime calls so; `None` for CPUs.
+pub fn number_of_agent(handle: u64) -> Option<u32> {
+    agents::find(handle).map(|gpu| gpu.node)
 }
 
 /// Whether calls are told.
@@ -87,6 +95,10 @@ pub fn on_load(table: *mut c_void, _version: u64) {
     );
     table::read_all(&tables);
     agents::start();
+    if wished.gpu {
+        faults::start();
+        scratch::start(&tables);
+    }
     let mut mode = if wished.hsa { CALLS } else { OFF };
     let choice = if wished.gpu {
         source::choose(&tables)
@@ -98,8 +110,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         USED.store(1, Ordering::Release);
         collector::start();
         copies::start_timing(&tables);
-        queues::start(&tables);
-        scratch::start(&tables);
+        tags::start(&tables);
         register_exit();
     }
     if mode & CALLS != 0 {

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rsys_wire::event::{GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
 
-use super::abi::{GENERIC_ERROR, SUCCESS, ScratchEvent, Status};
+use super::abi::{SUCCESS, ScratchEvent, Status};
 use super::calls::Name;
 use super::{queues, table};
 use crate::events;
+use crate::gpu::hip;
+use crate::markers::gate;
 use crate::slots;
 use crate::sys;
 
@@ -19,6 +21,10 @@ static NAMES: [Name; 3] = [
     Name::new("ScratchFree"),
     Name::new("ScratchReclaim"),
 ];
+
+fn is_wanted() -> bool {
+    (super::is_recording() || hip::tells_ops()) && !gate::is_caller_paused()
+}
 
 fn begin(what: usize) {
     if let Some(since) = SINCE.get(what) {
@@ -61,19 +67,19 @@ macro_rules! scratch {
     ($($start:ident, $end:ident = $what:literal;)*) => {
         $(
             unsafe extern "C" fn $start(event: *const ScratchEvent) -> Status {
-                if super::is_recording() {
+                if is_wanted() {
                     begin($what);
                 }
                 match table::$start::get() {
                     // SAFETY: the runtime's own argument.
                     Some(real) => unsafe { real(event) },
-                    None => GENERIC_ERROR,
+                    None => SUCCESS,
                 }
             }
 
             unsafe extern "C" fn $end(event: *const ScratchEvent) -> Status {
                 // SAFETY: the runtime passes an event.
-                if let Some(event) = unsafe { event.as_ref() } && super::is_recording() {
+                if let Some(event) = unsafe { event.as_ref() } && is_wanted() {
                     end($what, event);
                 }
                 match table::$end::get() {

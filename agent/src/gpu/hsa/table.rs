@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::abi::{
     AgentCallback, Layout, PacketHandler, Pitched, Queue, QueueCallback, ROOT_BYTES_LEAST,
-    ROOT_BYTES_WITH_TOOLS, RootTable, ScratchEvent, Size3, Status, SymbolCallback, TableHead,
-    Times,
+    ROOT_BYTES_WITH_TOOLS, RootTable, ScratchEvent, Size3, Status, SymbolCallback,
+    SystemEventHandler, TableHead, Times,
 };
 
 /// Which table.
@@ -116,7 +116,8 @@ impl Function {
     }
 
     fn replace(&self, tables: &Tables, ours: *mut ()) {
-        if self.before.load(Ordering::Relaxed).is_null() {
+        // Places for what tools are to be told of are empty until there is a tool.
+        if self.table != Table::Tools && self.before.load(Ordering::Relaxed).is_null() {
             return;
         }
         if let Some(place) = tables.place(self) {
@@ -196,6 +197,7 @@ functions! {
     memory_unlock = Amd[184, 200]: fn(*mut c_void) -> Status;
     memory_fill = Amd[192, 208]: fn(*mut c_void, u32, usize) -> Status;
     amd_signal_create = Amd[264, 280]: fn(i64, u32, *const u64, u64, *mut u64) -> Status;
+    register_system_event_handler = Amd[288, 304]: fn(SystemEventHandler, *mut c_void) -> Status;
     queue_intercept_create = Amd[296, 312]: fn(u64, u32, u32, QueueCallback, *mut c_void, u32, u32, *mut *mut Queue) -> Status;
     queue_intercept_register = Amd[304, 320]: fn(*mut Queue, PacketHandler, *mut c_void) -> Status;
     memory_async_copy_rect = Amd[320, 336]: fn(*const Pitched, *const Size3, *const Pitched, *const Size3, *const Size3, u64, u32, u32, *const u64, u64) -> Status;

@@ -35,6 +35,7 @@ struct Rows {
 /// One GPU.
 #[derive(Debug)]
 struct Device {
+    name: String,
     group: u64,
     lines: HashMap<Line, Rows>,
     streams: usize,
@@ -144,6 +145,26 @@ impl Gpu {
         }
     }
 
+    /// The program gave something a name: what comes from now on is drawn on a track of that name. (Viewers keep the first name of a track.)
+    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known) {
+        let line = match what {
+            Labelled::Stream => Line::Stream(id),
+            Labelled::NamedDevice | Labelled::NamedOrdinal => {
+                self.devices
+                    .retain(|number, device| describe(*number, known).0 == device.name);
+                return;
+            }
+            Labelled::Device | Labelled::Queue | Labelled::Thread => return,
+        };
+        if let Some(name) = labelled(known, what, id) {
+            for device in self.devices.values_mut() {
+                if device.lines.get(&line).is_some_and(|at| at.name != name) {
+                    device.lines.remove(&line);
+                }
+            }
+        }
+    }
+
     /// Adds a kernel's time under the stack that launched it.
     fn sample(
         &mut self,
@@ -210,21 +231,11 @@ fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> Str
 
 impl Device {
     fn new(number: u32, known: &Known, output: &mut Output) -> Self {
-        let label = known.label(Labelled::Device, u64::from(number));
-        let mut name = format!("GPU {number}");
-        let mut description = String::from("What this GPU did for the process");
-        if let Some(label) = label {
-            if !label.text.is_empty() {
-                name.push_str(" · ");
-                name.push_str(&label.text);
-            }
-            for (key, value) in &label.more {
-                description.push_str(&format!("\n{key}: {value}"));
-            }
-        }
+        let (name, description) = describe(number, known);
         let process = output.process_track();
         Self {
             group: output.track_group(process, &name, &description),
+            name,
             lines: HashMap::new(),
             streams: 0,
             queues: 0,
@@ -241,7 +252,8 @@ impl Device {
         let (streams, queues) = (&mut self.streams, &mut self.queues);
         let rows = self.lines.entry(line).or_insert_with(|| Rows {
             name: match line {
-                Line::Stream(0) => "default stream".to_owned(),
+                Line::Stream(0) => labelled(known, Labelled::Stream, 0)
+                    .unwrap_or_else(|| "default stream".to_owned()),
                 Line::Stream(handle) => {
                     let number = count(streams);
                     labelled(known, Labelled::Stream, handle)
@@ -264,6 +276,26 @@ impl Device {
         }
         &mut rows.rows[row]
     }
+}
+
+/// The name of a GPU's group of tracks, and what more there is to say.
+fn describe(number: u32, known: &Known) -> (String, String) {
+    let mut name = format!("GPU {number}");
+    let mut description = String::from("What this GPU did for the process");
+    if let Some(given) = known.device_name(number) {
+        name.push_str(" · ");
+        name.push_str(given);
+    }
+    if let Some(label) = known.label(Labelled::Device, u64::from(number)) {
+        if !label.text.is_empty() {
+            name.push_str(" · ");
+            name.push_str(&label.text);
+        }
+        for (key, value) in &label.more {
+            description.push_str(&format!("\n{key}: {value}"));
+        }
+    }
+    (name, description)
 }
 
 fn count(counter: &mut usize) -> usize {

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use rsys_proto::StringId;
 use rsys_wire::event::{Args, Event, Key, Labelled, Read};
-use rsys_wire::record::{SAMPLE_BROKEN, SAMPLE_TRUNCATED};
+use rsys_wire::record::{PYTHON_BROKEN, PYTHON_TRUNCATED, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
 use crate::emit::frames::{FrameId, Frames};
 use crate::emit::output::Output;
+use crate::emit::threads::{PythonStack, ShownStack, Stack};
+use crate::python::PythonView;
+use crate::python::merge::Ends;
 use crate::resolve::demangled;
 
 /// So many calls are remembered at least, for operations that come late.
@@ -46,12 +49,32 @@ pub struct Label {
     pub more: Vec<(&'static str, String)>,
 }
 
+/// A stack whose frames were not looked up yet.
+#[derive(Debug)]
+struct NewStack {
+    id: u64,
+    flags: u8,
+    time_ns: u64,
+    words: Vec<u64>,
+    python_flags: u8,
+    python: Vec<u64>,
+}
+
+/// What stacks are put together with.
+#[derive(Debug, Default)]
+struct Merger {
+    native: Stack,
+    python: PythonStack,
+    shown: ShownStack,
+}
+
 /// What was told that other events refer to.
 #[derive(Debug, Default)]
 pub struct Known {
     texts: HashMap<u64, Text>,
     stacks: HashMap<u64, Vec<FrameId>>,
-    new_stacks: Vec<(u64, u8, u64, Vec<u64>)>,
+    new_stacks: Vec<NewStack>,
+    merger: Merger,
     labels: HashMap<(Labelled, u64), Label>,
     /// The calls of two generations: the older one is forgotten when the younger one is full.
     calls: HashMap<u64, Call>,
@@ -69,8 +92,15 @@ impl Known {
                 let text = demangled(&String::from_utf8_lossy(text));
                 self.texts.insert(*key, Text { text, id: None });
             }
-            Event::Stack { id, flags, frames } if !self.stacks.contains_key(id) => {
-                self.new_stacks.push((*id, *flags, now_ns, frames.to_vec()));
+            Event::Stack(stack) if !self.stacks.contains_key(&stack.id) => {
+                self.new_stacks.push(NewStack {
+                    id: stack.id,
+                    flags: stack.flags,
+                    time_ns: now_ns,
+                    words: stack.frames.to_vec(),
+                    python_flags: stack.python_flags,
+                    python: stack.python.to_vec(),
+                });
             }
             Event::Label {
                 what,
@@ -125,26 +155,19 @@ impl Known {
 
     /// Asks for the addresses of new stacks.
     pub fn want(&self, frames: &mut Frames) {
-        for (_, _, time_ns, words) in &self.new_stacks {
-            for &word in words {
-                frames.want(word, *time_ns);
+        for stack in &self.new_stacks {
+            for &word in &stack.words {
+                frames.want(word, stack.time_ns);
             }
         }
     }
 
     /// Takes over the frames of new stacks.
-    pub fn settle(&mut self, frames: &Frames, marks: StackMarks) {
-        for (id, flags, time_ns, words) in self.new_stacks.drain(..) {
-            let mut stack = Vec::with_capacity(words.len() + 1);
-            if flags & SAMPLE_TRUNCATED != 0 {
-                stack.push(marks.truncated);
-            } else if flags & SAMPLE_BROKEN != 0 {
-                stack.push(marks.broken);
-            }
-            for &word in words.iter().rev() {
-                stack.extend_from_slice(frames.frames_of(word, time_ns));
-            }
-            self.stacks.insert(id, stack);
+    pub fn settle(&mut self, frames: &mut Frames, marks: StackMarks, view: PythonView) {
+        let merger = &mut self.merger;
+        for stack in self.new_stacks.drain(..) {
+            let shown = merger.merge(&stack, frames, marks, view);
+            self.stacks.insert(stack.id, shown.to_vec());
         }
     }
 
@@ -180,6 +203,17 @@ impl Known {
         self.labels.get(&(what, id))
     }
 
+    /// What the program calls a GPU.
+    pub fn device_name(&self, number: u32) -> Option<&str> {
+        let ordinal = || {
+            let more = &self.label(Labelled::Device, u64::from(number))?.more;
+            let (_, ordinal) = more.iter().find(|(key, _)| *key == Key::Ordinal.name())?;
+            self.label(Labelled::NamedOrdinal, ordinal.parse().ok()?)
+        };
+        let label = self.label(Labelled::NamedDevice, u64::from(number));
+        Some(label.or_else(ordinal)?.text.as_str()).filter(|text| !text.is_empty())
+    }
+
     /// A value as text.
     pub fn plain(&self, value: &Read) -> String {
         match value {
@@ -194,6 +228,50 @@ impl Known {
     }
 }
 
+impl Merger {
+    /// The frames of a stack, outermost first, as those of a sample would be.
+    fn merge(
+        &mut self,
+        stack: &NewStack,
+        frames: &mut Frames,
+        marks: StackMarks,
+        view: PythonView,
+    ) -> &[FrameId] {
+        let Self {
+            native,
+            python,
+            shown,
+        } = self;
+        // Nothing is shared with the stack before, so both always succeed.
+        _ = native.update(frames, stack.time_ns, 0, &stack.words);
+        _ = python.update(frames, stack.python_flags, 0, &stack.python);
+        let mark = if stack.flags & SAMPLE_TRUNCATED != 0 {
+            Some(marks.truncated)
+        } else if stack.flags & SAMPLE_BROKEN != 0 {
+            Some(marks.broken)
+        } else {
+            None
+        };
+        shown.start(frames, mark.as_slice());
+        if stack.python.is_empty() {
+            if view.only {
+                shown.push(frames, &[marks.no_python]);
+            } else {
+                shown.push_native(native);
+            }
+        } else if view.only {
+            shown.push(frames, python.frames());
+        } else {
+            let ends = Ends {
+                native_root: stack.flags & (SAMPLE_TRUNCATED | SAMPLE_BROKEN) == 0,
+                python_root: stack.python_flags & (PYTHON_TRUNCATED | PYTHON_BROKEN) == 0,
+            };
+            shown.push_merged(frames, native, python, ends, view.interpreter);
+        }
+        &shown.frames
+    }
+}
+
 /// Frames that say what is wrong with a stack.
 #[derive(Debug, Clone, Copy)]
 pub struct StackMarks {
@@ -201,4 +279,6 @@ pub struct StackMarks {
     pub truncated: FrameId,
     /// It could not be walked to its root.
     pub broken: FrameId,
+    /// Only Python is wanted, and there is none.
+    pub no_python: FrameId,
 }

@@ -18,6 +18,7 @@ pub use self::known::StackMarks;
 use super::frames::Frames;
 use super::output::Output;
 use super::run::RunContext;
+use crate::python::PythonView;
 
 /// What was told of a process.
 #[derive(Debug, Default)]
@@ -105,7 +106,7 @@ pub fn is_worth_a_file(event: &Event<'_>) -> bool {
         event,
         Event::Thread { .. }
             | Event::Text { .. }
-            | Event::Stack { .. }
+            | Event::Stack(_)
             | Event::Label { .. }
             | Event::Fact { .. }
     )
@@ -138,8 +139,8 @@ impl Events {
     }
 
     /// Takes over the frames of new stacks, once they are resolved.
-    pub fn settle(&mut self, frames: &Frames, marks: StackMarks) {
-        self.known.settle(frames, marks);
+    pub fn settle(&mut self, frames: &mut Frames, marks: StackMarks, view: PythonView) {
+        self.known.settle(frames, marks, view);
     }
 
     /// Draws an event.
@@ -162,8 +163,8 @@ impl Events {
                 let uuid = pen.output.thread_uuid(tid, &name);
                 pen.output.rename_thread(uuid, tid, &name);
             }
-            Event::Text { .. } | Event::Stack { .. } | Event::Label { .. } | Event::Fact { .. } => {
-            }
+            Event::Label { what, id, .. } => self.gpu.rename(*what, *id, &self.known),
+            Event::Text { .. } | Event::Stack(_) | Event::Fact { .. } => {}
         }
     }
 

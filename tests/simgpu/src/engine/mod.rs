@@ -18,6 +18,7 @@ mod fault;
 mod idle;
 mod packet;
 mod packets;
+mod scratch;
 mod signal;
 mod worker;
 

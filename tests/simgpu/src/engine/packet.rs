@@ -13,6 +13,8 @@ pub struct Dispatch {
     pub workgroup: [u16; 3],
     /// Work-items, in each dimension.
     pub grid: [u32; 3],
+    /// Scratch memory of a work-item.
+    pub private_bytes: u32,
     /// Address of the kernel's descriptor.
     pub kernel_object: u64,
     /// Address of its arguments.
@@ -87,6 +89,7 @@ impl Packet {
             (2, _) => Request::Dispatch(Dispatch {
                 workgroup: [u16_at(4), u16_at(6), u16_at(8)],
                 grid: [u32_at(12), u32_at(16), u32_at(20)],
+                private_bytes: u32_at(24),
                 kernel_object: u64_at(32),
                 arguments: u64_at(40),
             }),

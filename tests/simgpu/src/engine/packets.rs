@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::arrivals::Arrivals;
 use super::context::Context;
 use super::packet::{Dispatch, INVALID, PACKET_BYTES, Packet, Request};
+use super::scratch::Scratch;
 use super::worker::Step;
 use super::{NewQueue, fault, signal};
 use crate::kernels::Kernel;
@@ -57,6 +58,7 @@ pub struct PacketQueue {
     late: Vec<(u64, u64, (u64, u64))>,
     /// The queue had an error.
     halted: bool,
+    scratch: Scratch,
 }
 
 /// A kernel that runs.
@@ -101,6 +103,7 @@ impl PacketQueue {
             unrung_since_ns: None,
             late: Vec::new(),
             halted: false,
+            scratch: Scratch::default(),
         })
     }
 
@@ -185,6 +188,15 @@ impl PacketQueue {
             Request::Dispatch(dispatch) => {
                 if self.flights.len() >= queues.concurrent_kernels {
                     self.found_no_place = true;
+                    return Ok(false);
+                }
+                if queues.scratch
+                    && !self.scratch.suffices(
+                        context,
+                        self.queue_address,
+                        dispatch.private_bytes,
+                    )?
+                {
                     return Ok(false);
                 }
                 if std::mem::take(&mut self.found_no_place) {

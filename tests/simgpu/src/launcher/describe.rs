@@ -81,6 +81,7 @@ impl Plan {
                 concurrent_kernels: file.concurrent_kernels.unwrap_or(8),
                 strict_doorbell: file.strict_doorbell,
                 strict_memory: file.strict_memory,
+                scratch: file.scratch,
             },
             copies: file.copies.settings(self.gpus)?,
             kernels: file

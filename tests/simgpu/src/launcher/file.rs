@@ -27,6 +27,8 @@ pub struct File {
     pub strict_doorbell: bool,
     /// Whether GPUs fault on host memory that was not registered.
     pub strict_memory: bool,
+    /// Whether kernels with private memory wait until the runtime has lent the queue scratch memory.
+    pub scratch: bool,
     /// The clock.
     pub clock: Clock,
     /// Copies.

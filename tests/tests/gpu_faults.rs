@@ -1,0 +1,190 @@
+//! GPUs that fail: the trace holds what was done before, and says what happened; the program ends as it would without us.
+
+use anyhow::ensure;
+use rsys_tests::simgpu::{Machine, Stack, accounts, code_object, hip_program, hsa_program, ops};
+use rsys_tests::{Outcome, Run, TestResult, run_plain, skip_if_missing};
+
+/// Compilers are in these two.
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+/// What goes wrong, and how the trace shows it.
+struct Case {
+    name: &'static str,
+    config: &'static str,
+    /// Whether ROCr 5 notices: where it does not, the program hangs, with or without us.
+    noticed_by_5: bool,
+    /// A counter that is not zero then.
+    count: &'static str,
+    /// What the trace says of it.
+    says: &'static str,
+}
+
+const SPIN: &str = "[[kernel]]\nname = 'spin'\nmicroseconds = 300\n";
+
+const CASES: [Case; 8] = [
+    Case {
+        name: "zero times",
+        config: "[[kernel]]\nname = 'one'\nfault = 'zero-times'\n",
+        noticed_by_5: true,
+        count: "impossible",
+        says: "",
+    },
+    Case {
+        name: "backward times",
+        config: "[[kernel]]\nname = 'one'\nfault = 'backward-times'\n",
+        noticed_by_5: true,
+        count: "clamped",
+        says: "",
+    },
+    Case {
+        name: "late times",
+        config: "[[kernel]]\nname = 'one'\nfault = 'late-times'\n",
+        noticed_by_5: true,
+        count: "recorded",
+        says: "",
+    },
+    Case {
+        name: "queue error",
+        config: "[[kernel]]\nname = 'one'\nfault = 'queue-error'\n",
+        noticed_by_5: true,
+        count: "at_end",
+        says: "of the GPU failed",
+    },
+    Case {
+        name: "memory fault",
+        config: "[[kernel]]\nname = 'one'\nfault = 'memory-fault'\n",
+        noticed_by_5: false,
+        count: "at_end",
+        says: "memory fault on GPU 0",
+    },
+    Case {
+        name: "vanished GPU",
+        config: "[faults]\nvanish_after_dispatches = 20\n",
+        noticed_by_5: false,
+        count: "at_end",
+        says: "GPU 0",
+    },
+    Case {
+        name: "no memory",
+        config: "[faults]\nfailing_allocations = [1, 2]\n",
+        noticed_by_5: true,
+        count: "",
+        says: "",
+    },
+    Case {
+        name: "slow start",
+        config: "[faults]\nopen_delay_ms = 300\n",
+        noticed_by_5: true,
+        count: "recorded",
+        says: "",
+    },
+];
+
+/// What became of a program, and what it said; without the lines that hold addresses.
+fn ending(outcome: &Outcome) -> (String, String) {
+    (outcome.status.to_string(), outcome.stdout.clone())
+}
+
+fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
+    for case in CASES {
+        if old && !case.noticed_by_5 {
+            continue;
+        }
+        let name = case.name;
+        let machine = Machine::new(stack)?.config(&format!("{}{SPIN}", case.config))?;
+        let program = || hip_program(stack, "hip_fault");
+        let bare = run_plain(machine.run(program()?))?;
+        let outcome = Run::new()
+            .options(["-I", "rocm", "--gpu-source", source])
+            .command(machine.run(program()?))
+            .run()?;
+        ensure!(
+            ending(&outcome) == ending(&bare),
+            "{name}\n{}\nwithout us:\n{}",
+            outcome.story(),
+            bare.story()
+        );
+        if name == "no memory" && !outcome.stdout.contains("after=0") {
+            continue;
+        }
+        let trace = outcome.trace_of("hip_fault")?;
+        let (counts, kernels) = (accounts(&trace)?, ops(&trace, "kernel")?);
+        // What was complete before the fault is there; of what the program has not waited for, HIP has not told.
+        let before = kernels.iter().filter(|op| op.name.contains("spin")).count();
+        let ran = machine.truth()?.kernels_named("spin").count();
+        ensure!(
+            before == ran || (source == "hip" && name == "vanished GPU" && before < ran),
+            "{name}: {before} of {ran}, {counts:?}\n{}",
+            outcome.story()
+        );
+        ensure!(
+            ran == 20 || matches!(name, "vanished GPU" | "no memory"),
+            "{name}: {ran} ran"
+        );
+        ensure!(
+            kernels.iter().all(|op| op.start_ns > 0),
+            "{name}: {kernels:?}"
+        );
+        match case.count {
+            "" => {}
+            // HIP replaces such times by others.
+            "impossible" => ensure!(
+                counts["time_invalid"] + counts["clamped"] >= 1,
+                "{name}: {counts:?}"
+            ),
+            count => ensure!(counts[count] >= 1, "{name}: {counts:?}"),
+        }
+        let clamped = kernels.iter().filter(|op| op.clamped).count();
+        ensure!(clamped as i64 == counts["clamped"], "{name}: {counts:?}");
+        let says = case.says;
+        // HIP's queues are its own: it says so itself, on standard error.
+        if !says.is_empty() && !(source == "hip" && name == "queue error") {
+            let told = trace.metadata()?.text("gpu fault")?;
+            ensure!(told.contains(says), "{name}: {told}");
+            ensure!(outcome.stderr.contains(&told), "{}", outcome.story());
+        }
+    }
+    Ok(())
+}
+
+macro_rules! with_sources {
+    ($($test:ident: $stack:ident, $source:literal;)*) => {
+        $(
+            #[test]
+            fn $test() -> TestResult {
+                faults_are_told_and_change_nothing(Stack::$stack, $source)
+            }
+        )*
+    };
+}
+
+with_sources! {
+    queues_of_the_oldest: Debian12, "hsa";
+    queues_of_the_newest: Unstable, "hsa";
+    hip_of_the_wheel: Wheel54, "hip";
+    hip_of_the_newest: Unstable, "hip";
+}
+
+#[test]
+fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
+    let stack = Stack::Unstable;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config("[[kernel]]\nname = 'short'\nfault = 'hang'\n")?;
+    let program = hsa_program("hsa_flood")?
+        .arg(code_object("gfx90a")?)
+        .args(["hang", "2", "3", "0"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "hsa", "--min-samples", "1"])
+        .command(machine.run(program))
+        .run()?;
+    let trace = outcome.expect_success().trace_of("hsa_flood")?;
+    let counts = accounts(&trace)?;
+    ensure!(counts["seen"] == 6 && counts["at_end"] == 6, "{counts:?}");
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! What programs do besides launching kernels: they are written in Python, name their GPUs and streams, have tracers of their own.
+
+use anyhow::ensure;
+use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, ops};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing};
+
+/// Compilers are in these two.
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+fn profiled(machine: &Machine, program: Invocation, options: &[&str]) -> Run {
+    Run::new()
+        .options(["-I", "rocm", "roctx"])
+        .options(options)
+        .command(machine.run(program))
+}
+
+/// The functions of the stacks that launched a kernel, outermost first; one line for each stack.
+fn launch_stacks(trace: &Trace, kernel: &str) -> anyhow::Result<Vec<String>> {
+    let rows = trace.query(&format!(
+        "with recursive up(leaf, id, depth) as (
+             select c.id, c.id, 0 from stack_profile_callsite c
+             join stack_profile_frame f on f.id = c.frame_id where f.name glob '{kernel}*'
+             union all
+             select up.leaf, c.parent_id, up.depth + 1 from up
+             join stack_profile_callsite c on c.id = up.id where c.parent_id is not null)
+         select leaf, group_concat(name, ' > ') as names from (
+             select up.leaf, up.depth, f.name from up join stack_profile_callsite c on c.id = up.id
+             join stack_profile_frame f on f.id = c.frame_id order by up.leaf, up.depth desc)
+         group by leaf"
+    ))?;
+    rows.iter()
+        .map(|row| Ok(row.text("names")?.to_owned()))
+        .collect()
+}
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The trace of the interpreter, which is called by its version as well.
+fn trace_of_python(outcome: &Outcome) -> anyhow::Result<Trace> {
+    let program = std::fs::canonicalize(PYTHON)?;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    outcome.trace_of(&name)
+}
+
+fn launches_show_python(stack: Stack, library: &str) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let script = rsys_tests::workspace_dir().join("tests/workloads/gpu/hip_ctypes.py");
+    let program = |launches: &str| -> anyhow::Result<Invocation> {
+        Ok(Invocation::new(PYTHON)
+            .arg(&script)
+            .arg(library)
+            .arg(code_object("gfx90a")?)
+            .arg(launches))
+    };
+    let outcome = profiled(&machine, program("20")?, &["--launch-stacks"]).run()?;
+    let trace = trace_of_python(outcome.expect_success())?;
+    ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
+    let stacks = launch_stacks(&trace, "short_kernel")?;
+    ensure!(!stacks.is_empty(), "{}", outcome.story());
+    for stack in &stacks {
+        let mut from = 0;
+        for name in [
+            "[GPU]",
+            "<module> (hip_ctypes.py)",
+            "main (hip_ctypes.py)",
+            "train (hip_ctypes.py)",
+            "launch (hip_ctypes.py)",
+            "hipModuleLaunchKernel",
+            "short_kernel",
+        ] {
+            let found = stack.get(from..).and_then(|rest| rest.find(name));
+            ensure!(found.is_some(), "{name} is not at its place: {stack}");
+            from += found.unwrap_or(0) + name.len();
+        }
+        ensure!(!stack.contains("PyEval"), "{stack}");
+    }
+    // With one place to launch from there is one stack.
+    ensure!(stacks.len() == 1, "{stacks:?}");
+    let without = profiled(
+        &machine,
+        program("3")?,
+        &["--launch-stacks", "--python", "off"],
+    )
+    .run()?;
+    let trace = trace_of_python(without.expect_success())?;
+    let stacks = launch_stacks(&trace, "short_kernel")?;
+    ensure!(
+        stacks.iter().all(|stack| !stack.contains(".py")),
+        "{stacks:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn launches_through_hip_show_python() -> TestResult {
+    launches_show_python(Stack::Wheel54, "libamdhip64.so.5")
+}
+
+#[test]
+fn launches_through_queues_show_python() -> TestResult {
+    launches_show_python(Stack::Debian12, "libamdhip64.so.5")
+}
+
+fn names_are_on_the_tracks(stack: Stack, options: &[&str]) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.gpus(2);
+    let outcome = profiled(&machine, hip_program(stack, "hip_names")?, options).run()?;
+    ensure!(
+        outcome.expect_success().stdout.contains("named=1"),
+        "{}",
+        outcome.story()
+    );
+    let trace = outcome.trace_of("hip_names")?;
+    let rows = trace.query(
+        "select t.name as name, ifnull(p.name, '') as parent, (select count(*) from slice s where s.track_id = t.id) as slices
+         from track t left join track p on p.id = t.parent_id where t.name != ''",
+    )?;
+    let tracks: Vec<(String, String, i64)> = rows
+        .iter()
+        .map(|row| {
+            Ok((
+                row.text("name")?.to_owned(),
+                row.text("parent")?.to_owned(),
+                row.int("slices")?,
+            ))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    for gpu in ["GPU 0 · the trainer", "GPU 1 · the helper"] {
+        ensure!(
+            tracks.iter().any(|(name, ..)| name.starts_with(gpu)),
+            "{gpu}: {tracks:?}"
+        );
+    }
+    for stream in ["named early", "named late"] {
+        ensure!(
+            tracks.iter().any(|(name, parent, slices)| name == stream
+                && parent.starts_with("GPU 0")
+                && *slices == 1),
+            "{stream}: {tracks:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn names_are_on_the_tracks_of_hip() -> TestResult {
+    names_are_on_the_tracks(Stack::Wheel54, &[])
+}
+
+#[test]
+fn names_are_on_the_tracks_of_queues() -> TestResult {
+    names_are_on_the_tracks(Stack::Debian12, &[])
+}
+
+/// A tool of the program's that takes the place of HIP's tracer gets all that it would get without us, and we say so.
+fn rivals_are_served(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let program =
+        |when: &str| -> anyhow::Result<_> { Ok(hip_program(stack, "hip_rival")?.arg(when)) };
+    // It was there first: the queues tell us of the kernels.
+    let outcome = profiled(&machine, program("before")?, &[]).run()?;
+    ensure!(
+        outcome.expect_success().stdout.contains("told=20"),
+        "{}",
+        outcome.story()
+    );
+    let trace = outcome.trace_of("hip_rival")?;
+    ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
+    ensure!(trace.metadata()?.text("gpu source")?.contains("HSA queues"));
+    ensure!(
+        outcome
+            .stderr
+            .contains("another tool has taken the place for HIP's tracer"),
+        "{}",
+        outcome.story()
+    );
+    // It comes while we are there: it gets the place.
+    let outcome = profiled(&machine, program("after")?, &[]).run()?;
+    ensure!(
+        outcome.expect_success().stdout.contains("told=10"),
+        "{}",
+        outcome.story()
+    );
+    let trace = outcome.trace_of("hip_rival")?;
+    let kernels = ops(&trace, "kernel")?;
+    ensure!(
+        kernels.len() == 10 && kernels.iter().all(|op| op.name.contains("first")),
+        "{kernels:?}"
+    );
+    ensure!(
+        outcome
+            .stderr
+            .contains("a tool of the program took the place for HIP's tracer"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+mod rivals {
+    use super::Stack;
+    #[test]
+    fn are_served_on_wheel54() -> super::TestResult {
+        super::rivals_are_served(Stack::Wheel54)
+    }
+    #[test]
+    fn are_served_on_unstable() -> super::TestResult {
+        super::rivals_are_served(Stack::Unstable)
+    }
+}
