@@ -75,6 +75,7 @@ fn profiled(machine: &Machine, program: Invocation) -> Run {
 #[derive(Debug)]
 struct Call {
     name: String,
+    start_ns: i64,
     /// Work-groups in the first dimension.
     groups: Option<u32>,
     stream: Option<i64>,
@@ -136,6 +137,7 @@ impl Told {
                 let groups = row.text("grid")?.split('×').next().unwrap_or_default();
                 let call = Call {
                     name,
+                    start_ns,
                     groups: groups.parse().ok(),
                     stream,
                 };
@@ -212,7 +214,7 @@ fn check_single_kernels(told: &Told, truth: &Truth) -> anyhow::Result<usize> {
             "{op:?} ran at another time: {dispatch:?}"
         );
         ensure!(
-            call.name.contains("LaunchKernel"),
+            call.name.contains("LaunchKernel") && call.start_ns <= op.start_ns,
             "{op:?} is not by {call:?}"
         );
     }
@@ -299,18 +301,15 @@ fn check_moves(told: &Told, truth: &Truth, gpus: usize) -> TestResult {
                 "hipMemcpy"
             };
             ensure!(
-                call.name.starts_with(is_its) && !op.clamped,
+                call.name.starts_with(is_its) && call.start_ns <= op.start_ns && !op.clamped,
                 "{op:?} is not by {call:?}"
             );
             let by_engine = truth
                 .copies()
                 .filter(|copy| copy.gpu == device && i64::try_from(copy.bytes).ok() == op.bytes);
-            // The engine stamps the beginning when it takes the request, before it has all that the copy waits for.
             for copy in by_engine {
-                let begins = is_near(op.start_ns, copy.start_ns)
-                    || u64::try_from(op.start_ns)? < copy.start_ns;
                 ensure!(
-                    begins && is_near(op.end_ns, copy.end_ns),
+                    is_near(op.start_ns, copy.start_ns) && is_near(op.end_ns, copy.end_ns),
                     "{op:?} went on at another time: {copy:?}"
                 );
             }
