@@ -321,14 +321,14 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
 
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
-    // The one of Debian 13 finds the GPUs too, but shows PCI addresses that it never set.
-    let stack = Stack::Unstable;
-    skip_if_missing!(missing(stack));
-    let machine = Machine::new(stack)?.gpus(3).model("gfx942");
-    let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
-    let listed = &outcome.expect_success().stdout;
-    for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
-        assert!(listed.contains(part), "no {part} in\n{listed}");
+    for stack in [Stack::Debian13, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?.gpus(3).model("gfx942");
+        let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
+        let listed = &outcome.expect_success().stdout;
+        for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
+            assert!(listed.contains(part), "no {part} in\n{listed}");
+        }
     }
     Ok(())
 }
