@@ -319,6 +319,21 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
     Ok(())
 }
 
+/// Waves of 32, another instruction set: the runtimes' copy kernels are known there too.
+#[test]
+fn another_family_moves_data_and_runs_kernels() -> TestResult {
+    for stack in [Stack::Debian13, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?.model("gfx1100").config(TIMES)?;
+        let program = hsa_program("hsa_check")?
+            .arg(code_object("gfx1100")?)
+            .arg("100");
+        run_plain(machine.run(program))?.expect_success();
+        assert_eq!(machine.truth()?.kernels_named("_kernel").count(), 100);
+    }
+    Ok(())
+}
+
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
     for stack in [Stack::Debian13, Stack::Unstable] {
