@@ -39,15 +39,16 @@ pub fn run(options: &RepeatOptions) -> Result<ExitCode> {
     let mut broken = 0;
     for time in 1..=options.times {
         for file in &options.files {
+            let before = failures(&counts);
             let success = once(options, file, &mut counts)?;
-            let failures: u32 = counts.values().map(|count| count.failed).sum();
-            if !success && failures == 0 {
+            if !success && failures(&counts) == before {
                 // It did not compile, or it crashed: no test says so.
                 broken += 1;
             }
             say(&format!(
-                "{file}: {time} of {}, {failures} failures so far",
-                options.times
+                "{file}: {time} of {}, {} failures so far",
+                options.times,
+                failures(&counts) + broken
             ));
         }
     }
@@ -55,13 +56,16 @@ pub fn run(options: &RepeatOptions) -> Result<ExitCode> {
     for (name, Count { passed, failed }) in &counts {
         writeln!(out, "{name}: {passed} passed, {failed} failed")?;
     }
-    let none_failed =
-        broken == 0 && !counts.is_empty() && counts.values().all(|count| count.failed == 0);
+    let none_failed = broken == 0 && !counts.is_empty() && failures(&counts) == 0;
     Ok(if none_failed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn failures(counts: &BTreeMap<String, Count>) -> u32 {
+    counts.values().map(|count| count.failed).sum()
 }
 
 fn once(options: &RepeatOptions, file: &str, counts: &mut BTreeMap<String, Count>) -> Result<bool> {
