@@ -2,7 +2,7 @@
 //
 // Serves Perfetto's own pages on the loopback interface, opens the trace in a headless browser, waits until it is
 // loaded, fails on any error that the page reports, selects the whole trace on the tracks of threads so that the flame
-// graph shows, and takes a picture. RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
+// graph shows, and takes a picture; PICTURE.txt lists the tracks. RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
 
 import fs from 'node:fs';
 import http from 'node:http';
@@ -39,7 +39,7 @@ const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-shot-'));
 const browser = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
   headless: true,
-  viewport: { width: 1600, height: 1000 },
+  viewport: { width: 1600, height: 2400 },
   args: [
     '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-dev-shm-usage',
     '--disable-background-networking', '--disable-component-update', '--disable-sync',
@@ -96,6 +96,19 @@ try {
     app.selection.selectArea({ start: app.traceInfo.start, end: app.traceInfo.end, trackUris });
   });
   await idle();
+  // The tracks in the order in which they stand, a line each.
+  const outline = await page.evaluate(() => {
+    const app = window.app.trace;
+    const workspace = app.currentWorkspace ?? app.workspaces.currentWorkspace;
+    const lines = [];
+    const list = (node, depth) => {
+      lines.push('  '.repeat(depth) + node.name);
+      node.children.forEach((child) => list(child, depth + 1));
+    };
+    workspace.children.forEach((child) => list(child, 0));
+    return lines.join('\n') + '\n';
+  });
+  fs.writeFileSync(picture.replace(/\.png$/, '.txt'), outline);
   const tab = page.getByText(/perf sample flamegraph/i);
   if (await tab.count() === 0) complaints.push('no flame graph tab');
   else await tab.first().click();

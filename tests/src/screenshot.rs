@@ -9,7 +9,8 @@ use crate::judge::web_dir;
 use crate::paths::{judge_dir, target_dir, workspace_dir};
 
 /// Opens a trace in Perfetto's UI in a headless browser, selects all of it so that the flame graph shows, and keeps a
-/// picture as `target/screenshots/NAME.png`. Returns the picture's path.
+/// picture as `target/screenshots/NAME.png`, and beside it `NAME.txt`, the tracks in the order in which they stand. Returns the picture's
+/// path.
 ///
 /// # Errors
 /// When the UI reports a problem with the trace, or does not show a flame graph.

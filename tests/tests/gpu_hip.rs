@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, ensure};
 use rsys_tests::simgpu::{
-    Dispatch, Machine, Stack, Truth, code_object, hip_program, library_program,
+    Barrier, Dispatch, Machine, Stack, Truth, code_object, hip_program, library_program,
 };
 use rsys_tests::{
     Cell, Invocation, Outcome, Run, TestResult, Trace, is_root, missing_tool, skip_if_missing,
@@ -76,6 +76,7 @@ fn profiled(machine: &Machine, program: Invocation) -> Run {
 #[derive(Debug)]
 struct Call {
     name: String,
+    start_ns: i64,
     /// Work-groups in the first dimension.
     groups: Option<u32>,
     stream: Option<i64>,
@@ -137,6 +138,7 @@ impl Told {
                 let groups = row.text("grid")?.split('×').next().unwrap_or_default();
                 let call = Call {
                     name,
+                    start_ns,
                     groups: groups.parse().ok(),
                     stream,
                 };
@@ -213,7 +215,7 @@ fn check_single_kernels(told: &Told, truth: &Truth) -> anyhow::Result<usize> {
             "{op:?} ran at another time: {dispatch:?}"
         );
         ensure!(
-            call.name.contains("LaunchKernel"),
+            call.name.contains("LaunchKernel") && call.start_ns <= op.start_ns,
             "{op:?} is not by {call:?}"
         );
     }
@@ -300,18 +302,22 @@ fn check_moves(told: &Told, truth: &Truth, gpus: usize) -> TestResult {
                 "hipMemcpy"
             };
             ensure!(
-                call.name.starts_with(is_its) && !op.clamped,
+                call.name.starts_with(is_its) && call.start_ns <= op.start_ns && !op.clamped,
                 "{op:?} is not by {call:?}"
             );
             let by_engine = truth
                 .copies()
                 .filter(|copy| copy.gpu == device && i64::try_from(copy.bytes).ok() == op.bytes);
-            // The engine stamps the beginning when it takes the request, before it has all that the copy waits for.
+            // Where kernels are to end first, HIP has them end with a barrier packet, and tells that the copy begins with it.
             for copy in by_engine {
-                let begins = is_near(op.start_ns, copy.start_ns)
-                    || u64::try_from(op.start_ns)? < copy.start_ns;
+                let by_barrier = |barrier: &Barrier| {
+                    barrier.gpu == device
+                        && barrier.end_ns <= copy.start_ns
+                        && is_near(op.start_ns, barrier.start_ns)
+                };
                 ensure!(
-                    begins && is_near(op.end_ns, copy.end_ns),
+                    (is_near(op.start_ns, copy.start_ns) || truth.barriers().any(by_barrier))
+                        && is_near(op.end_ns, copy.end_ns),
                     "{op:?} went on at another time: {copy:?}"
                 );
             }

@@ -163,14 +163,13 @@ fn kernels_hang_on_the_calls_that_launched_them() -> TestResult {
         .run()?;
     let trace = outcome.expect_success().trace_of("rccl_calls")?;
     let executed = machine.truth()?.kernels_named("ncclKernel").count();
-    // A kernel, the HIP call that launched it, and the call of RCCL around that. By the correlation: the simulated GPU may begin before
-    // the call does, and an arrow then points the other way.
+    // A kernel, the HIP call that launched it, and the call of RCCL around that: by the arrows that the UI shows.
     let rows = trace.query(
         "select count(*) as links, count(distinct kernel.id) as kernels,
            count(distinct call.id) as calls,
            sum(call.name not in ('ncclGroupEnd', 'ncclAllReduce')) as others
-         from slice kernel join slice launch
-           on extract_arg(launch.arg_set_id, 'debug.correlation') = extract_arg(kernel.arg_set_id, 'debug.correlation')
+         from slice kernel join flow on flow.slice_in = kernel.id
+         join slice launch on launch.id = flow.slice_out
          join ancestor_slice(launch.id) call
          where kernel.name glob 'ncclKernel*' and launch.category = 'hip' and call.category = 'rccl'",
     )?;

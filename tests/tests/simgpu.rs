@@ -319,16 +319,31 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
     Ok(())
 }
 
+/// Waves of 32, another instruction set: the runtimes' copy kernels are known there too.
+#[test]
+fn another_family_moves_data_and_runs_kernels() -> TestResult {
+    for stack in [Stack::Debian13, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?.model("gfx1100").config(TIMES)?;
+        let program = hsa_program("hsa_check")?
+            .arg(code_object("gfx1100")?)
+            .arg("100");
+        run_plain(machine.run(program))?.expect_success();
+        assert_eq!(machine.truth()?.kernels_named("_kernel").count(), 100);
+    }
+    Ok(())
+}
+
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
-    // The one of Debian 13 finds the GPUs too, but shows PCI addresses that it never set.
-    let stack = Stack::Unstable;
-    skip_if_missing!(missing(stack));
-    let machine = Machine::new(stack)?.gpus(3).model("gfx942");
-    let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
-    let listed = &outcome.expect_success().stdout;
-    for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
-        assert!(listed.contains(part), "no {part} in\n{listed}");
+    for stack in [Stack::Debian13, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?.gpus(3).model("gfx942");
+        let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
+        let listed = &outcome.expect_success().stdout;
+        for part in ["GPU: 2", "0000:10:00.0", "0000:18:00.0", "0000:20:00.0"] {
+            assert!(listed.contains(part), "no {part} in\n{listed}");
+        }
     }
     Ok(())
 }

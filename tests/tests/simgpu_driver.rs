@@ -1,5 +1,7 @@
 //! What the simulated driver keeps of processes, and how it answers them.
 
+use std::collections::HashMap;
+
 use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, hsa_program};
 use rsys_tests::{TestResult, run_plain, script, skip_if_missing};
 
@@ -67,25 +69,30 @@ fn an_allocation_that_fails_is_told_as_such() -> TestResult {
 }
 
 #[test]
-fn no_kernel_starts_before_its_doorbell_rings() -> TestResult {
+fn no_kernel_starts_before_it_was_submitted() -> TestResult {
     skip_if_missing!(STACK.missing());
+    const KERNELS: usize = 2000;
     let machine = Machine::new(STACK)?.config("strict_doorbell = true")?;
     let program = hsa_program("hsa_check")?
         .arg(code_object("gfx90a")?)
-        .arg("8")
-        .arg("unrung");
+        .arg(KERNELS.to_string())
+        .arg("doorbell");
     let outcome = run_plain(machine.run(program))?;
-    let numbers: Vec<u64> = outcome
-        .expect_success()
-        .stdout
-        .lines()
-        .filter_map(|line| line.strip_prefix("rang "))
-        .flat_map(|line| line.split(' ').filter_map(|number| number.parse().ok()))
+    let truth = machine.truth()?;
+    let starts: HashMap<u64, u64> = truth
+        .dispatches()
+        .map(|dispatch| (dispatch.start_tick, dispatch.start_ns))
         .collect();
-    let [rang_ns, start_ns] = numbers[..] else {
-        anyhow::bail!("{}", outcome.stdout);
-    };
-    // ROCr translates ticks by a line through a few readings of both clocks.
-    assert!(start_ns + 1000 >= rang_ns, "{start_ns} {rang_ns}");
+    let mut seen = 0;
+    for line in outcome.expect_success().stdout.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["submitted", submitted_ns, start_tick] = words[..] else {
+            continue;
+        };
+        let start_ns = starts[&start_tick.parse()?];
+        assert!(start_ns >= submitted_ns.parse()?, "{line}: at {start_ns}");
+        seen += 1;
+    }
+    assert_eq!(seen, KERNELS + 3);
     Ok(())
 }

@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod install;
 mod judges;
+mod repeat;
 mod runtimes;
 mod steps;
 mod system;
@@ -37,6 +38,8 @@ enum Task {
         #[arg(long)]
         no_install: bool,
     },
+    /// Run end-to-end tests many times and count, for what fails seldom
+    Repeat(repeat::RepeatOptions),
     /// Fetch the ROCm runtimes that the tests with simulated GPUs use, about 1 GB of downloads
     Runtimes {
         /// Only these: debian12, wheel54, debian13 or unstable
@@ -66,6 +69,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Test { filter, no_install } => test::run(filter.as_deref(), !no_install),
+        Task::Repeat(options) => repeat::run(&options),
         Task::Runtimes { name } => runtimes::fetch(name.as_deref()).map(|all| {
             if all {
                 ExitCode::SUCCESS

@@ -44,6 +44,9 @@ const OFF_CPU: &str = "off-CPU";
 /// Name of the tracks of waits.
 const WAITS: &str = "waiting";
 
+/// Says of tracks that they are not about the process with which they are shown.
+const WHOLE_MACHINE: &str = "Of the whole machine, whoever uses it";
+
 const PROCESS_TRACK: u32 = 1;
 const METADATA_TRACK: u32 = 2;
 const FIRST_THREAD_TRACK: u32 = 3;
@@ -62,7 +65,7 @@ pub struct Output {
     gpu_stacks: Option<Stacks>,
     /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
-    /// Tracks that belong to no process.
+    /// Tracks that stand for the host and its GPUs.
     groups: HashMap<Arc<str>, u64>,
     next_track: u32,
     last_flush: Instant,
@@ -221,18 +224,14 @@ impl Output {
         TrackSequence::new(out, uuid)
     }
 
-    /// The track that stands for something beside all processes: the host, a GPU.
+    /// The track that stands for something beside all processes: the host, a GPU. It is shown with the process whose trace has it: viewers
+    /// put tracks of no process above all processes, and those of several ranks in one heap.
     fn group(&mut self, name: &Arc<str>) -> u64 {
         if let Some(uuid) = self.groups.get(name) {
             return *uuid;
         }
-        let uuid = self.new_track();
+        let uuid = self.track_group(self.process_track(), name, WHOLE_MACHINE);
         self.groups.insert(Arc::clone(name), uuid);
-        self.writer.buffer().track(&NamedTrack {
-            uuid,
-            name,
-            ..NamedTrack::default()
-        });
         uuid
     }
 

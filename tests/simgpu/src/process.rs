@@ -3,7 +3,7 @@
 //! A forked child starts with nothing, like on a real machine: the runtimes notice the fork themselves.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
 use crate::engine::Engine;
@@ -24,6 +24,7 @@ pub struct Process {
     pub doorbells: Doorbells,
     /// What others are told of it; none: there are too many processes.
     account: OnceLock<Option<Account>>,
+    closed: AtomicBool,
     /// What is allocated, and where.
     pub memory: Memory,
     /// What the runtimes wait for.
@@ -37,6 +38,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Whether everything was given back: what exit handlers and other threads still do is not counted any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// The account of this process; none: there are too many.
     pub fn account(&self) -> Option<&Account> {
         self.account
@@ -66,6 +72,7 @@ pub fn current() -> Option<&'static Process> {
         simulation,
         doorbells: Doorbells::new(simulation.machine.gpus.len()).ok()?,
         account: OnceLock::new(),
+        closed: AtomicBool::new(false),
         memory: Memory::default(),
         events: Events::default(),
         engine: Engine::default(),
@@ -103,6 +110,7 @@ extern "C" fn forget() {
 /// When the process ends in good order: devices are released, so that others see the memory as free.
 extern "C" fn at_exit() {
     if let Some(process) = existing() {
+        process.closed.store(true, Ordering::Release);
         match process.account() {
             Some(account) => account.close(process.simulation),
             None => process.memory.release_all(process.simulation),

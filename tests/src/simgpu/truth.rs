@@ -111,6 +111,14 @@ impl Truth {
         })
     }
 
+    /// All packets that wait.
+    pub fn barriers(&self) -> impl Iterator<Item = &Barrier> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Barrier(barrier) => Some(barrier),
+            _ => None,
+        })
+    }
+
     /// All copies.
     pub fn copies(&self) -> impl Iterator<Item = &Copy> {
         self.records.iter().filter_map(|record| match record {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHECK(call)                                                                                   \
@@ -168,13 +169,27 @@ static void check_dispatches(int gpu, const char *file, int count)
     CHECK(hsa_queue_destroy(queue));
 }
 
-// A kernel that lies in its queue for a while before the doorbell rings: `rang <ns> <start ns>`.
-static void check_doorbell(int gpu, const char *file)
+static uint64_t boottime_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void print_submission(hsa_signal_t done, uint64_t submitted_ns)
+{
+    wait_for(done);
+    printf("submitted %lu %lu\n", submitted_ns, *(const uint64_t *)(done.handle + 32));
+    hsa_signal_store_relaxed(done, 1);
+}
+
+// When kernels were submitted, and when they started: `submitted <ns> <start tick>`.
+static void check_doorbell(int gpu, const char *file, int count)
 {
     hsa_queue_t *queue;
     CHECK(hsa_queue_create(gpus[gpu], 256, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
     CHECK(hsa_amd_profiling_set_profiler_enabled(queue, 1));
-    hsa_signal_t done = new_signal();
+    hsa_signal_t done = new_signal(), next_done = new_signal();
     hsa_kernel_dispatch_packet_t packet = {.setup = 1,
                                            .workgroup_size_x = 64,
                                            .workgroup_size_y = 1,
@@ -184,16 +199,33 @@ static void check_doorbell(int gpu, const char *file)
                                            .grid_size_z = 1,
                                            .kernel_object = load_kernel(gpus[gpu], file, "short_kernel.kd"),
                                            .completion_signal = done};
-    uint64_t index = put(queue, &packet, header(HSA_PACKET_TYPE_KERNEL_DISPATCH, 1));
+    uint16_t kernel = header(HSA_PACKET_TYPE_KERNEL_DISPATCH, 1);
+    // It lies in its queue for a while before the doorbell rings.
+    uint64_t index = put(queue, &packet, kernel);
     usleep(300000);
     REQUIRE(hsa_signal_load_scacquire(done) == 1);
-    uint64_t rang;
-    hsa_amd_profiling_dispatch_time_t time;
-    CHECK(hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &rang));
+    uint64_t submitted_ns = boottime_ns();
     hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
-    wait_for(done);
-    CHECK(hsa_amd_profiling_get_dispatch_time(gpus[gpu], done, &time));
-    printf("rang %lu %lu\n", rang, time.start);
+    print_submission(done, submitted_ns);
+    // One after the other, each at some moment of the GPU's.
+    for (int i = 0; i < count; i++) {
+        index = put(queue, &packet, kernel);
+        submitted_ns = boottime_ns();
+        hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+        print_submission(done, submitted_ns);
+    }
+    // Two producers: the one with the later place is first, and rings for both.
+    index = hsa_queue_add_write_index_screlease(queue, 1);
+    packet.completion_signal = next_done;
+    submit(queue, &packet, kernel);
+    usleep(100000);
+    packet.completion_signal = done;
+    char *slot = (char *)queue->base_address + 64 * (index % queue->size);
+    memcpy(slot + 2, (const char *)&packet + 2, 62);
+    submitted_ns = boottime_ns();
+    __atomic_store_n((uint16_t *)slot, kernel, __ATOMIC_RELEASE);
+    print_submission(done, submitted_ns);
+    print_submission(next_done, submitted_ns);
     CHECK(hsa_queue_destroy(queue));
 }
 
@@ -266,7 +298,7 @@ int main(int argc, char **argv)
     CHECK(hsa_amd_agent_iterate_memory_pools(cpu, on_pool, &host_pool));
     CHECK(hsa_amd_profiling_async_copy_enable(true));
     if (argc == 4) {
-        check_doorbell(0, argv[1]);
+        check_doorbell(0, argv[1], atoi(argv[2]));
         CHECK(hsa_shut_down());
         return 0;
     }

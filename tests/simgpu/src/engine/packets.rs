@@ -10,6 +10,7 @@ use super::packet::{Dispatch, INVALID, PACKET_BYTES, Packet, Request};
 use super::scratch::Scratch;
 use super::worker::Step;
 use super::{NewQueue, fault, signal};
+use crate::clock::boottime_ns;
 use crate::kernels::Kernel;
 use crate::memory::Unmapped;
 use crate::settings::KernelFault;
@@ -41,8 +42,9 @@ pub struct PacketQueue {
     save_area_address: u64,
     doorbell: &'static AtomicU64,
     arrivals: Arrivals,
-    /// Index of the next packet to look at.
+    /// Index of the next packet to look at, and whether its producer was seen to be late: another one has rung already.
     next: u64,
+    is_late: bool,
     /// Kernels so far.
     kernels: u64,
     flights: VecDeque<Flight>,
@@ -94,6 +96,7 @@ impl PacketQueue {
             doorbell: new.doorbell,
             arrivals: Arrivals::default(),
             next: 0,
+            is_late: false,
             kernels: 0,
             flights: VecDeque::new(),
             last_start_tick: 0,
@@ -127,7 +130,7 @@ impl PacketQueue {
         let mut worked = self.stamp_late(context, now_ns)?;
         loop {
             // Starting comes first: what has ended by now, but not yet when the next packet came, is still in its way.
-            let started = !self.halted && self.start_one(context, now_ns)?;
+            let started = !self.halted && self.start_one(context)?;
             let ended = !self.halted && self.finish_one(context, now_ns)?;
             if !ended && !started {
                 break;
@@ -146,7 +149,7 @@ impl PacketQueue {
     fn look_at_doorbell(&mut self, context: &mut Context, now_ns: u64) -> Result<(), Unmapped> {
         // The doorbell tells the index of the last packet.
         let limit = self.doorbell.load(Ordering::Acquire).wrapping_add(1);
-        self.arrivals.note(limit, now_ns);
+        self.arrivals.note(limit, boottime_ns);
         if self.next < self.arrivals.limit()
             || context.process.simulation.machine.queues.strict_doorbell
         {
@@ -160,20 +163,24 @@ impl PacketQueue {
             self.unrung_since_ns = None;
         } else if now_ns - *self.unrung_since_ns.get_or_insert(now_ns) > FORGOTTEN_DOORBELL_NS {
             // Producers may ring in any order, and looking may have missed the highest value.
-            self.arrivals.note(written, now_ns);
+            self.arrivals.note(written, boottime_ns);
             self.unrung_since_ns = None;
         }
         Ok(())
     }
 
     /// Starts the next packet, if it may start; returns whether it did.
-    fn start_one(&mut self, context: &mut Context, now_ns: u64) -> Result<bool, Unmapped> {
+    fn start_one(&mut self, context: &mut Context) -> Result<bool, Unmapped> {
         if self.next >= self.arrivals.limit() {
             return Ok(false);
         }
         let Some(packet) = self.read_packet(context)? else {
+            self.is_late = true;
             return Ok(false);
         };
+        if std::mem::take(&mut self.is_late) {
+            self.arrivals.late(boottime_ns());
+        }
         if packet.barrier && !self.flights.is_empty() {
             return Ok(false);
         }
@@ -222,8 +229,8 @@ impl PacketQueue {
                     return Ok(false);
                 }
                 let end_tick = if waits {
-                    // What it waited for happened before now, nobody knows when exactly.
-                    ready_tick.max(context.process.simulation.clock.ticks_after(now_ns))
+                    // What it waited for happened just before it was looked at, nobody knows when exactly.
+                    ready_tick.max(context.process.simulation.clock.ticks_after(boottime_ns()))
                 } else {
                     ready_tick
                 };

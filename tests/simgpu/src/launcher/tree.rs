@@ -324,6 +324,8 @@ fn pci_device(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<(
         "../../../bus/pci/drivers/amdgpu",
     )?;
     tree.folder("sys/bus/pci/drivers/amdgpu")?;
+    // libdrm asks what kind of bus it is. Without an answer, the SMI library of ROCm 6.1 knows no addresses.
+    tree.link(&format!("{device}/subsystem"), "../../../bus/pci")?;
     for (name, number) in [
         (format!("card{index}"), index as u32),
         (format!("renderD{minor}"), minor),

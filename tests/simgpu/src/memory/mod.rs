@@ -112,7 +112,8 @@ impl Memory {
         let simulation = process.simulation;
         let board = &simulation.board.gpus[gpu];
         let vram_bytes = simulation.machine.gpus[gpu].vram_bytes;
-        if backing == Backing::Device && !reserve(board, size, vram_bytes) {
+        let counts = backing == Backing::Device && !process.is_closed();
+        if counts && !reserve(board, size, vram_bytes) {
             return Err(libc::ENOMEM);
         }
         let offset = match backing {
@@ -123,7 +124,7 @@ impl Memory {
             Backing::User(_) | Backing::Registers => 0,
         };
         let mapping = map(simulation, gpu, backing, offset, size).ok_or_else(|| {
-            if backing == Backing::Device {
+            if counts {
                 board.used_bytes.fetch_sub(size, Ordering::Relaxed);
             }
             libc::ENOMEM
@@ -144,7 +145,7 @@ impl Memory {
             table.by_address.insert(address, handle);
         }
         table.by_handle.insert(handle, allocation);
-        if let Some(account) = process.account().filter(|_| backing == Backing::Device) {
+        if let Some(account) = process.account().filter(|_| counts) {
             account.take(gpu, size);
         }
         self.generation.fetch_add(1, Ordering::Release);
@@ -161,10 +162,13 @@ impl Memory {
             table.by_address.remove(&allocation.address);
         }
         self.generation.fetch_add(1, Ordering::Release);
-        if allocation.backing == Backing::Device
-            && let Some(account) = process.account()
-        {
-            account.give_back(allocation.gpu, allocation.size);
+        if allocation.backing == Backing::Device && !process.is_closed() {
+            if let Some(account) = process.account() {
+                account.give_back(allocation.gpu, allocation.size);
+            }
+            process.simulation.board.gpus[allocation.gpu]
+                .used_bytes
+                .fetch_sub(allocation.size, Ordering::Relaxed);
         }
         drop(table);
         release(process.simulation, &allocation);
@@ -207,11 +211,6 @@ fn reserve(board: &GpuBoard, size: u64, vram_bytes: u64) -> bool {
 
 fn release(simulation: &Simulation, allocation: &Allocation) {
     let machine = &simulation.machine.gpus[allocation.gpu];
-    if allocation.backing == Backing::Device {
-        simulation.board.gpus[allocation.gpu]
-            .used_bytes
-            .fetch_sub(allocation.size, Ordering::Relaxed);
-    }
     if matches!(allocation.backing, Backing::Device | Backing::Host)
         && let Ok(path) = CString::new(machine.memory.as_os_str().as_bytes())
         && let Ok(fd) = sys::open(&path, libc::O_RDWR | libc::O_CLOEXEC)
