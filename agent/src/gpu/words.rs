@@ -16,6 +16,10 @@ pub struct Words {
     pub is_helper: u64,
     /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
     pub is_uncounted: u64,
+    /// How deep in its stack the thread was when HIP asked for a batch; see `hip/asker.rs`.
+    pub batch_question: u64,
+    /// The same of another question.
+    pub other_question: u64,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -25,8 +29,8 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 48",
-    "rsys_gpu_words: .zero 48",
+    ".size rsys_gpu_words, 64",
+    "rsys_gpu_words: .zero 64",
     ".text",
 );
 
@@ -37,12 +41,12 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 48",
-    "rsys_gpu_words: .zero 48",
+    ".size rsys_gpu_words, 64",
+    "rsys_gpu_words: .zero 64",
     ".text",
 );
 
-const _: () = assert!(size_of::<Words>() == 48);
+const _: () = assert!(size_of::<Words>() == 64);
 
 /// The calling thread's words.
 #[inline]
