@@ -20,6 +20,8 @@ pub struct Words {
     pub batch_question: u64,
     /// The same of another question.
     pub other_question: u64,
+    /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
+    pub asked_ns: u64,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -29,8 +31,8 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 64",
-    "rsys_gpu_words: .zero 64",
+    ".size rsys_gpu_words, 72",
+    "rsys_gpu_words: .zero 72",
     ".text",
 );
 
@@ -41,12 +43,12 @@ std::arch::global_asm!(
     ".globl rsys_gpu_words",
     ".hidden rsys_gpu_words",
     ".type rsys_gpu_words, @object",
-    ".size rsys_gpu_words, 64",
-    "rsys_gpu_words: .zero 64",
+    ".size rsys_gpu_words, 72",
+    "rsys_gpu_words: .zero 72",
     ".text",
 );
 
-const _: () = assert!(size_of::<Words>() == 64);
+const _: () = assert!(size_of::<Words>() == 72);
 
 /// The calling thread's words.
 #[inline]
@@ -83,6 +85,20 @@ pub fn words() -> *mut Words {
 pub fn set_call(correlation: u64) -> u64 {
     // SAFETY: the words of the calling thread, which nobody else touches; so below.
     unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
+}
+
+/// Notes when the thread has begun a call (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn set_asked_ns(now_ns: u64) {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns = now_ns }
+}
+
+/// When the thread has begun its call.
+#[inline]
+pub fn asked_ns() -> u64 {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns }
 }
 
 /// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.
