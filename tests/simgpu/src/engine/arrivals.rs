@@ -12,11 +12,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Notes that everything below `limit` is there at `now_ns`.
-    pub fn note(&mut self, limit: u64, now_ns: u64) {
+    /// Notes that everything below `limit` is there. The time must be asked for after the limit was read: between the two
+    /// others may have the processor, and what came then would begin before it came.
+    pub fn note(&mut self, limit: u64, now_ns: impl FnOnce() -> u64) {
         if limit > self.limit {
             self.limit = limit;
-            self.seen.push_back((limit, now_ns));
+            self.seen.push_back((limit, now_ns()));
         }
     }
 
@@ -44,10 +45,10 @@ mod tests {
     #[test]
     fn each_index_has_the_time_of_its_arrival() {
         let mut arrivals = Arrivals::default();
-        arrivals.note(3, 100);
-        arrivals.note(3, 150);
-        arrivals.note(5, 200);
-        arrivals.note(4, 300);
+        arrivals.note(3, || 100);
+        arrivals.note(3, || 150);
+        arrivals.note(5, || 200);
+        arrivals.note(4, || 300);
         assert_eq!(arrivals.limit(), 5);
         let times: Vec<u64> = (0..5).map(|index| arrivals.time_of(index)).collect();
         assert_eq!(times, [100, 100, 100, 200, 200]);

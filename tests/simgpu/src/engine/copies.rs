@@ -7,6 +7,7 @@ use super::context::Context;
 use super::copy_packet::{CopyRequest, compares, words_of};
 use super::worker::Step;
 use super::{NewQueue, fault, signal};
+use crate::clock::boottime_ns;
 use crate::memory::Unmapped;
 use crate::timing;
 use crate::truth::CopyRecord;
@@ -68,7 +69,7 @@ impl CopyQueue {
         }
         // The doorbell tells the byte index of the end.
         self.arrivals
-            .note(self.doorbell.load(Ordering::Acquire), now_ns);
+            .note(self.doorbell.load(Ordering::Acquire), boottime_ns);
         let mut worked = false;
         while self.next < self.arrivals.limit() {
             match self.advance(context, now_ns) {
@@ -133,7 +134,7 @@ impl CopyQueue {
                 // What it waited for happened before now, nobody knows when exactly.
                 self.tick = self
                     .tick
-                    .max(context.process.simulation.clock.ticks_after(now_ns));
+                    .max(context.process.simulation.clock.ticks_after(boottime_ns()));
             }
             CopyRequest::Unknown(first) => return Ok(self.give_up(context, first)),
             CopyRequest::Write { to, .. } => {

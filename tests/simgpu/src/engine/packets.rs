@@ -9,6 +9,7 @@ use super::context::Context;
 use super::packet::{Dispatch, INVALID, PACKET_BYTES, Packet, Request};
 use super::worker::Step;
 use super::{NewQueue, fault, signal};
+use crate::clock::boottime_ns;
 use crate::kernels::Kernel;
 use crate::memory::Unmapped;
 use crate::settings::KernelFault;
@@ -124,7 +125,7 @@ impl PacketQueue {
         let mut worked = self.stamp_late(context, now_ns)?;
         loop {
             // Starting comes first: what has ended by now, but not yet when the next packet came, is still in its way.
-            let started = !self.halted && self.start_one(context, now_ns)?;
+            let started = !self.halted && self.start_one(context)?;
             let ended = !self.halted && self.finish_one(context, now_ns)?;
             if !ended && !started {
                 break;
@@ -143,7 +144,7 @@ impl PacketQueue {
     fn look_at_doorbell(&mut self, context: &mut Context, now_ns: u64) -> Result<(), Unmapped> {
         // The doorbell tells the index of the last packet.
         let limit = self.doorbell.load(Ordering::Acquire).wrapping_add(1);
-        self.arrivals.note(limit, now_ns);
+        self.arrivals.note(limit, boottime_ns);
         if self.next < self.arrivals.limit()
             || context.process.simulation.machine.queues.strict_doorbell
         {
@@ -157,14 +158,14 @@ impl PacketQueue {
             self.unrung_since_ns = None;
         } else if now_ns - *self.unrung_since_ns.get_or_insert(now_ns) > FORGOTTEN_DOORBELL_NS {
             // Producers may ring in any order, and looking may have missed the highest value.
-            self.arrivals.note(written, now_ns);
+            self.arrivals.note(written, boottime_ns);
             self.unrung_since_ns = None;
         }
         Ok(())
     }
 
     /// Starts the next packet, if it may start; returns whether it did.
-    fn start_one(&mut self, context: &mut Context, now_ns: u64) -> Result<bool, Unmapped> {
+    fn start_one(&mut self, context: &mut Context) -> Result<bool, Unmapped> {
         if self.next >= self.arrivals.limit() {
             return Ok(false);
         }
@@ -211,6 +212,7 @@ impl PacketQueue {
                 }
                 let end_tick = if waits {
                     // What it waited for happened before now, nobody knows when exactly.
+                    let now_ns = boottime_ns();
                     ready_tick.max(context.process.simulation.clock.ticks_after(now_ns))
                 } else {
                     ready_tick
