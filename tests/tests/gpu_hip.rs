@@ -44,6 +44,7 @@ macro_rules! on_every_stack {
 on_every_stack! {
     every_operation_is_told_once_and_rightly;
     nothing_is_lost_in_a_storm;
+    a_pause_leaves_calls_and_operations_out;
     what_nobody_waited_for_is_told_at_the_end;
     a_kernel_that_hangs_holds_nobody;
     a_fork_goes_on_without_gpus;
@@ -227,21 +228,14 @@ fn check_single_kernels(told: &Told, truth: &Truth) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Every kernel of a graph is there, under the launch of the graph. HIP 6.4 leaves whole launches out when the machine is busy: how many is told.
-fn check_graph(
-    told: &Told,
-    truth: &Truth,
-    nodes: usize,
-    times: usize,
-    not_told: usize,
-) -> TestResult {
+/// Every kernel of a graph is there, under the launch of the graph.
+fn check_graph(told: &Told, truth: &Truth, nodes: usize, times: usize) -> TestResult {
     let mut ran: Vec<&Dispatch> = truth.kernels_named("node").collect();
     ran.sort_by_key(|dispatch| dispatch.start_ns);
     let ops: Vec<&Op> = told.named("kernel", "node").collect();
-    let expected = nodes * (times - not_told);
     ensure!(
-        ran.len() == nodes * times && ops.len() == expected,
-        "{} of {} kernels of graphs are told, without {not_told} launches",
+        ran.len() == nodes * times && ops.len() == ran.len(),
+        "{} of {} kernels of graphs are told",
         ops.len(),
         ran.len()
     );
@@ -261,7 +255,7 @@ fn check_graph(
         *by_launch.entry(op.correlation).or_default() += 1;
     }
     ensure!(
-        by_launch.len() == times - not_told && by_launch.values().all(|count| *count == nodes),
+        by_launch.len() == times && by_launch.values().all(|count| *count == nodes),
         "kernels by launch: {by_launch:?}"
     );
     Ok(())
@@ -360,11 +354,7 @@ fn check_work(stack: Stack, under: &[&str]) -> TestResult {
     let (told, truth) = (Told::read(&trace)?, machine.truth()?);
     let singles = check_single_kernels(&told, &truth)?;
     ensure!(singles == 2 * 101 && outcome.stdout.contains("launches=202"));
-    let not_told = match trace.metadata()?.text("gpu graphs not told") {
-        Ok(number) if stack == Stack::Unstable => number.parse()?,
-        _ => 0,
-    };
-    check_graph(&told, &truth, NODES, TIMES, not_told)?;
+    check_graph(&told, &truth, NODES, TIMES)?;
     check_moves(&told, &truth, 2)?;
     ensure!(check_counts(&trace, &told)? == 0);
     let metadata = trace.metadata()?;
@@ -400,6 +390,66 @@ fn times_are_right_where_the_clocks_differ() -> TestResult {
             "--fork",
         ],
     )
+}
+
+/// HIP 6.4 loses all operations of a batch whose signals are in use again when it looks at them (`hip_graphs.cpp` shows it without us), which
+/// happens when its thread is late: here, because several such programs want the processors.
+#[test]
+fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy() -> TestResult {
+    const NODES: usize = 500;
+    const TIMES: usize = 100;
+    const PROGRAMS: usize = 4;
+    let stack = Stack::Unstable;
+    skip_if_missing!(missing(stack));
+    let words = ["work", &NODES.to_string(), &TIMES.to_string()];
+    let program = program(stack, &words)?;
+    let one = || -> TestResult {
+        let machine = machine(stack, 1)?;
+        let outcome = profiled(&machine, program.clone()).run()?;
+        outcome.expect_success();
+        let trace = outcome.trace_of("hip_ops")?;
+        let graphs = "select count(*) as kernels from slice
+            where category = 'kernel' and name glob 'node*' group by extract_arg(arg_set_id, 'debug.correlation')";
+        let told = trace.query(graphs)?;
+        let launches = told.iter().count();
+        ensure!(launches == TIMES, "{launches} launches of graphs are told");
+        for launch in told.iter() {
+            ensure!(launch.int("kernels")? == i64::try_from(NODES)?);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..PROGRAMS).map(|_| scope.spawn(one)).collect();
+        runs.into_iter()
+            .try_for_each(|run| run.join().map_err(|_| anyhow::anyhow!("a run panicked"))?)
+    })
+}
+
+/// What the program does while it has paused the profiler is not recorded, neither calls nor operations.
+fn a_pause_leaves_calls_and_operations_out(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    for source in ["hip", "hsa"] {
+        let machine = machine(stack, 1)?;
+        let outcome = Run::new()
+            .options(["-I", "rocm", "--gpu-source", source])
+            .command(machine.run(program(stack, &["pause"])?))
+            .run()?;
+        outcome.expect_success();
+        let trace = outcome.trace_of("hip_ops")?;
+        let count = |what: &str| trace.number(&format!("select count(*) from slice where {what}"));
+        let ran = machine.truth()?.kernels_named("touch").count();
+        ensure!(ran == 50, "{ran} kernels ran");
+        let kernels = count("category = 'kernel' and name glob 'touch*'")?;
+        let launches = count("category = 'hip' and name glob '*LaunchKernel*'")?;
+        let moves = count("category in ('copy', 'fill')")?;
+        // Before and after the pause: 10 kernels each. The copy is within.
+        ensure!(
+            (kernels, launches, moves) == (20, 20, 0),
+            "by {source}: {kernels} kernels, {launches} launches, {moves} copies\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
 }
 
 fn nothing_is_lost_in_a_storm(stack: Stack) -> TestResult {

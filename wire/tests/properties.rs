@@ -492,6 +492,7 @@ proptest! {
             launch_stacks: false,
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
+            boot_offset_ns: -7,
             verbose: true,
         };
         prop_assert_eq!(AgentSettings::from_line(&settings.to_line()), settings);

@@ -15,7 +15,7 @@ use crate::process;
 use crate::sys;
 
 pub use self::rings::{EventRing, forget_parents, register_hook};
-pub use self::stacks::{launch_stack, new_generation};
+pub use self::stacks::{callers, launch_stack, new_generation};
 
 /// Whether this process tells events.
 #[inline]

@@ -103,6 +103,28 @@ fn python_frames(ring: &EventRing) -> (&[u64], u8) {
     (words.get(..count).unwrap_or(&[]), flags)
 }
 
+/// Where the functions return to that called into the agent, innermost first. Zeros where the stack ends, or cannot be walked now.
+#[inline(never)]
+pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
+    /// Frames of our own that may lie in front.
+    const OURS: usize = 16;
+    let registers = here();
+    let mut callers = [0; COUNT];
+    rings::put_in(|ring| {
+        // SAFETY: as in `launch_stack`.
+        let words = unsafe { &mut *ring.frames.get() };
+        let room = words.get_mut(..OURS + COUNT).unwrap_or_default();
+        let seen = Seen::new(ring.new_modules.get().cast());
+        let mut buffer = FrameBuffer::new(room);
+        process::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
+        for (to, frame) in callers.iter_mut().zip(without_ours(buffer.words())) {
+            *to = frame & FRAME_ADDRESS;
+        }
+        true
+    });
+    callers
+}
+
 /// A number for the stack that another one will hardly have.
 fn hash(frames: &[u64], python: &[u64], flags: u64) -> u64 {
     let mut hash = GENERATION.load(Ordering::Relaxed) << 8 | flags;

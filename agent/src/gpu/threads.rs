@@ -44,6 +44,16 @@ fn runtime_of(address: u64) -> Option<usize> {
     })
 }
 
+/// Whether an address is in the HSA runtime.
+pub fn is_in_hsa(address: u64) -> bool {
+    runtime_of(address) == Some(0)
+}
+
+/// Whether an address is in HIP.
+pub fn is_in_hip(address: u64) -> bool {
+    runtime_of(address) == Some(1)
+}
+
 /// Whether a thread that begins here is a runtime's.
 #[inline]
 pub fn is_of_runtime(start: StartRoutine) -> bool {

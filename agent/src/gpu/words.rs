@@ -16,6 +16,12 @@ pub struct Words {
     pub is_helper: u64,
     /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
     pub is_uncounted: u64,
+    /// How deep in its stack the thread was when HIP asked for a batch; see `hip/asker.rs`.
+    pub batch_question: u64,
+    /// The same of another question.
+    pub other_question: u64,
+    /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
+    pub asked_ns: u64,
 }
 
 crate::thread_words! {
@@ -28,6 +34,20 @@ crate::thread_words! {
 pub fn set_call(correlation: u64) -> u64 {
     // SAFETY: the words of the calling thread, which nobody else touches; so below.
     unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
+}
+
+/// Notes when the thread has begun a call (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn set_asked_ns(now_ns: u64) {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns = now_ns }
+}
+
+/// When the thread has begun its call.
+#[inline]
+pub fn asked_ns() -> u64 {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns }
 }
 
 /// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.

@@ -7,11 +7,13 @@
 //     hip_ops hang                    the same, and a kernel that never ends
 //     hip_ops fork                    a child that uses the processor, while the parent goes on
 //     hip_ops child                   a child that works with the GPU, of a parent that never does
+//     hip_ops pause                   fifty kernels, and a pause of the profiler around thirty of them and a copy
 //     hip_ops tracer                  another tool that takes the place for HIP's tracer
 //
 // Prints `name=number` for what a test compares.
 #include <hip/hip_runtime.h>
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +207,28 @@ static int end(const char *how, char **self)
     return 0;
 }
 
+static void pause_profiler()
+{
+    const size_t bytes = 4096;
+    using Gate = int (*)(uint64_t thread);
+    auto pause = (Gate)dlsym(RTLD_DEFAULT, "roctxProfilerPause");
+    auto resume = (Gate)dlsym(RTLD_DEFAULT, "roctxProfilerResume");
+    REQUIRE(pause && resume);
+    int *data, *host;
+    CHECK(hipMalloc(&data, bytes));
+    CHECK(hipHostMalloc(&host, bytes));
+    for (int i = 0; i < 50; i++) {
+        if (i == 10)
+            pause(0);
+        if (i == 20)
+            CHECK(hipMemcpyAsync(data, host, bytes, hipMemcpyHostToDevice, nullptr));
+        if (i == 40)
+            resume(0);
+        launch(touch, nullptr, data);
+    }
+    CHECK(hipDeviceSynchronize());
+}
+
 static void fork_child(char **self)
 {
     int *data;
@@ -271,7 +295,9 @@ int main(int count, char **words)
     else if (!strcmp(what, "hang")) {
         int *data = begin_the_end();
         launch(endless, nullptr, data);
-    } else if (!strcmp(what, "fork"))
+    } else if (!strcmp(what, "pause"))
+        pause_profiler();
+    else if (!strcmp(what, "fork"))
         fork_child(words);
     else if (!strcmp(what, "child"))
         child_works();

@@ -141,7 +141,10 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         return 0;
     }
     let counted = known.does() == Does::Launch;
-    let tag = Tag::new(events::next_correlation(), counted, sys::boottime_ns());
+    // The clock is a good part of what a launch costs: one look serves the tag and the event, which HIP asks for next.
+    let now_ns = sys::boottime_ns();
+    words::set_asked_ns(now_ns);
+    let tag = Tag::new(events::next_correlation(), counted, now_ns);
     let enter: Phase = on_enter;
     let exit: Phase = on_exit;
     // SAFETY: the record is HIP's, as large as calibration has seen it.
@@ -272,6 +275,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
     let correlation = tag.correlation();
     let mut args = Args::new();
+    let mut begin_ns = words::asked_ns();
     let does = known.does();
     if let Some(call) = known.call() {
         let mut said = Said {
@@ -298,12 +302,20 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
         let stack = events::launch_stack();
         if stack != 0 {
             args.push(Key::LaunchStack, Value::Uint(stack));
+            // The walk is not part of the call.
+            begin_ns = sys::boottime_ns();
         }
     }
     slots::count(Counter::Calls, 1);
     words::set_call(correlation);
     words::set_uncounted(does == Does::Launch);
-    events::begin(Category::Hip, known.name(), correlation, args.list());
+    events::begin_at(
+        begin_ns,
+        Category::Hip,
+        known.name(),
+        correlation,
+        args.list(),
+    );
 }
 
 /// # Safety

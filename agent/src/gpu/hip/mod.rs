@@ -4,6 +4,7 @@
 //! ([`ops`]). Two things must be found out at run time: where HIP looks for what we put into its record of a call ([`calibrate`]),
 //! and which clock a time is of ([`times`]). A call's id travels through HIP to its operations in a [`tag`].
 
+mod asker;
 mod calibrate;
 mod calls;
 mod copies;

@@ -11,7 +11,7 @@ use rsys_wire::layout::Counter;
 
 use super::copies::{self, Direction};
 use super::tag::Tag;
-use super::{library, names, times};
+use super::{asker, library, names, times};
 use crate::events;
 use crate::gpu::{devices, words};
 use crate::slots;
@@ -36,6 +36,9 @@ struct Record {
 }
 
 const _: () = assert!(size_of::<Record>() == 64);
+
+/// What HIP wants to hear if an operation is of no interest.
+const NOT_WANTED: c_int = 1;
 
 /// What `op` says of a record.
 const DISPATCH: u32 = 0;
@@ -122,6 +125,7 @@ fn on_question(op: u32) {
 /// As HIP calls it.
 pub unsafe fn on_op(op: u32, data: *mut c_void) -> c_int {
     match data.addr() {
+        0 if op == DISPATCH && asker::is_about_batch() => return NOT_WANTED,
         0 => on_question(op),
         // Not a record: newer versions say so that a batch is complete.
         1 => {}
