@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
-use rsys_wire::counting::MOST_EVENTS;
+use rsys_wire::counting::{MOST_EVENTS, READING_WORDS, Reading};
 use rsys_wire::layout::Counter;
 use rsys_wire::record;
 use rsys_wire::ring::DropCause;
@@ -16,9 +16,6 @@ use crate::perf::{self, Attributes};
 use crate::process;
 use crate::slots::{self, Slot};
 use crate::sys;
-
-/// What a read gives before the values: their number, time enabled, time running.
-const HEAD: usize = 3;
 
 /// Descriptors of a group; -1 for none.
 pub type Group = [c_int; MOST_EVENTS];
@@ -31,7 +28,7 @@ pub fn open(slot: &mut Slot) {
     let events = process::settings().counters;
     let mut first = -1;
     for (event, place) in events.as_slice().iter().zip(&mut slot.counters) {
-        let attributes = Attributes::counter(event, first < 0);
+        let attributes = Attributes::counter(event, first < 0, events.as_slice().len() > 1);
         match perf::open_out_of_the_way(&attributes, slot.tid, first) {
             Ok(fd) => {
                 // Nothing is sent by it: it says that the descriptor is ours, see `read_group`.
@@ -77,16 +74,20 @@ pub fn record(slot: &mut Slot, time_ns: u64) {
     if first < 0 || process::is_confined() {
         return;
     }
-    let mut words = [0; HEAD + MOST_EVENTS];
-    let read = read_group(first, &mut words);
-    let [count, enabled_ns, running_ns, values @ ..] = &words;
-    let values = values.get(..*count as usize).unwrap_or(&[]);
-    if read == 0 || values.is_empty() {
+    let mut words = [0; READING_WORDS];
+    let read = read_group(first, &mut words) / size_of::<u64>();
+    let events = process::settings().counters.as_slice().len();
+    let Some(reading) = Reading::parse(&words, read, events) else {
         // The program has closed the descriptor: it is not ours any more.
         slot.counters = NONE;
         return;
-    }
-    if !record::put_counters(slot.ring(), time_ns, *enabled_ns, *running_ns, values) {
+    };
+    let Reading {
+        enabled_ns,
+        running_ns,
+        values,
+    } = reading;
+    if !record::put_counters(slot.ring(), time_ns, enabled_ns, running_ns, values) {
         slot.ring().header().count_drop(DropCause::RingFull, 0);
     }
 }
@@ -97,7 +98,7 @@ pub fn record(slot: &mut Slot, time_ns: u64) {
 /// # Signal safety
 /// Two system calls, neither of which waits.
 #[inline(never)]
-fn read_group(fd: c_int, words: &mut [u64; HEAD + MOST_EVENTS]) -> usize {
+fn read_group(fd: c_int, words: &mut [u64; READING_WORDS]) -> usize {
     const GET_SIGNAL: c_int = 11;
     if sys::fcntl(fd, GET_SIGNAL, 0) != i64::from(SAMPLE_SIGNAL) {
         return 0;

@@ -154,6 +154,9 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
         return slots::count(Counter::Paused, weight);
     }
     let time_ns = sys::boottime_ns();
+    if time_ns < slots::quiet_until_ns() {
+        return slots::count(Counter::NotWanted, 1);
+    }
     counters::record(slot, time_ns);
     let depth = Slot::depth();
     // SAFETY: the slot's buffers have `depth` words each and belong to this thread.
@@ -294,6 +297,9 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
         return slots::count(Counter::Paused, periods);
     }
     let time_ns = sys::boottime_ns();
+    if time_ns < slots::quiet_until_ns() {
+        return slots::count(Counter::NotWanted, 1);
+    }
     let weight = u32::try_from(periods).unwrap_or(u32::MAX);
     let mut words = [0_u64; 16];
     let sampled = slot.previous_frames > 0 || slot.python_flags != 0;

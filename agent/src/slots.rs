@@ -239,6 +239,17 @@ pub fn count(counter: Counter, by: u64) {
     }
 }
 
+/// Before this time (CLOCK_BOOTTIME) the sampler wants no samples.
+///
+/// # Signal safety
+/// Atomic loads.
+#[inline]
+pub fn quiet_until_ns() -> u64 {
+    // SAFETY: as in `count`.
+    let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
+    header.map_or(0, |header| header.quiet_until_ns.load(Ordering::Relaxed))
+}
+
 /// Sets a process-wide counter.
 pub fn set_counter(counter: Counter, value: u64) {
     // SAFETY: as in `count`.

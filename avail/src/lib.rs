@@ -10,6 +10,7 @@
 //! Nothing is initialised for that: no GPU runtime, no counter is ever started. All of the machine is seen through
 //! [`Roots`], so that tests can put other machines in its place.
 
+pub mod gpu;
 pub mod table;
 
 mod cli;
@@ -17,7 +18,6 @@ mod components;
 mod config_file;
 mod counters;
 mod filter;
-mod gpu;
 mod keys;
 mod render;
 mod settings;

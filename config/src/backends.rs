@@ -11,6 +11,8 @@ pub struct Backend {
     pub aliases: &'static [&'static str],
     /// What it records.
     pub summary: &'static str,
+    /// The setting of the original that switches it, or an empty text.
+    pub switch: &'static str,
     /// Whether this build holds it.
     pub built: bool,
 }
@@ -27,6 +29,7 @@ const fn backend(
         name,
         aliases,
         summary,
+        switch: "",
         built: false,
     }
 }
@@ -35,6 +38,12 @@ impl Backend {
     /// A backend that this build holds.
     const fn built(mut self) -> Self {
         self.built = true;
+        self
+    }
+
+    /// A backend with a setting of its own in the original.
+    const fn switch(mut self, setting: &'static str) -> Self {
+        self.switch = setting;
         self
     }
 }
@@ -47,24 +56,32 @@ pub const BACKENDS: &[Backend] = &[
         &[],
         "all of ROCm: roctracer, roctx and rccl together",
     )
+    .switch("USE_ROCM")
     .built(),
-    backend("roctracer", &["hip"], "HIP calls, kernels and copies").built(),
+    backend("roctracer", &["hip"], "HIP calls, kernels and copies")
+        .switch("USE_ROCTRACER")
+        .built(),
     backend("hsa", &[], "HSA calls, kernels and copies").built(),
-    backend("rocprofiler", &[], "GPU hardware counters"),
-    backend("roctx", &["marker"], "ROCTx ranges and marks").built(),
+    backend("rocprofiler", &[], "GPU hardware counters").switch("USE_ROCPROFILER"),
+    backend("roctx", &["marker"], "ROCTx ranges and marks")
+        .switch("USE_ROCTX")
+        .built(),
     backend(
         "rocm-smi",
         &["amd-smi"],
         "GPU sensors: load, memory, power, temperature",
     )
+    .switch("USE_ROCM_SMI")
     .built(),
-    backend("rcclp", &["rccl"], "RCCL collectives").built(),
-    backend("mpip", &["mpi"], "MPI calls"),
-    backend("ompt", &["openmp"], "OpenMP regions"),
-    backend("kokkosp", &["kokkos"], "Kokkos kernels and regions"),
-    backend("mutex-locks", &[], "waiting for mutexes"),
-    backend("rw-locks", &[], "waiting for reader-writer locks"),
-    backend("spin-locks", &[], "waiting for spin locks"),
+    backend("rcclp", &["rccl"], "RCCL collectives")
+        .switch("USE_RCCLP")
+        .built(),
+    backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
+    backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
+    backend("kokkosp", &["kokkos"], "Kokkos kernels and regions").switch("USE_KOKKOSP"),
+    backend("mutex-locks", &[], "waiting for mutexes").switch("TRACE_THREAD_LOCKS"),
+    backend("rw-locks", &[], "waiting for reader-writer locks").switch("TRACE_THREAD_RW_LOCKS"),
+    backend("spin-locks", &[], "waiting for spin locks").switch("TRACE_THREAD_SPIN_LOCKS"),
 ];
 
 /// The name in the form of the table: lower case, hyphens.
@@ -82,22 +99,105 @@ pub fn find(name: &str) -> Option<&'static Backend> {
         .find(|backend| backend.name == normal || backend.aliases.contains(&normal.as_str()))
 }
 
-/// Whether `-I` and `-E` leave a backend of this build switched on that is so `by_default`. Its own names count, `all`, and `rocm` for
-/// those of ROCm.
-#[must_use]
-pub fn is_on(name: &str, by_default: bool, include: &[String], exclude: &[String]) -> bool {
-    const OF_ROCM: [&str; 4] = ["roctracer", "roctx", "rcclp", "rocm-smi"];
-    let Some(asked) = find(name).filter(|backend| backend.built) else {
-        return false;
-    };
-    let names = |list: &[String]| {
+/// Which backends are on, and who said so. Of two that disagree, the one counts that is said in the stronger place (command line,
+/// environment, files); in the same place, `-E` before `-I` before a backend's own setting.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Names to switch on.
+    pub(crate) include: Vec<String>,
+    /// Where that was said.
+    pub(crate) include_rank: u8,
+    /// Names to switch off.
+    pub(crate) exclude: Vec<String>,
+    /// Where that was said.
+    pub(crate) exclude_rank: u8,
+    /// What the settings of single backends say, where somebody set them: `USE_ROCTX = true`.
+    pub(crate) switches: Vec<(&'static str, bool, u8)>,
+    /// `ROCM_DOMAINS`: the parts of `rocm`, if somebody named them.
+    pub(crate) domains: Option<Vec<String>>,
+}
+
+/// What `rocm` stands for, by default.
+const OF_ROCM: [&str; 3] = ["roctracer", "roctx", "rcclp"];
+
+impl Selection {
+    /// Whether a backend of this build is on that is so `by_default`. Its own names count, `all`, and `rocm` for those of ROCm.
+    #[must_use]
+    pub fn is_on(&self, name: &str, by_default: bool) -> bool {
+        let Some(asked) = find(name).filter(|backend| backend.built) else {
+            return false;
+        };
+        let excluded = self.names(&self.exclude, asked, false);
+        let included = self.names(&self.include, asked, true);
+        let stronger = |rank: u8| {
+            !(excluded && self.exclude_rank >= rank) && !(included && self.include_rank >= rank)
+        };
+        match self.switch(asked) {
+            Some((on, rank)) if stronger(rank) => on,
+            _ => !excluded && (by_default || included),
+        }
+    }
+
+    /// Whether a list names a backend. Who switches ROCm off means all of it, whatever its parts are.
+    fn names(&self, list: &[String], asked: &Backend, on: bool) -> bool {
         list.iter().filter_map(|word| find(word)).any(|backend| {
             backend.name == asked.name
                 || backend.name == ALL
-                || (backend.name == "rocm" && OF_ROCM.contains(&asked.name))
+                || (backend.name == "rocm"
+                    && (asked.name == "rocm-smi" || self.is_of_rocm(asked, on)))
         })
-    };
-    !names(exclude) && (by_default || names(include))
+    }
+
+    fn is_of_rocm(&self, asked: &Backend, on: bool) -> bool {
+        match &self.domains {
+            Some(domains) if on => domains
+                .iter()
+                .any(|domain| domain_backend(domain) == Some(asked.name)),
+            Some(_) => OF_ROCM.contains(&asked.name) || asked.name == "hsa",
+            None => OF_ROCM.contains(&asked.name),
+        }
+    }
+
+    /// What a backend's own setting says, else that of ROCm, and where.
+    fn switch(&self, asked: &Backend) -> Option<(bool, u8)> {
+        let said = |name: &str| {
+            let found = self.switches.iter().find(|(switch, ..)| *switch == name)?;
+            Some((found.1, found.2))
+        };
+        let own = said(asked.switch).filter(|_| !asked.switch.is_empty());
+        own.or_else(|| said("USE_ROCM").filter(|(on, _)| self.is_of_rocm(asked, *on)))
+    }
+
+    /// The backends of this build that are on when none is by default.
+    #[must_use]
+    pub fn in_use(&self) -> Vec<&'static str> {
+        BACKENDS
+            .iter()
+            .filter(|backend| backend.built && backend.name != ALL)
+            .map(|backend| backend.name)
+            .filter(|name| self.is_on(name, false))
+            .collect()
+    }
+}
+
+/// The backend that holds a domain of ROCM_DOMAINS: `hip_runtime_api`, `kernel_dispatch`.
+fn domain_backend(domain: &str) -> Option<&'static str> {
+    const BEGINNINGS: [(&str, &str); 9] = [
+        ("hip", "roctracer"),
+        ("kernel_dispatch", "roctracer"),
+        ("memory_copy", "roctracer"),
+        ("memory_alloc", "roctracer"),
+        ("scratch_memory", "roctracer"),
+        ("hsa", "hsa"),
+        ("marker", "roctx"),
+        ("roctx", "roctx"),
+        ("rccl", "rcclp"),
+    ];
+    let domain = domain.to_ascii_lowercase();
+    BEGINNINGS
+        .iter()
+        .find(|(beginning, _)| domain.starts_with(beginning))
+        .map(|(_, backend)| *backend)
 }
 
 /// All names and aliases.
@@ -111,17 +211,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
-}
-
-/// The backends of this build that a choice leaves switched on, when none is by default.
-#[must_use]
-pub fn in_use(include: &[String], exclude: &[String]) -> Vec<&'static str> {
-    BACKENDS
-        .iter()
-        .filter(|backend| backend.built && backend.name != ALL)
-        .map(|backend| backend.name)
-        .filter(|name| is_on(name, false, include, exclude))
-        .collect()
 }
 
 /// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
@@ -178,27 +267,6 @@ mod tests {
     }
 
     #[test]
-    fn backends_are_switched_by_all_their_names() {
-        let cases: [(&[&str], &[&str], bool); 7] = [
-            (&[], &[], false),
-            (&["amd-smi"], &[], true),
-            (&["rocm"], &[], true),
-            (&["all"], &[], true),
-            (&["roctx"], &[], false),
-            (&["rocm-smi"], &["amd-smi"], false),
-            (&["all"], &["rocm"], false),
-        ];
-        for (include, exclude, on) in cases {
-            assert_eq!(
-                is_on("rocm-smi", false, &list(include), &list(exclude)),
-                on,
-                "-I {include:?} -E {exclude:?}"
-            );
-        }
-        assert!(is_on("rocm-smi", true, &[], &[]));
-    }
-
-    #[test]
     fn missing_backends_make_one_line() {
         assert_eq!(missing_warning(&list(&["roctracer", "all"]), &[]), None);
         assert_eq!(
@@ -215,15 +283,55 @@ mod tests {
         assert_eq!(missing_warning(&list(&["mpip"]), &list(&["all"])), None);
     }
 
+    /// On the command line.
+    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
+        Selection {
+            include: list(include),
+            include_rank: 3,
+            exclude: list(exclude),
+            exclude_rank: 3,
+            ..Selection::default()
+        }
+    }
+
     #[test]
-    fn parts_are_on_with_their_whole() {
-        assert!(is_on("roctx", false, &list(&["rocm"]), &[]));
-        assert!(is_on("roctracer", false, &list(&["HIP"]), &[]));
-        assert!(is_on("rcclp", false, &list(&["all"]), &[]));
-        assert!(!is_on("hsa", false, &list(&["rocm"]), &[]));
-        assert!(!is_on("roctx", false, &list(&["rocm"]), &list(&["roctx"])));
-        assert!(!is_on("roctx", false, &list(&["roctx"]), &list(&["all"])));
-        assert!(!is_on("mpip", false, &list(&["all"]), &[]));
-        assert!(!is_on("roctracer", false, &[], &[]));
+    fn backends_are_switched_by_all_their_names() {
+        type Case<'a> = (&'a str, &'a [&'a str], &'a [&'a str], bool);
+        let cases: &[Case<'_>] = &[
+            ("rocm-smi", &[], &[], false),
+            ("rocm-smi", &["amd-smi"], &[], true),
+            ("rocm-smi", &["rocm"], &[], true),
+            ("rocm-smi", &["all"], &[], true),
+            ("rocm-smi", &["roctx"], &[], false),
+            ("rocm-smi", &["rocm-smi"], &["amd-smi"], false),
+            ("rocm-smi", &["all"], &["rocm"], false),
+            ("roctx", &["rocm"], &[], true),
+            ("roctracer", &["HIP"], &[], true),
+            ("rcclp", &["all"], &[], true),
+            ("hsa", &["rocm"], &[], false),
+            ("roctx", &["rocm"], &["roctx"], false),
+            ("roctx", &["roctx"], &["all"], false),
+            ("rocprofiler", &["all"], &[], false),
+            ("roctracer", &[], &[], false),
+        ];
+        for (name, include, exclude, on) in cases {
+            let selection = selection(include, exclude);
+            assert_eq!(
+                selection.is_on(name, false),
+                *on,
+                "{name}: -I {include:?} -E {exclude:?}"
+            );
+        }
+        assert!(Selection::default().is_on("rocm-smi", true));
+    }
+
+    #[test]
+    fn each_backend_has_the_switch_of_the_original() {
+        for backend in BACKENDS.iter().filter(|backend| !backend.switch.is_empty()) {
+            let known = crate::table::find(backend.switch).is_some();
+            assert_eq!(known, backend.built, "{}", backend.switch);
+            let ignored = crate::ignored::find(backend.switch).is_some();
+            assert_eq!(ignored, !backend.built, "{}", backend.switch);
+        }
     }
 }

@@ -76,7 +76,8 @@ fn a_file_of_the_original_is_read_as_it_is() {
         value(&settings, "INCLUDE_BACKENDS"),
         "roctracer roctx rocm-smi"
     );
-    assert_eq!(settings.notes().len(), 3);
+    assert_eq!(settings.notes().len(), 2);
+    assert_eq!(value(&settings, "USE_ROCTRACER"), "true");
     let origin = settings.origin("SAMPLING_FREQ").expect("known").to_string();
     assert!(origin.ends_with("old.cfg:9:1"), "{origin}");
 }

@@ -101,10 +101,8 @@ pub fn generate(
 fn chosen(settings: &Settings, choice: Choice) -> impl Iterator<Item = (&'static Setting, Value)> {
     settings
         .iter()
-        .filter(move |(setting, value, _)| {
-            choice.advanced
-                || !setting.advanced
-                || Value::parse(setting, setting.default).as_ref() != Ok(*value)
+        .filter(move |(setting, ..)| {
+            choice.advanced || !setting.advanced || settings.is_changed(setting)
         })
         .map(|(setting, value, _)| match setting.name {
             "CONFIG_FILE" => (setting, Value::List(Vec::new())),

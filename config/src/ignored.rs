@@ -20,7 +20,9 @@ const SUMMARY_FORM: &str = "summaries have one form in text and one in JSON";
 const NO_COMPARISON: &str = "comparing with an older run is not part of rsys-sample";
 const NO_REGIONS: &str = "recording by region is not part of this build";
 const NO_BACKEND: &str = "this backend is not part of this build";
-const NO_GPU: &str = "GPU backends are not part of this build";
+const NO_GPU: &str =
+    "of GPUs, calls and operations are recorded as INCLUDE_BACKENDS says, without further choices";
+const NO_GPU_COUNTERS: &str = "GPU counters are not part of this build";
 const NO_MONITORS: &str = "sensors of network cards are not read";
 const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
@@ -142,13 +144,9 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("USE_CODE_COVERAGE", NO_INSTRUMENTATION),
     row("COVERAGE_*", NO_INSTRUMENTATION),
     row("IGNORE_DYNINST_TRAMPOLINE", NO_INSTRUMENTATION),
-    row("USE_ROCTRACER", NO_BACKEND),
     row("USE_ROCPROFILER", NO_BACKEND),
-    row("USE_ROCTX", NO_BACKEND),
-    row("USE_ROCM", NO_BACKEND),
     row("USE_KOKKOSP", NO_BACKEND),
     row("USE_MPIP", NO_BACKEND),
-    row("USE_RCCLP", NO_BACKEND),
     row("USE_OMPT", NO_BACKEND),
     row("USE_UCX", NO_BACKEND),
     row("USE_SHMEM", NO_BACKEND),
@@ -160,8 +158,12 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("MPIP_*", NO_BACKEND),
     row("MPI_*", NO_BACKEND),
     row("ROCTRACER_*", NO_GPU),
-    row("ROCM_*", NO_GPU),
-    row("GPU_PERF_COUNTERS", NO_GPU),
+    row("ROCM_EVENTS", NO_GPU_COUNTERS),
+    row("ROCM_GROUP_BY_QUEUE", NO_GPU),
+    row("*_OPERATIONS", NO_GPU),
+    row("*_OPERATIONS_EXCLUDE", NO_GPU),
+    row("*_ANNOTATE_BACKTRACE", NO_GPU),
+    row("GPU_PERF_COUNTERS", NO_GPU_COUNTERS),
     row("CPU_METRICS", "HOST_SAMPLING reads all that the host tells"),
     row("NETWORK_INTERFACE", "the sum of all interfaces is recorded"),
     row("PAPI_*", NO_PAPI),
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn names_with_and_without_prefix() {
         for name in [
-            "USE_ROCTRACER",
+            "USE_OMPT",
             "rocprofsys_causal_mode",
             "OMNITRACE_USE_MPIP",
             "WALL_COMPONENTS",

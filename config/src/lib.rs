@@ -33,8 +33,6 @@ pub mod rank;
 pub mod shorthands;
 pub mod table;
 
-#[cfg(test)]
-mod bad_inputs_tests;
 mod environment;
 mod files;
 mod ignored;

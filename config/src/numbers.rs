@@ -94,6 +94,8 @@ impl Range {
             None if word.contains(':') => (number(range)?, u32::MAX),
             None => (number(range)?, number(range)?),
         };
+        // A step out of a single number leads nowhere.
+        let step = if first == last { 1 } else { step };
         (first <= last).then_some(Self { first, last, step })
     }
 
@@ -144,6 +146,7 @@ mod tests {
             ("none", Some("none"), u32::MAX, Some(0)),
             ("0-3,7", Some("0-3,7"), 3, Some(4)),
             (" 1 2;5-5 ", Some("1,2,5"), 5, Some(3)),
+            ("6-6:3", Some("6"), 6, Some(9)),
             ("3-1", None, 0, None),
             ("17-", Some("17-"), 4000, Some(16)),
             ("0-1023:64", Some("0-1023:64"), 128, Some(1)),

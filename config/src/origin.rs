@@ -24,6 +24,18 @@ pub enum Origin {
     CommandLine(String),
 }
 
+impl Origin {
+    /// The stronger of two places has the higher number.
+    pub(crate) const fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File { .. } => 1,
+            Self::Environment(_) => 2,
+            Self::CommandLine(_) => 3,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

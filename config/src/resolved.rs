@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::backends;
+use crate::backends::{BACKENDS, Selection};
 use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
@@ -57,7 +57,7 @@ pub struct Resolved {
     pub trace_window: Window,
     /// When counters of host and GPU are kept: `PROCESS_SAMPLING_DELAY`, `PROCESS_SAMPLING_DURATION`.
     pub process_window: Window,
-    /// `TRACE_PERIOD_CLOCK_ID` asks for CPU time, which no window is counted in.
+    /// `TRACE_PERIOD_CLOCK_ID` asks for windows in the CPU time of each process.
     pub windows_by_cpu_time: bool,
     /// `SAMPLING_TIDS` or `SAMPLING_CPUTIME_TIDS`.
     pub sampling_tids: Numbers,
@@ -117,6 +117,8 @@ pub struct Resolved {
     pub include_backends: Vec<String>,
     /// `EXCLUDE_BACKENDS`.
     pub exclude_backends: Vec<String>,
+    /// What becomes of both, with the settings of single backends (`USE_ROCTX`) and `ROCM_DOMAINS`.
+    pub backends: Selection,
     /// `GPU_SOURCE`.
     pub gpu_source: GpuSource,
     /// `GPU_LEVEL`.
@@ -254,15 +256,7 @@ words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
 impl Resolved {
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let read = Reader(settings);
-        let gpu_sensors = |by_default| {
-            let (include, exclude) = ("INCLUDE_BACKENDS", "EXCLUDE_BACKENDS");
-            backends::is_on(
-                "rocm-smi",
-                by_default,
-                read.list(include),
-                read.list(exclude),
-            )
-        };
+        let backends = read.backends();
         let sampling = Window {
             delay: read.seconds("SAMPLING_DELAY"),
             duration: nonzero(read.seconds("SAMPLING_DURATION")),
@@ -351,11 +345,8 @@ impl Resolved {
                 != Some(&Origin::Default),
             host_sampling: read.bool("HOST_SAMPLING"),
             sampling_cpus: read.text("SAMPLING_CPUS").to_owned(),
-            gpu_sensors: gpu_sensors(read.bool("USE_ROCM_SMI")),
-            gpu_sensors_wanted: gpu_sensors(false)
-                || (gpu_sensors(true)
-                    && read.bool("USE_ROCM_SMI")
-                    && settings.origin("USE_ROCM_SMI") != Some(&Origin::Default)),
+            gpu_sensors: backends.is_on("rocm-smi", true),
+            gpu_sensors_wanted: backends.is_on("rocm-smi", false),
             sampling_gpus: read.text("SAMPLING_GPUS").to_owned(),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             cpu_events: split_events(read.text("CPU_EVENTS")),
@@ -368,6 +359,7 @@ impl Resolved {
             off_cpu_shortest: read.seconds("OFF_CPU_SHORTEST"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
+            backends,
             gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
             gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
             launch_stacks: read.bool("LAUNCH_STACKS"),
@@ -448,6 +440,29 @@ impl<'a> Reader<'a> {
 
     fn numbers(&self, name: &str) -> Numbers {
         Numbers::parse(self.text(name)).unwrap_or_default()
+    }
+
+    fn rank(&self, name: &str) -> u8 {
+        self.0.origin(name).map_or(0, Origin::rank)
+    }
+
+    fn backends(&self) -> Selection {
+        let switch = |name: &'static str| match (self.0.get(name), self.rank(name)) {
+            (Some(Value::Bool(on)), rank) if rank > 0 => Some((name, *on, rank)),
+            _ => None,
+        };
+        let domains = split_events(self.text("ROCM_DOMAINS"));
+        Selection {
+            include: self.list("INCLUDE_BACKENDS").to_vec(),
+            include_rank: self.rank("INCLUDE_BACKENDS"),
+            exclude: self.list("EXCLUDE_BACKENDS").to_vec(),
+            exclude_rank: self.rank("EXCLUDE_BACKENDS"),
+            switches: BACKENDS
+                .iter()
+                .filter_map(|backend| switch(backend.switch))
+                .collect(),
+            domains: (!domains.is_empty()).then_some(domains),
+        }
     }
 
     fn text(&self, name: &str) -> &'a str {

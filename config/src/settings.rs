@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::environment::Environment;
 use crate::files::{FileChoice, FileReader};
@@ -68,12 +69,22 @@ impl fmt::Display for Note {
 /// The values of all settings, each with its origin.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// What somebody said; [`DEFAULTS`] count for the others.
     values: BTreeMap<&'static str, (Value, Origin)>,
     home: Option<PathBuf>,
     pub(crate) notes: Vec<Note>,
     pub(crate) files_read: Vec<PathBuf>,
     pub(crate) exports: Vec<(String, String)>,
 }
+
+static DEFAULTS: LazyLock<BTreeMap<&'static str, (Value, Origin)>> = LazyLock::new(|| {
+    let default = |setting: &'static Setting| {
+        let value = Value::parse(setting, setting.default)
+            .unwrap_or_else(|kind| unreachable!("default of {}: {kind}", setting.name));
+        (setting.name, (value, Origin::Default))
+    };
+    table::all().map(default).collect()
+});
 
 impl Default for Settings {
     fn default() -> Self {
@@ -85,15 +96,8 @@ impl Settings {
     /// Every setting at its default.
     #[must_use]
     pub fn defaults() -> Self {
-        let values = table::all()
-            .map(|setting| {
-                let value = Value::parse(setting, setting.default)
-                    .unwrap_or_else(|kind| unreachable!("default of {}: {kind}", setting.name));
-                (setting.name, (value, Origin::Default))
-            })
-            .collect();
         Self {
-            values,
+            values: BTreeMap::new(),
             home: None,
             notes: Vec::new(),
             files_read: Vec::new(),
@@ -267,23 +271,32 @@ impl Settings {
 
     fn entry(&self, name: &str) -> Option<&(Value, Origin)> {
         let setting = table::find(name)?;
-        self.values.get(setting.name)
+        self.entry_of(setting)
+    }
+
+    fn entry_of(&self, setting: &Setting) -> Option<&(Value, Origin)> {
+        let said = self.values.get(setting.name);
+        said.or_else(|| DEFAULTS.get(setting.name))
     }
 
     /// All settings with value and origin, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &Value, &Origin)> {
         table::all().filter_map(|setting| {
-            let (value, origin) = self.values.get(setting.name)?;
+            let (value, origin) = self.entry_of(setting)?;
             Some((setting, value, origin))
         })
     }
 
     /// The settings whose value somebody changed from the default, in the order of the table.
     pub fn non_defaults(&self) -> impl Iterator<Item = (&'static Setting, &Value, &Origin)> {
-        self.iter().filter(|(setting, value, origin)| {
-            **origin != Origin::Default
-                && Value::parse(setting, setting.default).as_ref() != Ok(*value)
-        })
+        self.iter().filter(|(setting, ..)| self.is_changed(setting))
+    }
+
+    /// Whether the value is another than the default, whoever said so.
+    pub(crate) fn is_changed(&self, setting: &Setting) -> bool {
+        let said = self.values.get(setting.name);
+        let default = DEFAULTS.get(setting.name);
+        said.is_some_and(|(value, _)| default.is_none_or(|(default, _)| default != value))
     }
 
     /// The lines to print for `-v`: files that were read, changed values and their origins, notes.

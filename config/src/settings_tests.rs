@@ -296,7 +296,7 @@ fn bad_environment_is_told_at_once_and_by_name() {
 fn other_variables_are_let_alone() {
     let settings = load(&[
         ("RSYS_SAMPLNG_FREQ", "5"),
-        ("ROCPROFSYS_USE_ROCTRACER", "ON"),
+        ("ROCPROFSYS_USE_MPIP", "ON"),
         ("RSYS_BLESS", "1"),
         ("PATH", "/bin"),
     ])
@@ -310,7 +310,7 @@ fn other_variables_are_let_alone() {
         notes,
         [
             (
-                "environment variable ROCPROFSYS_USE_ROCTRACER: USE_ROCTRACER has no effect: this backend is not part of this build"
+                "environment variable ROCPROFSYS_USE_MPIP: USE_MPIP has no effect: this backend is not part of this build"
                     .to_owned(),
                 false
             ),
@@ -320,6 +320,151 @@ fn other_variables_are_let_alone() {
             ),
         ]
     );
+}
+
+/// Backends are switched by lists and by the settings of the original, in files, in the environment and on the command line.
+#[test]
+fn backends_are_switched_in_the_strongest_place() {
+    // Files, environment, command line; what is on of the backends that are off by default, and whether sensors are.
+    type Case<'a> = (
+        &'a str,
+        &'a [(&'a str, &'a str)],
+        &'a [(&'a str, &'a str)],
+        &'a str,
+        bool,
+    );
+    let include = |names| ("INCLUDE_BACKENDS", names);
+    let exclude = |names| ("EXCLUDE_BACKENDS", names);
+    let cases: &[Case<'_>] = &[
+        ("", &[], &[], "", true),
+        ("ROCPROFSYS_USE_ROCTRACER = ON", &[], &[], "roctracer", true),
+        (
+            "OMNITRACE_USE_ROCTX yes\nUSE_RCCLP=1",
+            &[],
+            &[],
+            "roctx rcclp",
+            true,
+        ),
+        (
+            "use_roctx = true\nUSE_AMD_SMI = OFF",
+            &[],
+            &[],
+            "roctx",
+            false,
+        ),
+        ("USE_ROCM = true", &[], &[], "roctracer roctx rcclp", true),
+        (
+            "USE_ROCM = true\nUSE_ROCTX = off",
+            &[],
+            &[],
+            "roctracer rcclp",
+            true,
+        ),
+        ("USE_ROCM = off\nUSE_ROCTX = on", &[], &[], "roctx", true),
+        (
+            "USE_ROCM = on\nROCM_DOMAINS = hip_runtime_api, kernel_dispatch, marker_api",
+            &[],
+            &[],
+            "roctracer roctx",
+            true,
+        ),
+        (
+            "USE_ROCM = on\nROCM_DOMAINS = hsa_api",
+            &[],
+            &[],
+            "hsa",
+            true,
+        ),
+        (
+            "ROCM_DOMAINS = rccl_api",
+            &[],
+            &[include("rocm")],
+            "rcclp",
+            true,
+        ),
+        ("ROCM_DOMAINS = hsa_api", &[], &[], "", true),
+        // The stronger place.
+        (
+            "USE_ROCTRACER = off",
+            &[],
+            &[include("roctracer")],
+            "roctracer",
+            true,
+        ),
+        (
+            "USE_ROCTRACER = off",
+            &[("RSYS_INCLUDE_BACKENDS", "roctracer")],
+            &[],
+            "roctracer",
+            true,
+        ),
+        (
+            "USE_ROCTRACER = on",
+            &[("ROCPROFSYS_USE_ROCTRACER", "off")],
+            &[],
+            "",
+            true,
+        ),
+        ("USE_ROCTRACER = on", &[], &[exclude("all")], "", false),
+        (
+            "INCLUDE_BACKENDS = rocm",
+            &[("OMNITRACE_USE_ROCTX", "0")],
+            &[],
+            "roctracer rcclp",
+            true,
+        ),
+        (
+            "EXCLUDE_BACKENDS = all",
+            &[("RSYS_USE_ROCTX", "on")],
+            &[],
+            "roctx",
+            false,
+        ),
+        // The same place: lists first.
+        (
+            "USE_ROCTX = off\nINCLUDE_BACKENDS = roctx",
+            &[],
+            &[],
+            "roctx",
+            true,
+        ),
+        (
+            "USE_ROCTX = on\nEXCLUDE_BACKENDS = roctx",
+            &[],
+            &[],
+            "",
+            true,
+        ),
+        (
+            "",
+            &[],
+            &[include("rocm"), exclude("roctx")],
+            "roctracer rcclp",
+            true,
+        ),
+        ("USE_ROCM = off", &[], &[], "", true),
+        ("", &[], &[exclude("rocm")], "", false),
+    ];
+    for (file, variables, options, on, sensors) in cases {
+        let environment = Environment::from_pairs(variables.iter().copied());
+        let mut settings = Settings::defaults();
+        settings
+            .read_text("a.cfg".as_ref(), file, &environment)
+            .expect("a good file");
+        settings.load_environment(&environment).expect("good");
+        for (name, value) in *options {
+            settings.set(name, value, option("-x")).expect("good");
+        }
+        let resolved = settings.resolve();
+        let found: Vec<_> = ["roctracer", "hsa", "roctx", "rcclp"]
+            .into_iter()
+            .filter(|name| resolved.backends.is_on(name, false))
+            .collect();
+        let story = format!("{file:?} {variables:?} {options:?}");
+        assert_eq!(found.join(" "), *on, "{story}");
+        assert_eq!(resolved.gpu_sensors, *sensors, "{story}");
+        assert!(settings.notes().is_empty(), "{story}");
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rsys_config::backends;
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
@@ -210,14 +209,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
 
 /// Which events the chosen backends tell.
 fn events(resolved: &Resolved) -> EventChoice {
-    let is_on = |name: &str| {
-        backends::is_on(
-            name,
-            false,
-            &resolved.include_backends,
-            &resolved.exclude_backends,
-        )
-    };
+    let is_on = |name: &str| resolved.backends.is_on(name, false);
     let (hip, hsa) = (is_on("roctracer"), is_on("hsa"));
     EventChoice {
         hip,

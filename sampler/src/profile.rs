@@ -187,6 +187,9 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let monitors = monitors(&plan);
     let mut collector = Collector::new(writer, waits, monitors, off_cpu);
     collector.set_child(target.as_raw().unsigned_abs());
+    if !plan.run.windows.by_cpu_time {
+        collector.set_schedule(plan.run.windows.samples.clone());
+    }
     let watch = Watch {
         signals,
         receiver,

@@ -1,7 +1,8 @@
 //! Windows of time: when what happens is kept.
 //!
 //! A [`Schedule`] is made of what the user asked for and the start of the run. It answers for any CLOCK_BOOTTIME whether it is inside,
-//! and which parts of a stretch of time are. Whoever records asks it; the program that is profiled knows nothing of it.
+//! and which parts of a stretch of time are. Whoever records asks it. The agents are told the begin of the next window, so that they
+//! take no samples in vain; they may take some too many.
 
 use std::time::Duration;
 
@@ -18,17 +19,23 @@ pub struct Windows {
     pub events: Schedule,
     /// Counters of host and GPU.
     pub monitors: Schedule,
+    /// All but the last are counted in the CPU time of each process: see [`crate::emit::cpu_windows`].
+    pub by_cpu_time: bool,
 }
 
 impl Windows {
     /// The windows of a run that starts at `start_ns` (CLOCK_BOOTTIME).
     #[must_use]
     pub fn new(resolved: &Resolved, start_ns: u64) -> Self {
+        // Samples by an event tell nothing of CPU time.
+        let by_cpu_time = resolved.windows_by_cpu_time && resolved.overflow.is_none();
+        let zero_ns = if by_cpu_time { 0 } else { start_ns };
         Self {
-            samples: Schedule::new(&resolved.sampling_window, start_ns),
-            waits: Schedule::new(&resolved.realtime_window, start_ns),
-            events: Schedule::new(&resolved.trace_window, start_ns),
+            samples: Schedule::new(&resolved.sampling_window, zero_ns),
+            waits: Schedule::new(&resolved.realtime_window, zero_ns),
+            events: Schedule::new(&resolved.trace_window, zero_ns),
             monitors: Schedule::new(&resolved.process_window, start_ns),
+            by_cpu_time,
         }
     }
 }
@@ -87,6 +94,33 @@ impl Schedule {
         }
     }
 
+    /// No time at all, until a window is [opened](Self::open).
+    #[must_use]
+    pub fn never() -> Self {
+        Self {
+            end_ns: 0,
+            ..Self::ALWAYS
+        }
+    }
+
+    /// Adds a window that begins now and is not known to end.
+    pub fn open(&mut self, time_ns: u64) {
+        self.end_ns = u64::MAX;
+        self.groups.push(Group {
+            begin_ns: time_ns,
+            end_ns: u64::MAX,
+            wait_ns: 0,
+            record_ns: u64::MAX,
+        });
+    }
+
+    /// Ends the last window that was opened.
+    pub fn close(&mut self, time_ns: u64) {
+        if let Some(last) = self.groups.last_mut() {
+            last.end_ns = time_ns;
+        }
+    }
+
     /// Whether all of the time is inside.
     #[must_use]
     pub fn is_always(&self) -> bool {
@@ -122,6 +156,16 @@ impl Schedule {
             .find_map(|group| group.next_window(from_ns))?;
         let begin_ns = begin_ns.max(self.begin_ns);
         (begin_ns < self.end_ns).then_some((begin_ns, end_ns.min(self.end_ns)))
+    }
+
+    /// Since when, or from when on, there is something to record: 0 inside of a window, the end of all time behind the last one.
+    #[must_use]
+    pub fn wanted_from(&self, time_ns: u64) -> u64 {
+        match self.next_window(time_ns) {
+            Some((begin_ns, _)) if begin_ns <= time_ns => 0,
+            Some((begin_ns, _)) => begin_ns,
+            None => u64::MAX,
+        }
     }
 
     /// The parts of a stretch of time that are inside, in their order.
@@ -236,6 +280,16 @@ mod tests {
         }
         assert!(Schedule::ALWAYS.active(0) && Schedule::ALWAYS.active(u64::MAX - 1));
         assert!(schedule(0, 0, &[]).is_always());
+        let periods = schedule(0, 27, &[(10, 5, 0)]);
+        for (time, from) in [
+            (900, 1010),
+            (1010, 0),
+            (1014, 0),
+            (1015, 1025),
+            (1027, u64::MAX),
+        ] {
+            assert_eq!(periods.wanted_from(time), from, "{time}");
+        }
         let one = schedule(10, 5, &[]);
         for (from, to, part) in [
             (1005, 1012, Some((1010, 1012))),

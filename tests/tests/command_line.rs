@@ -62,6 +62,38 @@ fn nothing_is_kept_outside_of_periods() -> TestResult {
         "{}",
         outcome.story()
     );
+    // The agent itself is silent there, but for what it samples before it is told.
+    let metadata = trace.metadata()?;
+    let outside = metadata.int("outside_window")?;
+    let not_taken = metadata.int("outside_window_not_taken")?;
+    ensure!(
+        not_taken * 2 > outside && not_taken <= outside,
+        "{not_taken} of {outside} samples were not taken\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn windows_of_cpu_time_begin_with_work() -> TestResult {
+    let program = workload("rate").build()?;
+    let line = format!("sleep 0.7; exec {} --seconds 1", program.display());
+    let kept = |clock: &str| -> anyhow::Result<f64> {
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--wait", "0.5", "--trace-clock-id", clock])
+            .command(script(&line))
+            .run()?;
+        outcome.expect_success().assert_counts()?;
+        let weights = outcome.summaries.iter().map(|one| one.weighted);
+        Ok(weights.sum::<u64>() as f64)
+    };
+    // On the wall, the wait is over before the work begins.
+    let (wall, cpu) = (kept("realtime")?, kept("cputime")?);
+    ensure!(
+        wall > 700.0 && (wall - cpu - 500.0).abs() < 60.0,
+        "{wall} {cpu}"
+    );
     Ok(())
 }
 

@@ -78,6 +78,8 @@ pub enum Counter {
     Paused = 23,
     /// Threads whose events could not be counted.
     ThreadsWithoutCounters = 24,
+    /// Samples that were not taken, because the sampler wanted none at that time.
+    NotWanted = 25,
 }
 
 /// How many process-wide counters there is room for.
@@ -101,7 +103,10 @@ pub struct SegmentHeader {
     pub ring_words: u32,
     /// Bytes of process information that are valid.
     pub info_bytes: AtomicU32,
-    reserved: [u32; 7],
+    reserved: u32,
+    /// CLOCK_BOOTTIME in nanoseconds before which the sampler wants no samples. Written by the sampler; only that of segment 0 counts.
+    pub quiet_until_ns: AtomicU64,
+    reserved_too: [u32; 4],
     /// Process-wide counters, by [`Counter`]. Only those of segment 0 are used.
     pub counters: [AtomicU64; COUNTERS],
 }

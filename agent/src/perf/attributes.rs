@@ -32,8 +32,10 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 /// remove_on_exec, sigtrap.
 const TRAP_FLAGS: u64 = 1 << 36 | 1 << 37;
-/// PERF_FORMAT_TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP.
-const READ_GROUP: u64 = 1 | 1 << 1 | 1 << 3;
+/// PERF_FORMAT_TOTAL_TIME_ENABLED and _TOTAL_TIME_RUNNING.
+const READ_TIMES: u64 = 1 | 1 << 1;
+/// PERF_FORMAT_GROUP. The kernel allocates memory for each such read: one event alone is read a quarter faster without.
+const READ_GROUP: u64 = 1 << 3;
 
 /// An event and how often it happens between two samples.
 #[derive(Debug, Clone, Copy)]
@@ -77,14 +79,14 @@ impl Attributes {
     }
 
     /// An event that is counted. The first of a group is made stopped, and starts and stops the others.
-    pub fn counter(event: &EventCode, is_first: bool) -> Self {
+    pub fn counter(event: &EventCode, is_first: bool, of_several: bool) -> Self {
         let mode = if event.user_only {
             EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
         } else {
             0
         };
         Self {
-            read_format: READ_GROUP,
+            read_format: READ_TIMES | if of_several { READ_GROUP } else { 0 },
             flags: mode | if is_first { DISABLED } else { 0 },
             ..Self::of(event)
         }

@@ -127,12 +127,8 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<Definition>> {
     for file in files {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("cannot read the counter definitions {}", file.display()))?;
-        let read = if is_xml(file, &text) {
-            Ok(loose_xml::definitions(&text))
-        } else {
-            of_yaml(&text)
-        };
-        let read = read.with_context(|| format!("cannot understand {}", file.display()))?;
+        let read = of_text(file, &text)
+            .with_context(|| format!("cannot understand {}", file.display()))?;
         if read.is_empty() {
             return Err(anyhow!(
                 "{} defines no counter; counter_defs.yaml, basic_counters.xml and their kin are expected",
@@ -142,6 +138,18 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<Definition>> {
         definitions.extend(read);
     }
     Ok(definitions)
+}
+
+/// The definitions of a file's text.
+///
+/// # Errors
+/// When it cannot be understood.
+pub fn of_text(file: &Path, text: &str) -> Result<Vec<Definition>> {
+    if is_xml(file, text) {
+        Ok(loose_xml::definitions(text))
+    } else {
+        of_yaml(text)
+    }
 }
 
 fn is_xml(file: &Path, text: &str) -> bool {

@@ -3,7 +3,8 @@
 //! Sensors are files of the amdgpu driver, which [`rsys_machine::gpu`] reads; `definitions` are the counters that an installed ROCm
 //! describes.
 
-mod definitions;
+pub mod definitions;
+
 mod loose_xml;
 
 use std::path::PathBuf;

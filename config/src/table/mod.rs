@@ -12,7 +12,11 @@ mod processes;
 mod profile;
 mod sampling;
 mod selection;
+mod switches;
 mod windows;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// One setting: a row of the table.
 #[derive(Debug, Clone, Copy)]
@@ -250,6 +254,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         processes::SETTINGS,
         counters::SETTINGS,
         general::BACKEND_SETTINGS,
+        switches::SETTINGS,
         gpu::SETTINGS,
         diagnostics::SETTINGS,
     ]
@@ -274,9 +279,16 @@ pub fn bare_name(name: &str) -> String {
 /// The setting with that name or alias, in any case, with or without a prefix.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Setting> {
-    let bare = bare_name(name);
-    all().find(|setting| setting.name == bare || setting.aliases.contains(&bare.as_str()))
+    BY_NAME.get(bare_name(name).as_str()).copied()
 }
+
+static BY_NAME: LazyLock<BTreeMap<&'static str, &'static Setting>> = LazyLock::new(|| {
+    let names_of = |setting: &'static Setting| {
+        let names = std::iter::once(&setting.name).chain(setting.aliases);
+        names.map(move |name| (*name, setting))
+    };
+    all().flat_map(names_of).collect()
+});
 
 /// The name of the setting that `name` most probably was meant to be.
 #[must_use]

@@ -84,7 +84,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             },
             Choice {
                 name: "cputime",
-                help: "the program's CPU time: not counted here; a warning says so, and the time on the wall counts",
+                help: "the CPU time of each process, as its samples tell it (counters of host and GPU: the time on the wall)",
             },
         ]),
         "realtime",

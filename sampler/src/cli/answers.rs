@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ArgMatches;
-use rsys_config::{Environment, Settings, backends, generate, presets};
+use rsys_config::{Environment, Settings, generate, presets};
 
 use super::command;
 use super::exit::CliExit;
@@ -143,7 +143,7 @@ pub(super) fn dry_run(settings: &Settings, words: Vec<OsString>) -> CliExit {
     for line in settings.report() {
         lines.push(line);
     }
-    let included = backends::in_use(&resolved.include_backends, &resolved.exclude_backends);
+    let included = resolved.backends.in_use();
     let exports = settings
         .exports()
         .iter()

@@ -198,8 +198,9 @@ fn warnings(settings: &Settings, resolved: &Resolved) -> Vec<String> {
     }
     let notes = settings.notes().iter().filter(|note| note.important);
     let missing = backends::missing_warning(&resolved.include_backends, &resolved.exclude_backends);
-    let cpu_time = resolved.windows_by_cpu_time.then(|| {
-        "TRACE_PERIOD_CLOCK_ID = cputime: windows of time are counted by the time on the wall"
+    let no_clock = resolved.windows_by_cpu_time && resolved.overflow.is_some();
+    let cpu_time = no_clock.then(|| {
+        "TRACE_PERIOD_CLOCK_ID = cputime: samples by an event do not tell CPU time; windows are counted by the time on the wall"
             .to_owned()
     });
     notes

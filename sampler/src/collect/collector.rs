@@ -16,8 +16,10 @@ use crate::emit::writer::{ProcessKey, Writer};
 use crate::launch::exit::Ending;
 use crate::monitors::Monitors;
 use crate::offcpu;
+use crate::os;
 use crate::session::{Arrival, Life};
 use crate::waits::Waits;
+use crate::windows::Schedule;
 
 /// A program in a process.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub struct Collector {
     waits: Option<Waits>,
     monitors: Option<Monitors>,
     off_cpu: Option<offcpu::Watch>,
+    /// When samples are wanted.
+    schedule: Schedule,
 }
 
 impl Collector {
@@ -84,7 +88,13 @@ impl Collector {
             next_key: 0,
             child: None,
             known: 0,
+            schedule: Schedule::ALWAYS,
         }
+    }
+
+    /// Outside of these windows the agents are told to take no samples.
+    pub fn set_schedule(&mut self, schedule: Schedule) {
+        self.schedule = schedule;
     }
 
     /// The process `pid` is our child: its end is known once [`Collector::child_ended`] was called.
@@ -171,6 +181,9 @@ impl Collector {
                 }
                 let mut rings = Rings::default();
                 rings.add(segment, kind);
+                if !self.schedule.is_always() {
+                    rings.want_samples_from(self.schedule.wanted_from(os::boot_time_ns()));
+                }
                 self.processes.push(Live {
                     key,
                     host_pid,
@@ -190,6 +203,12 @@ impl Collector {
     /// were taken in, so that those processes have written everything that they ever will, and all their segments are known.
     pub fn pass(&mut self, over: Vec<Over>) -> Pass {
         let mut pass = Pass::default();
+        if !self.schedule.is_always() {
+            let from_ns = self.schedule.wanted_from(os::boot_time_ns());
+            for process in &self.processes {
+                process.rings.want_samples_from(from_ns);
+            }
+        }
         for process in &mut self.processes {
             if !self.writer.has_room() {
                 break;

@@ -50,6 +50,13 @@ impl Rings {
         self.next_ring = self.next_ring.saturating_add(rings);
     }
 
+    /// Tells the agent that no samples are wanted before this time (CLOCK_BOOTTIME).
+    pub fn want_samples_from(&self, time_ns: u64) {
+        if let Some(Known { segment: first, .. }) = self.segments.first() {
+            first.want_samples_from(time_ns);
+        }
+    }
+
     /// Number of segments.
     #[must_use]
     pub fn segments(&self) -> usize {

@@ -10,6 +10,7 @@
 
 pub mod batch;
 pub mod counters;
+pub mod cpu_windows;
 pub mod events;
 pub mod frames;
 pub mod identity;

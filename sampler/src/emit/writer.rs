@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use super::batch::Batch;
 use super::counters::HostCounters;
+use super::cpu_windows::CpuWindows;
 use super::identity::Identity;
 use super::naming::Ids;
 use super::process::{ProcessTrace, Tools};
@@ -49,6 +50,21 @@ enum Job {
     HostCounters(Vec<Reading>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
+}
+
+impl Job {
+    /// The process that it is about.
+    fn process(&self) -> Option<ProcessKey> {
+        match self {
+            Self::Start(key, _)
+            | Self::Batch(key, _)
+            | Self::Waits(key, _)
+            | Self::Counters(key, _)
+            | Self::Absences(key, _)
+            | Self::End(key, ..) => Some(*key),
+            Self::HostCounters(_) | Self::Foreground => None,
+        }
+    }
 }
 
 /// What the thread leaves.
@@ -214,6 +230,7 @@ fn work(
     resolver.set_background(true);
     let mut ids = Ids::default();
     let mut traces: HashMap<ProcessKey, ProcessTrace> = HashMap::new();
+    let mut cpu_windows: HashMap<ProcessKey, CpuWindows> = HashMap::new();
     let mut host = HostCounters::default();
     let mut processes = Vec::new();
     let mut last_look = Instant::now();
@@ -225,8 +242,15 @@ fn work(
         } else {
             queue.recv_timeout(LOOK_EVERY)
         };
+        if let Ok(Job::Batch(key, batch)) = &job
+            && let Some(windows) = cpu_windows.get_mut(key)
+        {
+            windows.advance(batch);
+        }
+        let own = job.as_ref().ok().and_then(Job::process);
+        let own = own.and_then(|key| cpu_windows.get(&key));
         let mut tools = Tools {
-            run,
+            run: own.map_or(run, CpuWindows::run),
             resolver: &resolver,
             ids: &mut ids,
             hurry: &shared.hurry,
@@ -235,6 +259,7 @@ fn work(
             Ok(Job::Start(key, identity)) => {
                 host.begin(identity.host_pid);
                 traces.insert(key, ProcessTrace::new(*identity, run));
+                cpu_windows.extend(CpuWindows::new(run).map(|windows| (key, windows)));
             }
             Ok(Job::Batch(key, batch)) => {
                 let bytes = batch.bytes();
@@ -268,6 +293,7 @@ fn work(
                 if let Some(trace) = traces.remove(&key) {
                     processes.push(trace.finish(end, *counts, &mut tools));
                 }
+                cpu_windows.remove(&key);
             }
             Ok(Job::Foreground) => resolver.set_background(false),
             Err(RecvTimeoutError::Timeout) => {}

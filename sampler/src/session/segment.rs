@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
 use rsys_wire::handshake::Hello;
@@ -129,11 +130,9 @@ impl MappedSegment {
         for consumer in &self.consumers {
             let header = consumer.header();
             for (sum, cause) in causes.iter_mut().zip(&header.dropped) {
-                *sum = sum.saturating_add(cause.load(std::sync::atomic::Ordering::Relaxed));
+                *sum = sum.saturating_add(cause.load(Ordering::Relaxed));
             }
-            let dropped = header
-                .dropped_weight
-                .load(std::sync::atomic::Ordering::Relaxed);
+            let dropped = header.dropped_weight.load(Ordering::Relaxed);
             weight = weight.saturating_add(dropped);
         }
         (causes, weight)
@@ -143,6 +142,14 @@ impl MappedSegment {
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         self.segment.header().get(counter)
+    }
+
+    /// Tells the agent that no samples are wanted before this time (CLOCK_BOOTTIME).
+    pub fn want_samples_from(&self, time_ns: u64) {
+        let word = &self.segment.header().quiet_until_ns;
+        if word.load(Ordering::Relaxed) != time_ns {
+            word.store(time_ns, Ordering::Relaxed);
+        }
     }
 
     /// The process information.

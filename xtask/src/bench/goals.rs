@@ -342,6 +342,14 @@ fn goals(figures: &Figures, suffix: &str) -> Vec<Goal> {
             peer: None,
         },
         Goal {
+            name: "G10",
+            what: "events of threads, one: us per sample and event",
+            ours: get("counters/one/us_per_sample_and_event"),
+            bound: Bound::AtMost(0.5),
+            peer_name: "",
+            peer: None,
+        },
+        Goal {
             name: "G9",
             what: "CPU us added to thread create + join",
             ours: get("births/thread/rsys/added_cpu_us"),

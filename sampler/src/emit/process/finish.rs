@@ -1,5 +1,7 @@
 //! The end of a process's trace.
 
+use rsys_wire::layout::Counter;
+
 use super::super::metadata::AtEnd;
 use super::super::profile::{About, Written};
 use super::super::tally::{AgentCounts, Coverage, End};
@@ -15,6 +17,7 @@ impl ProcessTrace {
         mut counts: AgentCounts,
         tools: &mut Tools<'_>,
     ) -> ProcessSummary {
+        self.tally.outside_window += counts.counter(Counter::NotWanted);
         let lost = counts.lose_what_gpus_had();
         if lost > 0 {
             self.notes.push(format!(

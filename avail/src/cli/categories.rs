@@ -1,0 +1,98 @@
+//! Categories of rows, as `-c` takes them.
+
+use rsys_config::table::Category;
+
+use crate::table::{Cell, Column, Table};
+use crate::{components, counters};
+
+/// All categories by table, as `-c` takes them.
+fn all_categories() -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<(&str, &str)> = Category::ALL
+        .iter()
+        .map(|category| ("settings", category.title()))
+        .collect();
+    all.push(("settings", crate::settings::ORIGINAL));
+    all.extend(components::CATEGORIES.map(|name| ("components", name)));
+    all.extend(counters::CATEGORIES.map(|name| ("counters", name)));
+    all
+}
+
+/// The table for `--list-categories`.
+pub fn category_table() -> Table {
+    Table {
+        name: "categories",
+        title: "Categories for -c",
+        columns: vec![Column::new("name", true)],
+        rows: all_categories()
+            .iter()
+            .map(|(table, name)| vec![Cell::text(format!("{}::{name}", spoken(table)))])
+            .collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// The original's word for a table in `-c`.
+fn spoken(table: &str) -> &str {
+    match table {
+        "components" => "component",
+        "counters" => "hw_counters",
+        other => other,
+    }
+}
+
+/// Gives each name the table that it belongs to; where there are several, those that are asked for come first.
+pub(super) fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec<String>> {
+    let all = all_categories();
+    words
+        .iter()
+        .flat_map(|word| word.split(','))
+        .map(|word| {
+            let (table, name) = match word.split_once("::") {
+                Some((table, name)) => (Some(table), name),
+                None => (None, word),
+            };
+            let mut fitting: Vec<_> = all
+                .iter()
+                .filter(|(other, category)| {
+                    let in_table = table.is_none_or(|table| {
+                        table.eq_ignore_ascii_case(other)
+                            || table.eq_ignore_ascii_case(spoken(other))
+                    });
+                    in_table && category.eq_ignore_ascii_case(name)
+                })
+                .collect();
+            if fitting.iter().any(|(table, _)| asked.contains(table)) {
+                fitting.retain(|(table, _)| asked.contains(table));
+            }
+            match fitting.as_slice() {
+                [(table, category)] => Ok(format!("{table}::{category}")),
+                [] => Err(anyhow::anyhow!("{}", unknown_category(word, name, &all))),
+                several => {
+                    let names: Vec<String> = several
+                        .iter()
+                        .map(|(table, category)| format!("{}::{category}", spoken(table)))
+                        .collect();
+                    Err(anyhow::anyhow!(
+                        "category '{word}' is in more than one table; write one of {}",
+                        names.join(", ")
+                    ))
+                }
+            }
+        })
+        .collect()
+}
+
+fn unknown_category(word: &str, name: &str, all: &[(&str, &str)]) -> String {
+    let nearest = all
+        .iter()
+        .map(|(table, category)| {
+            let likeness = strsim::jaro_winkler(&name.to_lowercase(), &category.to_lowercase());
+            (likeness, format!("{}::{category}", spoken(table)))
+        })
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|left, right| left.0.total_cmp(&right.0));
+    let hint = nearest.map_or_else(String::new, |(_, name)| format!(" Did you mean '{name}'?"));
+    format!(
+        "unknown category '{word}'.{hint} '--list-categories' lists all; a regular expression goes after -r"
+    )
+}

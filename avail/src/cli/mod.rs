@@ -1,0 +1,294 @@
+//! The command line: the original's options with their old spellings, and `--json`.
+
+mod categories;
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use rsys_config::generate::{self, Format};
+
+use self::categories::categories;
+pub use self::categories::category_table;
+use self::options::{command, without_value};
+use crate::filter::{Choice, Filter};
+
+/// What the user asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// Completions or a manual page, to be printed instead of anything else.
+    pub about_itself: Option<String>,
+    /// The tables to print.
+    pub views: Vec<View>,
+    /// The file to write instead.
+    pub generate: Option<Generation>,
+    /// What goes into that file beside the values.
+    pub comments: generate::Choice,
+    /// Which rows to print.
+    pub filter: Filter,
+    /// In which form.
+    pub form: Form,
+    /// Into which file; standard output if none.
+    pub output: Option<PathBuf>,
+    /// Which columns to print.
+    pub columns: Columns,
+    /// Also what few users need.
+    pub advanced: bool,
+    /// Path keys with their values.
+    pub expand_keys: bool,
+    /// What `%tag%` shall stand for.
+    pub tag: Option<String>,
+    /// Files of GPU counter definitions instead of the installed ones.
+    pub gpu_counters: Vec<PathBuf>,
+    /// No colours.
+    pub monochrome: bool,
+    /// Mark what the filter found.
+    pub highlight: bool,
+    /// Characters of a column, at most.
+    pub column_width: Option<usize>,
+    total_width: Option<usize>,
+}
+
+/// A table to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// `-S`.
+    Settings,
+    /// `-C`.
+    Components,
+    /// `-H`.
+    Counters,
+    /// `--list-keys`.
+    Keys,
+    /// `--list-categories`.
+    Categories,
+}
+
+/// `-G`: a file to write.
+#[derive(Debug)]
+pub struct Generation {
+    /// Its name; an extension is added where it has none.
+    pub file: PathBuf,
+    /// In which formats, each a file of its own.
+    pub formats: Vec<Format>,
+    /// Whether an existing file may be replaced.
+    pub force: bool,
+}
+
+/// Columns beyond those that are always there.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one option")]
+pub struct Columns {
+    /// No values, no availability.
+    pub brief: bool,
+    /// The whole description.
+    pub description: bool,
+    /// Types, defaults, origins.
+    pub value: bool,
+    /// Other names.
+    pub string: bool,
+    /// Output files.
+    pub filename: bool,
+    /// Categories.
+    pub category: bool,
+}
+
+/// The form of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// For the eye.
+    Text,
+    /// Tables in Markdown.
+    Markdown,
+    /// Values with this text between two.
+    Csv(String),
+    /// JSON.
+    Json,
+}
+
+impl Request {
+    /// Characters of a line: as asked, else as the terminal has, else without limit.
+    pub fn width(&self, is_terminal: bool) -> Option<usize> {
+        match self.total_width {
+            Some(0) => None,
+            Some(width) => Some(width),
+            None if is_terminal => {
+                terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+            }
+            None => None,
+        }
+    }
+}
+
+/// Reads the arguments, of which the first is the program's name.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
+    let mut command = command();
+    let words: Vec<OsString> = arguments
+        .into_iter()
+        .filter_map(|word| without_value(&command, word))
+        .collect();
+    let matches = command.try_get_matches_from_mut(words)?;
+    request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
+}
+
+/// Completions or the manual page, if they are asked for.
+fn about_itself(matches: &ArgMatches) -> Option<String> {
+    let mut text = Vec::new();
+    if let Some(shell) = matches.get_one::<clap_complete::Shell>("completions") {
+        clap_complete::generate(*shell, &mut command(), "rsys-avail", &mut text);
+    } else if matches.get_flag("man") {
+        // Nothing can go wrong where nothing is written to a file.
+        clap_mangen::Man::new(command()).render(&mut text).ok();
+    } else {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
+    let flag = |name: &str| matches.get_flag(name);
+    let words = |name: &str| -> Vec<String> {
+        let values = matches.get_many::<String>(name).into_iter().flatten();
+        values.filter(|word| !word.is_empty()).cloned().collect()
+    };
+    let number = |name: &str| matches.get_one::<usize>(name).copied();
+    let all = flag("all");
+    let asked: Vec<&str> = TABLES
+        .iter()
+        .filter(|(_, option, _)| all || flag(option))
+        .map(|(_, _, table)| *table)
+        .collect();
+    let chosen = categories(&words("categories"), &asked)?;
+    let mut texts = words("filter");
+    texts.extend(words("REGEX_FILTER"));
+    let filter = Filter::new(Choice {
+        texts,
+        categories: words("category-filter"),
+        ignore_case: flag("ignore-case"),
+        chosen: chosen.clone(),
+        available_only: flag("available"),
+        alphabetical: flag("alphabetical"),
+    })?;
+    let columns = Columns {
+        brief: flag("brief"),
+        description: all || flag("description"),
+        value: all || flag("value"),
+        string: all || flag("string"),
+        filename: all || flag("filename"),
+        category: all || matches.contains_id("categories"),
+    };
+    let form = if flag("json") {
+        Form::Json
+    } else if flag("markdown") {
+        Form::Markdown
+    } else if flag("csv") || matches.contains_id("csv-separator") {
+        let separator = matches.get_one::<String>("csv-separator");
+        Form::Csv(separator.map_or_else(|| ",".to_owned(), Clone::clone))
+    } else {
+        Form::Text
+    };
+    Ok(Request {
+        about_itself: about_itself(matches),
+        views: views(matches, &chosen),
+        generate: generation(matches)?,
+        comments: generate::Choice {
+            describe: columns.description || columns.value || columns.category,
+            advanced: all || flag("advanced"),
+        },
+        filter,
+        form,
+        output: matches.get_one::<PathBuf>("output").cloned(),
+        columns,
+        advanced: flag("advanced"),
+        expand_keys: flag("expand-keys"),
+        tag: matches.get_one::<String>("tag").cloned(),
+        gpu_counters: matches
+            .get_many::<PathBuf>("gpu-counters")
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
+        monochrome: flag("monochrome"),
+        highlight: flag("highlight"),
+        column_width: number("column-width").filter(|width| *width > 0),
+        total_width: number("max-total-width"),
+    })
+}
+
+/// The main tables with their options and names.
+const TABLES: [(View, &str, &str); 3] = [
+    (View::Settings, "settings", "settings"),
+    (View::Components, "components", "components"),
+    (View::Counters, "hw-counters", "counters"),
+];
+
+/// The tables that the options name; else those of the chosen categories; else the settings.
+fn views(matches: &ArgMatches, chosen: &[String]) -> Vec<View> {
+    let flag = |name: &str| matches.get_flag(name);
+    let of_tables = |holds: &dyn Fn(&str, &str) -> bool| -> Vec<View> {
+        let tables = TABLES
+            .iter()
+            .filter(|(_, option, table)| holds(option, table));
+        tables.map(|(view, ..)| *view).collect()
+    };
+    let mut views = of_tables(&|option, _| flag(option) || flag("all"));
+    if flag("list-keys") || (flag("expand-keys") && views.is_empty()) {
+        views.push(View::Keys);
+    }
+    if flag("list-categories") {
+        views.push(View::Categories);
+    }
+    if views.is_empty() {
+        views = of_tables(&|_, table| {
+            let prefix = format!("{table}::");
+            chosen.iter().any(|chosen| chosen.starts_with(&prefix))
+        });
+    }
+    if views.is_empty() {
+        views.push(View::Settings);
+    }
+    views
+}
+
+fn generation(matches: &ArgMatches) -> anyhow::Result<Option<Generation>> {
+    let Some(mut names) = matches.get_many::<PathBuf>("generate-config") else {
+        return Ok(None);
+    };
+    // `-G -O FILE` is an old way to say `-G FILE`.
+    let file = names
+        .next()
+        .or_else(|| matches.get_one::<PathBuf>("output"))
+        .cloned()
+        .unwrap_or_else(|| PathBuf::from("rsys-config"));
+    let extension = file
+        .extension()
+        .map(|extension| extension.to_string_lossy().into_owned());
+    let mut formats: Vec<Format> = extension
+        .iter()
+        .filter_map(|name| Format::of(name))
+        .collect();
+    for name in matches
+        .get_many::<String>("config-format")
+        .into_iter()
+        .flatten()
+    {
+        let format = Format::of(name)
+            .ok_or_else(|| anyhow::anyhow!("'{name}' is no format of configuration files"))?;
+        if !formats.contains(&format) {
+            formats.push(format);
+        }
+    }
+    if formats.is_empty() {
+        formats.push(Format::Text);
+    }
+    let force = matches.get_flag("force");
+    Ok(Some(Generation {
+        file,
+        formats,
+        force,
+    }))
+}

@@ -1,0 +1,90 @@
+//! Every option of the original, and what becomes of it.
+
+use super::options::command;
+use super::*;
+
+fn parsed(line: &str) -> Result<Request, String> {
+    let words = line.split_whitespace().map(OsString::from);
+    parse(std::iter::once(OsString::from("rsys-avail")).chain(words))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_option_of_the_original_is_known() {
+    command().debug_assert();
+    let lines = [
+        "--monochrome --debug --verbose 2 -S",
+        "--settings --print-settings",
+        "-C -A -r fork$ ~x -i",
+        "--print-components",
+        "-H --print-hw-counters -c CPU",
+        "-a --advanced",
+        "--list-categories",
+        "--list-keys --expand-keys -t name",
+        "-R sampling --alphabetical --hl",
+        "-bd -p -r FREQ",
+        "-Sbdvsf",
+        "-S -c settings::Sampling --brief=false",
+        "-w 30 -W 0",
+        "-G x.cfg -F txt json xml --force -d",
+        "-G -O x.cfg --all",
+        "-M",
+        "--csv --csv-separator ;",
+        "--settings=true --components=off",
+        "some regex",
+    ];
+    for line in lines {
+        parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn tables_follow_from_options_and_categories() {
+    let cases = [
+        ("", vec![View::Settings]),
+        ("-CH", vec![View::Components, View::Counters]),
+        ("-c hw_counters::GPU", vec![View::Counters]),
+        ("-H -c GPU", vec![View::Counters]),
+        ("-c sampling", vec![View::Settings]),
+        ("-S=false", vec![View::Settings]),
+        ("--list-keys", vec![View::Keys]),
+        ("-a", vec![View::Settings, View::Components, View::Counters]),
+    ];
+    for (line, views) in cases {
+        assert_eq!(parsed(line).expect(line).views, views, "{line}");
+    }
+}
+
+#[test]
+fn formats_come_from_extension_and_option() {
+    let cases = [
+        ("-G a.cfg", vec![Format::Text]),
+        ("-G a.json", vec![Format::Json]),
+        ("-G a.toml -F xml", vec![Format::Toml, Format::Xml]),
+        ("-G -F txt json", vec![Format::Text, Format::Json]),
+        ("-G a.xyz", vec![Format::Text]),
+    ];
+    for (line, formats) in cases {
+        let generation = parsed(line).expect(line).generate.expect(line);
+        assert_eq!(generation.formats, formats, "{line}");
+    }
+}
+
+#[test]
+fn mistakes_name_the_nearest() {
+    let cases = [
+        ("-c samplng", "settings::Sampling"),
+        ("-c hw_counters::CPUs", "hw_counters::CPU"),
+        ("-c nonsense", "--list-categories"),
+        ("-c gpu", "hw_counters::GPU"),
+        ("-r (", "not a regular expression"),
+        ("--setings", "--settings"),
+        ("--csv -M", "cannot be used with"),
+        ("-w many", "many"),
+        ("-G x -F yaml", "toml"),
+    ];
+    for (line, expected) in cases {
+        let error = parsed(line).expect_err(line);
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}

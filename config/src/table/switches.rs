@@ -1,0 +1,31 @@
+//! The original's settings that switch single backends, as they stand in old configuration files.
+
+use super::{Category, Kind, Setting};
+
+const fn switch(name: &'static str, summary: &'static str) -> Setting {
+    Setting::new(Category::Backends, name, Kind::Bool, "false", summary)
+        .details(
+            "As INCLUDE_BACKENDS where it is set to true, as EXCLUDE_BACKENDS where it is set to false. Where these lists name the \
+             backend too, the list counts, unless it stands in a weaker place.",
+        )
+        .advanced()
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    switch("USE_ROCM", "Record what ROCm programs do, as -I rocm (without the sensors)"),
+    switch("USE_ROCTRACER", "Record HIP calls, kernels and copies, as -I roctracer"),
+    switch("USE_ROCTX", "Record ROCTx ranges and marks, as -I roctx"),
+    switch("USE_RCCLP", "Record RCCL collectives, as -I rcclp").aliases(&["USE_RCCL"]),
+    Setting::new(
+        Category::Backends,
+        "ROCM_DOMAINS",
+        Kind::Text,
+        "",
+        "Which parts of ROCm `rocm` stands for in -I, INCLUDE_BACKENDS and USE_ROCM",
+    )
+    .details(
+        "Domains of the original: hip_api, hip_runtime_api, kernel_dispatch, memory_copy and scratch_memory are the backend roctracer, \
+         hsa_api is hsa, marker_api is roctx, rccl_api is rcclp; others have no effect. Nothing means roctracer, roctx and rcclp.",
+    )
+    .advanced(),
+];
