@@ -18,6 +18,8 @@ enum Probe {
     AnyPython(&'static str),
     /// The shared library of the system's Python.
     PythonLibrary,
+    /// A library by the name that programs load it by.
+    Library(&'static str),
 }
 
 /// Probes, and the Debian packages that make them succeed.
@@ -43,6 +45,7 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Daemon("slurmctld"), "slurmctld"),
     (Probe::Daemon("slurmd"), "slurmd"),
     (Probe::Daemon("munged"), "munge"),
+    (Probe::Library("libpfm.so.4"), "libpfm4"),
 ];
 
 impl Probe {
@@ -58,6 +61,10 @@ impl Probe {
             Self::Daemon(name) => Path::new("/usr/sbin").join(name).is_file(),
             Self::SystemPython(module) => has_module("/usr/bin/python3", module),
             Self::AnyPython(module) => has_module("python3", module),
+            Self::Library(name) => succeeds(
+                "/usr/bin/python3",
+                &["-c", &format!("import ctypes; ctypes.CDLL('{name}')")],
+            ),
             Self::PythonLibrary => succeeds(
                 "/usr/bin/python3",
                 &[
