@@ -140,6 +140,12 @@ fn launchers_tell_the_rank_that_mpi_init_gives() -> TestResult {
     {
         let output: PathBuf = scratch.path().join(number.to_string());
         let launch = words(launcher);
+        // Slurm's plugin for PMIx does not find every version of the library.
+        if launcher.contains("pmix") && slurm.output("srun", ["--mpi=pmix", "-n1", "true"]).is_err()
+        {
+            println!("left out: {launcher}: this srun does not speak PMIx");
+            continue;
+        }
         let line = [&launch[1..], &profiled(&output)?, &[mpi_ranks(library)?]].concat();
         let (by_mpi, by_trace) = ranks_of_both(slurm.command(&launch[0]), &line, &output)?;
         assert_eq!(by_mpi.len(), ranks as usize, "{launcher}: {by_mpi:?}");
