@@ -72,12 +72,13 @@ fn missing_mpi(name: &str) -> Option<String> {
     (!Path::new(&path).exists()).then(|| format!("no {path}"))
 }
 
-/// Runs ranks: the rank and number of ranks that MPI told each process, by its id; and the process whose trace is named after each rank.
-fn ranks_of_both(
-    command: Command,
-    words: &[String],
-    output: &Path,
-) -> Result<(BTreeMap<u64, (u64, u64)>, BTreeMap<u64, u64>)> {
+/// The rank and the number of ranks that MPI told each process, by its id.
+type ByMpi = BTreeMap<u64, (u64, u64)>;
+/// The process whose trace is named after each rank.
+type ByTrace = BTreeMap<u64, u64>;
+
+/// Runs ranks.
+fn ranks_of_both(command: Command, words: &[String], output: &Path) -> Result<(ByMpi, ByTrace)> {
     let done = with(command, words).output()?;
     assert!(done.status.success(), "{}", told(&done));
     let stdout = String::from_utf8_lossy(&done.stdout);
