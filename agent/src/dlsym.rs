@@ -246,8 +246,8 @@ unsafe extern "C" fn answer_versioned(
     let real = real_versioned();
     // SAFETY: as above.
     let function = unsafe { std::mem::transmute::<*const (), Versioned>(real) };
-    // SAFETY: the caller's own name and version.
     let ask = |handle| {
+        // SAFETY: the caller's own name and version.
         unsafe { function(handle, name, version) }
             .cast_const()
             .cast()

@@ -129,11 +129,11 @@ impl Selection {
         };
         let excluded = self.names(&self.exclude, asked, false);
         let included = self.names(&self.include, asked, true);
-        let stronger = |rank: u8| {
-            !(excluded && self.exclude_rank >= rank) && !(included && self.include_rank >= rank)
+        let overruled = |rank: u8| {
+            excluded && self.exclude_rank >= rank || included && self.include_rank >= rank
         };
         match self.switch(asked) {
-            Some((on, rank)) if stronger(rank) => on,
+            Some((on, rank)) if !overruled(rank) => on,
             _ => !excluded && (by_default || included),
         }
     }

@@ -144,7 +144,8 @@ fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult 
         ensure!(clamped as i64 == counts["clamped"], "{name}: {counts:?}");
         let says = case.says;
         // HIP's queues are its own: it says so itself, on standard error.
-        if !says.is_empty() && !(source == "hip" && name == "queue error") {
+        let is_hips = source == "hip" && name == "queue error";
+        if !says.is_empty() && !is_hips {
             let told = trace.metadata()?.text("gpu fault")?;
             ensure!(told.contains(says), "{name}: {told}");
             ensure!(outcome.stderr.contains(&told), "{}", outcome.story());
