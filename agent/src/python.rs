@@ -109,21 +109,21 @@ fn publish(interpreter: &Interpreter) -> bool {
 /// Guarded reads, `pthread_getspecific` (a read of the thread's own table; glibc documents it as async-signal-safe).
 #[inline]
 fn current(cached: &mut u64) -> Option<(&'static Interpreter, u64)> {
-    INTERPRETERS
-        .iter()
-        .map_while(|place| Some((place, place.get()?)))
-        .find_map(|(place, interpreter)| {
-            // SAFETY: always succeeds.
-            let own_id = unsafe { libc::pthread_self() };
-            let specific = |key: u32| {
-                // SAFETY: any number may be asked for; an unused one gives null.
-                let value = unsafe { libc::pthread_getspecific(key) };
-                value.addr() as u64
-            };
-            let key = &place.key;
-            let thread = thread::find(&Guarded, interpreter, key, own_id, specific, cached)?;
-            Some((interpreter, thread))
-        })
+    for place in &INTERPRETERS {
+        let interpreter = place.get()?;
+        // SAFETY: always succeeds.
+        let own_id = unsafe { libc::pthread_self() };
+        let specific = |key: u32| {
+            // SAFETY: any number may be asked for; an unused one gives null.
+            let value = unsafe { libc::pthread_getspecific(key) };
+            value.addr() as u64
+        };
+        let key = &place.key;
+        if let Some(thread) = thread::find(&Guarded, interpreter, key, own_id, specific, cached) {
+            return Some((interpreter, thread));
+        }
+    }
+    None
 }
 
 fn flags_of(end: End, interpreter: u64) -> u8 {

@@ -53,7 +53,7 @@ fn a_limit_that_leaves_no_timer_is_told() -> TestResult {
     assert!(
         outcome
             .stderr
-            .contains("(rate): 1 thread could have no timer")
+            .contains("(rate): 2 threads could have no timer")
             && outcome.stderr.contains("ulimit -i"),
         "{}",
         outcome.story()

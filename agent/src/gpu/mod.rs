@@ -62,7 +62,7 @@ pub fn before_exec() {
 pub fn at_abort() {
     if process::is_own_process() {
         hip::at_abort();
-        hsa::at_abort();
+        hsa::before_end();
     }
 }
 

@@ -64,6 +64,7 @@ int main()
         CHECK(name_stream("named late", late));
         CHECK(name_agent("the helper", &last_gpu));
     }
+    launch(other);
     CHECK(hipSetDevice(0));
     launch(late);
     printf("named=%d\n", name_device && name_stream && name_agent);

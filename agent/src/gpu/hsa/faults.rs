@@ -56,6 +56,8 @@ unsafe extern "C" fn on_event(event: *const SystemEvent, _: *mut c_void) -> Stat
             }
         }
         tell(&text);
+        // The runtime ends the process next, by an assertion perhaps, of which nobody is told.
+        super::before_end();
     }
     GENERIC_ERROR
 }

@@ -178,8 +178,8 @@ pub fn before_exec() {
     }
 }
 
-/// The process is about to be aborted, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
-pub fn at_abort() {
+/// The process is about to end, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
+pub fn before_end() {
     if is_recording() && process::is_own_process() {
         collector::let_look();
     }
