@@ -273,8 +273,9 @@ impl Lab {
         Ok((trial_units * seconds / best).ceil())
     }
 
-    /// Runs a program once under a tool.
+    /// Runs a program once under a tool. What it wrote stays in the scratch folder's `output` until the next run.
     pub fn run(&self, tool: Tool, program: &Program, wish: Wish<'_>) -> Result<Run> {
+        self.empty_output()?;
         let output = self.scratch.join("output");
         let recording = Recording {
             rate_hz: wish.rate_hz,
@@ -298,9 +299,7 @@ impl Lab {
                 finished,
             })
         };
-        let run = outcome().with_context(|| format!("{} under {}", program.name, tool.name()));
-        self.empty_output()?;
-        run
+        outcome().with_context(|| format!("{} under {}", program.name, tool.name()))
     }
 
     /// Runs a program `repetitions` times under each tool, round-robin, each time with another tool first. A tool that fails in one
