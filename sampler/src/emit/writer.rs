@@ -288,7 +288,10 @@ fn work(
                 give_host_counters(&mut host, &mut traces, &tools, false);
             }
             Ok(Job::End(key, end, counts)) => {
-                let is_last_chance = traces.len() == 1;
+                // Those that are not open may stay so: a shell that only waits has no trace.
+                let is_last_chance = traces
+                    .iter()
+                    .all(|(other, trace)| *other == key || !trace.is_open());
                 give_host_counters(&mut host, &mut traces, &tools, is_last_chance);
                 if let Some(trace) = traces.remove(&key) {
                     processes.push(trace.finish(end, *counts, &mut tools));
