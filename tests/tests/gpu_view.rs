@@ -1,4 +1,5 @@
-//! A job on GPUs as its user sees it: everything in one view, and all ranks in one trace.
+//! A job on GPUs: everything is in the trace of each rank, and all ranks are in one trace. The pictures show how viewers draw them; GPU tracks
+//! and power lie below the deep stacks of the threads there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ fn check(trace: &Trace, pid: i64) -> TestResult {
 }
 
 #[test]
-fn everything_is_in_one_view_and_all_ranks_in_one_trace() -> TestResult {
+fn a_job_is_whole_rank_by_rank_and_merged() -> TestResult {
     skip_if_missing!(missing());
     let machine = Machine::new(STACK)?.gpus(2).config(MACHINE)?;
     let scratch = Scratch::new("train")?;
