@@ -86,6 +86,7 @@ fn start(out: &mut PacketBuffer, ids: ProcessNamespace) {
             pid: PID,
             tid: PID + thread,
             name: ["solver", "worker", "io"][thread as usize],
+            ..ThreadTrack::default()
         });
     }
 }

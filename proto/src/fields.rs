@@ -61,6 +61,7 @@ pub mod event {
 /// `TrackDescriptor`.
 pub mod track {
     pub const UUID: u32 = 1;
+    pub const NAME: u32 = 2;
     pub const PROCESS: u32 = 3;
     pub const THREAD: u32 = 4;
     pub const PARENT_UUID: u32 = 5;

@@ -29,6 +29,12 @@ impl ProcessNamespace {
         }
     }
 
+    /// The namespace of what belongs to a machine, as long as it is up, and to no process: its sensors. All traces that tell of one have the
+    /// same id for it.
+    pub fn machine(boot_id: &str) -> Self {
+        Self::new(boot_id, 0, 0, 0)
+    }
+
     /// The 64-bit hash that the identifiers are built from.
     pub fn hash(self) -> u64 {
         self.hash
@@ -40,6 +46,18 @@ impl ProcessNamespace {
         // A uuid of 0 would be the global track.
         let space = (self.hash & (u64::MAX >> 1) & !mask) | 1 << (TRACK_BITS + 7);
         space | (u64::from(local) & mask)
+    }
+
+    /// The uuid of a track that is known by its name. Seldom, two names have the same.
+    pub fn named_track(self, name: &str) -> u64 {
+        let mut hash = Fnv::new();
+        hash.bytes(name.as_bytes());
+        self.track(hash.finish() as u32)
+    }
+
+    /// Whether a track's uuid is one of this namespace.
+    pub fn has_track(self, uuid: u64) -> bool {
+        uuid >> TRACK_BITS == self.track(0) >> TRACK_BITS
     }
 
     /// The flow id number `local` of this process; only the low 32 bits of `local` count.
@@ -103,6 +121,23 @@ mod tests {
                 assert!(namespace.track(0xFF_FFFF) < 1 << 63);
             }
         }
+    }
+
+    #[test]
+    fn what_is_of_the_machine_is_known_by_its_name() {
+        let (one, other) = (
+            ProcessNamespace::machine("b00t"),
+            ProcessNamespace::machine("b01t"),
+        );
+        let power = one.named_track("GPU Power [0]");
+        assert_eq!(
+            power,
+            ProcessNamespace::machine("b00t").named_track("GPU Power [0]")
+        );
+        assert_ne!(power, one.named_track("GPU Power [1]"));
+        assert_ne!(power, other.named_track("GPU Power [0]"));
+        assert!(one.has_track(power) && !other.has_track(power));
+        assert!(!one.has_track(ProcessNamespace::new("b00t", 1, 0, 0).track(1)));
     }
 
     #[test]

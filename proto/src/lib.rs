@@ -14,7 +14,7 @@
 //! let out = trace.buffer();
 //! out.clock_snapshot(&ClockReadings { boottime_ns: 1_000, ..ClockReadings::default() });
 //! out.process(&ProcessTrack { uuid: ids.track(1), pid: 4242, name: "app", ..ProcessTrack::default() });
-//! out.thread(&ThreadTrack { uuid: ids.track(2), pid: 4242, tid: 4242, name: "main" });
+//! out.thread(&ThreadTrack { uuid: ids.track(2), pid: 4242, tid: 4242, name: "main", ..ThreadTrack::default() });
 //! let mut thread = TrackSequence::new(out, ids.track(2));
 //! let compute = out.intern("compute");
 //! thread.slice_begin(out, 2_000, compute);

@@ -298,6 +298,8 @@ pub struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
+    #[prost(bool, optional, tag = "9")]
+    pub disallow_merging_with_system_tracks: Option<bool>,
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]

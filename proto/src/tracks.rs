@@ -3,7 +3,13 @@
 use crate::buffer::PacketBuffer;
 use crate::schema::{self, TracePacket, clock};
 
+/// Name of the tracks of processes, which nobody sees: the trace processor numbers all tracks without a parent in the order of their names,
+/// and viewers put those with numbers above 50 below the processes. It must not come before that of a track that belongs above them.
+const PROCESS_TITLE: &str = "process";
+
 /// A process; the parent of its named tracks.
+///
+/// Viewers show its children in the order of their names, behind all threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessTrack<'a> {
     /// The track's uuid.
@@ -31,6 +37,9 @@ pub struct ThreadTrack<'a> {
     pub tid: u32,
     /// Name.
     pub name: &'a str,
+    /// What the thread's own track is called: its place among the other tracks of the thread is by name. Empty: viewers call it like the
+    /// thread, and give it a place of their own.
+    pub title: &'a str,
 }
 
 /// Order of the children of a named track.
@@ -181,6 +190,7 @@ impl PacketBuffer {
         self.descriptor(
             schema::TrackDescriptor {
                 uuid: Some(track.uuid),
+                name: Some(PROCESS_TITLE.to_owned()),
                 process: Some(schema::ProcessDescriptor {
                     pid: Some(track.pid.cast_signed()),
                     cmdline: track.cmdline.to_vec(),
@@ -200,6 +210,8 @@ impl PacketBuffer {
         self.descriptor(
             schema::TrackDescriptor {
                 uuid: Some(track.uuid),
+                name: owned(track.title),
+                disallow_merging_with_system_tracks: (!track.title.is_empty()).then_some(true),
                 thread: Some(schema::ThreadDescriptor {
                     pid: Some(track.pid.cast_signed()),
                     tid: Some(i64::from(track.tid)),

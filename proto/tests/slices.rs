@@ -47,6 +47,7 @@ fn write_steps(
                 pid: 7,
                 tid: 7 + thread as u32,
                 name: "t",
+                ..ThreadTrack::default()
             });
             (
                 TrackSequence::new(trace.buffer(), uuid),

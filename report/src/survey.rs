@@ -209,6 +209,12 @@ impl Survey {
         self.start.as_ref()?.count(key)
     }
 
+    /// Whether `rsys-sample` wrote it.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.start.is_some()
+    }
+
     /// The rank, from the metadata or a label.
     #[must_use]
     pub fn rank(&self) -> Option<u64> {

@@ -1,8 +1,10 @@
-// A look through the user's eyes: node shot.mjs WEB_DIRECTORY TRACE PICTURE.png
+// A look through the user's eyes: node shot.mjs WEB_DIRECTORY TRACE PICTURE.png [GROUP ...]
 //
 // Serves Perfetto's own pages on the loopback interface, opens the trace in a headless browser, waits until it is
-// loaded, fails on any error that the page reports, selects the whole trace on the tracks of threads so that the flame
-// graph shows, and takes a picture; PICTURE.txt lists the tracks. RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
+// loaded, fails on any error that the page reports, opens the groups of tracks whose names begin so (without any: all), selects all
+// time so that the flame graph shows, and takes a picture of a window of 1600 × 1200. PICTURE.txt lists all tracks; PICTURE.json says where
+// on the page those stand that are not folded away, and where the part of the page that shows tracks ends.
+// RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
 
 import fs from 'node:fs';
 import http from 'node:http';
@@ -10,7 +12,8 @@ import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 
-const [web, trace, picture] = process.argv.slice(2).map((word) => path.resolve(word));
+const [web, trace, picture] = process.argv.slice(2, 5).map((word) => path.resolve(word));
+const groups = process.argv.slice(5);
 const { chromium } = createRequire(path.join(process.env.RSYS_JUDGE_DIR, 'index.js'))('playwright-core');
 
 const LOAD_MS = 120_000;
@@ -39,7 +42,7 @@ const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-shot-'));
 const browser = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
   headless: true,
-  viewport: { width: 1600, height: 2400 },
+  viewport: { width: 1600, height: 1200 },
   args: [
     '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-dev-shm-usage',
     '--disable-background-networking', '--disable-component-update', '--disable-sync',
@@ -86,15 +89,17 @@ try {
   const badge = page.locator('.error-box, .pf-statusbar-error, [title*="errors occurred" i]');
   if (await badge.count() > 0) complaints.push(`the page shows an error badge: ${await badge.first().innerText()}`);
 
-  // Open every group, then select all time on all tracks: the flame graph of the samples shows below.
-  await page.evaluate(() => {
+  // Open groups, then select all time, of the processes' samples if a glance is wanted: the flame graph shows below.
+  await page.evaluate((groups) => {
     const app = window.app.trace;
     const workspace = app.currentWorkspace ?? app.workspaces.currentWorkspace; // its place depends on the version
     const tracks = workspace.flatTracks;
-    for (const node of tracks) if (node.hasChildren) node.expand();
-    const trackUris = tracks.map((node) => node.uri).filter((uri) => uri !== undefined);
+    const wanted = (node) => groups.length === 0 || groups.some((start) => node.name.startsWith(start));
+    for (const node of tracks) if (node.hasChildren && wanted(node)) node.expand();
+    const selected = tracks.filter((node) => groups.length === 0 || node.name === 'Process Callstacks');
+    const trackUris = selected.map((node) => node.uri).filter((uri) => uri !== undefined);
     app.selection.selectArea({ start: app.traceInfo.start, end: app.traceInfo.end, trackUris });
-  });
+  }, groups);
   await idle();
   // The tracks in the order in which they stand, a line each.
   const outline = await page.evaluate(() => {
@@ -116,6 +121,15 @@ try {
   const names = await page.evaluate(() => document.querySelectorAll('canvas').length);
   if (names === 0) complaints.push('nothing was drawn');
   await page.mouse.move(0, 0);
+  const places = await page.evaluate(() => {
+    const drawer = document.querySelector('.pf-split-panel__handle')?.getBoundingClientRect();
+    const tracks = [...document.querySelectorAll('.pf-track__header')].map((header) => {
+      const { top, bottom } = header.getBoundingClientRect();
+      return { title: header.querySelector('.pf-track__title-popup')?.textContent ?? '', top, bottom };
+    });
+    return { fold: drawer?.top ?? window.innerHeight, tracks };
+  });
+  fs.writeFileSync(picture.replace(/\.png$/, '.json'), JSON.stringify(places));
   await page.screenshot({ path: picture });
 } catch (error) {
   complaints.push(String(error?.message ?? error));

@@ -48,7 +48,7 @@ pub use pty::Terminal;
 pub use rows::{Cell, Row, Rows};
 pub use run::{Run, Running, run_plain};
 pub use samples::{Frame, Sample, Samples, Shares, THREAD_ROOTS};
-pub use screenshot::screenshot;
+pub use screenshot::{View, screenshot, view};
 pub use timeline::{Slice, Timeline};
 pub use trace::{Metadata, Trace, key};
 pub use workload::{Workload, minor_version, python, python_by, pythons, script, workload};

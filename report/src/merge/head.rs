@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
+use rsys_proto::ChildOrdering;
 use rsys_proto::fields::{packet, trace, track};
 use rsys_proto::message::{put_bytes, put_message, put_u64};
 use rsys_proto::schema::{
@@ -11,7 +12,7 @@ use rsys_proto::schema::{
 };
 
 use super::align::HostClock;
-use super::plan::{Ids, InputPlan};
+use super::plan::{Ids, InputPlan, Roots};
 use crate::metadata::MERGED;
 use crate::survey::Survey;
 
@@ -49,8 +50,7 @@ pub fn start(
             ..TracePacket::default()
         });
     }
-    let instances: Vec<String> = surveys.iter().map(Survey::instance).collect();
-    let ids = Ids::new(&instances.join("\n"));
+    let ids = Ids::of_merge(surveys);
     put(TracePacket {
         trace_uuid: Some(TraceUuid {
             msb: Some(ids.flow(1).cast_signed()),
@@ -61,6 +61,7 @@ pub fn start(
     put(TracePacket {
         track_descriptor: Some(Box::new(TrackDescriptor {
             uuid: Some(ids.track(1)),
+            parent_uuid: Some(Roots::new(ids).machines),
             name: Some(TRACK.to_owned()),
             description: Some(
                 "What this trace was made of, and how well the clocks agree".to_owned(),
@@ -69,6 +70,32 @@ pub fn start(
         })),
         ..TracePacket::default()
     });
+    let roots = Roots::new(ids);
+    for (uuid, name, ordering, description) in [
+        (
+            roots.gpus,
+            "GPUs",
+            ChildOrdering::Explicit,
+            "What GPUs did, process by process in the order of ranks",
+        ),
+        (
+            roots.machines,
+            "Machines",
+            ChildOrdering::Lexicographic,
+            "Of whole machines, whoever uses them",
+        ),
+    ] {
+        put(TracePacket {
+            track_descriptor: Some(Box::new(TrackDescriptor {
+                uuid: Some(uuid),
+                name: Some(name.to_owned()),
+                child_ordering: Some(ordering as i32),
+                description: Some(description.to_owned()),
+                ..TrackDescriptor::default()
+            })),
+            ..TracePacket::default()
+        });
+    }
     let mut facts = vec![
         text("version", env!("CARGO_PKG_VERSION")),
         number("traces", surveys.len() as u64),
@@ -114,8 +141,7 @@ pub fn end(surveys: &[Survey], cuts: &[String], out: &mut Vec<u8>) -> u64 {
     if cuts.is_empty() {
         return 0;
     }
-    let instances: Vec<String> = surveys.iter().map(Survey::instance).collect();
-    let ids = Ids::new(&instances.join("\n"));
+    let ids = Ids::of_merge(surveys);
     let start_ns = surveys
         .iter()
         .filter_map(|one| one.count("start_time_ns"))

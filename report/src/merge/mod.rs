@@ -22,8 +22,10 @@ use rsys_proto::reader::{PacketReader, Truncation};
 use crate::draft::Draft;
 use crate::files::{short_name, traces};
 use crate::survey::{Depth, Survey, explain};
+use rsys_proto::ProcessNamespace;
+
 use output::{BLOCK_BYTES, BlockWriter};
-use plan::{Ids, InputPlan};
+use plan::{Ids, InputPlan, Roots};
 use rewrite::Rewriter;
 
 pub use align::HostClock;
@@ -182,19 +184,33 @@ fn changed_pids(surveys: &[Survey], plans: &[InputPlan]) -> Vec<String> {
 fn plan_inputs(surveys: &[Survey], of_inputs: &[usize], clocks: &[HostClock]) -> Vec<InputPlan> {
     let highest = surveys.iter().filter_map(Survey::rank).max().unwrap_or(0);
     let rank_digits = highest.to_string().len();
+    let several_hosts = clocks.len() > 1;
+    let roots = Roots::new(Ids::of_merge(surveys));
     let mut pids = plan::pids(surveys).into_iter();
     surveys
         .iter()
         .zip(of_inputs)
         .enumerate()
-        .map(|(order, (survey, &host))| InputPlan {
-            path: survey.path.clone(),
-            ids: Ids::new(&survey.instance()),
-            pids: pids.next().unwrap_or_default(),
-            order: order as u32,
-            prefix: plan::prefix(survey, rank_digits, clocks.len() > 1),
-            alignment: clocks[host].alignment.clone(),
-            clocks: survey.clocks.clone(),
+        .map(|(order, (survey, &host))| {
+            let prefix = plan::prefix(survey, rank_digits, several_hosts);
+            let boot_id = survey.text("boot_id");
+            InputPlan {
+                path: survey.path.clone(),
+                ids: Ids::new(&survey.instance()),
+                pids: pids.next().unwrap_or_default(),
+                order: order as u32,
+                roots: survey.is_ours().then_some(roots),
+                top_prefix: plan::top_prefix(survey, &prefix),
+                machine_prefix: if several_hosts {
+                    format!("{} \u{b7} ", clocks[host].name)
+                } else {
+                    String::new()
+                },
+                machine: (!boot_id.is_empty()).then(|| ProcessNamespace::machine(boot_id)),
+                prefix,
+                alignment: clocks[host].alignment.clone(),
+                clocks: survey.clocks.clone(),
+            }
         })
         .collect()
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
+use rsys_proto::ProcessNamespace;
+
 use crate::clocks::{Alignment, TraceClocks};
 use crate::files::short_name;
 use crate::survey::Survey;
@@ -29,6 +31,13 @@ impl Ids {
             salt = (salt ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
         }
         Self { salt: mix(salt) }
+    }
+
+    /// For what the merge itself adds to these inputs.
+    #[must_use]
+    pub fn of_merge(surveys: &[Survey]) -> Self {
+        let instances: Vec<String> = surveys.iter().map(Survey::instance).collect();
+        Self::new(&instances.join("\n"))
     }
 
     /// The uuid of a track. The global track, 0, stays what it is.
@@ -59,6 +68,26 @@ fn mix(value: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
+/// Tracks of the merged trace that hold what the inputs show above their processes.
+#[derive(Debug, Clone, Copy)]
+pub struct Roots {
+    /// What belongs to processes: their GPUs, in the order of ranks.
+    pub gpus: u64,
+    /// What belongs to machines.
+    pub machines: u64,
+}
+
+impl Roots {
+    /// Of a merge with these identifiers.
+    #[must_use]
+    pub fn new(ids: Ids) -> Self {
+        Self {
+            gpus: ids.track(2),
+            machines: ids.track(3),
+        }
+    }
+}
+
 /// What happens to one input.
 #[derive(Debug)]
 pub struct InputPlan {
@@ -72,6 +101,14 @@ pub struct InputPlan {
     pub order: u32,
     /// In front of the names of its processes.
     pub prefix: String,
+    /// What holds the tracks that it has above its processes; none: they stay where they are.
+    pub roots: Option<Roots>,
+    /// In front of the names of such tracks.
+    pub top_prefix: String,
+    /// In front of the names of such tracks that belong to its machine.
+    pub machine_prefix: String,
+    /// The ids of the tracks of its machine, which are the same in all inputs.
+    pub machine: Option<ProcessNamespace>,
     /// How its times become those of the host of reference.
     pub alignment: Alignment,
     /// Its clocks.
@@ -79,6 +116,24 @@ pub struct InputPlan {
 }
 
 impl InputPlan {
+    /// The uuid of a track in the merged trace.
+    #[inline]
+    #[must_use]
+    pub fn track(&self, uuid: u64) -> u64 {
+        if self.is_of_machine(uuid) {
+            uuid
+        } else {
+            self.ids.track(uuid)
+        }
+    }
+
+    /// Whether a track belongs to the machine.
+    #[inline]
+    #[must_use]
+    pub fn is_of_machine(&self, uuid: u64) -> bool {
+        self.machine.is_some_and(|machine| machine.has_track(uuid))
+    }
+
     /// A process id in the merged trace.
     #[inline]
     #[must_use]
@@ -184,6 +239,16 @@ pub fn prefix(survey: &Survey, rank_digits: usize, show_host: bool) -> String {
         prefix.push_str(&format!("{host} \u{b7} "));
     }
     prefix
+}
+
+/// What stands in front of the names of tracks that an input has above its processes, whose own names have `prefix`: of a process without
+/// a rank, its id.
+#[must_use]
+pub fn top_prefix(survey: &Survey, prefix: &str) -> String {
+    match (survey.rank(), survey.count("pid")) {
+        (None, Some(pid)) => format!("{prefix}pid {pid} \u{b7} "),
+        _ => prefix.to_owned(),
+    }
 }
 
 /// The hosts of the inputs, numbered in the order of the inputs, and a name for each.

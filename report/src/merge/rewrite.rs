@@ -17,6 +17,9 @@ use rsys_proto::schema::{self, ClockSnapshot, clock};
 use super::plan::InputPlan;
 use crate::clocks::{TraceClocks, is_local};
 
+/// So many tracks of an input above its processes have places of their own.
+const TOP_TRACKS: u32 = 256;
+
 /// Sequence ids below this are looked up in a table.
 const TABLE_IDS: u32 = 1 << 16;
 
@@ -396,7 +399,7 @@ impl<'a> Rewriter<'a> {
             let field = field?;
             match (field.number, field.value) {
                 (event::TRACK_UUID, value) => {
-                    put_u64(body, field.number, self.plan.ids.track(value.number()));
+                    put_u64(body, field.number, self.plan.track(value.number()));
                 }
                 (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, Value::Bytes(packed)) => {
                     let (flows, rest) = packed.as_chunks::<8>();
@@ -421,7 +424,7 @@ impl<'a> Rewriter<'a> {
                     value,
                 ) => {
                     each(value, |uuid| {
-                        put_u64(body, field.number, self.plan.ids.track(uuid))
+                        put_u64(body, field.number, self.plan.track(uuid))
                     })?;
                 }
                 _ => body.extend_from_slice(field.encoded),
@@ -448,17 +451,26 @@ impl<'a> Rewriter<'a> {
     }
 
     fn descriptor(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
+        let top = match self.plan.roots {
+            Some(roots) => top_track(bytes)?.map(|top| (roots, top)),
+            None => None,
+        };
         for field in Fields::new(bytes) {
             let field = field?;
             let nested = field.value.bytes();
             match field.number {
                 track::UUID | track::PARENT_UUID => {
-                    put_u64(
-                        body,
-                        field.number,
-                        self.plan.ids.track(field.value.number()),
-                    );
+                    put_u64(body, field.number, self.plan.track(field.value.number()));
                 }
+                track::NAME if let Some((_, top)) = top => {
+                    let prefix = if self.plan.is_of_machine(top.uuid) {
+                        &self.plan.machine_prefix
+                    } else {
+                        &self.plan.top_prefix
+                    };
+                    put_bytes(body, field.number, &[prefix.as_bytes(), nested].concat());
+                }
+                track::SIBLING_ORDER_RANK if top.is_some() => {}
                 track::PROCESS => {
                     self.nested(body, field.number, |this, body| this.process(nested, body))?;
                     put_u64(body, track::SIBLING_ORDER_RANK, u64::from(self.plan.order));
@@ -468,6 +480,17 @@ impl<'a> Rewriter<'a> {
                 })?,
                 _ => body.extend_from_slice(field.encoded),
             }
+        }
+        match top {
+            Some((roots, top)) if self.plan.is_of_machine(top.uuid) => {
+                put_u64(body, track::PARENT_UUID, roots.machines);
+            }
+            Some((roots, top)) => {
+                let rank = self.plan.order * TOP_TRACKS + top.rank.min(TOP_TRACKS - 1);
+                put_u64(body, track::PARENT_UUID, roots.gpus);
+                put_u64(body, track::SIBLING_ORDER_RANK, u64::from(rank));
+            }
+            None => {}
         }
         Ok(())
     }
@@ -523,6 +546,28 @@ impl<'a> Rewriter<'a> {
         }
         Ok(())
     }
+}
+
+/// A track that belongs to no other track, process or thread.
+#[derive(Debug, Clone, Copy)]
+struct TopTrack {
+    uuid: u64,
+    rank: u32,
+}
+
+fn top_track(descriptor: &[u8]) -> Result<Option<TopTrack>, Torn> {
+    let mut top = TopTrack { uuid: 0, rank: 0 };
+    for field in Fields::new(descriptor) {
+        let field = field?;
+        match field.number {
+            track::UUID => top.uuid = field.value.number(),
+            track::SIBLING_ORDER_RANK => top.rank = field.value.number32(),
+            track::PARENT_UUID if field.value.number() == 0 => {}
+            track::PARENT_UUID | track::PROCESS | track::THREAD => return Ok(None),
+            _ => {}
+        }
+    }
+    Ok((top.uuid != 0).then_some(top))
 }
 
 #[inline]

@@ -126,6 +126,7 @@ impl Writer<'_> {
             pid: self.pid,
             tid: self.pid,
             name: "main",
+            ..ThreadTrack::default()
         });
         for (uuid, name) in [(METADATA, "rsys"), (GPU, "GPU 0 queue")] {
             out.track(&NamedTrack {

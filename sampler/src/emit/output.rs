@@ -1,6 +1,6 @@
 //! The open trace of one process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use nix::time::ClockId;
 use rsys_proto::MappingDesc;
 use rsys_proto::schema::{SystemInfo, Utsname};
 use rsys_proto::{
-    CallstackIid, ClockReadings, CounterTrack, CounterUnit, CpuMode, FrameDesc, FrameIid,
-    NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack,
-    TraceWriter, TrackSequence,
+    CallstackIid, ChildOrdering, ClockReadings, CounterTrack, CounterUnit, CpuMode, FrameDesc,
+    FrameIid, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
+    ThreadTrack, TraceWriter, TrackSequence,
 };
 
 use super::frames::{FrameId, Frames};
@@ -44,12 +44,34 @@ const OFF_CPU: &str = "off-CPU";
 /// Name of the tracks of waits.
 const WAITS: &str = "waiting";
 
+/// Name of the tracks of sampled stacks: behind those of calls and ranges, of which the deep stacks would push away what follows. Viewers order
+/// the tracks of a thread by their names.
+const STACK: &str = "stack";
+
+/// Name of the group of a process's counters.
+const COUNTERS: &str = "counters";
+
 /// Says of tracks that they are not about the process with which they are shown.
 const WHOLE_MACHINE: &str = "Of the whole machine, whoever uses it";
 
 const PROCESS_TRACK: u32 = 1;
 const METADATA_TRACK: u32 = 2;
 const FIRST_THREAD_TRACK: u32 = 3;
+
+/// A track that holds others, in the order in which they are made.
+#[derive(Debug)]
+pub struct Group {
+    uuid: u64,
+    children: i32,
+}
+
+impl Group {
+    /// The rank of the next of its tracks.
+    pub fn next(&mut self) -> i32 {
+        self.children += 1;
+        self.children
+    }
+}
 
 /// The open trace of one process.
 #[derive(Debug)]
@@ -66,7 +88,12 @@ pub struct Output {
     /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
     /// Tracks that stand for the host and its GPUs.
-    groups: HashMap<Arc<str>, u64>,
+    groups: HashMap<Arc<str>, Group>,
+    /// The tracks below them, and themselves: those of other processes' traces have the same ids.
+    machine: Option<ProcessNamespace>,
+    machine_tracks: HashSet<u64>,
+    /// The group of the process's own counters.
+    counters: Option<u64>,
     next_track: u32,
     last_flush: Instant,
     last_snapshot: Instant,
@@ -136,6 +163,9 @@ impl Output {
             gpu_stacks: None,
             threads: HashMap::new(),
             groups: HashMap::new(),
+            machine: (!run.boot_id.is_empty()).then(|| ProcessNamespace::machine(&run.boot_id)),
+            machine_tracks: HashSet::new(),
+            counters: None,
             next_track: FIRST_THREAD_TRACK,
             last_flush: Instant::now(),
             last_snapshot: Instant::now(),
@@ -186,6 +216,7 @@ impl Output {
             pid,
             tid,
             name,
+            title: STACK,
         });
         uuid
     }
@@ -198,20 +229,37 @@ impl Output {
 
     /// A track for a counter.
     pub fn counter_track(&mut self, counter: &Counter) -> TrackSequence {
-        let parent = match &counter.group {
-            Some(name) => self.group(name),
-            None => self.namespace.track(PROCESS_TRACK),
-        };
-        self.counter_track_below(parent, counter)
+        match &counter.group {
+            Some(group) => {
+                let uuid = self.machine_track(&format!("{group}/{}", counter.name));
+                let (parent, rank) = self.machine_group(group);
+                self.write_counter_track(uuid, parent, Some(rank), counter)
+            }
+            None => {
+                let parent = self.counters();
+                self.counter_track_below(parent, counter)
+            }
+        }
     }
 
     /// A track for a counter below another track.
     pub fn counter_track_below(&mut self, parent: u64, counter: &Counter) -> TrackSequence {
         let uuid = self.new_track();
+        self.write_counter_track(uuid, parent, None, counter)
+    }
+
+    fn write_counter_track(
+        &mut self,
+        uuid: u64,
+        parent: u64,
+        rank: Option<i32>,
+        counter: &Counter,
+    ) -> TrackSequence {
         let out = self.writer.buffer();
         out.counter_track(&CounterTrack {
             uuid,
             parent: Some(parent),
+            rank,
             name: &counter.name,
             unit: match counter.unit {
                 Unit::Count => CounterUnit::Count,
@@ -224,15 +272,45 @@ impl Output {
         TrackSequence::new(out, uuid)
     }
 
-    /// The track that stands for something beside all processes: the host, a GPU. It is shown with the process whose trace has it: viewers
-    /// put tracks of no process above all processes, and those of several ranks in one heap.
-    fn group(&mut self, name: &Arc<str>) -> u64 {
-        if let Some(uuid) = self.groups.get(name) {
-            return *uuid;
+    /// The id of a track that stands for something of the machine.
+    fn machine_track(&mut self, name: &str) -> u64 {
+        let Some(machine) = self.machine else {
+            return self.new_track();
+        };
+        let mut uuid = machine.named_track(name);
+        while !self.machine_tracks.insert(uuid) {
+            uuid = machine.track((uuid as u32).wrapping_add(1));
         }
-        let uuid = self.track_group(self.process_track(), name, WHOLE_MACHINE);
-        self.groups.insert(Arc::clone(name), uuid);
         uuid
+    }
+
+    /// The track that stands for something beside all processes (the host, a GPU's sensors), and the rank of its next child. Viewers put tracks
+    /// of no process above all processes.
+    fn machine_group(&mut self, name: &Arc<str>) -> (u64, i32) {
+        if !self.groups.contains_key(name) {
+            let uuid = self.machine_track(name);
+            let group = self.write_group(uuid, None, name, WHOLE_MACHINE);
+            self.groups.insert(Arc::clone(name), group);
+        }
+        let group = self.groups.get_mut(name).expect("it was inserted");
+        (group.uuid, group.next())
+    }
+
+    /// The group of what was read of the process itself.
+    fn counters(&mut self) -> u64 {
+        if let Some(uuid) = self.counters {
+            return uuid;
+        }
+        let uuid = self.new_track();
+        let parent = Some(self.process_track());
+        self.writer.buffer().track(&NamedTrack {
+            uuid,
+            parent,
+            name: COUNTERS,
+            description: Some("What was read of this process while it ran"),
+            ..NamedTrack::default()
+        });
+        *self.counters.insert(uuid)
     }
 
     /// A track for the waits of a thread, beside its own.
@@ -273,17 +351,44 @@ impl Output {
         self.namespace.flow(correlation)
     }
 
-    /// A track that holds others.
-    pub fn track_group(&mut self, parent: u64, name: &str, description: &str) -> u64 {
+    /// A group of tracks above all processes, of which it is number `rank`. Viewers put it there because its name begins with a capital letter,
+    /// and the names of tracks of processes and threads do not: they number all of these in the order of their names, and what has a high
+    /// number comes below the processes.
+    pub fn group(&mut self, rank: u32, name: &str, description: &str) -> Group {
         let uuid = self.new_track();
+        self.write_group(uuid, Some(rank.cast_signed()), name, description)
+    }
+
+    fn write_group(
+        &mut self,
+        uuid: u64,
+        rank: Option<i32>,
+        name: &str,
+        description: &str,
+    ) -> Group {
         self.writer.buffer().track(&NamedTrack {
             uuid,
-            parent: Some(parent),
+            rank,
             name,
+            child_ordering: Some(ChildOrdering::Explicit),
             description: Some(description),
             ..NamedTrack::default()
         });
-        uuid
+        Group { uuid, children: 0 }
+    }
+
+    /// A track for slices in a group. Those of equal name are drawn as one.
+    pub fn group_track(&mut self, group: &Group, rank: i32, name: &str) -> TrackSequence {
+        let uuid = self.new_track();
+        let out = self.writer.buffer();
+        out.track(&NamedTrack {
+            uuid,
+            parent: Some(group.uuid),
+            rank: Some(rank),
+            name,
+            ..NamedTrack::default()
+        });
+        TrackSequence::new(out, uuid)
     }
 
     /// A track for slices below another. Those of equal name and parent are drawn as one.
@@ -339,6 +444,7 @@ impl Output {
             pid: self.pid,
             tid,
             name,
+            title: STACK,
         };
         self.writer.buffer().thread(&thread);
     }

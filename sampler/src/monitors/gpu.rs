@@ -159,7 +159,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let chosen = chosen(&all, choice, &mut complaints);
     let mut found = Vec::new();
     for gpu in &chosen {
-        let group: Arc<str> = Arc::from(gpu.title());
+        let group: Arc<str> = Arc::from(format!("Sensors of {}", gpu.title()));
         let mut missing = Vec::new();
         for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
             let known = metric.sensors.iter().filter_map(|name| sensors::find(name));

@@ -32,10 +32,7 @@ impl Group {
 
     fn title(self) -> (&'static str, &'static str) {
         match self {
-            Group::Calls => (
-                "API calls",
-                "Calls of HIP, HSA and RCCL that this thread made",
-            ),
+            Group::Calls => ("calls", "Calls of HIP, HSA and RCCL that this thread made"),
             Group::Ranges => ("roctx", "Ranges and marks of this thread, by roctx"),
         }
     }

@@ -11,7 +11,7 @@ use super::args::Annotations;
 use super::known::{Call, Known};
 use super::lanes::Lanes;
 use crate::emit::frames::FrameId;
-use crate::emit::output::Output;
+use crate::emit::output::{Group, Output};
 
 /// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one flame graph.
 const ROOT: &str = "[GPU]";
@@ -28,6 +28,7 @@ enum Line {
 #[derive(Debug)]
 struct Rows {
     name: String,
+    rank: i32,
     lanes: Lanes,
     rows: Vec<TrackSequence>,
 }
@@ -36,7 +37,7 @@ struct Rows {
 #[derive(Debug)]
 struct Device {
     name: String,
-    group: u64,
+    group: Group,
     lines: HashMap<Line, Rows>,
     streams: usize,
     queues: usize,
@@ -232,9 +233,8 @@ fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> Str
 impl Device {
     fn new(number: u32, known: &Known, output: &mut Output) -> Self {
         let (name, description) = describe(number, known);
-        let process = output.process_track();
         Self {
-            group: output.track_group(process, &name, &description),
+            group: output.group(number, &name, &description),
             name,
             lines: HashMap::new(),
             streams: 0,
@@ -250,6 +250,7 @@ impl Device {
         output: &mut Output,
     ) -> &mut TrackSequence {
         let (streams, queues) = (&mut self.streams, &mut self.queues);
+        let group = &mut self.group;
         let rows = self.lines.entry(line).or_insert_with(|| Rows {
             name: match line {
                 Line::Stream(0) => labelled(known, Labelled::Stream, 0)
@@ -266,13 +267,14 @@ impl Device {
                 }
                 Line::Copies => "copies".to_owned(),
             },
+            rank: group.next(),
             lanes: Lanes::default(),
             rows: Vec::new(),
         });
         let row = rows.lanes.place(start_ns, end_ns);
         if rows.rows.len() <= row {
             rows.rows
-                .push(output.child_track(self.group, &rows.name, None));
+                .push(output.group_track(group, rows.rank, &rows.name));
         }
         &mut rows.rows[row]
     }
