@@ -10,11 +10,14 @@ use common::{
 };
 use prost::Message;
 use rsys_proto::message::put_message;
+use rsys_proto::reader::PacketReader;
 use rsys_proto::schema::{
     Clock, ClockSnapshot, PerfSample, ProcessDescriptor, ThreadDescriptor, TracePacket,
     TracePacketDefaults, TrackDescriptor, TrackEvent, TrackEventDefaults, clock, event_type,
 };
-use rsys_proto::{Compression, Event, EventKind, Name, TrackSequence, Value};
+use rsys_proto::{
+    Compression, Event, EventKind, Name, NamedTrack, ProcessNamespace, TrackSequence, Value,
+};
 use rsys_report::merge::{Packing, Request, merge};
 
 #[test]
@@ -38,8 +41,8 @@ fn equal_ids_of_two_processes_are_kept_apart() {
             ),
         ]
     );
-    // Both of everything, but for the track of the merge and that which orders the processes.
-    assert_eq!(both.tracks.len(), 2 * alone.tracks.len() + 2);
+    // Both of everything, but for the track of the merge, that which orders the processes, and the groups of GPUs and machines.
+    assert_eq!(both.tracks.len(), 2 * alone.tracks.len() + 4);
     assert_eq!(both.sequences.len(), 2 * alone.sequences.len() + 1);
     for name in both.processes.values() {
         assert_eq!(slices_of(&both, name), slices_of(&alone, "app"), "{name}");
@@ -57,6 +60,117 @@ fn equal_ids_of_two_processes_are_kept_apart() {
     }
     // Of the clocks, those of the host of reference only.
     assert_eq!((both.snapshots, alone.snapshots), (1, 2));
+}
+
+/// Name, uuid, parent and rank of the tracks of a trace whose names contain one of these words.
+fn groups(bytes: &[u8], words: &[&str]) -> BTreeSet<(String, u64, u64, Option<i32>)> {
+    let mut reader = PacketReader::new(bytes);
+    let mut found = BTreeSet::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        let Some(track) = packet.track_descriptor else {
+            continue;
+        };
+        let name = track.name.clone().unwrap_or_default();
+        if words.iter().any(|word| name.contains(word)) {
+            let (uuid, parent) = (track.uuid, track.parent_uuid);
+            found.insert((
+                name,
+                uuid.unwrap_or(0),
+                parent.unwrap_or(0),
+                track.sibling_order_rank,
+            ));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_stands_above_processes_is_grouped_in_the_order_of_ranks() {
+    let scratch = Scratch::new();
+    let trace = |writer: Writer<'_>| {
+        writer.trace(|out| {
+            let machine = ProcessNamespace::machine(writer.boot_id);
+            let tracks = [
+                (801, None, Some(1), "GPU 1"),
+                (800, None, Some(0), "GPU 0"),
+                (802, Some(800), Some(7), "stream"),
+                (machine.named_track("Host"), None, None, "Host"),
+                (
+                    machine.named_track("Load"),
+                    Some(machine.named_track("Host")),
+                    Some(3),
+                    "Load",
+                ),
+            ];
+            for (uuid, parent, rank, name) in tracks {
+                out.track(&NamedTrack {
+                    uuid,
+                    parent,
+                    rank,
+                    name,
+                    ..NamedTrack::default()
+                });
+            }
+        })
+    };
+    // Two ranks on one machine, and a process without a rank on another.
+    let inputs = [
+        scratch.write("a.proto", &trace(FIRST)),
+        scratch.write(
+            "b.proto",
+            &trace(Writer {
+                boot_id: "boot-a",
+                host: "alpha",
+                pid: 101,
+                ..SECOND
+            }),
+        ),
+        scratch.write(
+            "c.proto",
+            &trace(Writer {
+                rank: None,
+                pid: 102,
+                ..SECOND
+            }),
+        ),
+    ];
+    let (_, bytes) = merge_all(&scratch.0, &inputs).unwrap();
+    let found = groups(&bytes, &["GPU", "Machines", "Host", "Load", "stream"]);
+    let uuid = |name: &str| {
+        let mut named = found.iter().filter(|(one, ..)| one == name);
+        let uuid = named.next().expect(name).1;
+        assert_eq!(named.next(), None, "{name}");
+        uuid
+    };
+    let (gpus, machines) = (uuid("GPUs"), uuid("Machines"));
+    let below = |parent: u64| {
+        let mut children: Vec<_> = found
+            .iter()
+            .filter(|(_, _, above, _)| *above == parent)
+            .map(|(name, .., rank)| (*rank, name.as_str()))
+            .collect();
+        children.sort();
+        children
+    };
+    assert_eq!(
+        below(gpus),
+        [
+            (Some(0), "rank 0 \u{b7} alpha \u{b7} GPU 0"),
+            (Some(1), "rank 0 \u{b7} alpha \u{b7} GPU 1"),
+            (Some(256), "rank 1 \u{b7} alpha \u{b7} GPU 0"),
+            (Some(257), "rank 1 \u{b7} alpha \u{b7} GPU 1"),
+            (Some(512), "beta \u{b7} pid 102 \u{b7} GPU 0"),
+            (Some(513), "beta \u{b7} pid 102 \u{b7} GPU 1"),
+        ]
+    );
+    let stream = below(uuid("rank 1 \u{b7} alpha \u{b7} GPU 0"));
+    assert_eq!(stream, [(Some(7), "stream")]);
+    // One track for each thing of a machine, whoever told of it.
+    let hosts = [(None, "alpha \u{b7} Host"), (None, "beta \u{b7} Host")];
+    assert_eq!(below(machines), hosts);
+    for name in ["alpha \u{b7} Host", "beta \u{b7} Host"] {
+        assert_eq!(below(uuid(name)), [(Some(3), "Load")], "{name}");
+    }
 }
 
 /// Tracks, names and lengths of the slices of a process.
