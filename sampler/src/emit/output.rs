@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::metadata;
 use super::run::RunContext;
 use super::waits::WaitTrack;
-use crate::monitors::counter::{Counter, Unit};
+use crate::monitors::counter::{Counter, Group as CounterGroup, Unit};
 use crate::os;
 
 /// Clocks are compared again after this time.
@@ -88,7 +88,7 @@ pub struct Output {
     /// The tracks of threads, and whether the thread is over. A thread has one: a second would make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
     /// Tracks that stand for the host and its GPUs.
-    groups: HashMap<Arc<str>, Group>,
+    groups: HashMap<Arc<CounterGroup>, Group>,
     /// The tracks below them, and themselves: those of other processes' traces have the same ids.
     machine: Option<ProcessNamespace>,
     machine_tracks: HashSet<u64>,
@@ -231,7 +231,7 @@ impl Output {
     pub fn counter_track(&mut self, counter: &Counter) -> TrackSequence {
         match &counter.group {
             Some(group) => {
-                let uuid = self.machine_track(&format!("{group}/{}", counter.name));
+                let uuid = self.machine_track(group, &counter.name);
                 let (parent, rank) = self.machine_group(group);
                 self.write_counter_track(uuid, parent, Some(rank), counter)
             }
@@ -272,12 +272,16 @@ impl Output {
         TrackSequence::new(out, uuid)
     }
 
-    /// The id of a track that stands for something of the machine.
-    fn machine_track(&mut self, name: &str) -> u64 {
+    /// The id of a track of something of the machine.
+    fn machine_track(&mut self, group: &CounterGroup, name: &str) -> u64 {
         let Some(machine) = self.machine else {
             return self.new_track();
         };
-        let mut uuid = machine.named_track(name);
+        let CounterGroup {
+            name: title,
+            identity,
+        } = group;
+        let mut uuid = machine.named_track(&format!("{title}\n{identity}\n{name}"));
         while !self.machine_tracks.insert(uuid) {
             uuid = machine.track((uuid as u32).wrapping_add(1));
         }
@@ -286,13 +290,13 @@ impl Output {
 
     /// The track that stands for something beside all processes (the host, a GPU's sensors), and the rank of its next child. Viewers put tracks
     /// of no process above all processes.
-    fn machine_group(&mut self, name: &Arc<str>) -> (u64, i32) {
-        if !self.groups.contains_key(name) {
-            let uuid = self.machine_track(name);
-            let group = self.write_group(uuid, None, name, WHOLE_MACHINE);
-            self.groups.insert(Arc::clone(name), group);
+    fn machine_group(&mut self, of: &Arc<CounterGroup>) -> (u64, i32) {
+        if !self.groups.contains_key(of) {
+            let uuid = self.machine_track(of, "");
+            let group = self.write_group(uuid, None, &of.name, WHOLE_MACHINE);
+            self.groups.insert(Arc::clone(of), group);
         }
-        let group = self.groups.get_mut(name).expect("it was inserted");
+        let group = self.groups.get_mut(of).expect("it was inserted");
         (group.uuid, group.next())
     }
 

@@ -14,6 +14,15 @@ pub enum Unit {
     Named(&'static str),
 }
 
+/// Something of the machine, beside all processes, that has counters: one track above theirs.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// Name of its track.
+    pub name: String,
+    /// Tells it from others of this name on the same machine, whoever looks at it: containers number GPUs in their own way.
+    pub identity: String,
+}
+
 /// A counter: one track.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counter {
@@ -24,7 +33,7 @@ pub struct Counter {
     /// What its numbers are.
     pub unit: Unit,
     /// The track below which it stands; none: the process itself.
-    pub group: Option<Arc<str>>,
+    pub group: Option<Arc<Group>>,
     /// What it is, for the help of the viewer.
     pub description: String,
 }
@@ -37,7 +46,7 @@ impl Counter {
     pub fn new(
         name: impl Into<String>,
         unit: Unit,
-        group: Option<&Arc<str>>,
+        group: Option<&Arc<Group>>,
         description: &str,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -74,7 +83,7 @@ impl Gauge {
     pub fn new(
         name: impl Into<String>,
         unit: Unit,
-        group: Option<&Arc<str>>,
+        group: Option<&Arc<Group>>,
         description: &str,
     ) -> Self {
         Self {

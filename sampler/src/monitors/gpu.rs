@@ -1,13 +1,14 @@
 //! Sensors of the GPUs.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use rsys_machine::gpu::sensors::{self, Source};
 use rsys_machine::gpu::{self, Gpu};
 use rsys_machine::roots::Roots;
 
-use super::counter::{Gauge, Reading, Unit};
+use super::counter::{Gauge, Group, Reading, Unit};
 use super::kfd::{self, GpuId};
 use super::numbers::ranges;
 use crate::profile::say;
@@ -159,7 +160,11 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let chosen = chosen(&all, choice, &mut complaints);
     let mut found = Vec::new();
     for gpu in &chosen {
-        let group: Arc<str> = Arc::from(format!("Sensors of {}", gpu.title()));
+        let device = gpu.device.as_deref().unwrap_or(Path::new(""));
+        let group = Arc::new(Group {
+            name: format!("Sensors of {}", gpu.title()),
+            identity: device.display().to_string(),
+        });
         let mut missing = Vec::new();
         for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
             let known = metric.sensors.iter().filter_map(|name| sensors::find(name));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rsys_machine::roots::{Roots, names, text};
 
-use super::counter::{Gauge, Rate, Reading, Unit};
+use super::counter::{Gauge, Group, Rate, Reading, Unit};
 use super::file::KeptFile;
 use super::numbers::{field, lines, numbers, ranges, words};
 
@@ -31,7 +31,10 @@ impl Host {
     /// What this host offers. `processors` have tracks of their own: `all`, or numbers and ranges.
     #[must_use]
     pub fn new(roots: &Roots, processors: &str) -> Self {
-        let group: Arc<str> = Arc::from("Host");
+        let group = Arc::new(Group {
+            name: "Host".to_owned(),
+            identity: String::new(),
+        });
         let open = |path: &str| KeptFile::open(&roots.path(path)).ok();
         let chosen = Chosen::new(processors);
         let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| {
@@ -114,7 +117,7 @@ impl Chosen {
 struct Spread {
     name: &'static str,
     unit: Unit,
-    group: Arc<str>,
+    group: Arc<Group>,
     chosen: Chosen,
     mean: Gauge,
     lowest: Gauge,
@@ -126,7 +129,7 @@ impl Spread {
     fn new(
         name: &'static str,
         unit: Unit,
-        group: &Arc<str>,
+        group: &Arc<Group>,
         chosen: Chosen,
         description: &str,
     ) -> Self {
@@ -194,7 +197,7 @@ struct Load {
 }
 
 impl Load {
-    fn new(file: KeptFile, chosen: Chosen, group: &Arc<str>) -> Self {
+    fn new(file: KeptFile, chosen: Chosen, group: &Arc<Group>) -> Self {
         Self {
             file,
             last: Vec::new(),
@@ -263,7 +266,7 @@ enum FrequencySource {
 }
 
 impl Frequency {
-    fn new(roots: &Roots, chosen: Chosen, group: &Arc<str>) -> Option<Self> {
+    fn new(roots: &Roots, chosen: Chosen, group: &Arc<Group>) -> Option<Self> {
         let folder = roots.path("sys/devices/system/cpu");
         let each: Vec<_> = names(&folder)
             .iter()
@@ -331,7 +334,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(file: KeptFile, group: &Arc<str>) -> Self {
+    fn new(file: KeptFile, group: &Arc<Group>) -> Self {
         let gauge = |name, text| Gauge::new(name, Unit::Bytes, Some(group), text);
         Self {
             file,
@@ -390,7 +393,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(file: KeptFile, group: &Arc<str>) -> Self {
+    fn new(file: KeptFile, group: &Arc<Group>) -> Self {
         let gauge = |name, text| {
             let unit = Unit::Named("B/s");
             (Rate::default(), Gauge::new(name, unit, Some(group), text))
@@ -440,7 +443,7 @@ struct Temperature {
 }
 
 impl Temperature {
-    fn new(roots: &Roots, group: &Arc<str>) -> Option<Self> {
+    fn new(roots: &Roots, group: &Arc<Group>) -> Option<Self> {
         let folder = roots.path("sys/class/hwmon");
         let files: Vec<KeptFile> = names(&folder)
             .iter()
