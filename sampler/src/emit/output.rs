@@ -67,7 +67,7 @@ pub struct Group {
 
 impl Group {
     /// The rank of the next of its tracks.
-    pub fn next(&mut self) -> i32 {
+    pub fn next_rank(&mut self) -> i32 {
         self.children += 1;
         self.children
     }
@@ -297,7 +297,7 @@ impl Output {
             self.groups.insert(Arc::clone(of), group);
         }
         let group = self.groups.get_mut(of).expect("it was inserted");
-        (group.uuid, group.next())
+        (group.uuid, group.next_rank())
     }
 
     /// The group of what was read of the process itself.

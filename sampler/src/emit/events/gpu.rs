@@ -267,7 +267,7 @@ impl Device {
                 }
                 Line::Copies => "copies".to_owned(),
             },
-            rank: group.next(),
+            rank: group.next_rank(),
             lanes: Lanes::default(),
             rows: Vec::new(),
         });
