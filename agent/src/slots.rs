@@ -12,6 +12,7 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Counter, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
+use crate::birth;
 use crate::counters::{self, Group};
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
@@ -344,6 +345,7 @@ fn reclaim_adopted() {
 
 /// Takes a slot, making more when there is none. Not for signal handlers.
 pub fn claim() -> Option<*mut Slot> {
+    birth::be_born();
     loop {
         if let Some(slot) = claim_existing() {
             return Some(slot);
@@ -535,8 +537,9 @@ pub fn forget_parents() {
                     crate::perf::close(slot.perf);
                 }
                 counters::close(slot);
+                // Where nothing is written, the page stays the parent's.
+                slot.active.store(false, Ordering::Relaxed);
             }
-            slot.active.store(false, Ordering::Relaxed);
         }
         // SAFETY: the child's only thread no longer uses the rings.
         unsafe { sys::munmap(block.shared_base.cast(), block.segment.geometry().bytes()) };
