@@ -97,12 +97,13 @@ pub fn wait(parent_instance: u64, is_fork_child: bool) -> bool {
     true
 }
 
-/// Is born, if not yet: something is to be recorded.
+/// Is born, if not yet: something is to be recorded. False when that cannot be.
 #[inline]
-pub fn be_born() {
+pub fn be_born() -> bool {
     if process::is_unborn() {
         begin();
     }
+    !process::is_unborn()
 }
 
 /// The slot of the thread whose first timer expired. Makes system calls, once in a process.

@@ -12,7 +12,6 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Counter, Segment, SegmentHeader};
 use rsys_wire::ring::{Producer, RingHeader};
 
-use crate::birth;
 use crate::counters::{self, Group};
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
@@ -345,7 +344,6 @@ fn reclaim_adopted() {
 
 /// Takes a slot, making more when there is none. Not for signal handlers.
 pub fn claim() -> Option<*mut Slot> {
-    birth::be_born();
     loop {
         if let Some(slot) = claim_existing() {
             return Some(slot);

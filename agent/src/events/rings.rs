@@ -180,7 +180,9 @@ fn claim() -> *mut EventRing {
     if !process::is_active() || !process::is_own_process() {
         return std::ptr::null_mut();
     }
-    birth::be_born();
+    if !birth::be_born() {
+        return std::ptr::null_mut();
+    }
     let ring = loop {
         if let Some(ring) = blocks().find_map(Block::claim) {
             break ring;
