@@ -5,7 +5,6 @@
 //! its hooks, and a timer on the CPU clock of its only thread. It is born when that timer expires for the first time, or when
 //! something is to be recorded before: a thread, an event. One that ends unborn tells how many periods it lived for, if any.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -21,15 +20,9 @@ use crate::tls;
 
 const PAGE: usize = 4096;
 
-/// The signal stack of a thread that has no slot yet, above a page that nobody may touch. The thread keeps it for its life.
-#[derive(Debug)]
-#[repr(C, align(4096))]
-struct Stack(UnsafeCell<[u8; PAGE + SIGNAL_STACK_BYTES]>);
-
-// SAFETY: only the kernel uses it, for the process' first thread.
-unsafe impl Sync for Stack {}
-
-static STACK: Stack = Stack(UnsafeCell::new([0; PAGE + SIGNAL_STACK_BYTES]));
+/// The signal stack of the first thread, above a page that nobody may touch; null in fork children, which have their parent's. The thread
+/// keeps it for its life. (Not in our own data: LeakSanitizer reads all of that, and stumbles over the page.)
+static STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// When the process began, by its own CLOCK_BOOTTIME in nanoseconds.
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
@@ -76,25 +69,28 @@ pub fn wait(parent_instance: u64, is_fork_child: bool) -> bool {
     };
     PROCESS_BASE_NS.store(process_ns, Ordering::Relaxed);
     THREAD_BASE_NS.store(thread_ns, Ordering::Relaxed);
-    let tid = sys::gettid();
-    let Ok(timer) = sys::timer_create(tid, SAMPLE_SIGNAL, mark().addr() as u64) else {
-        return false;
-    };
-    TIMER.store(timer, Ordering::Relaxed);
     if !is_fork_child {
         // A fork child has its parent's, which stays mapped.
-        let guard = STACK.0.get().cast::<u8>();
-        threads::use_stack(guard.wrapping_add(PAGE).cast());
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        if let Ok(memory) = sys::mmap(PAGE + SIGNAL_STACK_BYTES, flags, -1) {
+            STACK.store(memory, Ordering::Relaxed);
+            threads::use_stack(memory.wrapping_add(PAGE).cast());
+        }
         // It may allocate, which a birth in the handler must not.
         threads::keep_for_the_end(mark());
     }
+    let tid = sys::gettid();
+    let timer = sys::timer_create(tid, SAMPLE_SIGNAL, mark().addr() as u64).unwrap_or(-1);
+    TIMER.store(timer, Ordering::Relaxed);
     let blocked = signals::unblock_ours();
     // SAFETY: the thread's own words.
     unsafe { (*tls::words()).signals |= blocked };
     let phase = clock::phase_ns(tid, now_ns);
     FIRST_EXPIRY_NS.store(thread_ns + phase, Ordering::Relaxed);
-    sys::timer_arm(timer, phase, clock::period_ns());
-    true
+    if timer >= 0 {
+        sys::timer_arm(timer, phase, clock::period_ns());
+    }
+    timer >= 0
 }
 
 /// Is born, if not yet: something is to be recorded. False when that cannot be.
@@ -144,7 +140,10 @@ pub fn begin() {
         state.cpu_base_ns = THREAD_BASE_NS.load(Ordering::Relaxed);
         state.first_expiry_ns = FIRST_EXPIRY_NS.load(Ordering::Relaxed);
         state.account_ahead(TOLD.load(Ordering::Relaxed));
-        sys::forbid(STACK.0.get().cast(), PAGE);
+        let guard = STACK.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        if !guard.is_null() {
+            sys::forbid(guard, PAGE);
+        }
         threads::begin_unborn(slot, began_ns);
         Some(slot)
     }) else {
