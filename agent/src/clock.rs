@@ -45,6 +45,11 @@ pub fn prepare(slot: &mut Slot) -> Clock {
         return prepare_overflow(slot, &overflow);
     }
     let clock = prepare_timer(slot);
+    prepare_perf(slot, clock)
+}
+
+/// Makes what the thread wants beside its timer; returns which clocks it has.
+pub fn prepare_perf(slot: &mut Slot, clock: Clock) -> Clock {
     if !wants_perf() {
         return clock;
     }
@@ -106,7 +111,7 @@ pub fn prepare_timer(slot: &mut Slot) -> Clock {
 pub fn start(slot: &mut Slot, now_ns: u64) {
     let period = period_ns();
     if slot.timer >= 0 {
-        let phase = phase_ns(slot.tid, period, now_ns);
+        let phase = phase_ns(slot.tid, now_ns);
         slot.first_expiry_ns = slot.cpu_base_ns + phase;
         sys::timer_arm(slot.timer, phase, period);
     }
@@ -121,14 +126,20 @@ pub fn start(slot: &mut Slot, now_ns: u64) {
 /// never becomes a signal. Over many short threads that would be much. What is more than some ticks
 /// has another cause, such as a signal that somebody else takes: that is not for the last stack to bear.
 pub fn unsampled_periods(slot: &Slot, cpu_ns: u64) -> u64 {
-    if slot.timer < 0 || cpu_ns < slot.first_expiry_ns {
+    if slot.timer < 0 {
         return 0;
     }
     const TICKS: u64 = 4;
-    let period = period_ns().max(1);
-    let expired = 1 + (cpu_ns - slot.first_expiry_ns) / period;
-    let most = 1 + TICKS * sys::tick_ns() / period;
+    let expired = periods_between(slot.first_expiry_ns, cpu_ns);
+    let most = 1 + TICKS * sys::tick_ns() / period_ns().max(1);
     expired.saturating_sub(slot.accounted_weight).min(most)
+}
+
+/// How often a timer has expired at a thread's CPU time `cpu_ns`, if it expired first at `first_ns`.
+pub fn periods_between(first_ns: u64, cpu_ns: u64) -> u64 {
+    cpu_ns
+        .checked_sub(first_ns)
+        .map_or(0, |after| 1 + after / period_ns().max(1))
 }
 
 /// CPU time of the calling thread, which ends. Of one that was there for less time than its timer needs to expire once, that time
@@ -174,9 +185,10 @@ pub fn stop(slot: &mut Slot) {
     }
 }
 
-fn phase_ns(tid: u32, period: u64, now_ns: u64) -> u64 {
+/// CPU time until a thread's timer expires first: anywhere in the first period.
+pub fn phase_ns(tid: u32, now_ns: u64) -> u64 {
     let mut mixed = now_ns ^ u64::from(tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ mixed >> 32) % period.max(1)
+    (mixed ^ mixed >> 32) % period_ns().max(1)
 }

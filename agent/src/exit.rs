@@ -10,6 +10,7 @@ use std::ffi::{c_int, c_long};
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
+use crate::birth;
 use crate::clock;
 use crate::counters;
 use crate::gpu;
@@ -36,6 +37,9 @@ pub fn account() {
     // A child after vfork ends here, too, with the memory of its parent.
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return;
+    }
+    if process::is_unborn() {
+        return birth::account();
     }
     slots::set_counter(Counter::CpuTime, process::cpu_time_ns());
     // SAFETY: the thread's own slot or null.

@@ -11,6 +11,7 @@ use crate::modules::Seen;
 use crate::slots::Slot;
 
 /// Makes the engine of a thread from the libraries that are loaded now.
+#[inline(never)]
 pub fn make_engine(slot: &mut Slot) {
     let mut modules: Vec<FramehopModule> = Vec::new();
     // SAFETY: the callback matches the signature and only touches `modules`.

@@ -14,6 +14,7 @@ use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TRUNCATED};
 use rsys_wire::ring::DropCause;
 
+use crate::birth;
 use crate::counters;
 use crate::guard::{self, Guarded};
 use crate::markers::gate;
@@ -63,7 +64,11 @@ pub unsafe extern "C-unwind" fn on_sample(
     match details.code {
         libc::SI_TIMER => {
             let value = std::ptr::with_exposed_provenance_mut(details.value as usize);
-            if let Some(slot) = slots::look_up(value) {
+            if value == birth::mark() {
+                if let Some(slot) = birth::slot_of_timer(details.first) {
+                    return on_timer(slot, details.second, machine);
+                }
+            } else if let Some(slot) = slots::look_up(value) {
                 // SAFETY: an active slot belongs to the thread that its timer signals, and its
                 // timer is the one that signalled: this thread's.
                 if unsafe { (*slot).timer } == details.first {

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
+use crate::birth;
 use crate::exit;
 use crate::gpu::{self, threads as runtime_threads};
 use crate::masks;
@@ -73,6 +74,8 @@ unsafe fn create(
     if !process::is_active() || process::is_confined() || !process::is_own_process() {
         return real(start, argument);
     }
+    // Only the first thread can do that, and from now on another may want to record.
+    birth::be_born();
     if runtime_threads::is_of_runtime(start) {
         return runtime_threads::create(start, argument, real);
     }

@@ -15,6 +15,7 @@
 //! thread its clock, [`exit`] accounts for the last of them, [`signals`] shares three signals with the program, and [`hooks`] are the
 //! functions of the C library that have to be seen.
 
+mod birth;
 mod clock;
 mod counters;
 mod debugger;
@@ -32,6 +33,7 @@ mod jit;
 mod markers;
 mod masks;
 mod modules;
+mod panics;
 mod perf;
 mod process;
 mod python;

@@ -15,6 +15,7 @@ use rsys_wire::handshake::{
 };
 use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
+use crate::birth;
 use crate::debugger;
 use crate::environment::Environment;
 use crate::events;
@@ -39,6 +40,8 @@ enum State {
     NotStarted = 0,
     Active = 1,
     Dormant = 2,
+    /// Active, but with nothing to record into yet; see [`crate::birth`].
+    Unborn = 3,
 }
 
 static STATE: AtomicU32 = AtomicU32::new(State::NotStarted as u32);
@@ -71,7 +74,27 @@ struct SessionName {
 /// Whether this process is sampled.
 #[inline]
 pub fn is_active() -> bool {
-    STATE.load(Ordering::Acquire) == State::Active as u32
+    let state = STATE.load(Ordering::Acquire);
+    state == State::Active as u32 || state == State::Unborn as u32
+}
+
+/// Whether this process has nothing to record into yet; see [`crate::birth`].
+#[inline]
+pub fn is_unborn() -> bool {
+    STATE.load(Ordering::Acquire) == State::Unborn as u32
+}
+
+/// Makes an unborn process known to the sampler: one that began at `own_boottime_ns` of its CLOCK_BOOTTIME, with so much CPU time used
+/// before. Returns when it began by the sampler's. `None` when that fails; it is left alone then.
+pub fn be_born(parent_instance: u64, own_boottime_ns: u64, cpu_base_ns: u64) -> Option<u64> {
+    // A signal that comes from here on finds no slot.
+    STATE.store(State::Active as u32, Ordering::Release);
+    map_rules();
+    let began_ns = begin(parent_instance, Some((own_boottime_ns, cpu_base_ns)));
+    if began_ns.is_none() {
+        STATE.store(State::Dormant as u32, Ordering::Release);
+    }
+    began_ns
 }
 
 /// Whether new system calls had better be avoided.
@@ -159,6 +182,13 @@ fn announce_failure(error: i32) {
     if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
 }
 
+/// Tells the sampler of a process that was never born, and lived for so many periods.
+pub fn announce_short(periods: u64) {
+    let hello = hello(HelloKind::Short, u32::try_from(periods).unwrap_or(u32::MAX));
+    // As above.
+    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
 fn hello(kind: HelloKind, segment: u32) -> Hello {
     Hello {
         magic: MAGIC,
@@ -240,14 +270,16 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
-    let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
-    if let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) {
-        RULES.store(memory.cast(), Ordering::Relaxed);
-    }
     // SAFETY: there is one thread; see `Information`.
     let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });
     DESCRIBED.store(described, Ordering::Relaxed);
-    begin(0)?;
+    let waits = birth::may_wait();
+    if waits {
+        PID.store(sys::getpid(), Ordering::Relaxed);
+    } else {
+        map_rules();
+        begin(0, None)?;
+    }
     threads::register_hooks();
     if settings.events.any() {
         events::register_hook();
@@ -255,10 +287,28 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     markers::start(settings.events);
     // SAFETY: the handler needs nothing that is not set up by now.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-    STATE.store(State::Active as u32, Ordering::Release);
     signals::install();
-    threads::begin_current();
+    if waits {
+        STATE.store(State::Unborn as u32, Ordering::Release);
+        if !birth::wait(0, false) {
+            // What the process lacks it says when it is born.
+            birth::begin();
+        }
+    } else {
+        STATE.store(State::Active as u32, Ordering::Release);
+        threads::begin_current();
+    }
     Some(())
+}
+
+/// Makes the cache of unwind rules, once.
+fn map_rules() {
+    let bytes = RuleCache::DEFAULT_SLOTS * size_of::<RuleSlot>();
+    if RULES.load(Ordering::Relaxed).is_null()
+        && let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    {
+        RULES.store(memory.cast(), Ordering::Relaxed);
+    }
 }
 
 /// What the sampler is told of the process. Not on the stack: a fork may come from a tiny one.
@@ -272,13 +322,16 @@ static INFORMATION: Information = Information(UnsafeCell::new([0; INFO_BYTES]));
 /// How much of [`INFORMATION`] describes the program, which a fork does not change.
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the process known to the sampler.
-fn begin(parent_instance: u64) -> Option<()> {
+/// Makes the process known to the sampler. `began` is when it began, by its own CLOCK_BOOTTIME, and the CPU time that it had used then;
+/// without it, that is now. Returns that time by the sampler's CLOCK_BOOTTIME.
+fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
     let pid = sys::getpid();
     sys::agree_on_boottime(settings().boot_offset_ns);
-    let now = sys::boottime_ns();
+    let (own_ns, cpu_base_ns) =
+        began.unwrap_or_else(|| (sys::own_boottime_ns(), sys::process_cpu_ns()));
+    let now = sys::agreed_boottime_ns(own_ns);
     PID.store(pid, Ordering::Relaxed);
-    CPU_BASE_NS.store(sys::process_cpu_ns(), Ordering::Relaxed);
+    CPU_BASE_NS.store(cpu_base_ns, Ordering::Relaxed);
     // Unique in time and space: no two program runs of a machine share pid and nanosecond.
     let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     INSTANCE.store(instance, Ordering::Relaxed);
@@ -305,6 +358,7 @@ fn begin(parent_instance: u64) -> Option<()> {
     slots::start(info.get(..length)?)
         .inspect_err(|error| announce_failure(*error))
         .ok()
+        .map(|()| now)
 }
 
 /// Goes on, or goes to sleep, in the child of a fork.
@@ -336,11 +390,17 @@ pub extern "C" fn after_fork_in_child() {
     modules::new_generation();
     python::forget_told();
     markers::after_fork_in_child();
-    if begin(parent_instance).is_none() {
+    if birth::may_wait() {
+        PID.store(sys::getpid(), Ordering::Relaxed);
+        STATE.store(State::Unborn as u32, Ordering::Release);
+        if !birth::wait(parent_instance, true) {
+            birth::begin();
+        }
+    } else if begin(parent_instance, None).is_some() {
+        threads::begin_current();
+    } else {
         STATE.store(State::Dormant as u32, Ordering::Release);
-        return;
     }
-    threads::begin_current();
 }
 
 /// A C string of the program's own vectors, for [`Environment`].

@@ -7,6 +7,7 @@
 
 use std::ffi::c_int;
 
+use crate::birth;
 use crate::clock;
 use crate::environment::Environment;
 use crate::guard;
@@ -63,6 +64,8 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
     if effect == Effect::Harmless || !process::is_active() {
         return install();
     }
+    // What is not set up by now never will be.
+    birth::be_born();
     let stops = effect == Effect::ForbidsHandlers && !process::is_confined();
     if stops {
         slots::for_each_active(clock::pause);

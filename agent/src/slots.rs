@@ -535,8 +535,9 @@ pub fn forget_parents() {
                     crate::perf::close(slot.perf);
                 }
                 counters::close(slot);
+                // Where nothing is written, the page stays the parent's.
+                slot.active.store(false, Ordering::Relaxed);
             }
-            slot.active.store(false, Ordering::Relaxed);
         }
         // SAFETY: the child's only thread no longer uses the rings.
         unsafe { sys::munmap(block.shared_base.cast(), block.segment.geometry().bytes()) };

@@ -168,22 +168,50 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
     let blocked = signals::unblock_ours();
     // SAFETY: the thread's own words.
     unsafe { (*tls::words()).signals |= blocked };
-    let key = KEY.load(Ordering::Relaxed);
-    if key != NO_KEY {
-        // SAFETY: the key exists.
-        unsafe { libc::pthread_setspecific(key, slot.cast()) };
-    }
+    keep_for_the_end(slot.cast());
     if process::settings().unwinder == UnwinderChoice::Framehop {
         crate::framehop::make_engine(state);
     }
     start_recording(state, clock::prepare);
 }
 
+/// Begins the only thread of a process that was unborn, whose timer runs and whose signal stack is there, and which began at `began_ns`
+/// (the sampler's CLOCK_BOOTTIME).
+pub fn begin_unborn(slot: *mut Slot, began_ns: u64) {
+    // SAFETY: claimed for this thread, and its timer does not find it yet.
+    let state = unsafe { &mut *slot };
+    state.tid = sys::gettid();
+    tls::set_slot(slot);
+    let clock = if state.timer < 0 {
+        clock::prepare(state)
+    } else {
+        clock::prepare_perf(state, Clock::Timer)
+    };
+    tell_start(state, clock, began_ns);
+    if state.perf >= 0 {
+        crate::perf::start(state.perf);
+    }
+}
+
+/// Lets [`on_exit`] be called at the end of the calling thread, with anything but null.
+pub fn keep_for_the_end(argument: *mut c_void) {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, argument) };
+    }
+}
+
 fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
     let clock = prepare(slot);
     counters::open(slot);
-    let routine = slot.start.addr() as u64;
     let time_ns = sys::boottime_ns();
+    tell_start(slot, clock, time_ns);
+    clock::start(slot, time_ns);
+}
+
+fn tell_start(slot: &Slot, clock: Clock, time_ns: u64) {
+    let routine = slot.start.addr() as u64;
     let written = record::put_thread_start(
         slot.ring(),
         time_ns,
@@ -196,15 +224,19 @@ fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut Slot) -> Clock) {
         slot.ring().header().count_drop(DropCause::RingFull, 0);
     }
     slots::count(Counter::ThreadsSampled, 1);
-    clock::start(slot, time_ns);
 }
 
 /// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
 /// thread has an alternate stack of its own.
 fn use_signal_stack(slot: *mut Slot) {
     Slot::guard_signal_stack(slot);
+    use_stack(Slot::signal_stack(slot));
+}
+
+/// As [`use_signal_stack`], for [`SIGNAL_STACK_BYTES`] from an address on.
+pub fn use_stack(lowest: *mut c_void) {
     let ours = libc::stack_t {
-        ss_sp: Slot::signal_stack(slot),
+        ss_sp: lowest,
         ss_flags: 0,
         ss_size: SIGNAL_STACK_BYTES,
     };

@@ -120,6 +120,11 @@ impl Plan {
                 counters: counting.events,
                 overflow: counting.overflow,
                 boot_offset_ns: os::boot_offset_ns(),
+                late_unless_child_of: if may_begin_late(resolved) {
+                    std::process::id()
+                } else {
+                    0
+                },
                 ..agent_settings(resolved)
             },
             run,
@@ -205,6 +210,16 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         verbose: resolved.verbose >= 3,
         ..AgentSettings::default()
     }
+}
+
+/// Whether processes may begin when they have something to tell: where one sample makes no trace, and nothing but samples needs
+/// a process from its first instruction on.
+fn may_begin_late(resolved: &Resolved) -> bool {
+    resolved.min_samples > 1
+        && !resolved.sampling_realtime
+        && resolved.cpu_events.is_empty()
+        && resolved.overflow.is_none()
+        && resolved.unwinder != Unwinder::Framehop
 }
 
 /// Which events the chosen backends tell.

@@ -28,7 +28,8 @@ use crate::monitors::{self, Monitors};
 use crate::offcpu;
 use crate::os::{self, ChildState};
 use crate::plan::Plan;
-use crate::session::{Receiver, SessionSocket, members};
+use crate::session::members::{self, Members};
+use crate::session::{Receiver, SessionSocket};
 use crate::summary::{self, ProcessSummary};
 use crate::waits::Waits;
 
@@ -169,7 +170,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let target = match target {
         Ok(target) => target,
         Err(refusal) => {
-            end_record(record, Ending::Code(refusal.code), &[]);
+            end_record(record, Ending::Code(refusal.code), &[], 0);
             directory.remove_if_empty();
             return Err(refusal);
         }
@@ -228,8 +229,13 @@ fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> 
         .ok()
 }
 
-fn end_record(record: Option<TaskRecord>, ending: Ending, processes: &[ProcessSummary]) {
-    if let Some(Err(error)) = record.map(|record| record.end(ending, processes)) {
+fn end_record(
+    record: Option<TaskRecord>,
+    ending: Ending,
+    processes: &[ProcessSummary],
+    unborn: u64,
+) {
+    if let Some(Err(error)) = record.map(|record| record.end(ending, processes, unborn)) {
         warn_of_record(&error);
     }
 }
@@ -321,7 +327,7 @@ impl Watch {
             say(&format!("the command ended: {ending}"));
         }
         let known = self.collector.known();
-        let refused = self.receiver.refused();
+        let (refused, unborn) = (self.receiver.refused(), self.receiver.short());
         let refusal = self.refusal.take();
         let failures = self.receiver.failures();
         if let Some(lost) = self.collector.lost_switches()
@@ -332,7 +338,7 @@ impl Watch {
             ));
         }
         let outcome = self.close();
-        end_record(record, ending, &outcome.processes);
+        end_record(record, ending, &outcome.processes, unborn);
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
                 say(&format!(
@@ -347,7 +353,7 @@ impl Watch {
             if all_failed {
                 say("no trace: see the warnings above");
             } else {
-                for line in summary::lines(&outcome.processes, plan.run.verbosity >= 1) {
+                for line in summary::lines(&outcome.processes, unborn, plan.run.verbosity >= 1) {
                     say(&line);
                 }
             }
@@ -393,9 +399,14 @@ impl Watch {
         let mut interval = BUSY;
         loop {
             // Looked for before the arrivals are taken: whoever is not found any more has arrived, or never will.
-            let unannounced = begin.elapsed() < ANNOUNCE
-                && self.collector.live() == 0
-                && members::any(&self.session, self.target.as_raw().unsigned_abs());
+            let unannounced = self.collector.live() == 0 && {
+                let which = if begin.elapsed() < ANNOUNCE {
+                    Members::All
+                } else {
+                    Members::Unborn
+                };
+                members::any(&self.session, self.target.as_raw().unsigned_abs(), which)
+            };
             self.receiver.settle();
             self.take_arrivals();
             if self.collector.live() == 0 && !unannounced {

@@ -302,11 +302,11 @@ impl ProcessSummary {
 }
 
 /// The lines about all processes: one for each trace, or one that says why there is none; details, where they are wanted, of
-/// those with samples.
+/// those with samples. `unborn` is the number of processes that ended before they began to record, with one sample each.
 #[must_use]
-pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
+pub fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
-    let short = short_processes(processes);
+    let short = short_processes(processes, unborn);
     match short {
         Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
         Some(short) => lines.push(short),
@@ -336,9 +336,9 @@ pub fn lines(processes: &[ProcessSummary], verbose: bool) -> Vec<String> {
 }
 
 /// Of the processes that had too few samples for a trace.
-fn short_processes(processes: &[ProcessSummary]) -> Option<String> {
+fn short_processes(processes: &[ProcessSummary], unborn: u64) -> Option<String> {
     let short = processes.iter().filter(|process| process.short);
-    let (count, samples) = short.fold((0_u64, 0_u64), |(count, samples), process| {
+    let (count, samples) = short.fold((unborn, unborn), |(count, samples), process| {
         (count + 1, samples + process.tally.samples)
     });
     let plural = if count == 1 { "process" } else { "processes" };
@@ -445,7 +445,7 @@ mod tests {
         running.end = End::StillRunning;
         running.counts.dropped_by_cause[0] = 3;
         assert_eq!(
-            lines(&[process(), running], false),
+            lines(&[process(), running], 0, false),
             [
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
@@ -462,10 +462,10 @@ mod tests {
         };
         let told = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
         let two = [short.clone(), process(), short];
-        assert_eq!(lines(&two, false)[1..], [told]);
+        assert_eq!(lines(&two, 0, false)[1..], [told]);
         let one = [two[0].clone()];
         assert_eq!(
-            lines(&one, false),
+            lines(&one, 0, false),
             [
                 "no trace: 1 short process left no trace: 10 samples in all; --min-samples 1 keeps them"
             ]
@@ -509,7 +509,7 @@ mod tests {
             (vec![dropped], "agent busy"),
             (vec![refused], "disk full"),
         ] {
-            let text = lines(&processes, false).join("\n");
+            let text = lines(&processes, 0, false).join("\n");
             assert!(
                 text.starts_with("no trace: ") && text.contains(part),
                 "{text}"

@@ -54,6 +54,44 @@ fn short_processes_count() -> TestResult {
     Ok(())
 }
 
+/// Most of them end before they had anything to record into.
+#[test]
+fn processes_without_a_trace_count() -> TestResult {
+    const COUNT: u32 = 300;
+    let scratch = Scratch::new("brief")?;
+    let sum = scratch.path().join("sum");
+    let program = workload("brief").build()?;
+    for way in ["return", "_exit", "thread"] {
+        let line = format!(
+            "i=0; while [ $i -lt {COUNT} ]; do {} 0.002 {way}; i=$((i+1)); done",
+            program.display()
+        );
+        let outcome = Run::new()
+            .freq(100)
+            .env("BRIEF_SUM", &sum)
+            .command(script(&line))
+            .run()?;
+        outcome.expect_success().assert_counts()?;
+        let text = fs::read_to_string(&sum)?;
+        let used: Vec<f64> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
+        assert_eq!(used.len(), COUNT as usize, "{}", outcome.story());
+        fs::remove_file(&sum)?;
+        let told = outcome.stderr.split_once("left no trace: ");
+        let samples: f64 = told
+            .and_then(|(_, rest)| rest.split_once(" samples"))
+            .and_then(|(number, _)| number.parse().ok())
+            .unwrap_or(0.0);
+        let (least, most) = (0.2 * f64::from(COUNT), 100.0 * used.iter().sum::<f64>());
+        let spread = 3.5 * (0.25 * f64::from(COUNT)).sqrt();
+        assert!(
+            samples > least - spread && samples < most + spread,
+            "{way}: {samples} samples, expected {least:.0} to {most:.0} ± {spread:.0}\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn an_end_that_is_put_off_is_not_counted_twice() -> TestResult {
     // The tail is accounted for when quick_exit is called, and its handlers burn for a while: a tick that comes then must not

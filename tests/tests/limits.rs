@@ -84,3 +84,20 @@ shutil.rmtree(sys.argv[1])
     );
     Ok(())
 }
+
+/// The agent needs no more stack than a small program leaves.
+#[test]
+fn a_tiny_stack_is_enough() -> TestResult {
+    let line = "ulimit -s 20; /bin/true";
+    let bare = Run::bare().command(script(line)).run()?;
+    if bare.status.code() != Some(0) {
+        println!("skipped: /bin/true itself needs more stack than 20 KiB here");
+        return Ok(());
+    }
+    // A command begins at once, a child of a shell late.
+    for options in [["--min-samples", "1"], ["--min-samples", "3"]] {
+        let outcome = Run::new().options(options).command(script(line)).run()?;
+        outcome.expect_success();
+    }
+    Ok(())
+}

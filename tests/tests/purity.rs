@@ -22,13 +22,17 @@ const ALLOWED: [&str; 8] = [
 ];
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
-/// runs once for a thread that the agent missed, and framehop is for comparison only.
-const BOUNDARIES: [&str; 4] = [
+/// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
+const BOUNDARIES: [&str; 5] = [
     "signals::forward",
     "threads::adopt_self",
+    BIRTH,
     "framehop::walk",
     COUNTERS,
 ];
+
+/// Where a process begins to record that had nothing to record before.
+const BIRTH: &str = "birth::begin";
 
 /// Where the handler reads the events that a thread counts: the one place with system calls, if the user asked for events.
 const COUNTERS: &str = "counters::read_group";
@@ -216,6 +220,30 @@ fn counters_are_read_by_system_calls_alone() -> TestResult {
     assert!(
         foreign.is_empty() && found.contains_key("a system call"),
         "the counters reach:\n{}",
+        foreign.join("\n")
+    );
+    Ok(())
+}
+
+/// What begins in the handler makes system calls, but takes nothing from the program's allocator, which may be at work.
+#[test]
+fn a_birth_allocates_nothing() -> TestResult {
+    skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
+    let code = disassemble();
+    let found = reachable_from(&code, BIRTH, &[]);
+    let foreign: Vec<String> = found
+        .keys()
+        .filter(|name| {
+            let ours = ["rsys_agent::", "rsys_unwind::", "rsys_wire::"];
+            let is_ours = ours.iter().any(|crate_name| name.contains(crate_name));
+            let allowed = ALLOWED.contains(&name.as_str()) || *name == "clock_getres";
+            !is_ours && !allowed && *name != "a system call"
+        })
+        .map(|name| chain(&found, name))
+        .collect();
+    assert!(
+        foreign.is_empty() && found.contains_key("a system call"),
+        "a birth reaches:\n{}",
         foreign.join("\n")
     );
     Ok(())

@@ -272,6 +272,33 @@ fn stragglers_are_waited_for_as_linger_says() -> TestResult {
 }
 
 #[test]
+fn a_straggler_that_has_done_nothing_yet_is_waited_for() -> TestResult {
+    // While it sleeps, nothing of it is recorded. It must not be taken for one that never will be.
+    let line = format!(
+        "sh -c 'sleep 1; exec {} --seconds 1' & exit 0",
+        workload("rate").build()?.display()
+    );
+    let outcome = Run::new()
+        .freq(500)
+        .options(["--linger", "30"])
+        .command(script(&line))
+        .run()?;
+    outcome.expect_success();
+    let weighted = outcome
+        .summaries
+        .iter()
+        .filter(|summary| summary.name == "rate")
+        .map(|summary| summary.weighted)
+        .sum::<u64>();
+    assert!(
+        weighted > 400,
+        "{weighted} weighted samples\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
 fn ranks_name_the_files() -> TestResult {
     let cases = [
         ("OMPI_COMM_WORLD_RANK", "3"),

@@ -29,6 +29,8 @@ pub enum HelloKind {
     Failed = 3,
     /// A segment whose rings hold [events](crate::event), of a process that is known.
     Events = 4,
+    /// A process that ended with too little to tell for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for.
+    Short = 5,
 }
 
 /// The datagram.
@@ -45,7 +47,7 @@ pub struct Hello {
     pub instance: u64,
     /// The process id as the sender sees it (it may live in another pid namespace).
     pub pid: u32,
-    /// Number of this segment, counted from 0; see [`HelloKind::Failed`].
+    /// Number of this segment, counted from 0; see [`HelloKind::Failed`] and [`HelloKind::Short`].
     pub segment: u32,
     /// Number of rings in the segment.
     pub ring_count: u32,
@@ -120,6 +122,7 @@ impl Hello {
             2 => Ok(HelloKind::Segment),
             3 => Ok(HelloKind::Failed),
             4 => Ok(HelloKind::Events),
+            5 => Ok(HelloKind::Short),
             _ => Err(HelloError::Kind),
         }
     }
@@ -314,6 +317,9 @@ pub struct AgentSettings {
     pub overflow: Option<Overflow>,
     /// By how many nanoseconds the sampler's CLOCK_BOOTTIME is ahead of the machine's; see [`crate::clocks`].
     pub boot_offset_ns: i64,
+    /// The process id of the sampler, if processes that are no children of it may begin late: when they have something to tell. 0 when
+    /// all begin at once.
+    pub late_unless_child_of: u32,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -335,6 +341,7 @@ impl Default for AgentSettings {
             counters: EventList::default(),
             overflow: None,
             boot_offset_ns: 0,
+            late_unless_child_of: 0,
             verbose: false,
         }
     }
@@ -386,7 +393,7 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} boot={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} boot={} late={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -394,6 +401,7 @@ impl AgentSettings {
             self.events.to_words(),
             u8::from(self.launch_stacks),
             self.boot_offset_ns,
+            self.late_unless_child_of,
             u8::from(self.verbose)
         )
     }
@@ -442,6 +450,7 @@ impl AgentSettings {
                 ("counters", _) => settings.counters = EventList::parse(value),
                 ("overflow", _) => settings.overflow = Overflow::parse(value),
                 ("boot", _) => settings.boot_offset_ns = value.parse().unwrap_or(0),
+                ("late", _) => settings.late_unless_child_of = value.parse().unwrap_or(0),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

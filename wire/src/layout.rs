@@ -333,14 +333,17 @@ pub fn push_info(
     tag: InfoTag,
     value: &[u8],
 ) -> usize {
-    let Some(room) = INFO_BYTES.checked_sub(length + 8) else {
+    let rest = buffer.get_mut(length..).unwrap_or(&mut []);
+    let Some((head, room)) = rest.split_first_chunk_mut::<8>() else {
         return length;
     };
-    let value = &value[..value.len().min(room)];
-    buffer[length..length + 4].copy_from_slice(&(tag as u32).to_le_bytes());
-    buffer[length + 4..length + 8].copy_from_slice(&(value.len() as u32).to_le_bytes());
-    buffer[length + 8..length + 8 + value.len()].copy_from_slice(value);
-    length + 8 + value.len()
+    let copied = value.len().min(room.len());
+    // Nothing here may panic: it runs in a signal handler, once.
+    *head = (tag as u64 | (copied as u64) << 32).to_le_bytes();
+    for (to, from) in room.iter_mut().zip(value) {
+        *to = *from;
+    }
+    length + 8 + copied
 }
 
 /// Reads process information: pairs of tag and value. Stops at the first entry that does not fit.

@@ -493,6 +493,7 @@ proptest! {
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             boot_offset_ns: -7,
+            late_unless_child_of: 77,
             verbose: true,
         };
         prop_assert_eq!(AgentSettings::from_line(&settings.to_line()), settings);

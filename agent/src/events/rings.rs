@@ -11,6 +11,7 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Segment;
 use rsys_wire::ring::{DropCause, Producer, RingHeader};
 
+use crate::birth;
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
 use crate::segments::{self, Made};
@@ -177,6 +178,9 @@ impl Block {
 #[inline(never)]
 fn claim() -> *mut EventRing {
     if !process::is_active() || !process::is_own_process() {
+        return std::ptr::null_mut();
+    }
+    if !birth::be_born() {
         return std::ptr::null_mut();
     }
     let ring = loop {

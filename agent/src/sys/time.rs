@@ -37,7 +37,25 @@ pub fn agree_on_boottime(sampler_ahead_ns: i64) {
 /// `clock_gettime` is async-signal-safe and answered by the vDSO, without a system call.
 #[inline]
 pub fn boottime_ns() -> u64 {
-    clock_ns(libc::CLOCK_BOOTTIME).wrapping_sub(BOOT_AHEAD_NS.load(Ordering::Relaxed))
+    agreed_boottime_ns(own_boottime_ns())
+}
+
+/// CLOCK_BOOTTIME of the time namespace that the process lives in, in nanoseconds.
+///
+/// # Signal safety
+/// As [`boottime_ns`].
+#[inline]
+pub fn own_boottime_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+/// The sampler's CLOCK_BOOTTIME at a time of [`own_boottime_ns`].
+///
+/// # Signal safety
+/// One atomic load.
+#[inline]
+pub fn agreed_boottime_ns(own_ns: u64) -> u64 {
+    own_ns.wrapping_sub(BOOT_AHEAD_NS.load(Ordering::Relaxed))
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.

@@ -116,11 +116,11 @@ impl TaskRecord {
         Ok(record)
     }
 
-    /// Puts down how the task ended, and what it left.
+    /// Puts down how the task ended, and what it left. `unborn` is the number of processes that ended before they began to record.
     ///
     /// # Errors
     /// When the records cannot be read or written.
-    pub fn end(self, ending: Ending, processes: &[ProcessSummary]) -> io::Result<()> {
+    pub fn end(self, ending: Ending, processes: &[ProcessSummary], unborn: u64) -> io::Result<()> {
         let mut record = self.start.clone();
         let short = processes.iter().filter(|process| process.short);
         let ended = json!({
@@ -128,8 +128,8 @@ impl TaskRecord {
             "end": clocks(),
             "exit_code": match ending { Ending::Code(code) => Some(code), Ending::Signal(_) => None },
             "exit_signal": match ending { Ending::Signal(signal) => Some(signal), Ending::Code(_) => None },
-            "processes": processes.len(),
-            "short_processes": short.count(),
+            "processes": processes.len() as u64 + unborn,
+            "short_processes": short.count() as u64 + unborn,
             "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
             "traces": processes.iter().filter_map(|process| self.trace(process)).collect::<Vec<_>>(),
         });
@@ -311,7 +311,7 @@ mod tests {
             for (rank, record) in records.into_iter().enumerate() {
                 // One of them is killed.
                 if rank != 7 {
-                    scope.spawn(move || record.end(Ending::Code(rank as u8), &[]).unwrap());
+                    scope.spawn(move || record.end(Ending::Code(rank as u8), &[], 0).unwrap());
                 }
             }
         });

@@ -5,7 +5,9 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::Path;
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::ENV_SESSION;
 
 use crate::os;
@@ -13,12 +15,21 @@ use crate::os;
 /// What is read of an environment at once: most are shorter.
 const CHUNK_BYTES: usize = 32 << 10;
 
+/// Which processes are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
+    /// All of the session.
+    All,
+    /// Those whose agent waits until there is something to record: they catch its signal.
+    Unborn,
+}
+
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
 ///
 /// Only process ids above `first` are looked at: those of a run are younger than its command. (After a wrap of the ids some are
 /// not; then a straggler may be missed.) Where hundreds of ranks end at once, each looks at all the others: it has to be cheap.
 #[must_use]
-pub fn any(session: &str, first: u32) -> bool {
+pub fn any(session: &str, first: u32, which: Members) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return false;
     };
@@ -30,7 +41,18 @@ pub fn any(session: &str, first: u32) -> bool {
         pid.is_some_and(|pid| pid > first)
             && File::open(entry.path().join("environ"))
                 .is_ok_and(|file| holds(file, &variable, &mut environment))
+            && (which == Members::All || catches_samples(&entry.path()))
     })
+}
+
+/// Whether a process has a handler for the agent's signal (proc(5), status: `SigCgt`).
+fn catches_samples(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask >> (SAMPLE_SIGNAL - 1) & 1 == 1)
 }
 
 /// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is memory to work in.
@@ -62,7 +84,7 @@ mod tests {
     #[test]
     fn a_child_is_found_by_its_environment_while_it_lives() {
         let session = format!("a-session-of-process-{}", std::process::id());
-        assert!(!any(&session, 0));
+        assert!(!any(&session, 0, Members::All));
         let mut child = Command::new("cat")
             .env("A", "x".repeat(3 * CHUNK_BYTES))
             .env(ENV_SESSION, &session)
@@ -76,9 +98,10 @@ mod tests {
         input.write_all(b"hi\n").expect("cat reads");
         let output = child.stdout.as_mut().expect("a pipe");
         output.read_exact(&mut answer).expect("cat answers");
-        assert!(any(&session, 0));
+        assert!(any(&session, 0, Members::All));
+        assert!(!any(&session, 0, Members::Unborn));
         drop(child.stdin.take());
         child.wait().expect("cat ends");
-        assert!(!any(&session, 0));
+        assert!(!any(&session, 0, Members::All));
     }
 }

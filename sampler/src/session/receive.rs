@@ -77,6 +77,7 @@ impl std::fmt::Display for Failure {
 enum News {
     Arrival(Arrival),
     Failure(Failure),
+    Short,
     /// See [`Receiver::settle`].
     Mark(u64),
 }
@@ -92,6 +93,7 @@ struct Shared {
     refused: AtomicU64,
     first_refusal: Mutex<Option<String>>,
     failures: Mutex<Vec<Failure>>,
+    short: AtomicU64,
     stop: AtomicBool,
     /// The last mark that came; see [`Receiver::settle`].
     mark: Mutex<u64>,
@@ -125,6 +127,7 @@ impl Receiver {
             refused: AtomicU64::new(0),
             first_refusal: Mutex::default(),
             failures: Mutex::default(),
+            short: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             mark: Mutex::new(0),
             marked: Condvar::new(),
@@ -177,6 +180,12 @@ impl Receiver {
     #[must_use]
     pub fn failures(&self) -> Vec<Failure> {
         lock(&self.shared.failures).clone()
+    }
+
+    /// How many processes ended before they began to record, with something to record.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        self.shared.short.load(Ordering::Relaxed)
     }
 
     /// How many datagrams were refused.
@@ -232,6 +241,9 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
                     failures.push(failure);
                 }
             }
+            Ok(News::Short) => {
+                shared.short.fetch_add(1, Ordering::Relaxed);
+            }
             Ok(News::Arrival(arrival)) => {
                 lock(&shared.arrivals).push_back(arrival);
                 // Full means that it is ringing already.
@@ -273,6 +285,9 @@ fn news(datagram: Datagram) -> Result<News, String> {
             name: name.trim_end().to_owned(),
             errno: Errno::from_raw(hello.segment.cast_signed()),
         }));
+    }
+    if kind == HelloKind::Short {
+        return Ok(News::Short);
     }
     let life = match pid {
         0 => Life::Unwatched,
