@@ -81,7 +81,8 @@ impl Plan {
                 name_processes: resolved.use_pid,
             },
             keys,
-            compression: if resolved.compress_trace {
+            trace: resolved.trace,
+            compression: if resolved.compress_trace && resolved.trace {
                 Compression::Zlib
             } else {
                 Compression::None

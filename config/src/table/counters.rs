@@ -115,6 +115,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     .advanced(),
     Setting::new(
         Category::Counters,
+        "SAMPLING_OVERFLOW_FREQ",
+        Kind::Int {
+            min: -1,
+            max: 1_000_000_000_000,
+            unit: "events",
+        },
+        "-1",
+        "How often the event of SAMPLING_OVERFLOW happens between two samples; 0 or less: as OVERFLOW without a period",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
         "OFF_CPU",
         Kind::Bool,
         "false",
