@@ -107,6 +107,8 @@ pub struct Resolved {
     pub sampling_gpus: String,
     /// `GPU_METRICS`.
     pub gpu_metrics: String,
+    /// `SMI_LIBRARY`: `auto`, `none`, or a path.
+    pub smi_library: String,
     /// `CPU_EVENTS`: names of events.
     pub cpu_events: Vec<String>,
     /// `OVERFLOW`, or what `SAMPLING_OVERFLOW` stands for: an event and how often it must happen, if that was said.
@@ -352,6 +354,7 @@ impl Resolved {
             gpu_sensors_wanted: backends.is_on("rocm-smi", false),
             sampling_gpus: read.text("SAMPLING_GPUS").to_owned(),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
+            smi_library: read.text("SMI_LIBRARY").to_owned(),
             cpu_events: split_events(read.text("CPU_EVENTS")),
             overflow: match (read.text("OVERFLOW"), read.bool("SAMPLING_OVERFLOW")) {
                 ("", false) => None,

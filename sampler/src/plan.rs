@@ -159,6 +159,8 @@ fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors
         gpus: resolved.sampling_gpus.clone(),
         metrics: resolved.gpu_metrics.clone(),
         wanted: resolved.gpu_sensors_wanted,
+        library: resolved.smi_library.clone(),
+        quiet: resolved.verbose < 0,
         visible: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"].map(variable),
     }
 }

@@ -21,6 +21,14 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Its address on PCI, `0000:c1:00.0`, where its card is visible.
+    #[must_use]
+    pub fn pci_address(&self) -> Option<String> {
+        let target = std::fs::read_link(self.device.as_ref()?).ok()?;
+        let name = target.file_name()?.to_str()?;
+        name.contains(':').then(|| name.to_owned())
+    }
+
     /// As it is called in lists: `GPU 0 (gfx942)`.
     #[must_use]
     pub fn title(&self) -> String {

@@ -11,6 +11,10 @@ use super::counter::{Gauge, Reading, Unit};
 use super::kfd::{self, GpuId};
 use super::numbers::ranges;
 use crate::profile::say;
+use crate::smi;
+
+/// The word for no library at all.
+const NO_LIBRARY: &str = "none";
 
 /// A sensor that fails so often in a row is given up.
 const PATIENCE: u32 = 5;
@@ -56,6 +60,8 @@ const fn bytes(
 const METRICS: &[Metric] = &[
     metric("busy", &["busy"], "GPU Busy", "%"),
     metric("mem_busy", &["mem_busy"], "GPU Memory Busy", "%"),
+    // Of the SMI libraries only.
+    metric("mm_busy", &["mm_busy"], "GPU MM Busy", "%"),
     metric(
         "temp",
         &["temp_edge", "temp_junction", "temp_memory"],
@@ -114,6 +120,10 @@ pub struct Choice {
     pub metrics: String,
     /// Somebody asked: say so where there is no GPU.
     pub wanted: bool,
+    /// `SMI_LIBRARY`.
+    pub library: String,
+    /// Whether nothing but errors is said.
+    pub quiet: bool,
     /// `ROCR_VISIBLE_DEVICES` and `HIP_VISIBLE_DEVICES` of the command.
     pub visible: [Option<String>; 2],
 }
@@ -122,6 +132,9 @@ pub struct Choice {
 #[derive(Debug)]
 pub struct Gpus {
     sensors: Vec<Sensor>,
+    /// For what these lack.
+    smi: Option<smi::Client>,
+    quiet: bool,
     /// For what is told of processes.
     pub ids: Vec<GpuId>,
     /// Whether the memory of processes is read.
@@ -158,12 +171,16 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     }
     let chosen = chosen(&all, choice, &mut complaints);
     let mut found = Vec::new();
+    let mut lacking = Vec::new();
+    // A library looks at the machine itself.
+    let has_smi = choice.library != NO_LIBRARY && !roots.is_simulated();
     for gpu in &chosen {
         let group: Arc<str> = Arc::from(gpu.title());
+        let address = gpu.pci_address().filter(|_| has_smi);
         let mut missing = Vec::new();
         for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
             let known = metric.sensors.iter().filter_map(|name| sensors::find(name));
-            let mut reason = String::new();
+            let mut reason = "its files do not tell".to_owned();
             let mut source = None;
             for sensor in known {
                 match sensor.source(gpu) {
@@ -174,17 +191,25 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
                     Err(why) => reason = why.reason,
                 }
             }
+            let gauge = |summary: &str| {
+                let track = format!("{} [{}] (S)", metric.track, gpu.index);
+                Gauge::new(track, metric.unit, Some(&group), summary)
+            };
             match source {
                 Some((source, summary)) => found.push(Sensor {
                     source,
-                    gauge: Gauge::new(
-                        format!("{} [{}] (S)", metric.track, gpu.index),
-                        metric.unit,
-                        Some(&group),
-                        summary,
-                    ),
+                    gauge: gauge(summary),
                     title: format!("{} of {}", metric.name, gpu.title()),
                     failures: 0,
+                }),
+                None if let Some(address) = &address => lacking.push(smi::Wanted {
+                    address: address.clone(),
+                    sensors: metric.sensors,
+                    gauge: gauge("As the SMI library tells it"),
+                    gpu: gpu.title(),
+                    metric: metric.name,
+                    reason,
+                    named: !wanted.all,
                 }),
                 // With `all`, a GPU has what it has.
                 None if !wanted.all => missing.push(format!("{} ({reason})", metric.name)),
@@ -198,8 +223,20 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let visible: HashSet<usize> = chosen.iter().map(|gpu| gpu.index).collect();
     let mut ids = kfd::gpu_ids(roots);
     ids.retain(|gpu| visible.contains(&gpu.index));
+    let client = (!lacking.is_empty()).then(|| smi::Client::start(&choice.library, lacking));
+    let smi = client.and_then(|client| {
+        client
+            .map_err(|error| {
+                complaints.push(format!(
+                    "no SMI library: its process cannot be started: {error}"
+                ))
+            })
+            .ok()
+    });
     let gpus = Gpus {
         sensors: found,
+        smi,
+        quiet: choice.quiet,
         ids,
         memory: wanted.has("mem_usage"),
         occupancy: wanted.has(OCCUPANCY),
@@ -211,28 +248,23 @@ impl Gpus {
     /// Reads all sensors.
     pub fn read(&mut self, time_ns: u64, out: &mut Vec<Reading>) {
         let mut scratch = [0; 4096];
+        let mut words = Vec::new();
+        if let Some(client) = &mut self.smi
+            && client.read(out, &mut words, tell) == smi::Standing::Over
+        {
+            self.smi = None;
+        }
         self.sensors.retain_mut(|sensor| {
             match sensor.source.read(&mut scratch) {
                 Ok(value) => {
                     sensor.failures = 0;
-                    let rounded = (value * 1000.0).round() / 1000.0;
-                    let bytes_per_unit = match sensor.gauge.unit() {
-                        // The sensors of memory tell MiB.
-                        Unit::Bytes => 1_048_576.0,
-                        _ => 1.0,
-                    };
-                    let value = if bytes_per_unit == 1.0 {
-                        rounded
-                    } else {
-                        (value * bytes_per_unit).round()
-                    };
-                    sensor.gauge.set(time_ns, value, out);
+                    tell(&mut sensor.gauge, time_ns, value, out);
                 }
                 Err(error) => {
                     sensor.failures += 1;
                     if sensor.failures == PATIENCE {
-                        say(&format!(
-                            "warning: {} is not recorded any more: {}: {error}",
+                        words.push(format!(
+                            "{} is not recorded any more: {}: {error}",
                             sensor.title,
                             sensor.source.path().display()
                         ));
@@ -241,7 +273,20 @@ impl Gpus {
             }
             sensor.failures < PATIENCE
         });
+        for text in words.iter().filter(|_| !self.quiet) {
+            say(&format!("warning: {text}"));
+        }
     }
+}
+
+/// Tells a value in the unit of its sensor.
+fn tell(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
+    let value = match gauge.unit() {
+        // The sensors of memory tell MiB.
+        Unit::Bytes => (value * 1_048_576.0).round(),
+        _ => (value * 1000.0).round() / 1000.0,
+    };
+    gauge.set(time_ns, value, out);
 }
 
 /// The metrics that were asked for.
