@@ -161,7 +161,11 @@ fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors
         wanted: resolved.gpu_sensors_wanted,
         library: resolved.smi_library.clone(),
         quiet: resolved.verbose < 0,
-        visible: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"].map(variable),
+        visible: [
+            variable("ROCR_VISIBLE_DEVICES"),
+            // As HIP has it.
+            variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES")),
+        ],
     }
 }
 

@@ -29,6 +29,13 @@ impl Gpu {
         name.contains(':').then(|| name.to_owned())
     }
 
+    /// Its unique id, as `GPU-` and these digits name it to the runtimes; not every GPU has one.
+    #[must_use]
+    pub fn unique_id(&self) -> Option<String> {
+        let digits = text(&self.device.as_ref()?.join("unique_id"))?;
+        (!digits.is_empty()).then_some(digits)
+    }
+
     /// As it is called in lists: `GPU 0 (gfx942)`.
     #[must_use]
     pub fn title(&self) -> String {

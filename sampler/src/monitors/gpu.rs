@@ -124,7 +124,7 @@ pub struct Choice {
     pub library: String,
     /// Whether nothing but errors is said.
     pub quiet: bool,
-    /// `ROCR_VISIBLE_DEVICES` and `HIP_VISIBLE_DEVICES` of the command.
+    /// `ROCR_VISIBLE_DEVICES` of the command, and its `HIP_VISIBLE_DEVICES` or else `CUDA_VISIBLE_DEVICES`.
     pub visible: [Option<String>; 2],
 }
 
@@ -325,12 +325,39 @@ impl Wanted {
     }
 }
 
+/// Places among the visible GPUs: numbers, or names `GPU-` and the GPU's unique id. Nothing where a name is no known GPU's.
+fn places(list: &str, all: &[Gpu], visible: &[usize]) -> Option<Vec<usize>> {
+    if let Some(places) = ranges(list) {
+        return Some(places);
+    }
+    let words = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
+    let mut places = Vec::new();
+    for word in words {
+        // As for the runtimes, a number below zero hides what follows.
+        if word.starts_with('-') {
+            break;
+        }
+        places.push(match word.strip_prefix("GPU-") {
+            None => word.parse().ok()?,
+            Some(id) => visible.iter().position(|index| {
+                let gpu = all.iter().find(|gpu| gpu.index == *index);
+                gpu.and_then(Gpu::unique_id)
+                    .is_some_and(|own| own.eq_ignore_ascii_case(id))
+            })?,
+        });
+    }
+    Some(places)
+}
+
 /// The GPUs that were asked for and are visible to the command.
 fn chosen<'a>(all: &'a [Gpu], choice: &Choice, complaints: &mut Vec<String>) -> Vec<&'a Gpu> {
     let mut visible: Vec<usize> = all.iter().map(|gpu| gpu.index).collect();
     for list in choice.visible.iter().flatten() {
-        // HIP counts among those that ROCR leaves. Names (`GPU-...`) cannot be told apart here.
-        if let Some(places) = ranges(list) {
+        // HIP counts among those that ROCR leaves.
+        if let Some(places) = places(list, all, &visible) {
             visible = places
                 .iter()
                 .filter_map(|place| visible.get(*place).copied())
@@ -467,7 +494,20 @@ mod tests {
     fn only_visible_gpus_are_read() {
         let root = machine("visible", 4);
         let roots = Roots::simulated(root.clone());
+        for (minor, id) in [(128, "0123456789abcdef"), (130, "fedcba9876543210")] {
+            let file = format!("sys/class/drm/renderD{minor}/device/unique_id");
+            put(&root, &file, &format!("{id}\n"));
+        }
         let cases = [
+            (
+                "all",
+                Some("GPU-FEDCBA9876543210,GPU-0123456789abcdef"),
+                None,
+                vec![0, 2],
+            ),
+            ("all", Some("1,GPU-fedcba9876543210"), Some("1"), vec![2]),
+            ("all", Some("2,3"), Some("GPU-fedcba9876543210"), vec![2]),
+            ("all", Some("3,-1,0"), None, vec![3]),
             ("all", None, None, vec![0, 1, 2, 3]),
             ("none", None, None, vec![]),
             ("0-1,3", None, None, vec![0, 1, 3]),
