@@ -84,7 +84,8 @@ pub fn table(roots: &Roots, request: &Request) -> Result<Table> {
     }
     if backends::find("rocprofiler").is_none_or(|backend| !backend.built) {
         table.notes.push(
-            "This build of rsys-sample records call stacks; the list tells what the machine could count.".to_owned(),
+            "Events of the CPU are counted with rsys-sample -C NAME, sensors of GPUs with --gpu-metrics; counters of GPU kernels are only listed."
+                .to_owned(),
         );
     }
     Ok(table)

@@ -47,7 +47,10 @@ fn value(key: &str, values: &KeyValues) -> String {
 
 fn values(tag: Option<&str>) -> KeyValues {
     let id = |pid: nix::unistd::Pid| pid.as_raw().unsigned_abs();
-    let mut command: Vec<String> = std::env::args().collect();
+    let words = std::env::args_os();
+    let mut command: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     if let (Some(tag), Some(program)) = (tag, command.first_mut()) {
         tag.clone_into(program);
     }

@@ -56,6 +56,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
+/// Reads the arguments (with the program's name) and does nothing else.
+///
+/// # Errors
+/// What is wrong with them, or the help that they ask for.
+pub fn check(arguments: impl IntoIterator<Item = OsString>) -> Result<(), clap::Error> {
+    cli::parse(arguments).map(drop)
+}
+
 fn answer(request: &Request) -> Result<()> {
     if let Some(text) = &request.about_itself {
         return say(text);

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// A copy of environment variables. Variables that are not valid UTF-8 are left out: no setting can come from them.
+/// A copy of environment variables. Of those that are not valid UTF-8, the names are kept: no setting can come from them.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
+    unreadable: Vec<String>,
 }
 
 impl Environment {
@@ -20,16 +21,23 @@ impl Environment {
     pub fn from_pairs<K: Into<OsString>, V: Into<OsString>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        let variables = pairs
-            .into_iter()
-            .filter_map(|(name, value)| {
-                Some((
-                    name.into().into_string().ok()?,
-                    value.into().into_string().ok()?,
-                ))
-            })
-            .collect();
-        Self { variables }
+        let mut environment = Self::default();
+        for (name, value) in pairs {
+            let Ok(name) = name.into().into_string() else {
+                continue;
+            };
+            match value.into().into_string() {
+                Ok(value) => drop(environment.variables.insert(name, value)),
+                Err(_) => environment.unreadable.push(name),
+            }
+        }
+        environment
+    }
+
+    /// The variables whose values are not UTF-8.
+    #[must_use]
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
     }
 
     /// The value of a variable.

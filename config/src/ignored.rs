@@ -15,7 +15,7 @@ const fn row(name: &'static str, reason: &'static str) -> IgnoredSetting {
     IgnoredSetting { name, reason }
 }
 
-const ALWAYS_PERFETTO: &str = "a Perfetto trace is always written";
+const ALWAYS_PERFETTO: &str = "the trace is a Perfetto trace";
 const SUMMARY_FORM: &str = "summaries have one form in text and one in JSON";
 const NO_COMPARISON: &str = "comparing with an older run is not part of rsys-sample";
 const NO_REGIONS: &str = "recording by region is not part of this build";
@@ -36,8 +36,6 @@ const INTERNAL: &str = "an internal of the original";
 pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("MODE", "call stacks are always sampled"),
     row("USE_SAMPLING", "call stacks are always sampled"),
-    row("TRACE", ALWAYS_PERFETTO),
-    row("USE_PERFETTO", ALWAYS_PERFETTO),
     row("TRACE_LEGACY", ALWAYS_PERFETTO),
     row("USE_ROCPD", ALWAYS_PERFETTO),
     row("PERFETTO_BACKEND", ALWAYS_PERFETTO),
@@ -83,10 +81,6 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row(
         "SAMPLING_OVERFLOW_TIDS",
         "SAMPLING_TIDS counts for all samples",
-    ),
-    row(
-        "SAMPLING_OVERFLOW_FREQ",
-        "OVERFLOW takes the period behind the event's name",
     ),
     row("SAMPLING_OVERFLOW_SIGNAL", "there is one sample signal"),
     row("SAMPLING_AINICS", NO_MONITORS),
@@ -186,7 +180,8 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("SETTINGS_DESC", "rsys-avail -G -d writes descriptions"),
     row("RECYCLE_TIDS", "threads have the kernel's numbers here"),
     row("LIBRARY", INTERNAL),
-    row("*_LIBRARY", INTERNAL),
+    row("DL_LIBRARY", INTERNAL),
+    row("USER_LIBRARY", INTERNAL),
     row("USE_ROCTRACER_CLOCK_SKEW", NO_GPU),
     row("PYTHON_EXE", INTERNAL),
     row("BANNER", INTERNAL),

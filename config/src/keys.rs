@@ -1,4 +1,6 @@
 //! Keys in output paths: `%tag%`, `%pid%`, `%env{HOME}%` and their kin.
+//!
+//! [`unknown`] finds a key that there is none of before it becomes part of a file's name; `%%` writes a percent sign.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +86,54 @@ pub const KEYS: &[KeyHelp] = &[
         "%env{NAME}%, $env{NAME}",
         "an environment variable; nothing where it is not set",
     ),
+    ("%%", "a percent sign"),
 ];
+
+/// What may stand between two signs, to guess what was meant.
+const WORDS: [&str; 17] = [
+    "tag",
+    "argv",
+    "argt",
+    "args",
+    "arg0",
+    "pid",
+    "ppid",
+    "pgid",
+    "psid",
+    "rank",
+    "size",
+    "nid",
+    "job",
+    "host",
+    "hostname",
+    "launch_time",
+    "env{NAME}",
+];
+
+/// The first `%word%` that is no key, as it is written.
+#[must_use]
+pub fn unknown(template: &str) -> Option<&str> {
+    let values = KeyValues::default();
+    let mut rest = template;
+    while let Some(position) = rest.find(['%', '$']) {
+        rest = &rest[position..];
+        let length = match replace_first(rest, &values) {
+            Some((_, length)) => length,
+            None => match literal_length(rest) {
+                1 => 1,
+                length => return Some(&rest[..length]),
+            },
+        };
+        rest = &rest[length..];
+    }
+    None
+}
+
+/// The key that `written` (`%rnak%`) most probably was meant to be, without its signs.
+pub(crate) fn nearest(written: &str) -> Option<&'static str> {
+    let word = written.trim_matches('%').to_ascii_lowercase();
+    crate::nearest::nearest(&word, WORDS.into_iter())
+}
 
 /// Replaces all keys in `template`. What is not a key stays as it is.
 #[must_use]
@@ -120,6 +169,9 @@ fn replace_first(text: &str, values: &KeyValues) -> Option<(String, usize)> {
         }
     }
     let inner = text.strip_prefix('%')?;
+    if inner.starts_with('%') {
+        return Some(("%".to_owned(), 2));
+    }
     if let Some(word) = word_key(inner)
         && word.len() > 1
     {
@@ -249,15 +301,42 @@ mod tests {
             ("100%", "100%"),
             ("%nonsense%pid%", "%nonsense%pid%"),
             ("%nonsense%%pid%", "%nonsense%42"),
+            ("%%nonsense%%", "%nonsense%"),
             ("%F_%H.%M", "%F_%H.%M"),
             ("%env{USER", "%env{USER"),
             ("$cfg{X}$", "$cfg{X}$"),
-            ("%%pid%", "%42"),
+            ("%%pid%", "%pid%"),
+            ("100%%-%pid%", "100%-42"),
+            ("%%%pid%%%", "%42%"),
             ("ä%pid%ö", "ä42ö"),
         ];
         for (template, expected) in cases {
             assert_eq!(expand(template, &values()), expected, "{template}");
         }
+    }
+
+    #[test]
+    fn what_is_no_key_is_found() {
+        for (template, expected) in [
+            ("%tag%/%pid%-%env{X}%-$env{X}-%p%j-%m-100%", None),
+            ("a-%rnak%-b", Some("%rnak%")),
+            ("%pid%%hots%", Some("%hots%")),
+            ("%%hots%%", None),
+            ("%F_%H.%M", Some("%F_%")),
+            ("%arg12%%args_hash%", None),
+            ("%ärg%%cfg{X}%$cfg{X}", None),
+        ] {
+            assert_eq!(unknown(template), expected, "{template}");
+        }
+        for (written, meant) in [
+            ("%rnak%", "rank"),
+            ("%hots%", "host"),
+            ("%HOST%", "host"),
+            ("%lauch_time%", "launch_time"),
+        ] {
+            assert_eq!(nearest(written), Some(meant));
+        }
+        assert_eq!(nearest("%zzz%"), None);
     }
 
     #[test]

@@ -57,6 +57,17 @@ pub enum ProblemKind {
         /// The preset that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// A path holds a `%word%` that is no key.
+    #[error("unknown key '{key}'")]
+    UnknownKey {
+        /// The key with its signs.
+        key: String,
+        /// The key that was probably meant, without its signs.
+        nearest: Option<&'static str>,
+    },
+    /// Bytes that are no text.
+    #[error("the value is not UTF-8 text")]
+    NotText,
     /// A `$NAME` that the file did not define.
     #[error("undefined variable '${name}'")]
     UndefinedVariable {
@@ -111,6 +122,10 @@ impl ProblemKind {
                 crate::backends::names().collect::<Vec<_>>().join(" ")
             )),
             Self::UnknownPreset { .. } => Some("--list-presets lists them".to_owned()),
+            Self::UnknownKey { nearest, .. } => Some(match nearest {
+                Some(word) => format!("did you mean '%{word}%'? ('%%' is a percent sign)"),
+                None => "--list-keys lists them; '%%' is a percent sign".to_owned(),
+            }),
             Self::UndefinedVariable { name } => Some(format!(
                 "define it above with '${name} = ...', or write '$env:{name}' to read the environment"
             )),

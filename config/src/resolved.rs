@@ -63,6 +63,8 @@ pub struct Resolved {
     pub sampling_tids: Numbers,
     /// `SAMPLING_TIDS` or `SAMPLING_REALTIME_TIDS`.
     pub realtime_tids: Numbers,
+    /// `TRACE`; also where nothing else would be written.
+    pub trace: bool,
     /// `PROFILE` and the settings that say in which forms; `None` for no summary.
     pub profile: Option<ProfileForms>,
     /// `SAMPLING_INCLUDE_INLINES`.
@@ -105,6 +107,8 @@ pub struct Resolved {
     pub sampling_gpus: String,
     /// `GPU_METRICS`.
     pub gpu_metrics: String,
+    /// `SMI_LIBRARY`: `auto`, `none`, or a path.
+    pub smi_library: String,
     /// `CPU_EVENTS`: names of events.
     pub cpu_events: Vec<String>,
     /// `OVERFLOW`, or what `SAMPLING_OVERFLOW` stands for: an event and how often it must happen, if that was said.
@@ -311,6 +315,7 @@ impl Resolved {
             windows_by_cpu_time: read.text("TRACE_PERIOD_CLOCK_ID") == "cputime",
             sampling_tids: tids("SAMPLING_CPUTIME_TIDS"),
             realtime_tids: tids("SAMPLING_REALTIME_TIDS"),
+            trace: read.bool("TRACE") || !read.bool("PROFILE"),
             profile: read.bool("PROFILE").then(|| ProfileForms {
                 text: read.bool("TEXT_OUTPUT"),
                 json: read.bool("JSON_OUTPUT"),
@@ -349,10 +354,16 @@ impl Resolved {
             gpu_sensors_wanted: backends.is_on("rocm-smi", false),
             sampling_gpus: read.text("SAMPLING_GPUS").to_owned(),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
+            smi_library: read.text("SMI_LIBRARY").to_owned(),
             cpu_events: split_events(read.text("CPU_EVENTS")),
             overflow: match (read.text("OVERFLOW"), read.bool("SAMPLING_OVERFLOW")) {
                 ("", false) => None,
-                ("", true) => Some((read.text("SAMPLING_OVERFLOW_EVENT").to_owned(), None)),
+                ("", true) => Some((
+                    read.text("SAMPLING_OVERFLOW_EVENT").to_owned(),
+                    u64::try_from(read.int("SAMPLING_OVERFLOW_FREQ"))
+                        .ok()
+                        .filter(|period| *period > 0),
+                )),
                 (text, _) => Some(split_period(text)),
             },
             off_cpu: read.bool("OFF_CPU"),

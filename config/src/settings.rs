@@ -163,6 +163,17 @@ impl Settings {
                 problems.push(problem);
             }
         }
+        let prefixed = |name: &&String| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        for name in environment.unreadable().iter().filter(prefixed) {
+            if table::find(name).is_some() {
+                problems.push(Problem {
+                    kind: Box::new(ProblemKind::NotText),
+                    origin: Origin::Environment(name.clone()),
+                    line_text: None,
+                    width: 0,
+                });
+            }
+        }
         // The original honours this one without a prefix too.
         if let Some(on) = environment.get("MONOCHROME").and_then(parse_bool)
             && self.origin("MONOCHROME") == Some(&Origin::Default)

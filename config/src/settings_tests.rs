@@ -543,3 +543,92 @@ fn settings_of_the_original_are_all_accepted() {
         assert!(known, "{name}");
     }
 }
+
+#[test]
+fn a_variable_that_is_no_text_is_an_error_if_it_is_a_setting() {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = || std::ffi::OsString::from_vec(b"a\xff".to_vec());
+    let load = |name: &str| {
+        Settings::load(&Sources::without_files(Environment::from_pairs([(
+            name,
+            bytes(),
+        )])))
+    };
+    for name in [
+        "RSYS_OUTPUT_PATH",
+        "OMNITRACE_OUTPUT_PATH",
+        "ROCPROFSYS_PERFETTO_FILE",
+    ] {
+        let text = load(name).expect_err(name).to_string();
+        assert_eq!(
+            text,
+            format!("environment variable {name}: the value is not UTF-8 text")
+        );
+    }
+    for name in ["OUTPUT_PATH", "PATH", "RSYS_OTHER", "ROCPROFSYS_TMPDIR"] {
+        assert!(load(name).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn unknown_path_keys_are_errors() {
+    let mut settings = Settings::defaults();
+    for name in ["OUTPUT_PATH", "OUTPUT_PREFIX", "PERFETTO_FILE"] {
+        let origin = Origin::CommandLine("-o".to_owned());
+        let error = settings.set(name, "a/%rnak%-", origin).expect_err(name);
+        assert_eq!(
+            error.to_string(),
+            "option -o: unknown key '%rnak%'; did you mean '%rank%'? ('%%' is a percent sign)"
+        );
+    }
+    // What is no path may hold any sign.
+    let origin = Origin::CommandLine("-o".to_owned());
+    assert!(settings.set("TIME_FORMAT", "%F_%H%M%", origin).is_ok());
+}
+
+#[test]
+fn a_trace_is_left_out_only_for_a_summary() {
+    for (trace, profile, written) in [
+        ("true", "false", true),
+        ("true", "true", true),
+        ("false", "true", false),
+        ("false", "false", true),
+    ] {
+        let mut settings = Settings::defaults();
+        settings
+            .set("USE_PERFETTO", trace, option("-x"))
+            .expect("the original's name");
+        settings
+            .set("PROFILE", profile, option("-x"))
+            .expect("good value");
+        assert_eq!(settings.resolve().trace, written, "{trace} {profile}");
+    }
+}
+
+#[test]
+fn the_original_s_overflow_has_its_period() {
+    let mut settings = Settings::defaults();
+    settings
+        .set("SAMPLING_OVERFLOW_FREQ", "1000", option("-x"))
+        .expect("good value");
+    assert_eq!(settings.resolve().overflow, None);
+    settings
+        .set("SAMPLING_OVERFLOW", "on", option("-x"))
+        .expect("good value");
+    settings
+        .set("SAMPLING_OVERFLOW_EVENT", "perf::CYCLES", option("-x"))
+        .expect("good value");
+    let overflow = |settings: &Settings| settings.resolve().overflow;
+    assert_eq!(
+        overflow(&settings),
+        Some(("perf::CYCLES".to_owned(), Some(1000)))
+    );
+    settings
+        .set("SAMPLING_OVERFLOW_FREQ", "-1", option("-x"))
+        .expect("good value");
+    assert_eq!(overflow(&settings), Some(("perf::CYCLES".to_owned(), None)));
+    settings
+        .set("OVERFLOW", "faults:7", option("-x"))
+        .expect("good value");
+    assert_eq!(overflow(&settings), Some(("faults".to_owned(), Some(7))));
+}

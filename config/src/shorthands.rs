@@ -115,8 +115,12 @@ impl Shorthand {
             Effect::Rate(switch, rate) => vec![switch, rate],
             Effect::Formats(formats) => formats.iter().map(|(_, setting)| *setting).collect(),
             Effect::LogLevel => vec!["VERBOSE"],
-            Effect::Trace => vec!["PROFILE", "FLAT_PROFILE"],
-            Effect::Overflow => vec!["SAMPLING_OVERFLOW", "SAMPLING_OVERFLOW_EVENT"],
+            Effect::Trace => vec!["TRACE", "PROFILE", "FLAT_PROFILE"],
+            Effect::Overflow => vec![
+                "SAMPLING_OVERFLOW",
+                "SAMPLING_OVERFLOW_EVENT",
+                "SAMPLING_OVERFLOW_FREQ",
+            ],
             Effect::Variable(_) | Effect::TraceFormats => Vec::new(),
         }
     }
@@ -178,9 +182,9 @@ const ROWS: &[Shorthand] = &[
         "How much is said, in words: trace, debug, info, warn, error, critical, off"),
     // For old command lines.
     row(Some('T'), "trace", Maybe("BOOL"), Output, Effect::Trace,
-        "A trace is always written; -T flat and -T tree ask for a summary of that form too").old(),
-    row(Some('L'), "trace-legacy", Bool, Output, Effect::Same(&["TRACE_LEGACY"]), "A Perfetto trace is always written").old(),
-    row(None, "output-format", List("FORMAT"), Output, Effect::TraceFormats, "A Perfetto trace is always written").old(),
+        "Write a trace (-T off: only the summary that -P asks for); -T flat and -T tree ask for a summary of that form too"),
+    row(Some('L'), "trace-legacy", Bool, Output, Effect::Same(&["TRACE_LEGACY"]), "The trace is a Perfetto trace").old(),
+    row(None, "output-format", List("FORMAT"), Output, Effect::TraceFormats, "The trace is a Perfetto trace").old(),
     row(None, "trace-buffer-size", One("KB"), Output, Effect::Same(&["PERFETTO_BUFFER_SIZE_KB"]), "There is no buffer to size").old(),
     row(None, "trace-fill-policy", One("POLICY"), Output, Effect::Same(&["PERFETTO_FILL_POLICY"]), "There is no buffer to fill").old(),
     row(None, "profile-diff", List("PATH"), Profile, Effect::Same(&["INPUT_PATH"]), "Summaries are not compared with older ones").old(),
@@ -301,7 +305,7 @@ impl Call<'_> {
                 let others: Vec<&str> = words(&text).filter(|word| *word != "perfetto").collect();
                 if !others.is_empty() {
                     let text = format!(
-                        "no {} output: a Perfetto trace is always written",
+                        "no {} output: the trace is a Perfetto trace",
                         others.join(", ")
                     );
                     self.note(text);
@@ -412,11 +416,10 @@ impl Call<'_> {
         let flat = match text.to_ascii_lowercase().as_str() {
             "flat" => "true",
             "tree" => "false",
-            "" => return,
             other => {
                 match parse_bool(other) {
-                    Some(true) => {}
-                    Some(false) => self.note("a Perfetto trace is always written".to_owned()),
+                    _ if other.is_empty() => self.set("TRACE", "true"),
+                    Some(_) => self.set("TRACE", other),
                     None => self.bad(
                         text,
                         "true or false, or flat or tree for a summary of that form",

@@ -3,10 +3,14 @@
 use std::fmt;
 
 use crate::backends;
+use crate::keys;
 use crate::numbers::Numbers;
 use crate::problem::ProblemKind;
 use crate::table::{Kind, Setting};
 use crate::windows;
+
+/// Settings that may hold path keys.
+const KEYED: [&str; 3] = ["OUTPUT_PATH", "OUTPUT_PREFIX", "PERFETTO_FILE"];
 
 /// The value of a setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +46,14 @@ impl Value {
             "TRACE_PERIOD_CLOCK_ID" => windows::clock_word(text).unwrap_or(text.trim()),
             _ => text.trim(),
         };
+        if KEYED.contains(&setting.name)
+            && let Some(key) = keys::unknown(text)
+        {
+            return Err(ProblemKind::UnknownKey {
+                key: key.to_owned(),
+                nearest: keys::nearest(key),
+            });
+        }
         let parsed = match setting.kind {
             Kind::Bool => parse_bool(text).map(Self::Bool),
             Kind::Int { min, max, .. } => text

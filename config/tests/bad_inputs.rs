@@ -15,6 +15,31 @@ type Case = (
 );
 
 const CASES: &[Case] = &[
+    // Path keys.
+    (
+        "a.cfg",
+        "OUTPUT_PATH = out-%rnak%-x",
+        1,
+        19,
+        "unknown key '%rnak%'",
+        "'%rank%'",
+    ),
+    (
+        "a.toml",
+        "OUTPUT_PREFIX = \"%hots%-\"",
+        1,
+        18,
+        "unknown key '%hots%'",
+        "'%host%'",
+    ),
+    (
+        "a.json",
+        "{\"PERFETTO_FILE\": \"%zzz%\"}",
+        1,
+        20,
+        "unknown key '%zzz%'",
+        "percent sign",
+    ),
     // Names.
     (
         "a.cfg",

@@ -86,7 +86,10 @@ pub fn find(resolved: &Resolved) -> Counting {
 
 /// The event of a name, if this process may count it for a thread.
 fn usable(roots: &Roots, machine: &Machine, name: &str) -> Result<EventCode, String> {
-    let event = events::find(roots, name).map_err(|error| format!("{error}."))?;
+    let event = events::find(roots, name).map_err(|error| {
+        let end = if error.ends_with('?') { "" } else { "." };
+        format!("{error}{end}")
+    })?;
     if let Event {
         scope: Scope::Processor(_),
         ..

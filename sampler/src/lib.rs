@@ -19,6 +19,7 @@ pub mod profile;
 pub mod python;
 pub mod resolve;
 pub mod session;
+pub mod smi;
 pub mod summary;
 pub mod waits;
 pub mod windows;

@@ -11,8 +11,12 @@ use rsys_sampler::launch::command::find;
 use rsys_sampler::launch::exit;
 use rsys_sampler::plan::Plan;
 use rsys_sampler::profile::{profile, run_without_profiling, say};
+use rsys_sampler::smi;
 
 fn main() {
+    if smi::reader::is_called() {
+        smi::reader::serve();
+    }
     let invocation = match cli::from_env() {
         Ok(invocation) => invocation,
         Err(error) => std::process::exit(error.print()),

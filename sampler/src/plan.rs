@@ -81,7 +81,8 @@ impl Plan {
                 name_processes: resolved.use_pid,
             },
             keys,
-            compression: if resolved.compress_trace {
+            trace: resolved.trace,
+            compression: if resolved.compress_trace && resolved.trace {
                 Compression::Zlib
             } else {
                 Compression::None
@@ -163,7 +164,13 @@ fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors
         gpus: resolved.sampling_gpus.clone(),
         metrics: resolved.gpu_metrics.clone(),
         wanted: resolved.gpu_sensors_wanted,
-        visible: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"].map(variable),
+        library: resolved.smi_library.clone(),
+        quiet: resolved.verbose < 0,
+        visible: [
+            variable("ROCR_VISIBLE_DEVICES"),
+            // As HIP has it.
+            variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES")),
+        ],
     }
 }
 

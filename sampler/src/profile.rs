@@ -349,7 +349,7 @@ impl Watch {
                 say(&format!("warning: {failure}"));
             }
             let all_failed =
-                !failures.is_empty() && outcome.processes.iter().all(|one| one.path.is_none());
+                !failures.is_empty() && !outcome.processes.iter().any(ProcessSummary::has_output);
             if all_failed {
                 say("no trace: see the warnings above");
             } else {

@@ -45,10 +45,20 @@ pub struct ProcessSummary {
 }
 
 impl ProcessSummary {
-    /// The line about its trace, if it has one.
+    /// Whether anything is left to read.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.path.is_some() || !self.profile.is_empty()
+    }
+
+    /// The line about its trace, or about its samples where only a summary was asked for.
     #[must_use]
     pub fn line(&self) -> Option<String> {
-        let path = self.path.as_ref()?;
+        let path = match &self.path {
+            Some(path) => path.display().to_string(),
+            None if self.trouble.is_none() && self.has_output() => "no trace asked for".to_owned(),
+            None => return None,
+        };
         let still = match self.end {
             End::StillRunning => ", still running, trace ends here",
             _ => "",
@@ -63,7 +73,7 @@ impl ProcessSummary {
         let events = self.events();
         Some(format!(
             "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
-            path.display(),
+            path,
             self.tally.samples,
             self.tally.weight,
             self.tally.threads,
@@ -451,6 +461,31 @@ mod tests {
                 "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
             ]
         );
+    }
+
+    #[test]
+    fn without_a_trace_the_summary_is_told() {
+        let written = Written {
+            paths: vec!["/out/profile-7.txt".into()],
+            ..Written::default()
+        };
+        let untraced = ProcessSummary {
+            path: None,
+            profile: written,
+            ..process()
+        };
+        assert_eq!(
+            lines(std::slice::from_ref(&untraced), false),
+            [
+                "no trace asked for: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
+                "summary of pid 7: /out/profile-7.txt",
+            ]
+        );
+        let failed = ProcessSummary {
+            trouble: Some("disk full".into()),
+            ..untraced
+        };
+        assert_eq!(lines(&[failed], false)[0], "no trace: disk full");
     }
 
     #[test]

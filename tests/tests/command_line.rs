@@ -222,6 +222,36 @@ fn summaries_agree_with_the_trace() -> TestResult {
     Ok(())
 }
 
+/// With the original's files too: they say TRACE and PROFILE.
+#[test]
+fn without_a_trace_the_summary_is_all_that_is_left() -> TestResult {
+    let scratch = Scratch::new("untraced")?;
+    let config = scratch.path().join("old.cfg");
+    fs::write(
+        &config,
+        "ROCPROFSYS_TRACE = OFF\nROCPROFSYS_PROFILE = ON\nROCPROFSYS_TEXT_OUTPUT = OFF\n",
+    )?;
+    let outcome = Run::new()
+        .freq(500)
+        .options(["-c".as_ref(), config.as_os_str()])
+        .command(four_workers())
+        .run()?;
+    let output = outcome.expect_success().output.clone();
+    let found = rsys_tests::run_plain(script(&format!("find {} -type f", output.display())))?;
+    let files: Vec<&str> = found.stdout.lines().collect();
+    ensure!(
+        files.len() == 1 && files[0].ends_with(".json"),
+        "{files:?}\n{}",
+        outcome.story()
+    );
+    let json: Value = serde_json::from_str(&fs::read_to_string(files[0])?)?;
+    let summary = outcome.summaries.first().context("no summary")?;
+    ensure!(summary.samples > 100, "{}", outcome.story());
+    assert_eq!(json["cpu"]["samples"].as_u64(), Some(summary.samples));
+    ensure!(!outcome.stderr.contains("warning"), "{}", outcome.story());
+    Ok(())
+}
+
 #[test]
 fn questions_run_nothing() -> TestResult {
     let scratch = Scratch::new("questions")?;

@@ -331,7 +331,10 @@ impl<'a> FileReader<'a> {
         self.settings.set(key, &value, origin).map_err(|problem| {
             let place = match &*problem.kind {
                 ProblemKind::UnknownSetting { .. } => entry.key_place,
-                ProblemKind::UnknownBackend { name, .. } => file.narrow(entry.value_place, &[name]),
+                ProblemKind::UnknownBackend { name, .. }
+                | ProblemKind::UnknownKey { key: name, .. } => {
+                    file.narrow(entry.value_place, &[name])
+                }
                 _ => entry.value_place,
             };
             (*problem.kind, place)

@@ -70,11 +70,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Which sensors of GPUs are read: `all`, `none`, or names",
     )
     .details(
-        "Names: busy mem_busy temp temp_edge temp_junction temp_memory power energy mem_usage gtt clock mem_clock voltage fan link \
+        "Names: busy mem_busy mm_busy temp temp_edge temp_junction temp_memory power energy mem_usage gtt clock mem_clock voltage fan link \
          occupancy. `temp` is the first of edge, junction and memory that the GPU has. docs/counters.md explains them.",
     )
     .aliases(&["ROCM_SMI_METRICS", "AMD_SMI_METRICS"])
     .option(None, "gpu-metrics", "LIST"),
+    Setting::new(
+        Category::Counters,
+        "SMI_LIBRARY",
+        Kind::Text,
+        "auto",
+        "Which library tells the sensors of GPUs that the kernel's files lack: `auto`, `none`, or a path",
+    )
+    .details(
+        "`auto` is librocm_smi64 or libamd_smi, where one is installed. It is loaded only when a sensor of GPU_METRICS is missing, in a \
+         process of its own.",
+    )
+    .advanced()
+    .option(None, "smi-library", "FILE"),
     Setting::new(
         Category::Counters,
         "CPU_EVENTS",
@@ -111,6 +124,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         Kind::Text,
         "perf::PERF_COUNT_HW_CACHE_REFERENCES",
         "The event of SAMPLING_OVERFLOW",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW_FREQ",
+        Kind::Int {
+            min: -1,
+            max: 1_000_000_000_000,
+            unit: "events",
+        },
+        "-1",
+        "How often the event of SAMPLING_OVERFLOW happens between two samples; 0 or less: as OVERFLOW without a period",
     )
     .advanced(),
     Setting::new(

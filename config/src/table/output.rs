@@ -41,6 +41,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     Setting::new(
         Category::Output,
+        "TRACE",
+        Kind::Bool,
+        "true",
+        "Write a trace for each process; without it, only what PROFILE asks for",
+    )
+    .aliases(&["USE_PERFETTO"])
+    .details("`false` has no effect while PROFILE is off too: nothing else would be written. The option is `-T`."),
+    Setting::new(
+        Category::Output,
         "PERFETTO_FILE",
         Kind::Path { empty_means: None },
         "perfetto-trace.proto",

@@ -10,6 +10,8 @@ mod pfm;
 mod pmus;
 mod tracepoints;
 
+pub use pmus::encode;
+
 use crate::perf::{Availability, Event, Machine};
 use crate::roots::Roots;
 

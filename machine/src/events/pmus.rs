@@ -118,6 +118,21 @@ pub(super) fn find(roots: &Roots, unit: &str, terms: &str) -> Result<Event, Stri
     unit.encode(terms).map(|config| unit.event(config))
 }
 
+/// The configuration words of `event=0x76,umask=0x01`, with fields as the files below `format/` have them: name and text.
+///
+/// # Errors
+/// What is missing.
+pub fn encode<'a>(
+    formats: impl IntoIterator<Item = (&'a str, &'a str)>,
+    terms: &str,
+) -> Result<[u64; 3], String> {
+    let fields = formats
+        .into_iter()
+        .filter_map(|(name, written)| Some((name.to_owned(), Field::parse(written.trim())?)))
+        .collect();
+    encode_in(&fields, terms)
+}
+
 /// All units; numbered ones with the same events are taken together.
 fn units(roots: &Roots) -> Vec<Unit> {
     let folder = roots.path("sys/bus/event_source/devices");
@@ -236,29 +251,32 @@ impl Unit {
         }
     }
 
-    /// The configuration words of `event=0x76,umask=0x01`, or what is missing.
     fn encode(&self, terms: &str) -> Result<[u64; 3], String> {
-        let mut config = [0; 3];
-        for term in terms
-            .split(',')
-            .map(str::trim)
-            .filter(|term| !term.is_empty())
-        {
-            let (name, value) = term.split_once('=').unwrap_or((term, "1"));
-            if value == "?" {
-                return Err(format!("needs a value for '{name}'"));
-            }
-            let value = match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16),
-                None => value.parse(),
-            };
-            let (Some(field), Ok(value)) = (self.fields.get(name), value) else {
-                return Err(format!("unknown term '{term}'"));
-            };
-            field.put(value, &mut config);
-        }
-        Ok(config)
+        encode_in(&self.fields, terms)
     }
+}
+
+fn encode_in(fields: &BTreeMap<String, Field>, terms: &str) -> Result<[u64; 3], String> {
+    let mut config = [0; 3];
+    for term in terms
+        .split(',')
+        .map(str::trim)
+        .filter(|term| !term.is_empty())
+    {
+        let (name, value) = term.split_once('=').unwrap_or((term, "1"));
+        if value == "?" {
+            return Err(format!("needs a value for '{name}'"));
+        }
+        let value = match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => value.parse(),
+        };
+        let (Some(field), Ok(value)) = (fields.get(name), value) else {
+            return Err(format!("unknown term '{term}'"));
+        };
+        field.put(value, &mut config);
+    }
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -21,6 +21,21 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Its address on PCI, `0000:c1:00.0`, where its card is visible.
+    #[must_use]
+    pub fn pci_address(&self) -> Option<String> {
+        let target = std::fs::read_link(self.device.as_ref()?).ok()?;
+        let name = target.file_name()?.to_str()?;
+        name.contains(':').then(|| name.to_owned())
+    }
+
+    /// Its unique id, as `GPU-` and these digits name it to the runtimes; not every GPU has one.
+    #[must_use]
+    pub fn unique_id(&self) -> Option<String> {
+        let digits = text(&self.device.as_ref()?.join("unique_id"))?;
+        (!digits.is_empty()).then_some(digits)
+    }
+
     /// As it is called in lists: `GPU 0 (gfx942)`.
     #[must_use]
     pub fn title(&self) -> String {

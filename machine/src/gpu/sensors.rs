@@ -152,6 +152,14 @@ pub fn find(name: &str) -> Option<&'static Sensor> {
     SENSORS.iter().find(|sensor| sensor.name == name)
 }
 
+/// What each sensor would say, by its name, if one of its files held these bytes.
+pub fn understood(bytes: &[u8]) -> impl Iterator<Item = (&'static str, Option<f64>)> + '_ {
+    SENSORS.iter().flat_map(move |sensor| {
+        let forms = sensor.files.iter();
+        forms.map(move |form| (sensor.name, form.number(bytes)))
+    })
+}
+
 /// One row per sensor; those that the GPU does not have are not available.
 #[must_use]
 pub fn counters(gpu: &Gpu) -> Vec<Counter> {

@@ -10,12 +10,14 @@ mod exit;
 mod greedy;
 mod presets;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 use rsys_config::shorthands::{self, Takes};
-use rsys_config::{FileChoice, Origin, Problem, Resolved, Settings, Sources, backends, table};
+use rsys_config::{
+    FileChoice, Origin, Problem, Resolved, Settings, Sources, Value, backends, table,
+};
 
 pub use exit::CliExit;
 
@@ -50,6 +52,16 @@ pub fn parse(
     let mut options = command::command();
     options.build();
     let (words, count) = greedy::attach_values(&options, &arguments);
+    // A word that is no text and begins like an option is none that is known, and yet no command.
+    let is_bad = |(place, word): (usize, &OsString)| {
+        word.to_str().is_none() && (place < count || word.as_encoded_bytes().starts_with(b"-"))
+    };
+    if let Some(place) = words.iter().enumerate().take(count + 1).position(is_bad) {
+        let option = place
+            .checked_sub(1)
+            .and_then(|before| words[before].to_str());
+        return Err(not_text(&words[place], option));
+    }
     if let Some(exit) = answers::help_about(&words[..count]) {
         return Err(exit);
     }
@@ -95,6 +107,16 @@ pub fn parse(
         command: words,
         warnings,
     })
+}
+
+/// Says which word is no text. Clap says only that there is one.
+fn not_text(word: &OsStr, before: Option<&str>) -> CliExit {
+    let option = before.filter(|word| word.starts_with('-') && !word.contains('='));
+    let option = option.map_or_else(String::new, |option| format!("option {option}: "));
+    CliExit::error(&format!(
+        "{option}'{}' is not UTF-8 text; only the command and its arguments may be any bytes",
+        word.display()
+    ))
 }
 
 /// Sets what the options say; every problem is kept. Options for one setting win over those for several, wherever they stand, but for
@@ -203,9 +225,14 @@ fn warnings(settings: &Settings, resolved: &Resolved) -> Vec<String> {
         "TRACE_PERIOD_CLOCK_ID = cputime: samples by an event do not tell CPU time; windows are counted by the time on the wall"
             .to_owned()
     });
+    let says_off = matches!(settings.get("TRACE"), Some(Value::Bool(false)));
+    let only_trace = (says_off && resolved.trace).then(|| {
+        "TRACE = false has no effect while PROFILE is off: nothing else would be written".to_owned()
+    });
     notes
         .map(ToString::to_string)
         .chain(missing)
+        .chain(only_trace)
         .chain(cpu_time)
         .collect()
 }

@@ -396,3 +396,37 @@ fn answers_that_run_nothing() {
     );
     assert_eq!(bad("--dry-run -f 0 -- ./a").code, 2);
 }
+
+#[test]
+fn options_that_are_no_text_are_named() {
+    let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+    let run = |words: &[OsString]| {
+        parse(
+            words.to_vec(),
+            &Sources::without_files(Environment::default()),
+        )
+    };
+    for (option, word) in [
+        ("-o", &b"a\xff"[..]),
+        ("-c", b"\xff.cfg"),
+        ("--trace-file", b"\xff"),
+    ] {
+        let error = run(&[option.into(), bytes(word), "--".into(), "x".into()]).expect_err(option);
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("option {option}: '")) && text.contains("not UTF-8"),
+            "{text}"
+        );
+        assert_eq!(error.code, 2);
+    }
+    let whole = run(&[bytes(b"--output=\xff"), "x".into()]);
+    assert!(whole.is_err_and(|error| error.to_string().contains("is not UTF-8 text")));
+    let command = run(&[
+        "-f".into(),
+        "9".into(),
+        "--".into(),
+        bytes(b"\xff"),
+        bytes(b"\xfe"),
+    ]);
+    assert_eq!(command.map(|one| one.command.len()).ok(), Some(2));
+}

@@ -10,6 +10,7 @@ mod tracks;
 mod waits;
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -386,9 +387,17 @@ impl ProcessTrace {
         let fuller = fuller_id(rank, &tools.run.host, self.identity.pid);
         self.id.clone_from(&id);
         let layout = tools.run.layout_of(&self.identity);
-        match layout.create(&id, fuller.as_deref()) {
+        // Without a trace all goes its way, for the summary; what is written goes nowhere.
+        let created = if tools.run.trace {
+            layout.create(&id, fuller.as_deref())
+        } else {
+            let nowhere = PathBuf::from("/dev/null");
+            let file = OpenOptions::new().write(true).open(&nowhere);
+            file.map(|file| (file, nowhere))
+        };
+        match created {
             Ok((file, path)) => {
-                self.path = Some(path.clone());
+                self.path = tools.run.trace.then(|| path.clone());
                 self.output = Some(Output::begin(file, path, &self.identity, tools.run));
             }
             Err(error) => {

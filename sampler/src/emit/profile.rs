@@ -129,6 +129,14 @@ pub struct Written {
     pub trouble: Option<String>,
 }
 
+impl Written {
+    /// Whether there is nothing to read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.console.is_empty()
+    }
+}
+
 impl Profile {
     /// An empty summary.
     #[must_use]

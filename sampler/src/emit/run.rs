@@ -17,6 +17,8 @@ pub struct RunContext {
     pub layout: Layout,
     /// What the keys in their names stand for, as far as all have it in common.
     pub keys: KeyValues,
+    /// Whether they are written at all, and not only summaries.
+    pub trace: bool,
     /// How they are written.
     pub compression: Compression,
     /// Samples per second of CPU time.

@@ -12,6 +12,10 @@ use super::counter::{Gauge, Group, Reading, Unit};
 use super::kfd::{self, GpuId};
 use super::numbers::ranges;
 use crate::profile::say;
+use crate::smi;
+
+/// The word for no library at all.
+const NO_LIBRARY: &str = "none";
 
 /// A sensor that fails so often in a row is given up.
 const PATIENCE: u32 = 5;
@@ -57,6 +61,8 @@ const fn bytes(
 const METRICS: &[Metric] = &[
     metric("busy", &["busy"], "GPU Busy", "%"),
     metric("mem_busy", &["mem_busy"], "GPU Memory Busy", "%"),
+    // Of the SMI libraries only.
+    metric("mm_busy", &["mm_busy"], "GPU MM Busy", "%"),
     metric(
         "temp",
         &["temp_edge", "temp_junction", "temp_memory"],
@@ -115,7 +121,11 @@ pub struct Choice {
     pub metrics: String,
     /// Somebody asked: say so where there is no GPU.
     pub wanted: bool,
-    /// `ROCR_VISIBLE_DEVICES` and `HIP_VISIBLE_DEVICES` of the command.
+    /// `SMI_LIBRARY`.
+    pub library: String,
+    /// Whether nothing but errors is said.
+    pub quiet: bool,
+    /// `ROCR_VISIBLE_DEVICES` of the command, and its `HIP_VISIBLE_DEVICES` or else `CUDA_VISIBLE_DEVICES`.
     pub visible: [Option<String>; 2],
 }
 
@@ -123,6 +133,9 @@ pub struct Choice {
 #[derive(Debug)]
 pub struct Gpus {
     sensors: Vec<Sensor>,
+    /// For what these lack.
+    smi: Option<smi::Client>,
+    quiet: bool,
     /// For what is told of processes.
     pub ids: Vec<GpuId>,
     /// Whether the memory of processes is read.
@@ -159,16 +172,20 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     }
     let chosen = chosen(&all, choice, &mut complaints);
     let mut found = Vec::new();
+    let mut lacking = Vec::new();
+    // A library looks at the machine itself.
+    let has_smi = choice.library != NO_LIBRARY && !roots.is_simulated();
     for gpu in &chosen {
         let device = gpu.device.as_deref().unwrap_or(Path::new(""));
         let group = Arc::new(Group {
             name: format!("Sensors of {}", gpu.title()),
             identity: device.display().to_string(),
         });
+        let address = gpu.pci_address().filter(|_| has_smi);
         let mut missing = Vec::new();
         for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
             let known = metric.sensors.iter().filter_map(|name| sensors::find(name));
-            let mut reason = String::new();
+            let mut reason = "its files do not tell".to_owned();
             let mut source = None;
             for sensor in known {
                 match sensor.source(gpu) {
@@ -179,17 +196,25 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
                     Err(why) => reason = why.reason,
                 }
             }
+            let gauge = |summary: &str| {
+                let track = format!("{} [{}] (S)", metric.track, gpu.index);
+                Gauge::new(track, metric.unit, Some(&group), summary)
+            };
             match source {
                 Some((source, summary)) => found.push(Sensor {
                     source,
-                    gauge: Gauge::new(
-                        format!("{} [{}] (S)", metric.track, gpu.index),
-                        metric.unit,
-                        Some(&group),
-                        summary,
-                    ),
+                    gauge: gauge(summary),
                     title: format!("{} of {}", metric.name, gpu.title()),
                     failures: 0,
+                }),
+                None if let Some(address) = &address => lacking.push(smi::Wanted {
+                    address: address.clone(),
+                    sensors: metric.sensors,
+                    gauge: gauge("As the SMI library tells it"),
+                    gpu: gpu.title(),
+                    metric: metric.name,
+                    reason,
+                    named: !wanted.all,
                 }),
                 // With `all`, a GPU has what it has.
                 None if !wanted.all => missing.push(format!("{} ({reason})", metric.name)),
@@ -203,8 +228,20 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let visible: HashSet<usize> = chosen.iter().map(|gpu| gpu.index).collect();
     let mut ids = kfd::gpu_ids(roots);
     ids.retain(|gpu| visible.contains(&gpu.index));
+    let client = (!lacking.is_empty()).then(|| smi::Client::start(&choice.library, lacking));
+    let smi = client.and_then(|client| {
+        client
+            .map_err(|error| {
+                complaints.push(format!(
+                    "no SMI library: its process cannot be started: {error}"
+                ))
+            })
+            .ok()
+    });
     let gpus = Gpus {
         sensors: found,
+        smi,
+        quiet: choice.quiet,
         ids,
         memory: wanted.has("mem_usage"),
         occupancy: wanted.has(OCCUPANCY),
@@ -216,28 +253,23 @@ impl Gpus {
     /// Reads all sensors.
     pub fn read(&mut self, time_ns: u64, out: &mut Vec<Reading>) {
         let mut scratch = [0; 4096];
+        let mut words = Vec::new();
+        if let Some(client) = &mut self.smi
+            && client.read(out, &mut words, tell) == smi::Standing::Over
+        {
+            self.smi = None;
+        }
         self.sensors.retain_mut(|sensor| {
             match sensor.source.read(&mut scratch) {
                 Ok(value) => {
                     sensor.failures = 0;
-                    let rounded = (value * 1000.0).round() / 1000.0;
-                    let bytes_per_unit = match sensor.gauge.unit() {
-                        // The sensors of memory tell MiB.
-                        Unit::Bytes => 1_048_576.0,
-                        _ => 1.0,
-                    };
-                    let value = if bytes_per_unit == 1.0 {
-                        rounded
-                    } else {
-                        (value * bytes_per_unit).round()
-                    };
-                    sensor.gauge.set(time_ns, value, out);
+                    tell(&mut sensor.gauge, time_ns, value, out);
                 }
                 Err(error) => {
                     sensor.failures += 1;
                     if sensor.failures == PATIENCE {
-                        say(&format!(
-                            "warning: {} is not recorded any more: {}: {error}",
+                        words.push(format!(
+                            "{} is not recorded any more: {}: {error}",
                             sensor.title,
                             sensor.source.path().display()
                         ));
@@ -246,7 +278,20 @@ impl Gpus {
             }
             sensor.failures < PATIENCE
         });
+        for text in words.iter().filter(|_| !self.quiet) {
+            say(&format!("warning: {text}"));
+        }
     }
+}
+
+/// Tells a value in the unit of its sensor.
+fn tell(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
+    let value = match gauge.unit() {
+        // The sensors of memory tell MiB.
+        Unit::Bytes => (value * 1_048_576.0).round(),
+        _ => (value * 1000.0).round() / 1000.0,
+    };
+    gauge.set(time_ns, value, out);
 }
 
 /// The metrics that were asked for.
@@ -285,12 +330,39 @@ impl Wanted {
     }
 }
 
+/// Places among the visible GPUs: numbers, or names `GPU-` and the GPU's unique id. Nothing where a name is no known GPU's.
+fn places(list: &str, all: &[Gpu], visible: &[usize]) -> Option<Vec<usize>> {
+    if let Some(places) = ranges(list) {
+        return Some(places);
+    }
+    let words = list
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
+    let mut places = Vec::new();
+    for word in words {
+        // As for the runtimes, a number below zero hides what follows.
+        if word.starts_with('-') {
+            break;
+        }
+        places.push(match word.strip_prefix("GPU-") {
+            None => word.parse().ok()?,
+            Some(id) => visible.iter().position(|index| {
+                let gpu = all.iter().find(|gpu| gpu.index == *index);
+                gpu.and_then(Gpu::unique_id)
+                    .is_some_and(|own| own.eq_ignore_ascii_case(id))
+            })?,
+        });
+    }
+    Some(places)
+}
+
 /// The GPUs that were asked for and are visible to the command.
 fn chosen<'a>(all: &'a [Gpu], choice: &Choice, complaints: &mut Vec<String>) -> Vec<&'a Gpu> {
     let mut visible: Vec<usize> = all.iter().map(|gpu| gpu.index).collect();
     for list in choice.visible.iter().flatten() {
-        // HIP counts among those that ROCR leaves. Names (`GPU-...`) cannot be told apart here.
-        if let Some(places) = ranges(list) {
+        // HIP counts among those that ROCR leaves.
+        if let Some(places) = places(list, all, &visible) {
             visible = places
                 .iter()
                 .filter_map(|place| visible.get(*place).copied())
@@ -427,7 +499,20 @@ mod tests {
     fn only_visible_gpus_are_read() {
         let root = machine("visible", 4);
         let roots = Roots::simulated(root.clone());
+        for (minor, id) in [(128, "0123456789abcdef"), (130, "fedcba9876543210")] {
+            let file = format!("sys/class/drm/renderD{minor}/device/unique_id");
+            put(&root, &file, &format!("{id}\n"));
+        }
         let cases = [
+            (
+                "all",
+                Some("GPU-FEDCBA9876543210,GPU-0123456789abcdef"),
+                None,
+                vec![0, 2],
+            ),
+            ("all", Some("1,GPU-fedcba9876543210"), Some("1"), vec![2]),
+            ("all", Some("2,3"), Some("GPU-fedcba9876543210"), vec![2]),
+            ("all", Some("3,-1,0"), None, vec![3]),
             ("all", None, None, vec![0, 1, 2, 3]),
             ("none", None, None, vec![]),
             ("0-1,3", None, None, vec![0, 1, 3]),
