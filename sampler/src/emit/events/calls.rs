@@ -111,6 +111,7 @@ impl Calls {
                 category,
                 name,
                 correlation,
+                awaited: _,
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
@@ -128,7 +129,6 @@ impl Calls {
             Event::End {
                 time_ns,
                 category,
-                correlation: _,
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
