@@ -81,7 +81,8 @@ impl KeptCalls {
         let before = std::mem::replace(&mut chunk.calls[at], 0);
         chunk.awaited += usize::from(awaited);
         chunk.awaited -= usize::from(before & AWAITED != 0);
-        chunk.calls[at] = self.shared.take(call) + 1 | if awaited { AWAITED } else { 0 };
+        let awaited = if awaited { AWAITED } else { 0 };
+        chunk.calls[at] = (self.shared.take(call) + 1) | awaited;
         self.shared.give_back(before);
         if self.latest.len() > LATEST {
             self.age();
