@@ -89,8 +89,8 @@ fn check(flood: Flood) -> TestResult {
         found.gpu_samples,
         outcome.story()
     );
-    // Each takes two microseconds.
-    ensure!(found.gpu_ns >= 2000 * kernels, "{} ns", found.gpu_ns);
+    // Each takes two microseconds, to the nanosecond: times are rounded.
+    ensure!(found.gpu_ns >= 1999 * kernels, "{} ns", found.gpu_ns);
     ensure!(
         sampler_kb < SAMPLER_KB,
         "the sampler took {sampler_kb} kB\n{}",
