@@ -309,6 +309,8 @@ impl Outcome {
             );
             total.wait_samples += found.wait_samples;
             total.wait_ns += found.wait_ns;
+            total.gpu_samples += found.gpu_samples;
+            total.gpu_ns += found.gpu_ns;
             total.packets += found.packets;
             total.samples += found.samples;
             total.weight += found.weight;

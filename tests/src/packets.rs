@@ -40,6 +40,10 @@ pub struct PacketScan {
     pub wait_samples: u64,
     /// The sum of their weights.
     pub wait_ns: u64,
+    /// `PerfSample` packets of kernels, one for each; they are not among the others either.
+    pub gpu_samples: u64,
+    /// The sum of their weights.
+    pub gpu_ns: u64,
     /// Beginnings of slices.
     pub begins: u64,
     /// Ends of slices.
@@ -84,8 +88,9 @@ fn scan_sequence(bytes: &[u8], found: &mut PacketScan, time_base: &mut TimeBase)
 struct TimeBase {
     hertz: u64,
     is_in_ns: bool,
-    /// The sequences of samples of waiting threads and of GPUs.
-    others: HashSet<u64>,
+    /// The sequences of samples of waiting threads, and of kernels.
+    waiting: HashSet<u64>,
+    kernels: HashSet<u64>,
 }
 
 impl TimeBase {
@@ -97,12 +102,14 @@ impl TimeBase {
             return Ok(());
         };
         let name = bytes_in(time_base, TIMEBASE_NAME)?;
-        if [WAITING_TIME, GPU_TIME]
-            .map(|other| Some(other.as_bytes()))
-            .contains(&name)
-        {
-            self.others.insert(sequence);
-            return Ok(());
+        for (other, sequences) in [
+            (WAITING_TIME, &mut self.waiting),
+            (GPU_TIME, &mut self.kernels),
+        ] {
+            if name == Some(other.as_bytes()) {
+                sequences.insert(sequence);
+                return Ok(());
+            }
         }
         self.hertz = number_in(time_base, TIMEBASE_FREQUENCY)?.unwrap_or(0);
         self.is_in_ns =
@@ -124,9 +131,13 @@ fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBa
     let sequence = number_in(packet, PACKET_SEQUENCE)?.unwrap_or(0);
     while !packet.is_empty() {
         match next_field(&mut packet).context("a packet holds a torn field")? {
-            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.others.contains(&sequence) => {
+            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.waiting.contains(&sequence) => {
                 found.wait_samples += 1;
                 found.wait_ns += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(0);
+            }
+            (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.kernels.contains(&sequence) => {
+                found.gpu_samples += 1;
+                found.gpu_ns += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(0);
             }
             (PACKET_PERF_SAMPLE, Value::Bytes(sample)) => {
                 found.samples += 1;

@@ -206,6 +206,31 @@ impl Reservation<'_> {
         self.next = self.next.wrapping_add(1);
     }
 
+    /// Writes several words. Words beyond the reserved number are ignored.
+    ///
+    /// # Signal safety
+    /// Relaxed stores only.
+    #[inline]
+    pub fn put_all(&mut self, words: &[u64]) {
+        let mask = (self.producer.words.len() as u64).wrapping_sub(1);
+        let start = (self.next & mask) as usize;
+        let reserved = self.end.wrapping_sub(self.next);
+        let room = self.producer.words.get(start..).unwrap_or(&[]);
+        if words.len() as u64 <= reserved
+            && let Some(room) = room.get(..words.len())
+        {
+            for (slot, word) in room.iter().zip(words) {
+                slot.store(*word, Ordering::Relaxed);
+            }
+            self.next = self.next.wrapping_add(words.len() as u64);
+            return;
+        }
+        // Around the ring's end.
+        for word in words {
+            self.put(*word);
+        }
+    }
+
     /// Writes bytes, eight to a word, the last word filled with zeros.
     ///
     /// # Signal safety

@@ -9,7 +9,7 @@ mod stacks;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{self, Arg, Category, GpuOp, Labelled};
+use rsys_wire::event::{self, Arg, ArgWords, Category, GpuOp, Labelled};
 
 use crate::process;
 use crate::sys;
@@ -35,25 +35,27 @@ pub fn next_correlation() -> u64 {
 /// A call or range begins now.
 #[inline]
 pub fn begin(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
-    begin_at(sys::boottime_ns(), category, name, correlation, args);
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| event::put_begin(ring, time_ns, category, name, correlation, args));
 }
 
-/// A call or range began at a time (CLOCK_BOOTTIME ns).
+/// A call began at a time (CLOCK_BOOTTIME ns). With `awaited`, operations of it are to be told of later, perhaps much later.
 #[inline]
-pub fn begin_at(time_ns: u64, category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
-    rings::put(|ring| event::put_begin(ring, time_ns, category, name, correlation, args));
+pub fn call_at(
+    time_ns: u64,
+    category: Category,
+    name: u64,
+    correlation: (u64, bool),
+    args: &ArgWords,
+) {
+    rings::put(|ring| event::put_call(ring, time_ns, category, name, correlation, args));
 }
 
 /// The innermost call or range of the category ends now.
 #[inline]
-pub fn end(category: Category, correlation: u64, args: &[Arg<'_>]) {
-    end_at(sys::boottime_ns(), category, correlation, args);
-}
-
-/// The innermost call or range of the category ended at a time (CLOCK_BOOTTIME ns).
-#[inline]
-pub fn end_at(time_ns: u64, category: Category, correlation: u64, args: &[Arg<'_>]) {
-    rings::put(|ring| event::put_end(ring, time_ns, category, correlation, args));
+pub fn end(category: Category, args: &[Arg<'_>]) {
+    let time_ns = sys::boottime_ns();
+    rings::put(|ring| event::put_end(ring, time_ns, category, args));
 }
 
 /// Something happens now.

@@ -26,7 +26,8 @@ pub fn is_paused(tid: u32) -> bool {
 /// Whether the calling thread is to be left alone.
 #[inline]
 pub fn is_caller_paused() -> bool {
-    ANY.load(Ordering::Relaxed) && is_paused_now(sys::gettid())
+    // The id is a system call: only where threads are paused one by one.
+    ANY.load(Ordering::Relaxed) && (ALL.load(Ordering::Relaxed) || is_paused_now(sys::gettid()))
 }
 
 #[cold]

@@ -92,7 +92,7 @@ fn pop(real: Option<roctxRangePop::Function>, _place: usize) -> c_int {
     // The range ends before the library's part of the pop, as it began behind that of the push.
     if state.in_roctx == 0 && state.in_rccl == 0 && super::records_roctx() {
         match state.close_range() {
-            Some(true) => events::end(Category::Roctx, 0, &[]),
+            Some(true) => events::end(Category::Roctx, &[]),
             Some(false) => {}
             None => slots::count(Counter::UnmatchedPops, 1),
         }

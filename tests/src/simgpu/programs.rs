@@ -138,9 +138,12 @@ fn option(name: &str, path: PathBuf) -> OsString {
 
 /// Runs a compiler whose last argument is to be the output, unless that was done before.
 fn compile(compiler: &Invocation, source: &Path, name: &str) -> Result<PathBuf> {
-    let text = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
     let mut hasher = DefaultHasher::new();
-    (&compiler.words, text).hash(&mut hasher);
+    compiler.words.hash(&mut hasher);
+    for input in [source, &self::source("check.h")] {
+        let text = fs::read(input).with_context(|| format!("cannot read {}", input.display()))?;
+        text.hash(&mut hasher);
+    }
     let folder = target_dir()
         .join("workloads")
         .join(format!("gpu-{:016x}", hasher.finish()));

@@ -11,14 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                                      \
-    do {                                                                                                 \
-        hipError_t status_ = (call);                                                                     \
-        if (status_ != hipSuccess) {                                                                     \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(status_));   \
-            exit(1);                                                                                     \
-        }                                                                                                \
-    } while (0)
+#include "check.h"
 
 __global__ void node(int *data) { data[threadIdx.x] -= 1; }
 
@@ -49,16 +42,16 @@ int main(int count, char **words)
     hipStream_t stream;
     hipGraph_t graph;
     hipGraphExec_t executable;
-    CHECK(hipMalloc(&data, 4096));
-    CHECK(hipStreamCreate(&stream));
-    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    HIP(hipMalloc(&data, 4096));
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     for (int i = 0; i < nodes; i++)
         hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
-    CHECK(hipStreamEndCapture(stream, &graph));
-    CHECK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
     for (int i = 0; i < launches; i++) {
-        CHECK(hipGraphLaunch(executable, stream));
-        CHECK(hipStreamSynchronize(stream));
+        HIP(hipGraphLaunch(executable, stream));
+        HIP(hipStreamSynchronize(stream));
     }
     int expected = nodes * launches;
     for (int nap = 0; told < expected && nap < 3000; nap++)

@@ -5,14 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                                              \
-    do {                                                                         \
-        int status_ = (call);                                                    \
-        if (status_ != 0) {                                                      \
-            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, status_); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
+#include "check.h"
 
 static void *hip;
 

@@ -6,13 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                  \
-    do {                                                             \
-        if ((call) != 0) {                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #call); \
-            exit(1);                                                 \
-        }                                                            \
-    } while (0)
+#include "check.h"
 
 __global__ void spin(int *data) { data[threadIdx.x] += 1; }
 
@@ -35,9 +29,9 @@ static hsa_status_t on_agent(hsa_agent_t agent, void *)
 static void launch(hipStream_t stream)
 {
     int *data = nullptr;
-    CHECK(hipMalloc(&data, 4096));
+    HIP(hipMalloc(&data, 4096));
     hipLaunchKernelGGL(spin, dim3(1), dim3(64), 0, stream, data);
-    CHECK(hipStreamSynchronize(stream));
+    HIP(hipStreamSynchronize(stream));
 }
 
 int main()
@@ -46,17 +40,17 @@ int main()
     auto name_stream = find<int (*)(const char *, hipStream_t)>("roctxNameHipStream");
     auto name_agent = find<int (*)(const char *, const hsa_agent_t *)>("roctxNameHsaAgent");
     hipStream_t early, late, nameless, other;
-    CHECK(hipSetDevice(0));
+    HIP(hipSetDevice(0));
     for (hipStream_t *stream : {&early, &late, &nameless})
-        CHECK(hipStreamCreateWithFlags(stream, hipStreamNonBlocking));
+        HIP(hipStreamCreateWithFlags(stream, hipStreamNonBlocking));
     if (name_device && name_stream) {
         CHECK(name_device("the trainer", 0));
         CHECK(name_stream("named early", early));
     }
     for (hipStream_t stream : {early, late, nameless})
         launch(stream);
-    CHECK(hipSetDevice(1));
-    CHECK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+    HIP(hipSetDevice(1));
+    HIP(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
     launch(other);
     auto iterate = find<hsa_status_t (*)(hsa_status_t (*)(hsa_agent_t, void *), void *)>("hsa_iterate_agents");
     CHECK(iterate(on_agent, nullptr));
@@ -65,7 +59,7 @@ int main()
         CHECK(name_agent("the helper", &last_gpu));
     }
     launch(other);
-    CHECK(hipSetDevice(0));
+    HIP(hipSetDevice(0));
     launch(late);
     printf("named=%d\n", name_device && name_stream && name_agent);
     return 0;

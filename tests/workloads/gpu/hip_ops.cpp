@@ -26,21 +26,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                                      \
-    do {                                                                                                 \
-        hipError_t status_ = (call);                                                                     \
-        if (status_ != hipSuccess) {                                                                     \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(status_));   \
-            exit(1);                                                                                     \
-        }                                                                                                \
-    } while (0)
-#define REQUIRE(condition)                                                          \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
+#include "check.h"
 
 __global__ void spin(int *data) { data[threadIdx.x] += 1; }
 __global__ void touch(int *data) { data[threadIdx.x] *= 3; }
@@ -52,23 +38,23 @@ static std::atomic<unsigned> launches{0};
 template <typename Kernel> static void launch(Kernel kernel, hipStream_t stream, int *data)
 {
     hipLaunchKernelGGL(kernel, dim3(++launches), dim3(64), 0, stream, data);
-    CHECK(hipGetLastError());
+    HIP(hipGetLastError());
 }
 
 static void check_elapsed(int *data)
 {
     hipEvent_t before, after;
-    CHECK(hipEventCreate(&before));
-    CHECK(hipEventCreate(&after));
-    CHECK(hipEventRecord(before, nullptr));
+    HIP(hipEventCreate(&before));
+    HIP(hipEventCreate(&after));
+    HIP(hipEventRecord(before, nullptr));
     launch(spin, nullptr, data);
-    CHECK(hipEventRecord(after, nullptr));
-    CHECK(hipEventSynchronize(after));
+    HIP(hipEventRecord(after, nullptr));
+    HIP(hipEventSynchronize(after));
     float milliseconds = 0;
-    CHECK(hipEventElapsedTime(&milliseconds, before, after));
+    HIP(hipEventElapsedTime(&milliseconds, before, after));
     REQUIRE(milliseconds >= 0.2999f);
-    CHECK(hipEventDestroy(before));
-    CHECK(hipEventDestroy(after));
+    HIP(hipEventDestroy(before));
+    HIP(hipEventDestroy(after));
 }
 
 // Every size occurs once on a GPU.
@@ -76,31 +62,31 @@ static void move_data(int device, hipStream_t stream)
 {
     const size_t most = 1 << 20;
     uint8_t *first, *second, *pinned;
-    CHECK(hipMalloc(&first, most));
-    CHECK(hipMalloc(&second, most));
-    CHECK(hipHostMalloc(&pinned, most));
+    HIP(hipMalloc(&first, most));
+    HIP(hipMalloc(&second, most));
+    HIP(hipHostMalloc(&pinned, most));
     std::vector<uint8_t> pageable(most);
     for (size_t i = 0; i < most; i++)
         pinned[i] = (uint8_t)(i * 7 + i / 251 + (size_t)device);
     std::vector<uint8_t> source(pinned, pinned + most);
     for (size_t i = 0; i < 20; i++) {
         size_t bytes = 40000 + 4096 * i;
-        CHECK(hipMemcpyAsync(first, pinned, bytes, hipMemcpyHostToDevice, stream));
-        CHECK(hipMemcpyAsync(second, first, bytes + 4, hipMemcpyDeviceToDevice, stream));
-        CHECK(hipMemcpyAsync(pinned, second, bytes + 8, hipMemcpyDeviceToHost, stream));
-        CHECK(hipMemsetAsync(second, (int)i, bytes + 12, stream));
-        CHECK(hipStreamSynchronize(stream));
+        HIP(hipMemcpyAsync(first, pinned, bytes, hipMemcpyHostToDevice, stream));
+        HIP(hipMemcpyAsync(second, first, bytes + 4, hipMemcpyDeviceToDevice, stream));
+        HIP(hipMemcpyAsync(pinned, second, bytes + 8, hipMemcpyDeviceToHost, stream));
+        HIP(hipMemsetAsync(second, (int)i, bytes + 12, stream));
+        HIP(hipStreamSynchronize(stream));
     }
     memcpy(pageable.data(), source.data(), most);
     for (size_t i = 0; i < 5; i++) {
         size_t bytes = 200000 + 4096 * i;
-        CHECK(hipMemcpy(first, source.data(), bytes, hipMemcpyHostToDevice));
-        CHECK(hipMemcpy(pageable.data(), first, bytes + 4, hipMemcpyDeviceToHost));
+        HIP(hipMemcpy(first, source.data(), bytes, hipMemcpyHostToDevice));
+        HIP(hipMemcpy(pageable.data(), first, bytes + 4, hipMemcpyDeviceToHost));
         REQUIRE(memcmp(pageable.data(), source.data(), bytes) == 0);
     }
-    CHECK(hipHostFree(pinned));
-    CHECK(hipFree(first));
-    CHECK(hipFree(second));
+    HIP(hipHostFree(pinned));
+    HIP(hipFree(first));
+    HIP(hipFree(second));
 }
 
 static void launch_graph(int *data, int nodes, int times)
@@ -108,68 +94,68 @@ static void launch_graph(int *data, int nodes, int times)
     hipStream_t stream;
     hipGraph_t graph;
     hipGraphExec_t executable;
-    CHECK(hipStreamCreate(&stream));
-    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     for (int i = 0; i < nodes; i++)
         hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
-    CHECK(hipStreamEndCapture(stream, &graph));
-    CHECK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
     for (int i = 0; i < times; i++) {
-        CHECK(hipGraphLaunch(executable, stream));
-        CHECK(hipStreamSynchronize(stream));
+        HIP(hipGraphLaunch(executable, stream));
+        HIP(hipStreamSynchronize(stream));
     }
-    CHECK(hipGraphExecDestroy(executable));
-    CHECK(hipGraphDestroy(graph));
-    CHECK(hipStreamDestroy(stream));
+    HIP(hipGraphExecDestroy(executable));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipStreamDestroy(stream));
 }
 
 static void work(int nodes, int times)
 {
     int count = 0;
-    CHECK(hipGetDeviceCount(&count));
+    HIP(hipGetDeviceCount(&count));
     int *data;
     for (int device = 0; device < count; device++) {
-        CHECK(hipSetDevice(device));
+        HIP(hipSetDevice(device));
         hipStream_t streams[2];
-        CHECK(hipMalloc(&data, 4096));
+        HIP(hipMalloc(&data, 4096));
         check_elapsed(data);
         for (auto &stream : streams)
-            CHECK(hipStreamCreate(&stream));
+            HIP(hipStreamCreate(&stream));
         for (int round = 0; round < 50; round++)
             for (auto &stream : streams)
                 launch(touch, stream, data);
         move_data(device, streams[1]);
-        CHECK(hipDeviceSynchronize());
+        HIP(hipDeviceSynchronize());
         for (auto &stream : streams)
-            CHECK(hipStreamDestroy(stream));
-        CHECK(hipFree(data));
+            HIP(hipStreamDestroy(stream));
+        HIP(hipFree(data));
     }
-    CHECK(hipSetDevice(0));
-    CHECK(hipMalloc(&data, 4096));
+    HIP(hipSetDevice(0));
+    HIP(hipMalloc(&data, 4096));
     if (nodes > 0)
         launch_graph(data, nodes, times);
-    CHECK(hipFree(data));
+    HIP(hipFree(data));
 }
 
 static void storm(int count)
 {
     int devices = 0;
-    CHECK(hipGetDeviceCount(&devices));
+    HIP(hipGetDeviceCount(&devices));
     std::vector<std::thread> threads;
     for (int i = 0; i < 2 * devices; i++)
         threads.emplace_back([=] {
-            CHECK(hipSetDevice(i / 2));
+            HIP(hipSetDevice(i / 2));
             // Never freed: HIP 5.4 now and then crashes when several threads free memory.
             int *data;
             hipStream_t stream;
-            CHECK(hipMalloc(&data, 4096));
-            CHECK(hipStreamCreate(&stream));
+            HIP(hipMalloc(&data, 4096));
+            HIP(hipStreamCreate(&stream));
             for (int round = 0; round < count; round++) {
                 launch(touch, stream, data);
                 if (round % 500 == 499)
-                    CHECK(hipStreamSynchronize(stream));
+                    HIP(hipStreamSynchronize(stream));
             }
-            CHECK(hipStreamSynchronize(stream));
+            HIP(hipStreamSynchronize(stream));
         });
     for (auto &thread : threads)
         thread.join();
@@ -179,9 +165,9 @@ static void storm(int count)
 static int *begin_the_end()
 {
     int *data;
-    CHECK(hipMalloc(&data, 4096));
+    HIP(hipMalloc(&data, 4096));
     launch(touch, nullptr, data);
-    CHECK(hipDeviceSynchronize());
+    HIP(hipDeviceSynchronize());
     for (int i = 0; i < 200; i++)
         launch(touch, nullptr, data);
     printf("launched\n");
@@ -215,26 +201,26 @@ static void pause_profiler()
     auto resume = (Gate)dlsym(RTLD_DEFAULT, "roctxProfilerResume");
     REQUIRE(pause && resume);
     int *data, *host;
-    CHECK(hipMalloc(&data, bytes));
-    CHECK(hipHostMalloc(&host, bytes));
+    HIP(hipMalloc(&data, bytes));
+    HIP(hipHostMalloc(&host, bytes));
     for (int i = 0; i < 50; i++) {
         if (i == 10)
             pause(0);
         if (i == 20)
-            CHECK(hipMemcpyAsync(data, host, bytes, hipMemcpyHostToDevice, nullptr));
+            HIP(hipMemcpyAsync(data, host, bytes, hipMemcpyHostToDevice, nullptr));
         if (i == 40)
             resume(0);
         launch(touch, nullptr, data);
     }
-    CHECK(hipDeviceSynchronize());
+    HIP(hipDeviceSynchronize());
 }
 
 static void fork_child(char **self)
 {
     int *data;
-    CHECK(hipMalloc(&data, 4096));
+    HIP(hipMalloc(&data, 4096));
     launch(touch, nullptr, data);
-    CHECK(hipDeviceSynchronize());
+    HIP(hipDeviceSynchronize());
     pid_t child = fork();
     if (child == 0) {
         volatile unsigned sum = 0;
@@ -246,8 +232,8 @@ static void fork_child(char **self)
         launch(touch, nullptr, data);
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    CHECK(hipDeviceSynchronize());
-    CHECK(hipFree(data));
+    HIP(hipDeviceSynchronize());
+    HIP(hipFree(data));
 }
 
 static void child_works()
@@ -255,10 +241,10 @@ static void child_works()
     pid_t child = fork();
     if (child == 0) {
         int *data;
-        CHECK(hipMalloc(&data, 4096));
+        HIP(hipMalloc(&data, 4096));
         for (int i = 0; i < 50; i++)
             launch(touch, nullptr, data);
-        CHECK(hipDeviceSynchronize());
+        HIP(hipDeviceSynchronize());
         exit(7);
     }
     int status = 0;

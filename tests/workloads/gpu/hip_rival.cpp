@@ -10,13 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#define CHECK(call)                                                  \
-    do {                                                             \
-        if ((call) != 0) {                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #call); \
-            exit(1);                                                 \
-        }                                                            \
-    } while (0)
+#include "check.h"
 
 __global__ void first(int *data) { data[threadIdx.x] += 1; }
 __global__ void second(int *data) { data[threadIdx.x] *= 3; }
@@ -46,7 +40,7 @@ static void take()
 {
     void *library = loaded_hip();
     auto take = reinterpret_cast<void (*)(int (*)(uint32_t, uint32_t, void *))>(dlsym(library, "hipRegisterTracerCallback"));
-    CHECK(!take);
+    HIP(!take);
     take(on_event);
 }
 
@@ -56,10 +50,10 @@ int main(int argc, char **argv)
     if (before)
         take();
     int *data = nullptr;
-    CHECK(hipMalloc(&data, 4096));
+    HIP(hipMalloc(&data, 4096));
     for (int i = 0; i < 10; i++)
         hipLaunchKernelGGL(first, dim3(1), dim3(64), 0, nullptr, data);
-    CHECK(hipDeviceSynchronize());
+    HIP(hipDeviceSynchronize());
     // HIP 6 tells a moment after the synchronisation.
     for (int i = 0; before && i < 10000 && kernels < 10; i++)
         usleep(1000);
@@ -67,7 +61,7 @@ int main(int argc, char **argv)
         take();
     for (int i = 0; i < 10; i++)
         hipLaunchKernelGGL(second, dim3(1), dim3(64), 0, nullptr, data);
-    CHECK(hipDeviceSynchronize());
+    HIP(hipDeviceSynchronize());
     for (int i = 0; i < 10000 && kernels < (before ? 20 : 10); i++)
         usleep(1000);
     printf("told=%d\n", kernels.load());

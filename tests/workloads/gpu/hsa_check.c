@@ -12,21 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                   \
-    do {                                                                                              \
-        hsa_status_t status_ = (call);                                                                \
-        if (status_ != HSA_STATUS_SUCCESS) {                                                          \
-            fprintf(stderr, "%s:%d: %s: status %#x\n", __FILE__, __LINE__, #call, (unsigned)status_); \
-            exit(1);                                                                                  \
-        }                                                                                             \
-    } while (0)
-#define REQUIRE(condition)                                                             \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+#include "check.h"
 
 enum { MAX_GPUS = 16 };
 static hsa_agent_t gpus[MAX_GPUS], cpu;

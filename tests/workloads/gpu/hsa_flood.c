@@ -18,14 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                   \
-    do {                                                                                              \
-        hsa_status_t status_ = (call);                                                                \
-        if (status_ != HSA_STATUS_SUCCESS) {                                                          \
-            fprintf(stderr, "%s:%d: %s: status %#x\n", __FILE__, __LINE__, #call, (unsigned)status_); \
-            exit(1);                                                                                  \
-        }                                                                                             \
-    } while (0)
+#include "check.h"
 
 enum { MOST_THREADS = 16, MOST_SIGNALS = 64 };
 static hsa_agent_t gpus[16];

@@ -11,14 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        hsa_status_t status_ = (call);                                                             \
-        if (status_ != HSA_STATUS_SUCCESS) {                                                       \
-            fprintf(stderr, "%s:%d: %s: %#x\n", __FILE__, __LINE__, #call, (unsigned)status_);     \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 static hsa_agent_t gpu;
 

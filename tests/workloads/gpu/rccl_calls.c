@@ -9,22 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HIP(call)                                                                                           \
-    do {                                                                                                    \
-        hipError_t status_ = (call);                                                                        \
-        if (status_ != hipSuccess) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(status_));      \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
-#define NCCL(call)                                                                                          \
-    do {                                                                                                    \
-        ncclResult_t status_ = (call);                                                                      \
-        if (status_ != ncclSuccess) {                                                                       \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(status_));     \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
+#include "check.h"
 
 enum { MOST = 8, COUNT = 4096 };
 static int ranks, first, local;

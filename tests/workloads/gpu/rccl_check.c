@@ -9,22 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HIP(call)                                                                                           \
-    do {                                                                                                    \
-        hipError_t status_ = (call);                                                                        \
-        if (status_ != hipSuccess) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorString(status_));      \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
-#define NCCL(call)                                                                                          \
-    do {                                                                                                    \
-        ncclResult_t status_ = (call);                                                                      \
-        if (status_ != ncclSuccess) {                                                                       \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(status_));     \
-            exit(1);                                                                                        \
-        }                                                                                                   \
-    } while (0)
+#include "check.h"
 
 enum { MAX_RANKS = 16, COUNT = 1 << 16, LOOPS = 20 };
 static ncclComm_t comms[MAX_RANKS];

@@ -9,14 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(call)                                                              \
-    do {                                                                         \
-        int status_ = (int)(call);                                               \
-        if (status_ != 0) {                                                      \
-            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, status_); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
+#include "check.h"
 
 enum { COUNT = 1 << 16, LAYERS = 4 };
 static volatile double sink;

@@ -137,36 +137,124 @@ pub enum Value<'a> {
 /// An argument of an event.
 pub type Arg<'a> = (Key, Value<'a>);
 
+/// What a head word says of its value.
+mod form {
+    pub const UINT: u64 = 1;
+    pub const INT: u64 = 2;
+    pub const DOUBLE: u64 = 3;
+    pub const POINTER: u64 = 4;
+    pub const KNOWN: u64 = 5;
+    pub const SIZE3: u64 = 6;
+    pub const TEXT: u64 = 7;
+    /// Added to the others where the value is in the head word itself.
+    pub const SMALL: u64 = 8;
+    /// Sizes in one word: the first in 32 bits, the others in 16 each.
+    pub const SMALL_SIZE3: u64 = SMALL + SIZE3;
+}
+
+/// A value as it travels: head word, value, how many words of the latter.
+type Encoded = (u64, [u64; 2], usize);
+
+#[inline(always)]
+fn number(key: Key, form: u64, value: u64) -> Encoded {
+    let head = key as u64 | form << 16;
+    if value >> 32 == 0 {
+        (head | form::SMALL << 16 | value << 32, [0; 2], 0)
+    } else {
+        (head, [value, 0], 1)
+    }
+}
+
 impl Value<'_> {
-    pub(super) fn words(&self) -> usize {
+    /// Everything but texts.
+    #[inline(always)]
+    fn encode(&self, key: Key) -> Encoded {
+        match *self {
+            Value::Uint(value) => number(key, form::UINT, value),
+            Value::Pointer(value) => number(key, form::POINTER, value),
+            Value::Known(value) => number(key, form::KNOWN, value),
+            Value::Int(value) => (key as u64 | form::INT << 16, [value.cast_unsigned(), 0], 1),
+            Value::Double(value) => (key as u64 | form::DOUBLE << 16, [value.to_bits(), 0], 1),
+            Value::Size3([x, y, z]) if (y | z) >> 16 == 0 => (
+                key as u64 | form::SMALL_SIZE3 << 16,
+                [u64::from(x) | u64::from(y) << 32 | u64::from(z) << 48, 0],
+                1,
+            ),
+            Value::Size3([x, y, z]) => (
+                key as u64 | form::SIZE3 << 16,
+                [u64::from(x) | u64::from(y) << 32, u64::from(z)],
+                2,
+            ),
+            Value::Text(text) => (
+                key as u64 | form::TEXT << 16 | (text.len() as u64) << 32,
+                [0; 2],
+                0,
+            ),
+        }
+    }
+
+    pub(super) fn words(&self, key: Key) -> usize {
         match self {
-            Value::Size3(_) => 2,
-            Value::Text(text) => text.len().div_ceil(8),
-            _ => 1,
+            Value::Text(text) => text.len().div_ceil(8).wrapping_add(1),
+            other => other.encode(key).2.wrapping_add(1),
         }
     }
 
     pub(super) fn put(&self, key: Key, record: &mut Reservation<'_>) {
-        let (form, bytes) = match self {
-            Value::Uint(_) => (1, 0),
-            Value::Int(_) => (2, 0),
-            Value::Double(_) => (3, 0),
-            Value::Pointer(_) => (4, 0),
-            Value::Known(_) => (5, 0),
-            Value::Size3(_) => (6, 0),
-            Value::Text(text) => (7, text.len() as u64),
-        };
-        record.put(key as u64 | form << 16 | bytes << 32);
-        match *self {
-            Value::Uint(value) | Value::Pointer(value) | Value::Known(value) => record.put(value),
-            Value::Int(value) => record.put(value.cast_unsigned()),
-            Value::Double(value) => record.put(value.to_bits()),
-            Value::Size3([x, y, z]) => {
-                record.put(u64::from(x) | u64::from(y) << 32);
-                record.put(u64::from(z));
-            }
-            Value::Text(text) => record.put_bytes(text),
+        let (head, value, words) = self.encode(key);
+        record.put(head);
+        record.put_all(value.get(..words).unwrap_or(&[]));
+        if let Value::Text(text) = self {
+            record.put_bytes(text);
         }
+    }
+}
+
+/// Most words of [`ArgWords`].
+const ARG_WORDS_MAX: usize = 32;
+
+/// Arguments that are put together as they travel, before there is room for them. What does not fit is left out.
+#[derive(Debug)]
+pub struct ArgWords {
+    words: [u64; ARG_WORDS_MAX],
+    used: usize,
+}
+
+impl ArgWords {
+    /// None.
+    #[inline]
+    #[must_use]
+    pub fn new() -> Self {
+        ArgWords {
+            words: [0; ARG_WORDS_MAX],
+            used: 0,
+        }
+    }
+
+    /// Adds an argument. Texts are left out.
+    #[inline(always)]
+    pub fn push(&mut self, key: Key, value: Value<'_>) {
+        if matches!(value, Value::Text(_)) {
+            return;
+        }
+        let (head, [first, second], words) = value.encode(key);
+        if let Some([a, b, c, ..]) = self.words.get_mut(self.used..) {
+            (*a, *b, *c) = (head, first, second);
+            self.used = self.used.wrapping_add(1).wrapping_add(words);
+        }
+    }
+
+    /// The words.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        self.words.get(..self.used).unwrap_or(&[])
+    }
+}
+
+impl Default for ArgWords {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -235,23 +323,35 @@ impl Iterator for ArgsIter<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let (head, rest) = self.rest.split_first()?;
         let key = Key::from_number(*head as u16)?;
-        let bytes = (head >> 32) as usize;
-        let words = match (head >> 16) as u8 {
-            1..=5 => 1,
-            6 => 2,
-            7 => bytes.div_ceil(8),
-            _ => return None,
+        let (form, small) = (head >> 16 & 0xff, head >> 32);
+        let bytes = small as usize;
+        let words = match form {
+            form::UINT..=form::KNOWN | form::SMALL_SIZE3 => 1,
+            form::SIZE3 => 2,
+            form::TEXT => bytes.div_ceil(8),
+            _ => 0,
         };
         let (value, rest) = rest.split_at_checked(words)?;
         self.rest = rest;
-        let value = match ((head >> 16) as u8, value) {
-            (1, [value]) => Read::Uint(*value),
-            (2, [value]) => Read::Int(value.cast_signed()),
-            (3, [value]) => Read::Double(f64::from_bits(*value)),
-            (4, [value]) => Read::Pointer(*value),
-            (5, [value]) => Read::Known(*value),
-            (6, [xy, z]) => Read::Size3([*xy as u32, (xy >> 32) as u32, *z as u32]),
-            (7, words) => Read::Text(bytes_of(words, bytes)?),
+        const SMALL_UINT: u64 = form::SMALL + form::UINT;
+        const SMALL_POINTER: u64 = form::SMALL + form::POINTER;
+        const SMALL_KNOWN: u64 = form::SMALL + form::KNOWN;
+        let value = match (form, value) {
+            (form::UINT, [value]) => Read::Uint(*value),
+            (form::INT, [value]) => Read::Int(value.cast_signed()),
+            (form::DOUBLE, [value]) => Read::Double(f64::from_bits(*value)),
+            (form::POINTER, [value]) => Read::Pointer(*value),
+            (form::KNOWN, [value]) => Read::Known(*value),
+            (form::SIZE3, [xy, z]) => Read::Size3([*xy as u32, (xy >> 32) as u32, *z as u32]),
+            (form::SMALL_SIZE3, [all]) => Read::Size3([
+                *all as u32,
+                u32::from((all >> 32) as u16),
+                u32::from((all >> 48) as u16),
+            ]),
+            (form::TEXT, words) => Read::Text(bytes_of(words, bytes)?),
+            (SMALL_UINT, _) => Read::Uint(small),
+            (SMALL_POINTER, _) => Read::Pointer(small),
+            (SMALL_KNOWN, _) => Read::Known(small),
             _ => return None,
         };
         Some((key, value))

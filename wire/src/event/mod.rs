@@ -7,8 +7,9 @@
 //! |---|---|---|
 //! | thread | – | time, thread id, name × 2 |
 //! | text | – | key, bytes, the text |
-//! | begin, mark | category | time, name, correlation, arguments |
-//! | end | category | time, correlation, arguments |
+//! | begin | category, [`AWAITED`] | time, name, correlation, arguments |
+//! | mark | category | time, name, correlation, arguments |
+//! | end | category | time, arguments |
 //! | async begin | category | time, id, name, arguments |
 //! | async end | category | time, id |
 //! | GPU operation | [`OpKind`] | start, end, correlation, device (0–31), queue, stream, name, arguments |
@@ -17,7 +18,7 @@
 //! | fact | – | bytes of the key (0–31) and of the value (32–63), key, value |
 //!
 //! A *name* is the key of a text that was told in any ring of the process before, or 0 when an argument [`Key::Name`] has it.
-//! An *argument* is one head word (key 0–15, form 16–23, bytes of a text 32–63) and its value.
+//! An *argument* is one head word (key 0–15, form 16–23, bytes of a text 32–63) and its value; a small value is in the head word (32–63).
 //! A *correlation* ties a call to the GPU operations that it caused; 0 is none. Numbers are unique in a process.
 
 mod args;
@@ -28,11 +29,11 @@ mod write;
 
 use crate::record::ThreadName;
 
-pub use self::args::{Arg, Args, ArgsIter, Key, Read, Value};
+pub use self::args::{Arg, ArgWords, Args, ArgsIter, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
-    TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,
-    put_label, put_mark, put_stack, put_text, put_thread,
+    TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_call, put_end, put_fact,
+    put_gpu, put_label, put_mark, put_stack, put_text, put_thread,
 };
 
 /// What a call or a mark belongs to: the track that it is drawn on.
@@ -178,6 +179,8 @@ pub enum Event<'a> {
         name: u64,
         /// Ties it to GPU operations, or 0.
         correlation: u64,
+        /// Whether such operations are to be told of later.
+        awaited: bool,
         /// What is known when it begins.
         args: Args<'a>,
     },
@@ -187,8 +190,6 @@ pub enum Event<'a> {
         time_ns: u64,
         /// What it belongs to.
         category: Category,
-        /// As it was when it began, or 0.
-        correlation: u64,
         /// What is known when it ends.
         args: Args<'a>,
     },
@@ -270,6 +271,9 @@ pub struct Stack<'a> {
     /// The Python frames as a sample's, innermost first; none where the thread runs no Python.
     pub python: &'a [u64],
 }
+
+/// Of the beginning of a call: operations of it are to be told of later.
+pub const AWAITED: u8 = 1 << 7;
 
 const THREAD: u8 = 32;
 const TEXT: u8 = 33;

@@ -1,8 +1,8 @@
 //! Reading events.
 
 use super::{
-    ASYNC_BEGIN, ASYNC_END, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL, Labelled,
-    MARK, OpKind, STACK, Stack, TEXT, THREAD,
+    ASYNC_BEGIN, ASYNC_END, AWAITED, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL,
+    Labelled, MARK, OpKind, STACK, Stack, TEXT, THREAD,
 };
 use crate::record::{bytes_of, name_of};
 
@@ -26,15 +26,15 @@ pub(crate) fn parse(kind: u8, flags: u8, body: &[u64]) -> Option<Event<'_>> {
         },
         (BEGIN, [time_ns, name, correlation, words @ ..]) => Event::Begin {
             time_ns: *time_ns,
-            category: category()?,
+            category: Category::from_flags(flags & !AWAITED)?,
             name: *name,
             correlation: *correlation,
+            awaited: flags & AWAITED != 0,
             args: Args { words },
         },
-        (END, [time_ns, correlation, words @ ..]) => Event::End {
+        (END, [time_ns, words @ ..]) => Event::End {
             time_ns: *time_ns,
             category: category()?,
-            correlation: *correlation,
             args: Args { words },
         },
         (MARK, [time_ns, name, correlation, words @ ..]) => Event::Mark {

@@ -38,6 +38,7 @@ fn arguments_of_all_forms_come_back() {
                 category: Category::Rccl,
                 name: 0,
                 correlation: 77,
+                awaited: false,
                 args,
             } = event
             else {

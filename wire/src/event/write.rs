@@ -1,8 +1,8 @@
 //! Writing events into a ring.
 
 use super::{
-    ASYNC_BEGIN, ASYNC_END, Arg, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL, Labelled, MARK,
-    STACK, Stack, TEXT, THREAD,
+    ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, ArgWords, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL,
+    Labelled, MARK, STACK, Stack, TEXT, THREAD,
 };
 use crate::record::{ThreadName, name_words};
 use crate::ring::Producer;
@@ -15,8 +15,8 @@ fn head(kind: u8, flags: u8, words: usize) -> u64 {
 }
 
 fn arg_words(args: &[Arg<'_>]) -> usize {
-    args.iter().fold(0, |sum: usize, (_, value)| {
-        sum.wrapping_add(1).wrapping_add(value.words())
+    args.iter().fold(0, |sum: usize, (key, value)| {
+        sum.wrapping_add(value.words(*key))
     })
 }
 
@@ -30,9 +30,7 @@ fn put(ring: &Producer<'_>, kind: u8, flags: u8, fixed: &[u64], args: &[Arg<'_>]
         return false;
     };
     record.put(head(kind, flags, words));
-    for word in fixed {
-        record.put(*word);
-    }
+    record.put_all(fixed);
     for (key, value) in args {
         value.put(*key, &mut record);
     }
@@ -96,14 +94,32 @@ pub fn put_begin(
 /// Writes the end of a call or range; see [`super::Event::End`].
 #[inline]
 #[must_use]
-pub fn put_end(
+pub fn put_end(ring: &Producer<'_>, time_ns: u64, category: Category, args: &[Arg<'_>]) -> bool {
+    put(ring, END, category as u8, &[time_ns], args)
+}
+
+/// The same as [`put_begin`], with arguments that are put together already; with `awaited`, operations are to be told of later.
+#[inline]
+#[must_use]
+pub fn put_call(
     ring: &Producer<'_>,
     time_ns: u64,
     category: Category,
-    correlation: u64,
-    args: &[Arg<'_>],
+    name: u64,
+    (correlation, awaited): (u64, bool),
+    args: &ArgWords,
 ) -> bool {
-    put(ring, END, category as u8, &[time_ns, correlation], args)
+    const FIXED: usize = 4;
+    let args = args.words();
+    let words = FIXED.wrapping_add(args.len());
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    let flags = category as u8 | if awaited { AWAITED } else { 0 };
+    record.put_all(&[head(BEGIN, flags, words), time_ns, name, correlation]);
+    record.put_all(args);
+    record.commit();
+    true
 }
 
 /// Writes a point in time; see [`super::Event::Mark`].

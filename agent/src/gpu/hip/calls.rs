@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
 use rsys_wire::layout::Counter;
 
 use super::copies::{self, Direction, Said};
@@ -20,8 +20,6 @@ use crate::sys;
 
 /// Calls are numbered from 0 without gaps; 6.4 has 470.
 const MOST_CALLS: usize = 1024;
-/// Most arguments of an event.
-const MOST_ARGS: usize = 8;
 
 /// What is known of each number: 0 when it was not asked for yet.
 static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
@@ -30,9 +28,11 @@ const ASKED: u64 = 1;
 const SKIP: u64 = 2;
 /// `hipSetDevice`: not worth an event, but it tells which GPUs are used.
 const DEVICE: u64 = 4;
-const CALL_SHIFT: u32 = 3;
+/// `hipModuleUnload`: kernels known by their addresses may be others afterwards.
+const UNLOAD: u64 = 8;
+const CALL_SHIFT: u32 = 4;
 const CALL_MASK: u64 = 0x3ff;
-const NAME_SHIFT: u32 = 13;
+const NAME_SHIFT: u32 = 14;
 const NO_CALL: u64 = CALL_MASK;
 const _: () = assert!(CALLS.len() < NO_CALL as usize);
 
@@ -93,7 +93,12 @@ fn learn(op: u32) -> u64 {
         return ASKED | SKIP;
     }
     let number = call.map_or(NO_CALL, |at| at as u64);
-    ASKED | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
+    let unload = if name == b"hipModuleUnload" {
+        UNLOAD
+    } else {
+        0
+    };
+    ASKED | unload | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
 }
 
 /// HIP is about to do a call. Returns what HIP wants to hear: 0, the call is traced, and the record says by whom.
@@ -183,32 +188,6 @@ impl Arguments {
     }
 }
 
-#[derive(Debug)]
-struct Args {
-    list: [Arg<'static>; MOST_ARGS],
-    used: usize,
-}
-
-impl Args {
-    fn new() -> Self {
-        Args {
-            list: [(Key::Name, Value::Uint(0)); MOST_ARGS],
-            used: 0,
-        }
-    }
-
-    fn push(&mut self, key: Key, value: Value<'static>) {
-        if let Some(to) = self.list.get_mut(self.used) {
-            *to = (key, value);
-            self.used += 1;
-        }
-    }
-
-    fn list(&self) -> &[Arg<'static>] {
-        self.list.get(..self.used).unwrap_or(&[])
-    }
-}
-
 /// An argument as the table says. `None` when there is nothing to say.
 #[inline]
 fn decode(arguments: Arguments, form: Form, said: &mut Said) -> Option<Value<'static>> {
@@ -274,7 +253,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     // SAFETY: the record begins with what we wrote.
     let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
     let correlation = tag.correlation();
-    let mut args = Args::new();
+    let mut args = ArgWords::new();
     let mut begin_ns = words::asked_ns();
     let does = known.does();
     if let Some(call) = known.call() {
@@ -309,12 +288,14 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     slots::count(Counter::Calls, 1);
     words::set_call(correlation);
     words::set_uncounted(does == Does::Launch);
-    events::begin_at(
+    // What HIP told of nothing may still cause operations, if it is not in the table.
+    let awaited = (does != Does::Nothing || known.call().is_none()) && super::tells_ops();
+    events::call_at(
         begin_ns,
         Category::Hip,
         known.name(),
-        correlation,
-        args.list(),
+        (correlation, awaited),
+        &args,
     );
 }
 
@@ -324,26 +305,17 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     let Some(known) = Known::of(op) else {
         return;
     };
-    // SAFETY: as above.
-    let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
-    let mut args = Args::new();
-    for (key, form) in known.call().map_or(&[][..], |call| call.end) {
-        let Form::Pointer(at) = *form else {
-            continue;
-        };
+    let result: Option<Arg<'_>> = known.call().and_then(|call| {
+        let (key, at) = call.end?;
         // Where the call failed, nobody says that the pointer was any good.
-        if let Some(result) = guard::read_u64(Arguments(data).u64(at)) {
-            args.push(*key, Value::Pointer(result));
-        }
-    }
-    events::end(Category::Hip, tag.correlation(), args.list());
+        let result = guard::read_u64(Arguments(data).u64(at))?;
+        Some((key, Value::Pointer(result)))
+    });
+    events::end(Category::Hip, result.as_slice());
     // HIP itself forgets the outer call's id here, too.
     words::set_call(0);
     words::set_uncounted(false);
-    if known
-        .call()
-        .is_some_and(|call| call.name == b"hipModuleUnload")
-    {
+    if known.0 & UNLOAD != 0 {
         names::new_generation();
     }
 }

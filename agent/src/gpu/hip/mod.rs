@@ -7,10 +7,10 @@
 mod asker;
 mod calibrate;
 mod calls;
-mod copies;
+pub mod copies;
 mod end;
 pub mod library;
-mod names;
+pub mod names;
 mod ops;
 mod table;
 mod tag;

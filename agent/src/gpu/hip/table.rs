@@ -58,8 +58,8 @@ pub struct Call {
     pub does: Does,
     /// What is known when it begins.
     pub begin: &'static [(Key, Form)],
-    /// What is known when it ends: what lies behind a pointer to a result.
-    pub end: &'static [(Key, Form)],
+    /// What is known when it ends: the place of a pointer to the result.
+    pub end: Option<(Key, u16)>,
 }
 
 /// Not recorded: called very often, ask only, and cause nothing.
@@ -83,15 +83,22 @@ pub const SKIPPED: &[&[u8]] = &[
     b"hipPointerGetAttribute",
 ];
 
+const fn end(result: &[(Key, u16)]) -> Option<(Key, u16)> {
+    match result {
+        [one, ..] => Some(*one),
+        [] => None,
+    }
+}
+
 macro_rules! calls {
-    ($($name:literal $does:ident [$($key:ident = $form:expr),*] $(=> [$($end_key:ident = $end:expr),*])?;)*) => {
+    ($($name:literal $does:ident [$($key:ident = $form:expr),*] $(=> $end_key:ident = $end:literal)?;)*) => {
         /// The calls whose arguments are told.
         pub const CALLS: &[Call] = &[$(
             Call {
                 name: $name.as_bytes(),
                 does: Does::$does,
                 begin: &[$((Key::$key, $form)),*],
-                end: &[$($((Key::$end_key, $end)),*)?],
+                end: const { end(&[$((Key::$end_key, $end))?]) },
             },
         )*];
     };
@@ -147,14 +154,14 @@ calls! {
     "hipMemset2D" Work [Destination = Pointer(16), Bytes = Area(40), Stream = DefaultStream];
     "hipMemset2DAsync" Work [Destination = Pointer(16), Bytes = Area(40), Stream = Pointer(56)];
 
-    "hipMalloc" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
-    "hipMallocManaged" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
-    "hipExtMallocWithFlags" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
-    "hipHostMalloc" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
-    "hipMallocHost" Nothing [Bytes = U64(32)] => [Address = Pointer(16)];
-    "hipMallocPitch" Nothing [Bytes = Area(48)] => [Address = Pointer(16)];
-    "hipMallocAsync" Nothing [Bytes = U64(32), Stream = Pointer(40)] => [Address = Pointer(16)];
-    "hipMallocFromPoolAsync" Nothing [Bytes = U64(32), Stream = Pointer(48)] => [Address = Pointer(16)];
+    "hipMalloc" Nothing [Bytes = U64(32)] => Address = 16;
+    "hipMallocManaged" Nothing [Bytes = U64(32)] => Address = 16;
+    "hipExtMallocWithFlags" Nothing [Bytes = U64(32)] => Address = 16;
+    "hipHostMalloc" Nothing [Bytes = U64(32)] => Address = 16;
+    "hipMallocHost" Nothing [Bytes = U64(32)] => Address = 16;
+    "hipMallocPitch" Nothing [Bytes = Area(48)] => Address = 16;
+    "hipMallocAsync" Nothing [Bytes = U64(32), Stream = Pointer(40)] => Address = 16;
+    "hipMallocFromPoolAsync" Nothing [Bytes = U64(32), Stream = Pointer(48)] => Address = 16;
     "hipFree" Nothing [Address = Pointer(16)];
     "hipFreeAsync" Nothing [Address = Pointer(16), Stream = Pointer(24)];
     "hipHostFree" Nothing [Address = Pointer(16)];
@@ -162,10 +169,10 @@ calls! {
     "hipHostRegister" Nothing [Address = Pointer(16), Bytes = U64(24)];
     "hipHostUnregister" Nothing [Address = Pointer(16)];
 
-    "hipStreamCreate" Nothing [] => [Stream = Pointer(16)];
-    "hipStreamCreateWithFlags" Nothing [Flags = U32(32)] => [Stream = Pointer(16)];
-    "hipStreamCreateWithPriority" Nothing [Flags = U32(32)] => [Stream = Pointer(16)];
-    "hipExtStreamCreateWithCUMask" Nothing [] => [Stream = Pointer(16)];
+    "hipStreamCreate" Nothing [] => Stream = 16;
+    "hipStreamCreateWithFlags" Nothing [Flags = U32(32)] => Stream = 16;
+    "hipStreamCreateWithPriority" Nothing [Flags = U32(32)] => Stream = 16;
+    "hipExtStreamCreateWithCUMask" Nothing [] => Stream = 16;
     "hipStreamDestroy" Nothing [Stream = Pointer(16)];
     "hipStreamSynchronize" Nothing [Stream = Pointer(16)];
     "hipStreamQuery" Nothing [Stream = Pointer(16)];
@@ -173,17 +180,17 @@ calls! {
     "hipStreamAddCallback" Nothing [Stream = Pointer(16)];
     "hipLaunchHostFunc" Nothing [Stream = Pointer(16)];
     "hipStreamBeginCapture" Nothing [Stream = Pointer(16)];
-    "hipStreamEndCapture" Nothing [Stream = Pointer(16)] => [Graph = Pointer(24)];
+    "hipStreamEndCapture" Nothing [Stream = Pointer(16)] => Graph = 24;
 
-    "hipEventCreate" Nothing [] => [Event = Pointer(16)];
-    "hipEventCreateWithFlags" Nothing [Flags = U32(32)] => [Event = Pointer(16)];
+    "hipEventCreate" Nothing [] => Event = 16;
+    "hipEventCreateWithFlags" Nothing [Flags = U32(32)] => Event = 16;
     "hipEventDestroy" Nothing [Event = Pointer(16)];
     "hipEventRecord" Nothing [Event = Pointer(16), Stream = Pointer(24)];
     "hipEventRecordWithFlags" Nothing [Event = Pointer(16), Stream = Pointer(24)];
     "hipEventSynchronize" Nothing [Event = Pointer(16)];
 
-    "hipGraphInstantiate" Nothing [] => [Graph = Pointer(16)];
-    "hipGraphInstantiateWithFlags" Nothing [] => [Graph = Pointer(16)];
+    "hipGraphInstantiate" Nothing [] => Graph = 16;
+    "hipGraphInstantiateWithFlags" Nothing [] => Graph = 16;
     "hipGraphUpload" Nothing [Graph = Pointer(16), Stream = Pointer(24)];
     "hipGraphExecDestroy" Nothing [Graph = Pointer(16)];
     "hipModuleUnload" Nothing [];

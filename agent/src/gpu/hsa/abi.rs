@@ -118,25 +118,18 @@ impl Packet {
 
     /// A packet that waits for all before it and completes a signal, with the fences of `kernel`.
     pub fn barrier_after(kernel: &Packet) -> Packet {
-        Packet {
-            header: BARRIER_AND | BARRIER_BIT | kernel.header & SCOPES,
-            setup: 0,
-            workgroup: [0; 3],
-            reserved0: 0,
-            grid: [0; 3],
-            private_bytes: 0,
-            group_bytes: 0,
-            kernel_object: 0,
-            kernarg: 0,
-            reserved2: 0,
-            completion: kernel.completion,
-        }
+        let bits = BARRIER_BIT | kernel.header & SCOPES;
+        Packet::barrier(bits, kernel.completion)
     }
 
     /// A packet that waits for nothing and completes a signal when its turn comes.
     pub fn mark(completion: u64) -> Packet {
+        Packet::barrier(0, completion)
+    }
+
+    fn barrier(header_bits: u16, completion: u64) -> Packet {
         Packet {
-            header: BARRIER_AND,
+            header: BARRIER_AND | header_bits,
             setup: 0,
             workgroup: [0; 3],
             reserved0: 0,

@@ -73,14 +73,14 @@ pub fn around<R: Outcome>(name: &Name, args: &[Arg<'_>], call: impl FnOnce() -> 
     slots::count(Counter::Calls, 1);
     events::begin(Category::Hsa, name.key(), 0, args);
     let result = call();
-    end(0, result.error());
+    end(result.error());
     result
 }
 
-fn end(correlation: u64, error: u64) {
+fn end(error: u64) {
     let result = [(Key::Result, Value::Uint(error))];
     let args: &[Arg<'_>] = if error == 0 { &[] } else { &result };
-    events::end(Category::Hsa, correlation, args);
+    events::end(Category::Hsa, args);
 }
 
 /// Tells a call that makes a GPU do something. It is tied to that unless a call of HIP around it is.
@@ -112,7 +112,7 @@ pub fn launching(name: &Name, args: &[Arg<'_>], call: impl FnOnce() -> Status) -
     let result = call();
     // SAFETY: as above.
     unsafe { (*words::words()).correlation = outer };
-    end(correlation, result.error());
+    end(result.error());
     result
 }
 

@@ -5,6 +5,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use rsys_wire::event::{Arg, Key, Value};
 
+use crate::gpu::hip::{copies::Direction, names};
+
 use super::{Does, Function, MISSING, is_on, kernels, tell};
 
 /// Sizes in three dimensions, as HIP passes them by value.
@@ -75,14 +77,11 @@ fn shared(size: usize) -> Arg<'static> {
 }
 
 fn direction(kind: c_int) -> Arg<'static> {
-    let text: &[u8] = match kind {
-        0 => b"CopyHostToHost",
-        1 => b"CopyHostToDevice",
-        2 => b"CopyDeviceToHost",
-        3 => b"CopyDeviceToDevice",
-        _ => b"Copy",
+    let text = match Direction::from_kind(kind.cast_unsigned()) {
+        Direction::Unknown => b"default",
+        direction => direction.text(),
     };
-    (Key::Direction, Value::Text(text))
+    (Key::Direction, Value::Known(names::key(text)))
 }
 
 /// What a call put behind a pointer to its result.

@@ -150,10 +150,10 @@ pub fn tell(
     unsafe { (*words::words()).correlation = outer };
     if result == 0 {
         let more = after();
-        events::end(Category::Hip, correlation, more.as_slice());
+        events::end(Category::Hip, more.as_slice());
     } else {
         let error = (Key::Result, Value::Int(i64::from(result)));
-        events::end(Category::Hip, correlation, &[error]);
+        events::end(Category::Hip, &[error]);
     }
     result
 }

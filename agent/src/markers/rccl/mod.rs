@@ -127,7 +127,7 @@ fn tell_with_end(
         } else {
             args.put(Key::Result, Value::Int(i64::from(result)));
         }
-        events::end(Category::Rccl, correlation, args.as_slice());
+        events::end(Category::Rccl, args.as_slice());
     }
     result
 }

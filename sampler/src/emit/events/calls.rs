@@ -108,6 +108,7 @@ impl Calls {
                 category,
                 name,
                 correlation,
+                awaited: _,
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
@@ -125,7 +126,6 @@ impl Calls {
             Event::End {
                 time_ns,
                 category,
-                correlation: _,
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);

@@ -8,7 +8,8 @@ use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
 
 use super::EventPen;
 use super::args::Annotations;
-use super::known::{Call, Known};
+use super::kept::Call;
+use super::known::Known;
 use super::lanes::Lanes;
 use crate::emit::frames::FrameId;
 use crate::emit::output::{Group, Output};
@@ -56,6 +57,7 @@ pub struct Gpu {
 impl Gpu {
     /// Draws an operation.
     pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, known: &mut Known, pen: &mut EventPen<'_>) {
+        let call = known.cause(op.correlation);
         let end_ns = op.end_ns.max(op.start_ns);
         *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
         let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
@@ -63,7 +65,6 @@ impl Gpu {
             pen.tally.outside_window += 1;
             return;
         };
-        let call = known.call(op.correlation).cloned();
         match op.kind {
             OpKind::Kernel => pen.tally.kernels += 1,
             OpKind::Copy | OpKind::Fill => pen.tally.moves += 1,
@@ -88,8 +89,9 @@ impl Gpu {
         if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
             annotations.push(Key::Bytes, &Read::Uint(bytes), known, pen.output);
         }
-        if let Some(direction) = call.direction.as_ref().filter(|_| op.kind == OpKind::Copy) {
-            annotations.push(Key::Direction, direction, known, pen.output);
+        if call.direction != 0 && op.kind == OpKind::Copy {
+            let direction = Read::Known(call.direction);
+            annotations.push(Key::Direction, &direction, known, pen.output);
         }
         annotations.push(
             Key::Device,
@@ -222,7 +224,7 @@ fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> Str
     };
     let direction = args
         .get(Key::Direction)
-        .or_else(|| call.direction.clone())
+        .or((call.direction != 0).then_some(Read::Known(call.direction)))
         .filter(|_| kind == OpKind::Copy);
     match direction {
         Some(direction) => format!("{name} {}", known.plain(&direction)),

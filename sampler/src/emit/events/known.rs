@@ -6,6 +6,7 @@ use rsys_proto::StringId;
 use rsys_wire::event::{Args, Event, Key, Labelled, Read};
 use rsys_wire::record::{PYTHON_BROKEN, PYTHON_TRUNCATED, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
+use super::kept::{Call, KeptCalls};
 use crate::emit::frames::{FrameId, Frames};
 use crate::emit::output::Output;
 use crate::emit::threads::{PythonStack, ShownStack, Stack};
@@ -13,31 +14,11 @@ use crate::python::PythonView;
 use crate::python::merge::Ends;
 use crate::resolve::demangled;
 
-/// So many calls are remembered at least, for operations that come late.
-const CALLS_KEPT: usize = 200_000;
-
 /// A text and where it stands in the trace's table.
 #[derive(Debug)]
 struct Text {
     text: String,
     id: Option<StringId>,
-}
-
-/// A call that GPU operations refer to.
-#[derive(Debug, Clone, Default)]
-pub struct Call {
-    /// The thread that made it.
-    pub tid: u32,
-    /// Handle of the stream, if the call names one.
-    pub stream: Option<u64>,
-    /// Id of the stack that made it, or 0.
-    pub stack: u64,
-    /// What operations have in common with it, as they came.
-    pub bytes: Option<u64>,
-    /// From where to where it copies.
-    pub direction: Option<Read>,
-    /// Key of the name of the kernel that it launches, or 0.
-    pub kernel: u64,
 }
 
 /// A label.
@@ -76,9 +57,7 @@ pub struct Known {
     new_stacks: Vec<NewStack>,
     merger: Merger,
     labels: HashMap<(Labelled, u64), Label>,
-    /// The calls of two generations: the older one is forgotten when the younger one is full.
-    calls: HashMap<u64, Call>,
-    older_calls: HashMap<u64, Call>,
+    calls: KeptCalls,
     /// Which thread's events a ring holds.
     tellers: HashMap<u32, u32>,
 }
@@ -118,19 +97,19 @@ impl Known {
                 self.labels.insert((*what, *id), label);
             }
             Event::Begin {
-                correlation, args, ..
-            }
-            | Event::Mark {
-                correlation, args, ..
+                correlation,
+                awaited,
+                args,
+                ..
             } if *correlation != 0 => {
                 let tid = self.tellers.get(&ring).copied().unwrap_or_default();
-                self.learn_call(tid, *correlation, *args);
+                self.learn_call(tid, *correlation, *awaited, *args);
             }
             _ => {}
         }
     }
 
-    fn learn_call(&mut self, tid: u32, correlation: u64, args: Args<'_>) {
+    fn learn_call(&mut self, tid: u32, correlation: u64, awaited: bool, args: Args<'_>) {
         let mut call = Call {
             tid,
             ..Call::default()
@@ -142,15 +121,12 @@ impl Known {
                 }
                 (Key::LaunchStack, Read::Uint(stack)) => call.stack = stack,
                 (Key::Bytes, Read::Uint(bytes)) => call.bytes = Some(bytes),
-                (Key::Direction, direction) => call.direction = Some(direction),
+                (Key::Direction, Read::Known(direction)) => call.direction = direction,
                 (Key::Kernel, Read::Known(kernel)) => call.kernel = kernel,
                 _ => {}
             }
         }
-        if self.calls.len() >= CALLS_KEPT {
-            self.older_calls = std::mem::take(&mut self.calls);
-        }
-        self.calls.insert(correlation, call);
+        self.calls.insert(correlation, call, awaited);
     }
 
     /// Asks for the addresses of new stacks.
@@ -171,11 +147,11 @@ impl Known {
         }
     }
 
-    /// The call with a correlation, if it was told.
-    pub fn call(&self, correlation: u64) -> Option<&Call> {
-        self.calls
-            .get(&correlation)
-            .or_else(|| self.older_calls.get(&correlation))
+    /// The call that caused an operation which is told now, if the call is known.
+    pub fn cause(&mut self, correlation: u64) -> Option<Call> {
+        let call = self.calls.get(correlation).copied();
+        self.calls.is_told(correlation);
+        call
     }
 
     /// The frames of a stack, outermost first; empty when it was not told.

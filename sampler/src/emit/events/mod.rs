@@ -6,6 +6,7 @@
 mod args;
 mod calls;
 mod gpu;
+mod kept;
 mod known;
 mod lanes;
 

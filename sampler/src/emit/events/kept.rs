@@ -1,0 +1,265 @@
+//! The calls that operations of GPUs refer to, which may be told of minutes later.
+//!
+//! A program has millions of calls, but few that differ in what operations need of them. So a call is the number of what it shares with
+//! others, in a chunk of calls with neighbouring correlations: four bytes. A chunk is forgotten when it is old, and no call in it
+//! awaits an operation.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// What operations need of the call that caused them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Call {
+    /// The thread that made it.
+    pub tid: u32,
+    /// Handle of the stream, if the call names one.
+    pub stream: Option<u64>,
+    /// Id of the stack that made it, or 0.
+    pub stack: u64,
+    /// How much it copies or fills.
+    pub bytes: Option<u64>,
+    /// Key of the text that says from where to where it copies, or 0.
+    pub direction: u64,
+    /// Key of the name of the kernel that it launches, or 0.
+    pub kernel: u64,
+}
+
+/// Calls of a chunk.
+const CHUNK: usize = 256;
+/// So many of the latest chunks are kept in any case: a million calls, or four megabytes.
+const LATEST: usize = 1 << 12;
+/// Chunks are never more than this (16 million calls, or 64 megabytes): some calls cause nothing though they might, and some operations
+/// are never told of. HIP itself needs a hundred times as much for a call whose operation it has not told of.
+const MOST: usize = 1 << 16;
+
+/// In a chunk: the call awaits an operation.
+const AWAITED: u32 = 1 << 31;
+
+/// Calls with neighbouring correlations: one more than the number of what they share with others, or 0.
+#[derive(Debug)]
+struct Chunk {
+    calls: Box<[u32; CHUNK]>,
+    awaited: usize,
+    is_old: bool,
+}
+
+/// What calls share, and how many of them.
+#[derive(Debug, Default)]
+struct Shared {
+    list: Vec<(Call, usize)>,
+    numbers: HashMap<Call, u32>,
+    free: Vec<u32>,
+    /// Most calls are as the one before.
+    last: Option<(Call, u32)>,
+}
+
+/// The calls of a process.
+#[derive(Debug, Default)]
+pub struct KeptCalls {
+    chunks: BTreeMap<u64, Chunk>,
+    /// The latest chunks, oldest first.
+    latest: VecDeque<u64>,
+    shared: Shared,
+}
+
+fn place(correlation: u64) -> (u64, usize) {
+    let chunk = CHUNK as u64;
+    (correlation / chunk, (correlation % chunk) as usize)
+}
+
+impl KeptCalls {
+    /// Keeps a call; with `awaited`, until an operation of it was told of, however long that takes.
+    pub fn insert(&mut self, correlation: u64, call: Call, awaited: bool) {
+        let (number, at) = place(correlation);
+        let chunk = self.chunks.entry(number).or_insert_with(|| {
+            self.latest.push_back(number);
+            Chunk {
+                calls: Box::new([0; CHUNK]),
+                awaited: 0,
+                is_old: false,
+            }
+        });
+        let before = std::mem::replace(&mut chunk.calls[at], 0);
+        chunk.awaited += usize::from(awaited);
+        chunk.awaited -= usize::from(before & AWAITED != 0);
+        let awaited = if awaited { AWAITED } else { 0 };
+        chunk.calls[at] = (self.shared.take(call) + 1) | awaited;
+        self.shared.give_back(before);
+        if self.latest.len() > LATEST {
+            self.age();
+        }
+        if self.chunks.len() > MOST
+            && let Some((_, chunk)) = self.chunks.pop_first()
+        {
+            self.shared.forget(&chunk);
+        }
+    }
+
+    /// The call with a correlation, if it is known.
+    pub fn get(&self, correlation: u64) -> Option<&Call> {
+        let (number, at) = place(correlation);
+        let entry = self.chunks.get(&number)?.calls[at];
+        self.shared.get(entry)
+    }
+
+    /// An operation of a call was told of. There may be more, but not much later.
+    pub fn is_told(&mut self, correlation: u64) {
+        let (number, at) = place(correlation);
+        let Some(chunk) = self.chunks.get_mut(&number) else {
+            return;
+        };
+        if chunk.calls[at] & AWAITED != 0 {
+            chunk.calls[at] &= !AWAITED;
+            chunk.awaited -= 1;
+            self.forget_if_done(number);
+        }
+    }
+
+    /// The oldest of the latest chunks is one of them no more.
+    fn age(&mut self) {
+        if let Some(number) = self.latest.pop_front() {
+            if let Some(chunk) = self.chunks.get_mut(&number) {
+                chunk.is_old = true;
+            }
+            self.forget_if_done(number);
+        }
+    }
+
+    fn forget_if_done(&mut self, number: u64) {
+        let is_done = |chunk: &Chunk| chunk.is_old && chunk.awaited == 0;
+        if self.chunks.get(&number).is_some_and(is_done)
+            && let Some(chunk) = self.chunks.remove(&number)
+        {
+            self.shared.forget(&chunk);
+        }
+    }
+}
+
+impl Shared {
+    /// The number of what a call shares with others, which has one call more now.
+    fn take(&mut self, call: Call) -> u32 {
+        let number = match self.last {
+            Some((last, number)) if last == call => number,
+            _ => self.number(call),
+        };
+        self.last = Some((call, number));
+        self.list[number as usize].1 += 1;
+        number
+    }
+
+    fn number(&mut self, call: Call) -> u32 {
+        if let Some(&number) = self.numbers.get(&call) {
+            return number;
+        }
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = (call, 0);
+                number
+            }
+            None => {
+                self.list.push((call, 0));
+                self.list.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(call, number);
+        number
+    }
+
+    fn get(&self, entry: u32) -> Option<&Call> {
+        let number = (entry & !AWAITED).checked_sub(1)?;
+        self.list.get(number as usize).map(|(call, _)| call)
+    }
+
+    fn give_back(&mut self, entry: u32) {
+        let Some(number) = (entry & !AWAITED).checked_sub(1) else {
+            return;
+        };
+        let (call, uses) = &mut self.list[number as usize];
+        *uses -= 1;
+        if *uses == 0 {
+            self.numbers.remove(call);
+            self.free.push(number);
+            self.last = None;
+        }
+    }
+
+    fn forget(&mut self, chunk: &Chunk) {
+        for entry in chunk.calls.iter() {
+            self.give_back(*entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(stack: u64) -> Call {
+        Call {
+            tid: 7,
+            stack,
+            ..Call::default()
+        }
+    }
+
+    /// Calls that make everything before them old.
+    fn many(kept: &mut KeptCalls, from: u64) {
+        for correlation in from..from + (2 * LATEST * CHUNK) as u64 {
+            kept.insert(correlation, call(1), false);
+        }
+    }
+
+    #[test]
+    fn a_call_that_awaits_an_operation_is_never_too_old() {
+        let mut kept = KeptCalls::default();
+        for correlation in 1..=10_000 {
+            kept.insert(correlation, call(correlation), true);
+        }
+        many(&mut kept, 1_000_000);
+        assert_eq!(kept.get(1), Some(&call(1)));
+        for correlation in 1..=10_000 {
+            assert_eq!(kept.get(correlation), Some(&call(correlation)));
+            kept.is_told(correlation);
+        }
+        assert_eq!(kept.get(1), None);
+        assert!(kept.chunks.len() <= LATEST);
+        assert_eq!(
+            kept.shared.numbers.len(),
+            1,
+            "what nobody refers to is gone"
+        );
+    }
+
+    #[test]
+    fn what_is_told_stays_for_a_while() {
+        let mut kept = KeptCalls::default();
+        kept.insert(5, call(3), true);
+        kept.is_told(5);
+        kept.is_told(5);
+        assert_eq!(kept.get(5), Some(&call(3)));
+        many(&mut kept, 1_000_000);
+        assert_eq!(kept.get(5), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_even_if_nothing_is_ever_told() {
+        let mut kept = KeptCalls::default();
+        for chunk in 0..MOST as u64 + 1000 {
+            kept.insert(chunk * CHUNK as u64 + 1, call(chunk), true);
+        }
+        assert_eq!(kept.chunks.len(), MOST);
+        assert_eq!(kept.shared.numbers.len(), MOST);
+        assert_eq!(kept.get(1), None);
+        let last = MOST as u64 + 999;
+        assert_eq!(kept.get(last * CHUNK as u64 + 1), Some(&call(last)));
+    }
+
+    #[test]
+    fn a_correlation_that_comes_again_is_another_call() {
+        let mut kept = KeptCalls::default();
+        kept.insert(9, call(1), true);
+        kept.insert(9, call(2), false);
+        assert_eq!(kept.get(9), Some(&call(2)));
+        assert_eq!(kept.chunks[&0].awaited, 0);
+        assert_eq!(kept.shared.numbers.len(), 1);
+    }
+}
