@@ -475,7 +475,7 @@ mod tests {
             ..process()
         };
         assert_eq!(
-            lines(std::slice::from_ref(&untraced), false),
+            lines(std::slice::from_ref(&untraced), 0, false),
             [
                 "no trace asked for: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
                 "summary of pid 7: /out/profile-7.txt",
@@ -485,7 +485,7 @@ mod tests {
             trouble: Some("disk full".into()),
             ..untraced
         };
-        assert_eq!(lines(&[failed], false)[0], "no trace: disk full");
+        assert_eq!(lines(&[failed], 0, false)[0], "no trace: disk full");
     }
 
     #[test]
