@@ -118,6 +118,10 @@ impl Client {
     ) -> Standing {
         let is_open = self.take(out, words, set);
         if !is_open {
+            // It may have closed its output alone.
+            if matches!(self.process.try_wait(), Ok(None)) {
+                self.process.kill().ok();
+            }
             let end = match self.process.wait() {
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
