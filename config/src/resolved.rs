@@ -98,13 +98,13 @@ pub struct Resolved {
     /// `HOST_SAMPLING`.
     pub host_sampling: bool,
     /// `SAMPLING_CPUS`.
-    pub sampling_cpus: String,
+    pub sampling_cpus: Numbers,
     /// `USE_ROCM_SMI`, with what `-I` and `-E` say.
     pub gpu_sensors: bool,
     /// Whether somebody asked for GPU sensors, rather than that they are there by default.
     pub gpu_sensors_wanted: bool,
     /// `SAMPLING_GPUS`.
-    pub sampling_gpus: String,
+    pub sampling_gpus: Numbers,
     /// `GPU_METRICS`.
     pub gpu_metrics: String,
     /// `SMI_LIBRARY`: `auto`, `none`, or a path.
@@ -349,10 +349,10 @@ impl Resolved {
             process_sampling_freq_chosen: settings.origin("PROCESS_SAMPLING_FREQ")
                 != Some(&Origin::Default),
             host_sampling: read.bool("HOST_SAMPLING"),
-            sampling_cpus: read.text("SAMPLING_CPUS").to_owned(),
+            sampling_cpus: read.numbers("SAMPLING_CPUS"),
             gpu_sensors: backends.is_on("rocm-smi", true),
             gpu_sensors_wanted: backends.is_on("rocm-smi", false),
-            sampling_gpus: read.text("SAMPLING_GPUS").to_owned(),
+            sampling_gpus: read.numbers("SAMPLING_GPUS"),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             smi_library: read.text("SMI_LIBRARY").to_owned(),
             cpu_events: split_events(read.text("CPU_EVENTS")),

@@ -37,7 +37,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Counters,
         "SAMPLING_CPUS",
-        Kind::Text,
+        Kind::Numbers {
+            empty_means: "no processor",
+        },
         "",
         "Processors with a load and a frequency track of their own: `all`, or numbers and ranges",
     )
@@ -55,7 +57,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Counters,
         "SAMPLING_GPUS",
-        Kind::Text,
+        Kind::Numbers {
+            empty_means: "every GPU",
+        },
         "all",
         "GPUs whose sensors are read: `all`, `none`, or numbers and ranges",
     )

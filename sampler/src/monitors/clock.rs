@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
+use rsys_config::Numbers;
 use rsys_machine::roots::Roots;
 
 use super::counter::Reading;
@@ -38,7 +39,7 @@ pub struct Choice {
     /// Whether the host is read.
     pub host: bool,
     /// Processors with tracks of their own.
-    pub processors: String,
+    pub processors: Numbers,
 }
 
 /// The watch over processes, host and GPUs.

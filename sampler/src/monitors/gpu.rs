@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use rsys_config::Numbers;
 use rsys_machine::gpu::sensors::{self, Source};
 use rsys_machine::gpu::{self, Gpu};
 use rsys_machine::roots::Roots;
@@ -116,7 +117,7 @@ const OTHER_NAMES: [(&str, &str); 6] = [
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
     /// `SAMPLING_GPUS`.
-    pub gpus: String,
+    pub gpus: Numbers,
     /// `GPU_METRICS`.
     pub metrics: String,
     /// Somebody asked: say so where there is no GPU.
@@ -170,7 +171,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
         }
         return (None, complaints);
     }
-    let chosen = chosen(&all, choice, &mut complaints);
+    let chosen = chosen(&all, choice);
     let mut found = Vec::new();
     let mut lacking = Vec::new();
     // A library looks at the machine itself.
@@ -358,7 +359,7 @@ fn places(list: &str, all: &[Gpu], visible: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// The GPUs that were asked for and are visible to the command.
-fn chosen<'a>(all: &'a [Gpu], choice: &Choice, complaints: &mut Vec<String>) -> Vec<&'a Gpu> {
+fn chosen<'a>(all: &'a [Gpu], choice: &Choice) -> Vec<&'a Gpu> {
     let mut visible: Vec<usize> = all.iter().map(|gpu| gpu.index).collect();
     for list in choice.visible.iter().flatten() {
         // HIP counts among those that ROCR leaves.
@@ -369,16 +370,7 @@ fn chosen<'a>(all: &'a [Gpu], choice: &Choice, complaints: &mut Vec<String>) -> 
                 .collect();
         }
     }
-    match choice.gpus.trim() {
-        "" | "all" => {}
-        "none" => visible.clear(),
-        text => match ranges(text) {
-            Some(numbers) => visible.retain(|index| numbers.contains(index)),
-            None => complaints.push(format!(
-                "SAMPLING_GPUS: '{text}' is no list of numbers; all GPUs are read"
-            )),
-        },
-    }
+    visible.retain(|index| u32::try_from(*index).is_ok_and(|index| choice.gpus.contains(index)));
     all.iter()
         .filter(|gpu| visible.contains(&gpu.index))
         .collect()
@@ -433,7 +425,7 @@ mod tests {
 
     fn choice(gpus: &str, metrics: &str) -> Choice {
         Choice {
-            gpus: gpus.to_owned(),
+            gpus: Numbers::parse(gpus).expect("a list"),
             metrics: metrics.to_owned(),
             ..Choice::default()
         }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rsys_config::Numbers;
 use rsys_machine::roots::{Roots, names, text};
 
 use super::counter::{Gauge, Group, Rate, Reading, Unit};
 use super::file::KeptFile;
-use super::numbers::{field, lines, numbers, ranges, words};
+use super::numbers::{field, lines, numbers, words};
 
 /// What changes slowly, or costs much to read, is read so often at most.
 const SLOW_NS: u64 = 1_000_000_000;
@@ -28,15 +29,15 @@ pub struct Host {
 }
 
 impl Host {
-    /// What this host offers. `processors` have tracks of their own: `all`, or numbers and ranges.
+    /// What this host offers. `processors` have tracks of their own; where nothing is said, none.
     #[must_use]
-    pub fn new(roots: &Roots, processors: &str) -> Self {
+    pub fn new(roots: &Roots, processors: &Numbers) -> Self {
         let group = Arc::new(Group {
             name: "Host".to_owned(),
             identity: String::new(),
         });
         let open = |path: &str| KeptFile::open(&roots.path(path)).ok();
-        let chosen = Chosen::new(processors);
+        let chosen = Chosen(processors.clone());
         let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| {
             let file = open(&format!("proc/pressure/{resource}"))?;
             // Kernels without pressure accounting show the files and refuse to fill them.
@@ -89,26 +90,14 @@ impl Host {
     }
 }
 
-/// The processors that have tracks of their own.
+/// The processors that have tracks of their own: where nothing was said, none.
 #[derive(Debug, Clone)]
-enum Chosen {
-    All,
-    These(Vec<usize>),
-}
+struct Chosen(Numbers);
 
 impl Chosen {
-    fn new(text: &str) -> Self {
-        match text.trim() {
-            "all" => Self::All,
-            text => Self::These(ranges(text).unwrap_or_default()),
-        }
-    }
-
     fn has(&self, processor: usize) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(list) => list.contains(&processor),
-        }
+        let number = u32::try_from(processor).ok();
+        self.0 != Numbers::Unsaid && number.is_some_and(|number| self.0.contains(number))
     }
 }
 
@@ -531,7 +520,10 @@ mod tests {
         let root = std::env::temp_dir().join(format!("rsys-host-{}", std::process::id()));
         let second = 1_000_000_000;
         fill(&root, [0, 500, 1000], 1);
-        let mut host = Host::new(&Roots::simulated(root.clone()), "1-2");
+        let mut host = Host::new(
+            &Roots::simulated(root.clone()),
+            &Numbers::parse("1-2").unwrap(),
+        );
         let mut scratch = vec![0; SCRATCH_BYTES];
         let mut out = Vec::new();
         host.read(second, &mut scratch, &mut out);
@@ -567,7 +559,7 @@ mod tests {
     fn a_host_without_files_says_nothing() {
         let roots = Roots::simulated("/nonexistent".into());
         let mut out = Vec::new();
-        Host::new(&roots, "").read(1, &mut [0; 64], &mut out);
+        Host::new(&roots, &Numbers::Unsaid).read(1, &mut [0; 64], &mut out);
         assert!(out.is_empty());
     }
 }
