@@ -115,11 +115,14 @@ fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult 
         }
         let trace = outcome.trace_of("hip_fault")?;
         let (counts, kernels) = (accounts(&trace)?, ops(&trace, "kernel")?);
-        // What was complete before the fault is there; of what the program has not waited for, HIP has not told.
+        // What was complete before the fault is there; of what the program has not waited for, HIP has not told. HIP 6 tells a moment
+        // after a wait, on the thread that learns of a queue's error and aborts: what it had no time to tell is counted.
         let before = kernels.iter().filter(|op| op.name.contains("spin")).count();
         let ran = machine.truth()?.kernels_named("spin").count();
+        let may_lose = source == "hip" && matches!(name, "vanished GPU" | "queue error");
         ensure!(
-            before == ran || (source == "hip" && name == "vanished GPU" && before < ran),
+            before == ran
+                || (may_lose && before < ran && counts["at_end"] >= (ran - before) as i64),
             "{name}: {before} of {ran}, {counts:?}\n{}",
             outcome.story()
         );
