@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rsys_tests::{
-    Invocation, Judge, Run, TestResult, is_root, key, missing_tool, python, script,
+    Invocation, Judge, Outcome, Run, TestResult, is_root, key, missing_tool, python, script,
     skip_if_missing, workload,
 };
 
@@ -238,6 +238,11 @@ fn multiprocessing_in_all_its_ways() -> TestResult {
     Ok(())
 }
 
+fn weight_of_rate(outcome: &Outcome) -> u64 {
+    let mine = outcome.summaries.iter().filter(|one| one.name == "rate");
+    mine.map(|one| one.weighted).sum()
+}
+
 #[test]
 fn stragglers_are_waited_for_as_linger_says() -> TestResult {
     let line = format!(
@@ -252,12 +257,7 @@ fn stragglers_are_waited_for_as_linger_says() -> TestResult {
             .timeout(Duration::from_secs(60))
             .run()?;
         outcome.expect_success();
-        let weighted = outcome
-            .summaries
-            .iter()
-            .filter(|summary| summary.name == "rate")
-            .map(|summary| summary.weighted)
-            .sum::<u64>();
+        let weighted = weight_of_rate(&outcome);
         assert_eq!(
             weighted > 700,
             complete,
@@ -284,12 +284,7 @@ fn a_straggler_that_has_done_nothing_yet_is_waited_for() -> TestResult {
         .command(script(&line))
         .run()?;
     outcome.expect_success();
-    let weighted = outcome
-        .summaries
-        .iter()
-        .filter(|summary| summary.name == "rate")
-        .map(|summary| summary.weighted)
-        .sum::<u64>();
+    let weighted = weight_of_rate(&outcome);
     assert!(
         weighted > 400,
         "{weighted} weighted samples\n{}",
