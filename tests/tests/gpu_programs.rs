@@ -157,6 +157,28 @@ fn names_are_on_the_tracks_of_queues() -> TestResult {
     names_are_on_the_tracks(Stack::Debian12, &[])
 }
 
+/// A shell's child begins to record when it has something to tell: nothing of what its GPUs do may come too early for that.
+#[test]
+fn a_child_of_a_shell_tells_everything() -> TestResult {
+    for stack in [Stack::Wheel54, Stack::Debian12, Stack::Unstable] {
+        skip_if_missing!(missing(stack));
+        let machine = Machine::new(stack)?;
+        let program = Invocation::new("sh")
+            .args(["-c", "\"$@\"; exit $?", "sh"])
+            .program(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]));
+        // No tick comes before the first event.
+        let outcome = profiled(&machine, program, &["-f", "1"]).run()?;
+        let trace = outcome.expect_success().trace_of("hip_flood")?;
+        ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
+        let launches = trace.number(
+            "select count(*) from slice where name in ('hipLaunchKernel', 'hipModuleLaunchKernel')",
+        )?;
+        ensure!(launches == 20, "{launches} launches\n{}", outcome.story());
+        trace.assert_clean();
+    }
+    Ok(())
+}
+
 /// A tool of the program's that takes the place of HIP's tracer gets all that it would get without us, and we say so.
 fn rivals_are_served(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));
