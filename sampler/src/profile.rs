@@ -33,12 +33,14 @@ use crate::session::{Receiver, SessionSocket};
 use crate::summary::{self, ProcessSummary};
 use crate::waits::Waits;
 
-/// Rings are emptied after this time while they fill.
-const BUSY: Duration = Duration::from_millis(25);
-/// And after this time when one of them was nearly full.
-const CROWDED: Duration = Duration::from_millis(5);
-/// When nothing comes, the time grows up to this.
-const IDLE: Duration = Duration::from_millis(100);
+/// Rings are emptied after this time at first.
+const FIRST: Duration = Duration::from_millis(25);
+/// Then at least this often: what the rings hold is lost if we are killed.
+const LONGEST: Duration = Duration::from_millis(100);
+/// And at most this often.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// The fullest ring is to be found this full: every wake takes a processor from the target, and a ring that overflows loses records.
+const FILL: f64 = 0.125;
 
 /// A process that was just forked, or is loading its libraries, is given this time to announce itself.
 const ANNOUNCE: Duration = Duration::from_millis(500);
@@ -199,6 +201,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         ending: None,
         refusal: None,
         session,
+        last_pass: Instant::now(),
     };
     Ok(watch.serve(&plan, &directory, record))
 }
@@ -312,6 +315,8 @@ struct Watch {
     refusal: Option<String>,
     /// Name of the session, as the agents know it.
     session: String,
+    /// When the rings were emptied last.
+    last_pass: Instant,
 }
 
 impl Watch {
@@ -379,7 +384,7 @@ impl Watch {
     }
 
     fn until_target_ends(&mut self) -> Ending {
-        let mut interval = BUSY;
+        let mut interval = FIRST;
         loop {
             self.wait(interval);
             self.signals.read(Some(self.target));
@@ -396,7 +401,7 @@ impl Watch {
     fn linger(&mut self, linger: Duration) {
         let begin = Instant::now();
         let deadline = begin + linger;
-        let mut interval = BUSY;
+        let mut interval = FIRST;
         loop {
             // Looked for before the arrivals are taken: whoever is not found any more has arrived, or never will.
             let unannounced = self.collector.live() == 0 && {
@@ -474,11 +479,10 @@ impl Watch {
             self.receiver.settle();
         }
         self.take_arrivals();
-        match self.collector.pass(over) {
-            Pass { crowded: true, .. } => CROWDED,
-            Pass { found: true, .. } => BUSY,
-            Pass { .. } => (interval * 3 / 2).clamp(BUSY, IDLE),
-        }
+        let pass = self.collector.pass(over);
+        let since_last = self.last_pass.elapsed();
+        self.last_pass = Instant::now();
+        next_interval(interval, since_last, pass)
     }
 
     fn take_arrivals(&mut self) {
@@ -518,6 +522,20 @@ impl Watch {
     }
 }
 
+/// The time to the next pass, by what this one found after `since_last`.
+fn next_interval(interval: Duration, since_last: Duration, pass: Pass) -> Duration {
+    // Not much longer at once: rates change.
+    let longer = interval * 3 / 2;
+    let by_rate = if pass.fullest > 0.0 {
+        since_last.as_secs_f64() * FILL / pass.fullest
+    } else {
+        f64::INFINITY
+    };
+    Duration::try_from_secs_f64(by_rate)
+        .map_or(longer, |by_rate| by_rate.min(longer))
+        .clamp(SHORTEST, LONGEST)
+}
+
 fn timeout(time: Duration) -> PollTimeout {
     // Rounded up: a poll of 0 ms would spin.
     let milliseconds = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
@@ -527,4 +545,24 @@ fn timeout(time: Duration) -> PollTimeout {
 /// One line on standard error. If nobody reads it, nobody misses it.
 pub fn say(line: &str) {
     writeln!(std::io::stderr().lock(), "rsys: {line}").ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_emptied_as_often_as_they_fill() {
+        let ms = Duration::from_millis;
+        let next = |interval, since_last, fullest| {
+            next_interval(ms(interval), ms(since_last), Pass { fullest })
+        };
+        assert_eq!(next(40, 40, 0.0), ms(60), "nothing came");
+        assert_eq!(next(90, 90, 0.0), LONGEST);
+        assert_eq!(next(40, 40, 0.01), ms(60), "little came");
+        assert_eq!(next(40, 40, 0.25), ms(20), "twice what it should be");
+        assert_eq!(next(40, 10, 0.25), ms(5), "woken before its time");
+        assert_eq!(next(100, 100, 1.0), Duration::from_micros(12_500));
+        assert_eq!(next(5, 5, 1.0), SHORTEST);
+    }
 }

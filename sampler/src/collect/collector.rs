@@ -38,12 +38,10 @@ struct Live {
 }
 
 /// What a pass found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pass {
-    /// Something was there.
-    pub found: bool,
-    /// The next pass should come sooner.
-    pub crowded: bool,
+    /// How full the fullest ring was: 0 to 1.
+    pub fullest: f64,
 }
 
 /// A process that is over.
@@ -214,9 +212,8 @@ impl Collector {
                 break;
             }
             let swept = process.rings.sweep();
-            pass.crowded |= swept.crowded;
+            pass.fullest = pass.fullest.max(swept.fullest);
             if let Some(batch) = swept.batch {
-                pass.found = true;
                 process.follow_threads(batch.words.iter().chain(&batch.later));
                 self.writer.batch(process.key, batch);
             }

@@ -34,8 +34,8 @@ struct Known {
 pub struct Swept {
     /// The words, unless there were none.
     pub batch: Option<Batch>,
-    /// Whether a ring was so full that the next pass should come sooner.
-    pub crowded: bool,
+    /// How full the fullest ring was: 0 to 1.
+    pub fullest: f64,
 }
 
 impl Rings {
@@ -67,7 +67,7 @@ impl Rings {
     pub fn sweep(&mut self) -> Swept {
         let mut swept = Swept::default();
         let mut batch = Batch::default();
-        swept.crowded = self.look(&mut batch.words);
+        swept.fullest = self.look(&mut batch.words);
         if batch.words.is_empty() {
             return swept;
         }
@@ -76,8 +76,9 @@ impl Rings {
         swept
     }
 
-    fn look(&mut self, found: &mut Vec<RingWords>) -> bool {
-        let mut crowded = false;
+    /// Returns how full the fullest ring was.
+    fn look(&mut self, found: &mut Vec<RingWords>) -> f64 {
+        let mut fullest = 0_f64;
         for Known { first, segment, .. } in &mut self.segments {
             for index in 0..segment.rings() {
                 if !segment.has_data(index) {
@@ -87,7 +88,7 @@ impl Rings {
                 let after_damage = match segment.drain(index, &mut words) {
                     Drained::Empty => continue,
                     Drained::Words(count) => {
-                        crowded |= count * 4 > segment.ring_words();
+                        fullest = fullest.max(count as f64 / segment.ring_words() as f64);
                         false
                     }
                     Drained::Corrupt => true,
@@ -100,7 +101,7 @@ impl Rings {
                 });
             }
         }
-        crowded
+        fullest
     }
 
     /// What the agent counted so far.
