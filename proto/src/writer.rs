@@ -1,8 +1,9 @@
 //! Writing blocks of packets to a file, plain or compressed.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 
-use flate2::{Compress, FlushCompress, Status};
+use libdeflater::CompressionLvl;
 
 use crate::buffer::PacketBuffer;
 use crate::fields::{packet, trace};
@@ -11,8 +12,13 @@ use crate::wire;
 /// Pending bytes from which [`TraceWriter::flush_if_full`] writes, and the most that one compressed packet holds (a longer packet has one of its own).
 pub const BLOCK_BYTES: usize = 256 << 10;
 
-/// zlib level: the higher ones take about five times as long for a file that is a third smaller.
-const ZLIB_LEVEL: u32 = 1;
+/// Level of libdeflate: as fast as zlib's first with files a quarter smaller. The next are twice as slow for 6 % less.
+const LEVEL: i32 = 6;
+
+thread_local! {
+    /// Traces are many, and a compressor has half a megabyte: those that a thread writes share one.
+    static COMPRESSOR: RefCell<Compressor> = RefCell::default();
+}
 
 /// Whether blocks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +49,7 @@ pub struct Written {
 pub struct TraceWriter<W> {
     file: W,
     pending: PacketBuffer,
-    compressor: Option<Compressor>,
+    compression: Compression,
     written: Written,
     broken: bool,
 }
@@ -51,11 +57,10 @@ pub struct TraceWriter<W> {
 impl<W: Write> TraceWriter<W> {
     /// A writer to `file`, which should be empty: `file` needs no buffering of its own.
     pub fn new(file: W, compression: Compression) -> Self {
-        let compressor = (compression == Compression::Zlib).then(Compressor::new);
         Self {
             file,
             pending: PacketBuffer::new(),
-            compressor,
+            compression,
             written: Written::default(),
             broken: false,
         }
@@ -89,15 +94,24 @@ impl<W: Write> TraceWriter<W> {
         if self.pending.bytes().is_empty() {
             return Ok(());
         }
-        let block = match &mut self.compressor {
-            Some(compressor) => compressor.block(self.pending.bytes())?,
-            None => self.pending.bytes(),
+        let bytes = self.pending.bytes();
+        let mut write = |block: &[u8]| {
+            self.file
+                .write_all(block)
+                .and_then(|()| self.file.flush())?;
+            Ok(block.len())
         };
-        if let Err(error) = self.file.write_all(block).and_then(|()| self.file.flush()) {
-            self.broken = true;
-            return Err(error);
+        let written = match self.compression {
+            Compression::None => write(bytes),
+            Compression::Zlib => COMPRESSOR.with_borrow_mut(|one| write(one.block(bytes))),
+        };
+        match written {
+            Ok(length) => self.written.bytes += length as u64,
+            Err(error) => {
+                self.broken = true;
+                return Err(error);
+            }
         }
-        self.written.bytes += block.len() as u64;
         self.written.packets += self.pending.packets;
         self.written.uncompressed_bytes += self.pending.bytes().len() as u64;
         self.pending.clear();
@@ -142,11 +156,16 @@ impl<W: Write> TraceWriter<W> {
 }
 
 /// Turns packets into `compressed_packets`, reusing its memory.
-#[derive(Debug)]
 pub struct Compressor {
-    zlib: Compress,
+    zlib: libdeflater::Compressor,
     stream: Vec<u8>,
     block: Vec<u8>,
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Compressor").finish_non_exhaustive()
+    }
 }
 
 impl Default for Compressor {
@@ -158,24 +177,27 @@ impl Default for Compressor {
 impl Compressor {
     /// A compressor at the level that the traces of rsys have.
     pub fn new() -> Self {
+        let level = CompressionLvl::new(LEVEL).expect("libdeflate has levels 0 to 12");
         Self {
-            zlib: Compress::new(flate2::Compression::new(ZLIB_LEVEL), true),
+            zlib: libdeflater::Compressor::new(level),
             stream: Vec::new(),
             block: Vec::new(),
         }
     }
 
     /// The packets in `bytes`, which are whole ones in file format, as packets of compressed packets.
-    ///
-    /// # Errors
-    /// When zlib fails, which it has no reason to.
-    pub fn block(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
+    pub fn block(&mut self, bytes: &[u8]) -> &[u8] {
         self.block.clear();
         let mut rest = bytes;
         while !rest.is_empty() {
             let (chunk, remaining) = rest.split_at(whole_packets(rest, BLOCK_BYTES));
-            self.deflate(chunk)?;
-            let stream = &self.stream;
+            let bound = self.zlib.zlib_compress_bound(chunk.len());
+            self.stream.resize(bound.max(self.stream.len()), 0);
+            let length = self
+                .zlib
+                .zlib_compress(chunk, &mut self.stream)
+                .expect("there is room for the worst case");
+            let stream = &self.stream[..length];
             let start = self.block.len();
             wire::put_message(&mut self.block, trace::PACKET, |body| {
                 wire::put_bytes(body, packet::COMPRESSED_PACKETS, stream)
@@ -187,24 +209,7 @@ impl Compressor {
             }
             rest = remaining;
         }
-        Ok(&self.block)
-    }
-
-    fn deflate(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.zlib.reset();
-        self.stream.clear();
-        self.stream.reserve(bytes.len() / 2 + 64);
-        loop {
-            let consumed = usize::try_from(self.zlib.total_in()).map_err(io::Error::other)?;
-            let status = self
-                .zlib
-                .compress_vec(&bytes[consumed..], &mut self.stream, FlushCompress::Finish)
-                .map_err(io::Error::other)?;
-            if status == Status::StreamEnd {
-                return Ok(());
-            }
-            self.stream.reserve(bytes.len() / 2 + 64);
-        }
+        &self.block
     }
 }
 

@@ -14,9 +14,6 @@ const WAITING_MAX: usize = 2;
 /// More threads do not help: one thread reads.
 const THREADS_MAX: usize = 8;
 
-/// A block on its way, or why there is none.
-type Block = io::Result<Vec<u8>>;
-
 /// Takes blocks of whole packets and brings them to a file. Nothing is written in the thread that calls.
 #[derive(Debug)]
 pub struct BlockWriter {
@@ -41,7 +38,7 @@ impl BlockWriter {
         let (mut workers, mut threads, mut results) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
             let (sender, blocks) = sync_channel::<Vec<u8>>(WAITING_MAX);
-            let (finished, result) = sync_channel::<Block>(WAITING_MAX);
+            let (finished, result) = sync_channel::<Vec<u8>>(WAITING_MAX);
             let give_back = give_back.clone();
             threads.push(std::thread::spawn(move || {
                 work(&blocks, &finished, &give_back, compress);
@@ -104,16 +101,16 @@ impl BlockWriter {
 
 fn work(
     blocks: &Receiver<Vec<u8>>,
-    finished: &SyncSender<Block>,
+    finished: &SyncSender<Vec<u8>>,
     give_back: &SyncSender<Vec<u8>>,
     compress: bool,
 ) {
     let mut compressor = compress.then(Compressor::new);
     while let Ok(block) = blocks.recv() {
         let result = match &mut compressor {
-            None => Ok(block),
+            None => block,
             Some(compressor) => {
-                let packed = compressor.block(&block).map(<[u8]>::to_vec);
+                let packed = compressor.block(&block).to_vec();
                 // The memory is used again, unless there is enough of it.
                 give_back.try_send(block).ok();
                 packed
@@ -127,7 +124,7 @@ fn work(
 
 fn write(
     mut file: File,
-    results: &[Receiver<Block>],
+    results: &[Receiver<Vec<u8>>],
     give_back: &SyncSender<Vec<u8>>,
 ) -> io::Result<(File, u64)> {
     let mut written = 0;
@@ -135,7 +132,6 @@ fn write(
         let Ok(block) = result.recv() else {
             break;
         };
-        let block = block?;
         file.write_all(&block)?;
         written += block.len() as u64;
         give_back.try_send(block).ok();
