@@ -469,6 +469,11 @@ impl Watch {
                 .lives()
                 .map(|life| PollFd::new(life, PollFlags::POLLIN)),
         );
+        // The agents are told the end of a window when it is there.
+        let interval = match self.collector.window_ends_in() {
+            Some(left) => interval.min(left.max(SHORTEST)),
+            None => interval,
+        };
         // A failure is an interruption: everything is looked at anyway.
         poll(&mut descriptors, timeout(interval)).ok();
     }

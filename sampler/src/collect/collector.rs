@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rsys_wire::handshake::HelloKind;
@@ -93,6 +94,17 @@ impl Collector {
     /// Outside of these windows the agents are told to take no samples.
     pub fn set_schedule(&mut self, schedule: Schedule) {
         self.schedule = schedule;
+    }
+
+    /// Time to the end of this or the next window that samples are taken in; `None` if there is none.
+    #[must_use]
+    pub fn window_ends_in(&self) -> Option<Duration> {
+        if self.schedule.is_always() {
+            return None;
+        }
+        let now_ns = os::boot_time_ns();
+        let (_, end_ns) = self.schedule.next_window(now_ns)?;
+        Some(Duration::from_nanos(end_ns.saturating_sub(now_ns)))
     }
 
     /// The process `pid` is our child: its end is known once [`Collector::child_ended`] was called.
