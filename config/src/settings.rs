@@ -372,6 +372,7 @@ fn needs_value(setting: &Setting) -> bool {
         Kind::Text
             | Kind::PathList
             | Kind::Backends
+            | Kind::Metrics
             | Kind::Periods
             | Kind::Numbers { .. }
             | Kind::Path {
