@@ -39,7 +39,7 @@ const USAGE_ERROR: i32 = 2;
 
 /// Does what the arguments (with the program's name) say, and tells the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
-    let request = match cli::parse(arguments) {
+    let request = match cli::parse(&mut cli::command(), arguments) {
         Ok(request) => request,
         Err(error) => {
             // Nobody is left to be told when the terminal is gone.
@@ -56,12 +56,27 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Reads the arguments (with the program's name) and does nothing else.
-///
-/// # Errors
-/// What is wrong with them, or the help that they ask for.
-pub fn check(arguments: impl IntoIterator<Item = OsString>) -> Result<(), clap::Error> {
-    cli::parse(arguments).map(drop)
+/// The options, made once for any number of command lines that are read and not followed.
+#[derive(Debug)]
+pub struct Options(clap::Command);
+
+impl Default for Options {
+    fn default() -> Self {
+        Self(cli::command())
+    }
+}
+
+impl Options {
+    /// Reads the arguments (with the program's name) and does nothing else.
+    ///
+    /// # Errors
+    /// What is wrong with them, or the help that they ask for.
+    pub fn check(
+        &mut self,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<(), clap::Error> {
+        cli::parse(&mut self.0, arguments).map(drop)
+    }
 }
 
 fn answer(request: &Request) -> Result<()> {

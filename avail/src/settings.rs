@@ -113,6 +113,7 @@ fn type_name(setting: &Setting) -> String {
         Kind::Path { .. } => "path",
         Kind::PathList => "list of paths",
         Kind::Backends => "list of backends",
+        Kind::Metrics => "list of sensors",
     };
     match setting.unit() {
         "" | "s" => name.to_owned(),

@@ -200,6 +200,53 @@ fn domain_backend(domain: &str) -> Option<&'static str> {
         .map(|(_, backend)| *backend)
 }
 
+/// Domains of the original, to guess what a word was meant to be.
+const DOMAINS: [&str; 10] = [
+    "hip_api",
+    "hip_runtime_api",
+    "hip_compiler_api",
+    "kernel_dispatch",
+    "memory_copy",
+    "memory_allocation",
+    "scratch_memory",
+    "hsa_api",
+    "marker_api",
+    "rccl_api",
+];
+
+/// How domains of the original begin that this build has nothing for.
+const DOMAINS_ELSEWHERE: [&str; 11] = [
+    "code_object",
+    "correlation_id",
+    "counter",
+    "device_counting",
+    "intercept_table",
+    "kfd",
+    "ompt",
+    "page_migration",
+    "rocdecode",
+    "rocjpeg",
+    "runtime_init",
+];
+
+/// What to say of a word of ROCM_DOMAINS that switches nothing on, and whether it is new to us: probably misspelt.
+pub(crate) fn domain_without_effect(word: &str) -> Option<(String, bool)> {
+    if domain_backend(word).is_some() {
+        return None;
+    }
+    let lower = word.to_ascii_lowercase();
+    let is_known = DOMAINS_ELSEWHERE
+        .iter()
+        .any(|beginning| lower.starts_with(beginning));
+    let text = match crate::nearest::nearest(&lower, DOMAINS.into_iter()) {
+        _ if is_known => "it is not part of this build".to_owned(),
+        Some(nearest) => format!("did you mean '{nearest}'?"),
+        None => format!("known domains: {}", DOMAINS.join(" ")),
+    };
+    let text = format!("ROCM_DOMAINS: '{word}' has no effect; {text}");
+    Some((text, !is_known))
+}
+
 /// All names and aliases.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BACKENDS
@@ -248,90 +295,5 @@ pub fn missing_warning(include: &[String], exclude: &[String]) -> Option<String>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn names_of_all_versions_are_known() {
-        let all = "all kokkosp mpip ompt rcclp rocm-smi roctracer rocprofiler roctx mutex-locks spin-locks rw-locks amd-smi rocm \
-                   rccl hip hsa ROCM_SMI";
-        for name in all.split_whitespace() {
-            assert!(find(name).is_some(), "{name}");
-        }
-        assert!(find("cuda").is_none());
-        assert_eq!(nearest("roctracr"), Some("roctracer"));
-    }
-
-    #[test]
-    fn missing_backends_make_one_line() {
-        assert_eq!(missing_warning(&list(&["roctracer", "all"]), &[]), None);
-        assert_eq!(
-            missing_warning(&list(&["mpip"]), &[]).as_deref(),
-            Some("backend 'mpip' is not part of this build; the run goes on without it")
-        );
-        assert_eq!(
-            missing_warning(&list(&["roctracer", "mpip", "ompt", "ompt"]), &[]).as_deref(),
-            Some(
-                "backends 'mpip', 'ompt' are not part of this build; the run goes on without them"
-            )
-        );
-        assert_eq!(missing_warning(&list(&["mpip"]), &list(&["mpi"])), None);
-        assert_eq!(missing_warning(&list(&["mpip"]), &list(&["all"])), None);
-    }
-
-    /// On the command line.
-    fn selection(include: &[&str], exclude: &[&str]) -> Selection {
-        Selection {
-            include: list(include),
-            include_rank: 3,
-            exclude: list(exclude),
-            exclude_rank: 3,
-            ..Selection::default()
-        }
-    }
-
-    #[test]
-    fn backends_are_switched_by_all_their_names() {
-        type Case<'a> = (&'a str, &'a [&'a str], &'a [&'a str], bool);
-        let cases: &[Case<'_>] = &[
-            ("rocm-smi", &[], &[], false),
-            ("rocm-smi", &["amd-smi"], &[], true),
-            ("rocm-smi", &["rocm"], &[], true),
-            ("rocm-smi", &["all"], &[], true),
-            ("rocm-smi", &["roctx"], &[], false),
-            ("rocm-smi", &["rocm-smi"], &["amd-smi"], false),
-            ("rocm-smi", &["all"], &["rocm"], false),
-            ("roctx", &["rocm"], &[], true),
-            ("roctracer", &["HIP"], &[], true),
-            ("rcclp", &["all"], &[], true),
-            ("hsa", &["rocm"], &[], false),
-            ("roctx", &["rocm"], &["roctx"], false),
-            ("roctx", &["roctx"], &["all"], false),
-            ("rocprofiler", &["all"], &[], false),
-            ("roctracer", &[], &[], false),
-        ];
-        for (name, include, exclude, on) in cases {
-            let selection = selection(include, exclude);
-            assert_eq!(
-                selection.is_on(name, false),
-                *on,
-                "{name}: -I {include:?} -E {exclude:?}"
-            );
-        }
-        assert!(Selection::default().is_on("rocm-smi", true));
-    }
-
-    #[test]
-    fn each_backend_has_the_switch_of_the_original() {
-        for backend in BACKENDS.iter().filter(|backend| !backend.switch.is_empty()) {
-            let known = crate::table::find(backend.switch).is_some();
-            assert_eq!(known, backend.built, "{}", backend.switch);
-            let ignored = crate::ignored::find(backend.switch).is_some();
-            assert_eq!(ignored, !backend.built, "{}", backend.switch);
-        }
-    }
-}
+#[path = "backends_tests.rs"]
+mod tests;

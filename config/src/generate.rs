@@ -387,6 +387,7 @@ mod tests {
                 Kind::Choice(choices) => choices[choices.len() - 1].name.to_owned(),
                 Kind::PathList => "/dev/null".to_owned(),
                 Kind::Backends => "roctracer, roctx".to_owned(),
+                Kind::Metrics => "power;link, xgmi".to_owned(),
             };
             settings
                 .set(setting.name, &text, Origin::CommandLine("-x".to_owned()))

@@ -5,7 +5,7 @@
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
 //! - [`shorthands`] holds the options that set several settings or other ones than their own, [`presets`] named sets of values.
 //! - [`backends`], [`keys`], [`rank`] and [`job`] know the names for `-I`/`-E`, the keys in output paths, the rank of a parallel job,
-//!   and the job itself; [`numbers`] and [`nodes`] read lists of ranks and nodes.
+//!   and the job itself; [`gpu_metrics`] the sensors of GPUs; [`numbers`] and [`nodes`] read lists of ranks and nodes.
 //! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //!
 //! Precedence: command line, then environment (`RSYS_X`, `ROCPROFSYS_X`, `OMNITRACE_X`), then files (a later file wins), then defaults.
@@ -26,6 +26,7 @@
 pub mod backends;
 pub mod documents;
 pub mod generate;
+pub mod gpu_metrics;
 pub mod job;
 pub mod keys;
 pub mod presets;

@@ -49,6 +49,14 @@ pub enum ProblemKind {
         /// The backend that was probably meant.
         nearest: Option<&'static str>,
     },
+    /// No sensor of GPUs has this name.
+    #[error("unknown sensor '{name}'")]
+    UnknownMetric {
+        /// The name as it was written.
+        name: String,
+        /// The sensor that was probably meant.
+        nearest: Option<&'static str>,
+    },
     /// No preset has this name.
     #[error("unknown preset '{name}'")]
     UnknownPreset {
@@ -113,6 +121,10 @@ impl ProblemKind {
                 nearest: Some(word),
                 ..
             }
+            | Self::UnknownMetric {
+                nearest: Some(word),
+                ..
+            }
             | Self::UnknownPreset {
                 nearest: Some(word),
                 ..
@@ -120,6 +132,10 @@ impl ProblemKind {
             Self::UnknownBackend { .. } => Some(format!(
                 "known backends: {}",
                 crate::backends::names().collect::<Vec<_>>().join(" ")
+            )),
+            Self::UnknownMetric { .. } => Some(format!(
+                "known sensors: {}",
+                crate::gpu_metrics::NAMES.join(" ")
             )),
             Self::UnknownPreset { .. } => Some("--list-presets lists them".to_owned()),
             Self::UnknownKey { nearest, .. } => Some(match nearest {

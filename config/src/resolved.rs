@@ -385,7 +385,7 @@ impl Resolved {
 }
 
 /// Names of events, separated by commas or blanks; those between the slashes of `unit/field=1,field=2/` do not separate.
-fn split_events(text: &str) -> Vec<String> {
+pub(crate) fn split_events(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut inside = false;
     for letter in text.chars() {

@@ -5,12 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use crate::backends;
 use crate::environment::Environment;
 use crate::files::{FileChoice, FileReader};
 use crate::ignored::{self, IgnoredSetting};
 use crate::origin::Origin;
 use crate::problem::{ConfigError, Problem, ProblemKind};
-use crate::resolved::Resolved;
+use crate::resolved::{Resolved, split_events};
 use crate::table::{self, Kind, PREFIXES, Setting};
 use crate::value::{Value, parse_bool};
 
@@ -224,6 +225,19 @@ impl Settings {
         });
     }
 
+    /// Domains of ROCm that are not known are no mistakes: newer versions of the original may have them.
+    fn note_domains(&mut self, text: &str, origin: &Origin) {
+        let notes = split_events(text)
+            .into_iter()
+            .filter_map(|word| backends::domain_without_effect(&word))
+            .map(|(text, important)| Note {
+                origin: origin.clone(),
+                text,
+                important,
+            });
+        self.notes.extend(notes);
+    }
+
     /// Sets one setting from text, over what is there.
     ///
     /// A known setting of the original that is not used here is accepted with a note.
@@ -247,6 +261,9 @@ impl Settings {
         };
         match Value::parse(setting, &self.expand_home(setting, text)) {
             Ok(value) => {
+                if let ("ROCM_DOMAINS", Value::Text(text)) = (setting.name, &value) {
+                    self.note_domains(text, &origin);
+                }
                 self.values.insert(setting.name, (value, origin));
                 Ok(())
             }
@@ -372,6 +389,7 @@ fn needs_value(setting: &Setting) -> bool {
         Kind::Text
             | Kind::PathList
             | Kind::Backends
+            | Kind::Metrics
             | Kind::Periods
             | Kind::Numbers { .. }
             | Kind::Path {

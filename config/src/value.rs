@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::backends;
+use crate::gpu_metrics;
 use crate::keys;
 use crate::numbers::Numbers;
 use crate::problem::ProblemKind;
@@ -21,7 +22,8 @@ pub enum Value {
     Int(i64),
     /// Of a [`Kind::Float`]; of a [`Kind::Seconds`] or [`Kind::SecondsOr`], in seconds.
     Float(f64),
-    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`], [`Kind::Periods`] or [`Kind::Numbers`].
+    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`], [`Kind::Periods`], [`Kind::Numbers`] or
+    /// [`Kind::Metrics`].
     Text(String),
     /// Of a [`Kind::PathList`] or [`Kind::Backends`].
     List(Vec<String>),
@@ -89,6 +91,10 @@ impl Value {
             }
             Kind::PathList => Some(Self::List(words(text, &[':', ';', ',']))),
             Kind::Backends => return parse_backends(text),
+            Kind::Metrics => {
+                gpu_metrics::check(text)?;
+                Some(Self::Text(text.to_owned()))
+            }
         };
         parsed.ok_or_else(|| ProblemKind::BadValue {
             setting: setting.name,
@@ -132,6 +138,7 @@ pub fn allowed(setting: &Setting) -> String {
         } => format!("a path, or nothing for {meaning}"),
         Kind::PathList => "a list of files, or none".to_owned(),
         Kind::Backends => "a list of backends".to_owned(),
+        Kind::Metrics => "a list of sensors".to_owned(),
     }
 }
 

@@ -40,6 +40,31 @@ const CASES: &[Case] = &[
         "unknown key '%zzz%'",
         "percent sign",
     ),
+    // Sensors.
+    (
+        "a.cfg",
+        "GPU_METRICS = busy, pwoer, temp",
+        1,
+        21,
+        "unknown sensor 'pwoer'",
+        "'power'",
+    ),
+    (
+        "a.cfg",
+        "ROCM_SMI_METRICS power,po",
+        1,
+        24,
+        "unknown sensor 'po'",
+        "'power'",
+    ),
+    (
+        "a.toml",
+        "gpu_metrics = [\"busy\", \"mem_usge\"]",
+        1,
+        25,
+        "unknown sensor 'mem_usge'",
+        "'mem_usage'",
+    ),
     // Names.
     (
         "a.cfg",

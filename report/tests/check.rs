@@ -206,6 +206,42 @@ fn a_job_cut_anywhere_is_judged_and_never_taken_for_whole() {
 }
 
 #[test]
+fn ranks_that_had_nothing_to_record_are_no_problem() {
+    let scratch = Scratch::new();
+    scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());
+    let none = |rank: u64, reason: &str, expected: bool| serde_json::json!({ "rank": rank, "no_trace": { "reason": reason, "expected": expected } });
+    let whole = serde_json::json!({ "rank": 0, "no_trace": null });
+    let mut ranks = vec![whole, none(1, "idle", true), none(2, "idle", true)];
+    let mut check = |more: Vec<serde_json::Value>| {
+        ranks.extend(more);
+        let job = serde_json::json!({ "version": 1, "ranks": ranks }).to_string();
+        scratch.write("job.json", job.as_bytes());
+        report(&["check"], &scratch.0)
+    };
+    let (code, text) = check(Vec::new());
+    assert!(
+        code == 0 && text.contains("note: ranks 1-2 left no trace: idle"),
+        "{text}"
+    );
+    assert!(text.contains("1 of 3 ranks"), "{text}");
+    // One whose disk was full, after a task of the same rank that was idle; and one that has told nothing.
+    let more = vec![
+        none(3, "idle", true),
+        none(3, "disk full", false),
+        serde_json::json!({ "rank": 4 }),
+    ];
+    let (code, text) = check(more);
+    assert!(
+        code == 1 && text.contains("problem: no trace of 2 of 5 ranks: 3-4"),
+        "{text}"
+    );
+    assert!(
+        text.contains("note: rank 3 left no trace: disk full"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_is_wrong_with_the_description_of_the_job_is_told() {
     let scratch = Scratch::new();
     scratch.write("perfetto-trace-0.proto", &FIRST.ordinary());

@@ -12,10 +12,10 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use rsys_wire::clocks;
 
-/// Ends this process without any destructor: those of foreign libraries may crash.
-pub fn exit_at_once() -> ! {
+/// Ends this process with `code` and without any destructor: those of foreign libraries may crash.
+pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: the call takes an integer and does not return.
-    unsafe { libc::_exit(0) }
+    unsafe { libc::_exit(code) }
 }
 
 /// A descriptor that becomes readable when process `pid` ends.

@@ -321,7 +321,8 @@ pub fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<St
         Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
         Some(short) => lines.push(short),
         None if lines.is_empty() => {
-            lines.push(format!("no trace: {}", reason_for_nothing(processes)));
+            let nothing = reason_for_nothing(processes);
+            lines.push(format!("no trace: {}", nothing.reason));
         }
         None => {}
     }
@@ -345,6 +346,37 @@ pub fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<St
     lines
 }
 
+/// Why a run has no trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoTrace {
+    /// In words.
+    pub reason: String,
+    /// Whether nothing is wrong with that: there was nothing to record, or only a summary was asked for.
+    pub expected: bool,
+}
+
+/// Why none of the processes has a trace; nothing if one has. `unborn` as for [`lines`].
+#[must_use]
+pub fn no_trace(processes: &[ProcessSummary], unborn: u64) -> Option<NoTrace> {
+    if processes.iter().any(|process| process.path.is_some()) {
+        return None;
+    }
+    let fine = |reason: String| NoTrace {
+        reason,
+        expected: true,
+    };
+    let only_summary = processes
+        .iter()
+        .any(|process| process.trouble.is_none() && process.has_output());
+    Some(if only_summary {
+        fine("only a summary was asked for".to_owned())
+    } else if let Some(short) = short_processes(processes, unborn) {
+        fine(short)
+    } else {
+        reason_for_nothing(processes)
+    })
+}
+
 /// Of the processes that had too few samples for a trace.
 fn short_processes(processes: &[ProcessSummary], unborn: u64) -> Option<String> {
     let short = processes.iter().filter(|process| process.short);
@@ -362,25 +394,32 @@ fn short_processes(processes: &[ProcessSummary], unborn: u64) -> Option<String> 
 /// So much CPU time without a sample is no matter of chance.
 const MUCH_UNSEEN: Duration = Duration::from_millis(200);
 
-fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
+fn reason_for_nothing(processes: &[ProcessSummary]) -> NoTrace {
+    let bad = |reason| NoTrace {
+        reason,
+        expected: false,
+    };
     let Some(first) = processes.first() else {
-        return "no process loaded the agent (a program that is statically linked, or started with a cleared environment?)"
-            .to_owned();
+        let text = "no process loaded the agent (a program that is statically linked, or started with a cleared environment?)";
+        return bad(text.to_owned());
     };
     if let Some(trouble) = processes
         .iter()
         .find_map(|process| process.trouble.as_ref())
     {
-        return trouble.clone();
+        return bad(trouble.clone());
     }
     let outside: u64 = processes
         .iter()
         .map(|process| process.tally.outside_window)
         .sum();
     if outside > 0 {
-        return format!(
-            "all {outside} samples lie outside of the time that delay and duration ask for"
-        );
+        return NoTrace {
+            reason: format!(
+                "all {outside} samples lie outside of the time that delay and duration ask for"
+            ),
+            expected: true,
+        };
     }
     let dropped: u64 = processes
         .iter()
@@ -388,13 +427,16 @@ fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
         .sum();
     if dropped > 0 {
         let causes: Vec<_> = first.counts.causes().map(|(cause, _)| cause).collect();
-        return format!("all {dropped} records were dropped ({})", causes.join(", "));
+        return bad(format!(
+            "all {dropped} records were dropped ({})",
+            causes.join(", ")
+        ));
     }
     if processes
         .iter()
         .any(|process| process.clockless().is_some())
     {
-        return "see the warnings below".to_owned();
+        return bad("see the warnings below".to_owned());
     }
     let count = processes.len();
     let plural = if count == 1 {
@@ -417,7 +459,10 @@ fn reason_for_nothing(processes: &[ProcessSummary]) -> String {
     } else {
         String::new()
     };
-    format!("{plural} {used}{others}")
+    NoTrace {
+        expected: others.is_empty(),
+        reason: format!("{plural} {used}{others}"),
+    }
 }
 
 #[cfg(test)]
@@ -486,6 +531,31 @@ mod tests {
             ..untraced
         };
         assert_eq!(lines(&[failed], 0, false)[0], "no trace: disk full");
+    }
+
+    #[test]
+    fn a_run_without_a_trace_says_whether_that_is_well() {
+        let none = |process: &ProcessSummary| {
+            let none = no_trace(std::slice::from_ref(process), 0).expect("it has no trace");
+            (none.reason, none.expected)
+        };
+        assert_eq!(no_trace(&[process()], 0), None);
+        let mut process = ProcessSummary {
+            path: None,
+            ..process()
+        };
+        let (reason, expected) = none(&process);
+        assert!(
+            expected && reason.contains("too little CPU time"),
+            "{reason}"
+        );
+        process.short = true;
+        let (reason, expected) = none(&process);
+        assert!(expected && reason.contains("--min-samples"), "{reason}");
+        process.short = false;
+        process.trouble = Some("disk full".to_owned());
+        assert_eq!(none(&process), ("disk full".to_owned(), false));
+        assert!(no_trace(&[], 0).is_some_and(|none| !none.expected));
     }
 
     #[test]

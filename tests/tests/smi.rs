@@ -33,6 +33,22 @@ const FILES: [(&str, &str, f64); 12] = [
     ("clock_memory", "hwmon/*/freq2_input", 1e-6),
 ];
 
+/// A reader whose answers cannot be written says so by its status.
+#[test]
+fn a_reader_that_nobody_hears_fails() -> TestResult {
+    let reader = |to: &str| {
+        let sampler = rsys_tests::sampler()?;
+        let line = format!(
+            "exec -a rsys-smi-reader {} /nowhere.so </dev/null >{to}",
+            sampler.display()
+        );
+        run_plain(Invocation::new("bash").args(["-c", &line]))
+    };
+    reader("/dev/null")?.expect_code(0);
+    reader("/dev/full")?.expect_code(1);
+    Ok(())
+}
+
 /// The libraries tell of a GPU what its files tell.
 #[test]
 fn libraries_agree_with_the_files() -> TestResult {

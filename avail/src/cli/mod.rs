@@ -8,13 +8,14 @@ mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::ArgMatches;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
 use rsys_config::generate::{self, Format};
 
 use self::categories::categories;
 pub use self::categories::category_table;
-use self::options::{command, without_value};
+pub use self::options::command;
+use self::options::without_value;
 use crate::filter::{Choice, Filter};
 
 /// What the user asked for.
@@ -124,15 +125,43 @@ impl Request {
     }
 }
 
-/// Reads the arguments, of which the first is the program's name.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
-    let mut command = command();
+/// Reads the arguments, of which the first is the program's name, by the options of [`command`].
+pub fn parse(
+    command: &mut Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Request, clap::Error> {
     let words: Vec<OsString> = arguments
         .into_iter()
-        .filter_map(|word| without_value(&command, word))
+        .filter_map(|word| without_value(command, word))
         .collect();
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = match command.try_get_matches_from_mut(&words) {
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => Err(not_text(command, &words)),
+        result => result,
+    }?;
     request(&matches).map_err(|error| command.error(ErrorKind::InvalidValue, format!("{error:#}")))
+}
+
+/// Says which word should be text and is none. Clap says only that there is one; names of files are none of them.
+fn not_text(command: &mut Command, words: &[OsString]) -> clap::Error {
+    let as_text = |word: &OsString| OsString::from(&*word.to_string_lossy());
+    let is_the_one = |place: &usize| {
+        let others = words.iter().enumerate().map(|(other, word)| {
+            if other == *place {
+                word.clone()
+            } else {
+                as_text(word)
+            }
+        });
+        let result = command.try_get_matches_from_mut(others);
+        result.is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
+    };
+    let places = (0..words.len()).filter(|place| words[*place].to_str().is_none());
+    let place = { places }.find(is_the_one).unwrap_or_default();
+    let text = format!(
+        "'{}' is not UTF-8 text; only names of files may be any bytes (in a regular expression, '.' stands for any character)",
+        words[place].display()
+    );
+    command.error(ErrorKind::InvalidUtf8, text)
 }
 
 /// Completions or the manual page, if they are asked for.

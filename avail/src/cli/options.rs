@@ -7,7 +7,7 @@ use clap::builder::{Styles, ValueParser};
 use clap::{Arg, ArgAction, Command};
 
 /// The options.
-pub(super) fn command() -> Command {
+pub fn command() -> Command {
     Command::new("rsys-avail")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Lists settings, components and counters, and writes configuration files")

@@ -1,12 +1,16 @@
 //! Every option of the original, and what becomes of it.
 
-use super::options::command;
+use std::os::unix::ffi::OsStringExt;
+
 use super::*;
 
 fn parsed(line: &str) -> Result<Request, String> {
     let words = line.split_whitespace().map(OsString::from);
-    parse(std::iter::once(OsString::from("rsys-avail")).chain(words))
-        .map_err(|error| error.to_string())
+    parse(
+        &mut command(),
+        std::iter::once(OsString::from("rsys-avail")).chain(words),
+    )
+    .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -87,4 +91,28 @@ fn mistakes_name_the_nearest() {
         let error = parsed(line).expect_err(line);
         assert!(error.contains(expected), "{line}: {error}");
     }
+}
+
+#[test]
+fn words_that_are_no_text_are_named() {
+    let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+    // The same options read all lines.
+    let mut options = command();
+    for (words, named) in [
+        (&[&b"-S"[..], b"caf\xe9"][..], "'caf\u{fffd}'"),
+        (&[b"-O", b"\xff", b"-r", b"x\xfe"], "'x\u{fffd}'"),
+        (&[b"--filter=\xff"], "'--filter=\u{fffd}'"),
+    ] {
+        let line = words.iter().map(|word| bytes(word));
+        let error = parse(
+            &mut options,
+            std::iter::once("rsys-avail".into()).chain(line),
+        )
+        .expect_err(named)
+        .to_string();
+        assert!(error.contains(named) && error.contains("UTF-8"), "{error}");
+    }
+    let file = [bytes(b"rsys-avail"), bytes(b"-O"), bytes(b"\xff")];
+    let request = parse(&mut options, file).expect("names of files may be any bytes");
+    assert_eq!(request.output, Some(PathBuf::from(bytes(b"\xff"))));
 }

@@ -332,6 +332,7 @@ impl<'a> FileReader<'a> {
             let place = match &*problem.kind {
                 ProblemKind::UnknownSetting { .. } => entry.key_place,
                 ProblemKind::UnknownBackend { name, .. }
+                | ProblemKind::UnknownMetric { name, .. }
                 | ProblemKind::UnknownKey { key: name, .. } => {
                     file.narrow(entry.value_place, &[name])
                 }
@@ -398,7 +399,7 @@ impl OpenFile<'_> {
         }
     }
 
-    /// The first of `words` inside `place`, or all of `place`.
+    /// The first of `words` inside `place`, as a word of its own if it stands there as one; else all of `place`.
     fn narrow(&self, place: Place, words: &[&str]) -> Place {
         let Some(line) = self.lines.get(place.line.saturating_sub(1)) else {
             return place;
@@ -411,7 +412,15 @@ impl OpenFile<'_> {
         words
             .iter()
             .find_map(|word| {
-                let before = &line[skipped..skipped + line[skipped..].find(word)?];
+                let text = &line[skipped..];
+                let alone = |start: &usize| {
+                    let joins = |one: char| one.is_alphanumeric() || "_-".contains(one);
+                    !text[..*start].ends_with(joins)
+                        && !text[start + word.len()..].starts_with(joins)
+                };
+                let mut starts = text.match_indices(word).map(|(start, _)| start);
+                let first = starts.clone().next()?;
+                let before = &text[..starts.find(alone).unwrap_or(first)];
                 Some(Place {
                     line: place.line,
                     column: place.column + before.chars().count(),

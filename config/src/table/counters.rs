@@ -69,7 +69,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Counters,
         "GPU_METRICS",
-        Kind::Text,
+        Kind::Metrics,
         "busy, temp, power, mem_usage",
         "Which sensors of GPUs are read: `all`, `none`, or names",
     )

@@ -94,6 +94,8 @@ pub enum Kind {
     PathList,
     /// A list of names of backends (see [`crate::backends`]).
     Backends,
+    /// A list of names of GPU sensors (see [`crate::gpu_metrics`]).
+    Metrics,
 }
 
 /// One allowed word of a [`Kind::Choice`].

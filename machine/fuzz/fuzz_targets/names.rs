@@ -36,24 +36,25 @@ fn put(root: &std::path::Path, name: &str, text: &str) {
     fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
+fn check(roots: &Roots, name: &str) {
+    match find(roots, name) {
+        Ok(event) => assert_eq!(find(roots, name), Ok(event)),
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let roots = Roots::simulated(ROOT.clone());
-    // One of the files says something else.
-    let place = usize::from(*first);
-    if let Some((name, _)) = FILES.get(place) {
-        put(&ROOT, name, text);
+    check(&roots, text);
+    // One of the files says something else. To write and read files takes a hundred times as long as all the rest.
+    let Some((name, usual)) = FILES.get(usize::from(*first)) else { return };
+    put(&ROOT, name, text);
+    for name in ["cpu/cycles/", "box/event=1/", "sched:sched_switch"] {
+        check(&roots, name);
     }
-    for name in [text, "cpu/cycles/", "box/event=1/", "sched:sched_switch"] {
-        match find(&roots, name) {
-            Ok(event) => assert_eq!(find(&roots, name), Ok(event)),
-            Err(reason) => assert!(!reason.is_empty()),
-        }
-    }
-    if let Some((name, usual)) = FILES.get(place) {
-        let all = counters(&roots, &Machine::of(&roots), true, &mut Vec::new());
-        assert!(all.iter().all(|counter| !counter.name.is_empty()));
-        put(&ROOT, name, usual);
-    }
+    let all = counters(&roots, &Machine::of(&roots), true, &mut Vec::new());
+    assert!(all.iter().all(|counter| !counter.name.is_empty()));
+    put(&ROOT, name, usual);
 });

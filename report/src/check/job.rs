@@ -2,7 +2,7 @@
 //!
 //! It is read leniently: whatever is in it that is understood is used, and the rest is nobody's business here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -21,6 +21,8 @@ pub struct Job {
     pub rank_count: Option<u64>,
     /// The ranks that were profiled, if it names them.
     pub profiled_ranks: Option<BTreeSet<u64>>,
+    /// Why ranks left no trace, and whether nothing is wrong with that.
+    pub without_trace: BTreeMap<u64, (String, bool)>,
     /// What is worth knowing: ranks that failed.
     pub remarks: Vec<String>,
 }
@@ -82,6 +84,16 @@ impl Job {
             let Some(rank) = rank else { continue };
             if entry["profiled"] != Value::Bool(false) {
                 profiled.insert(rank);
+            }
+            let none = &entry["no_trace"];
+            if let Some(reason) = none["reason"].as_str() {
+                let expected = none["expected"] == Value::Bool(true);
+                // Of several tasks with one rank, the one that should have left a trace counts.
+                let known = job.without_trace.entry(rank);
+                let told = known.or_insert_with(|| (reason.to_owned(), expected));
+                if told.1 && !expected {
+                    *told = (reason.to_owned(), expected);
+                }
             }
             let code = number(&entry["exit_code"]).filter(|&code| code != 0);
             let signal = number(&entry["exit_signal"]).or_else(|| number(&entry["signal"]));

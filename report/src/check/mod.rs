@@ -91,7 +91,7 @@ pub struct Report {
     pub job: Option<Job>,
     /// Ranks that should be there.
     pub expected_ranks: BTreeSet<u64>,
-    /// Ranks that are not there.
+    /// Ranks that should have a trace and have none.
     pub missing_ranks: Vec<u64>,
     /// What is wrong.
     pub problems: Vec<String>,
@@ -117,8 +117,12 @@ pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
     };
     let expected_ranks = expected_ranks(&reports, job.as_ref());
     let there: BTreeSet<u64> = reports.iter().filter_map(|report| report.rank).collect();
+    let mut missing_ranks: Vec<u64> = expected_ranks.difference(&there).copied().collect();
+    if let Some(job) = &job {
+        remarks.extend(reasons(&mut missing_ranks, job));
+    }
     let mut report = Report {
-        missing_ranks: expected_ranks.difference(&there).copied().collect(),
+        missing_ranks,
         traces: reports,
         job,
         expected_ranks,
@@ -219,6 +223,25 @@ fn only_describes(encoded: &[u8]) -> bool {
     Fields::new(encoded)
         .flatten()
         .all(|field| DESCRIBE.contains(&field.number))
+}
+
+/// Says why ranks have no trace, as far as they have told, and takes those away with which nothing is wrong.
+fn reasons(missing: &mut Vec<u64>, job: &Job) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    missing.retain(|rank| {
+        let Some((reason, expected)) = job.without_trace.get(rank) else {
+            return true;
+        };
+        by_reason.entry(reason).or_default().push(*rank);
+        !expected
+    });
+    by_reason
+        .iter()
+        .map(|(reason, ranks)| {
+            let plural = if ranks.len() == 1 { "" } else { "s" };
+            format!("rank{plural} {} left no trace: {reason}", ranges(ranks))
+        })
+        .collect()
 }
 
 fn expected_ranks(reports: &[TraceReport], job: Option<&Job>) -> BTreeSet<u64> {
@@ -348,7 +371,8 @@ impl Report {
             .collect();
         let mut sum = format!("{} traces, {} hosts", self.traces.len(), hosts.len());
         if !self.expected_ranks.is_empty() {
-            let there = self.expected_ranks.len() - self.missing_ranks.len();
+            let ranks: BTreeSet<u64> = self.traces.iter().filter_map(|trace| trace.rank).collect();
+            let there = self.expected_ranks.intersection(&ranks).count();
             sum.push_str(&format!(", {there} of {} ranks", self.expected_ranks.len()));
         }
         lines.extend(self.remarks.iter().map(|remark| format!("note: {remark}")));

@@ -4,10 +4,14 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
 use rsys_config::{Environment, Sources};
-use rsys_sampler::cli::parse;
+use rsys_sampler::cli::Parser;
+
+// To make it takes longer than to read a line.
+static PARSER: LazyLock<Mutex<Parser>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -18,7 +22,8 @@ fuzz_target!(|data: &[u8]| {
     // One word a line.
     let words: Vec<OsString> = data.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec())).collect();
     let sources = Sources::without_files(Environment::default());
-    match parse(words.iter().cloned(), &sources) {
+    let mut parser = PARSER.lock().unwrap_or_else(|error| panic!("{error}"));
+    match parser.parse(words.iter().cloned(), &sources) {
         Ok(invocation) => {
             assert!(!invocation.command.is_empty());
             assert!(words.ends_with(&invocation.command), "{words:?}: {:?}", invocation.command);

@@ -12,8 +12,8 @@ mod presets;
 
 use std::ffi::{OsStr, OsString};
 
-use clap::ArgMatches;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
 use rsys_config::shorthands::{self, Takes};
 use rsys_config::{
     FileChoice, Origin, Problem, Resolved, Settings, Sources, Value, backends, table,
@@ -47,11 +47,47 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     sources: &Sources,
 ) -> Result<Invocation, CliExit> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    Parser::new().parse(arguments, sources)
+}
+
+/// The options, made once for any number of command lines.
+#[derive(Debug)]
+pub struct Parser {
+    options: Command,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Parser {
+    /// Makes the options from the table of settings.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut options = command::command();
+        options.build();
+        Self { options }
+    }
+
+    /// As [`parse`].
+    pub fn parse(
+        &mut self,
+        arguments: impl IntoIterator<Item = OsString>,
+        sources: &Sources,
+    ) -> Result<Invocation, CliExit> {
+        parse_with(&mut self.options, arguments.into_iter().collect(), sources)
+    }
+}
+
+fn parse_with(
+    options: &mut Command,
+    arguments: Vec<OsString>,
+    sources: &Sources,
+) -> Result<Invocation, CliExit> {
     let monochrome = wants_monochrome(&arguments, sources);
-    let mut options = command::command();
-    options.build();
-    let (words, count) = greedy::attach_values(&options, &arguments);
+    let (words, count) = greedy::attach_values(options, &arguments);
     // A word that is no text and begins like an option is none that is known, and yet no command.
     let is_bad = |(place, word): (usize, &OsString)| {
         word.to_str().is_none() && (place < count || word.as_encoded_bytes().starts_with(b"-"))
@@ -246,7 +282,7 @@ fn wants_monochrome(arguments: &[OsString], sources: &Sources) -> bool {
     let mut settings = Settings::defaults();
     // Bad values are reported when everything is read in earnest.
     settings.load_environment(&sources.environment).ok();
-    asked || settings.resolve().monochrome
+    asked || settings.get("MONOCHROME") == Some(&Value::Bool(true))
 }
 
 #[cfg(test)]

@@ -398,6 +398,30 @@ fn answers_that_run_nothing() {
 }
 
 #[test]
+fn one_parser_reads_each_line_as_if_it_were_the_first() {
+    let mut parser = Parser::new();
+    let sources = Sources::without_files(Environment::default());
+    for _ in 0..2 {
+        for line in [
+            "-f 7 -I roctx -- ./a",
+            "--frq 7",
+            "./a -f 9",
+            "-P",
+            "--help=windows",
+            "-vv ./a",
+        ] {
+            let words = || line.split(' ').map(OsString::from);
+            let told = |result: Result<Invocation, CliExit>| match result {
+                Ok(run) => (run.settings.report(), run.command),
+                Err(exit) => (vec![exit.to_string()], Vec::new()),
+            };
+            let first = told(parse(words(), &sources));
+            assert_eq!(told(parser.parse(words(), &sources)), first, "{line}");
+        }
+    }
+}
+
+#[test]
 fn options_that_are_no_text_are_named() {
     let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
     let run = |words: &[OsString]| {

@@ -24,6 +24,7 @@ pub mod process;
 pub mod profile;
 pub mod run;
 pub mod slices;
+pub mod stacks;
 pub mod tally;
 pub mod thread_counters;
 pub mod threads;

@@ -8,18 +8,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
-use rsys_proto::MappingDesc;
 use rsys_proto::schema::{SystemInfo, Utsname};
 use rsys_proto::{
-    CallstackIid, ChildOrdering, ClockReadings, CounterTrack, CounterUnit, CpuMode, FrameDesc,
-    FrameIid, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
-    ThreadTrack, TraceWriter, TrackSequence,
+    CallstackIid, ChildOrdering, ClockReadings, CounterTrack, CounterUnit, CpuMode, NamedTrack,
+    PacketBuffer, ProcessNamespace, ProcessTrack, Sample, ThreadTrack, TraceWriter, TrackSequence,
 };
 
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata;
 use super::run::RunContext;
+use super::stacks::Stacks;
 use super::waits::WaitTrack;
 use crate::monitors::counter::{Counter, Group as CounterGroup, Unit};
 use crate::os;
@@ -29,9 +28,6 @@ const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
 
 /// What is pending goes to the file after this time.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-
-/// The table of call stacks starts anew when its stacks hold so many frames together: a trace of days must not take all memory.
-const STACK_FRAMES_MAX: usize = 6 << 20;
 
 /// What the weights of samples are: the time bases of the clocks.
 const CPU_TIME: &str = "cpu-time ns";
@@ -541,94 +537,6 @@ impl Output {
         );
         self.writer.buffer().clock_snapshot(&clock_readings());
         self.flush(true);
-    }
-}
-
-/// The call stacks of a trace, and the ids of their frames.
-#[derive(Debug)]
-struct Stacks {
-    sequence: SampleSequence,
-    frames: Vec<Option<FrameIid>>,
-    scratch: Vec<FrameIid>,
-    /// How many frames the table's stacks hold, with something for each stack.
-    held: usize,
-    highest: u32,
-    counter: String,
-    frequency_hz: Option<f64>,
-}
-
-impl Stacks {
-    fn new(out: &mut PacketBuffer, counter: &str, frequency_hz: Option<f64>) -> Self {
-        Self {
-            sequence: SampleSequence::new(
-                out,
-                counter,
-                frequency_hz.map(|hertz| hertz.round() as u64),
-            ),
-            frames: Vec::new(),
-            scratch: Vec::new(),
-            held: 0,
-            highest: 0,
-            counter: counter.to_owned(),
-            frequency_hz,
-        }
-    }
-
-    /// Appends the samples and forgets them.
-    fn append(&mut self, out: &mut PacketBuffer, samples: &mut Vec<Sample>) {
-        self.sequence.samples(out, samples);
-        samples.clear();
-        self.renew_if_large(out);
-    }
-
-    fn callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
-        let mut iids = std::mem::take(&mut self.scratch);
-        iids.clear();
-        iids.extend(frames.iter().map(|&frame| self.frame(tables, frame)));
-        let callstack = self.sequence.intern_callstack(&iids);
-        self.scratch = iids;
-        // New stacks get the next number.
-        if callstack.get() > self.highest {
-            self.highest = callstack.get();
-            self.held += frames.len() + 8;
-        }
-        callstack
-    }
-
-    fn frame(&mut self, tables: &Frames, id: FrameId) -> FrameIid {
-        let index = id.0 as usize;
-        if let Some(Some(iid)) = self.frames.get(index) {
-            return *iid;
-        }
-        let frame = tables.frame(id);
-        let function = tables.function(frame.function);
-        let file = tables.file(function.file);
-        let desc = FrameDesc {
-            function: Some(self.sequence.intern_function(&function.name)),
-            mapping: self.sequence.intern_mapping(&MappingDesc {
-                path: file.path.clone(),
-                build_id: file.build_id.clone(),
-                ..MappingDesc::default()
-            }),
-            rel_pc: frame.address,
-            source: frame
-                .source
-                .as_deref()
-                .map(|source| self.sequence.intern_source(source)),
-            line: (frame.line > 0).then_some(frame.line),
-        };
-        let iid = self.sequence.intern_frame(desc);
-        if index >= self.frames.len() {
-            self.frames.resize(index + 1, None);
-        }
-        self.frames[index] = Some(iid);
-        iid
-    }
-
-    fn renew_if_large(&mut self, out: &mut PacketBuffer) {
-        if self.held > STACK_FRAMES_MAX {
-            *self = Self::new(out, &self.counter, self.frequency_hz);
-        }
     }
 }
 

@@ -94,7 +94,22 @@ pub struct EventTracks {
 
 #[cfg(test)]
 mod tests {
+    use rsys_wire::counting::Reading;
+
     use super::*;
+
+    /// A group that Linux 6.18 counted for half of the time (`recorded_reads` in wire/src/counting.rs has its bytes). The thread had 6000
+    /// page faults and 117131 µs of CPU time, as getrusage told.
+    #[test]
+    fn a_recorded_group_stands_for_what_getrusage_told() {
+        let words = [3, 117_095_437, 58_809_761, 3000, 58_810_012, 28];
+        let reading = Reading::parse(&words, words.len(), 3).expect("a group");
+        let counts = Counts::new(5, reading.enabled_ns, reading.running_ns, reading.values);
+        assert!((counts.share - 0.502).abs() < 0.001, "{counts:?}");
+        for (value, truth) in counts.values.iter().zip([6000.0, 117_131e3]) {
+            assert!((value / truth - 1.0).abs() < 0.01, "{value} for {truth}");
+        }
+    }
 
     /// A group of cycles, instructions and branch misses, as a processor with too few counters gave it.
     #[test]

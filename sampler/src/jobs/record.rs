@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::place::Place;
 use crate::launch::exit::Ending;
 use crate::os;
-use crate::summary::ProcessSummary;
+use crate::summary::{self, ProcessSummary};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -131,6 +131,8 @@ impl TaskRecord {
             "processes": processes.len() as u64 + unborn,
             "short_processes": short.count() as u64 + unborn,
             "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
+            "no_trace": summary::no_trace(processes, unborn)
+                .map(|none| json!({ "reason": none.reason, "expected": none.expected })),
             "traces": processes.iter().filter_map(|process| self.trace(process)).collect::<Vec<_>>(),
         });
         merge(&mut record, ended);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rsys_config::Numbers;
+use rsys_config::gpu_metrics::{self, Metric};
 use rsys_machine::gpu::sensors::{self, Source};
 use rsys_machine::gpu::{self, Gpu};
 use rsys_machine::roots::Roots;
@@ -22,7 +23,7 @@ const NO_LIBRARY: &str = "none";
 const PATIENCE: u32 = 5;
 
 /// What a user may ask for, in the order of the tracks.
-struct Metric {
+struct Row {
     name: &'static str,
     /// The sensors, of which the first that a GPU has counts.
     sensors: &'static [&'static str],
@@ -36,8 +37,8 @@ const fn metric(
     sensors: &'static [&'static str],
     track: &'static str,
     unit: &'static str,
-) -> Metric {
-    Metric {
+) -> Row {
+    Row {
         name,
         sensors,
         track,
@@ -45,12 +46,8 @@ const fn metric(
     }
 }
 
-const fn bytes(
-    name: &'static str,
-    sensors: &'static [&'static str],
-    track: &'static str,
-) -> Metric {
-    Metric {
+const fn bytes(name: &'static str, sensors: &'static [&'static str], track: &'static str) -> Row {
+    Row {
         name,
         sensors,
         track,
@@ -59,7 +56,7 @@ const fn bytes(
 }
 
 /// Names of tracks are those of the original where it has them.
-const METRICS: &[Metric] = &[
+const METRICS: &[Row] = &[
     metric("busy", &["busy"], "GPU Busy", "%"),
     metric("mem_busy", &["mem_busy"], "GPU Memory Busy", "%"),
     // Of the SMI libraries only.
@@ -102,16 +99,6 @@ const METRICS: &[Metric] = &[
 
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
-
-/// Names of the original that this build has nothing for, or which say the same in other words.
-const OTHER_NAMES: [(&str, &str); 6] = [
-    ("temperature", "temp"),
-    ("mem-usage", "mem_usage"),
-    ("memory", "mem_usage"),
-    ("gfx_clock", "clock"),
-    ("umc_activity", "mem_busy"),
-    ("pcie", "link"),
-];
 
 /// What the user asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -298,27 +285,22 @@ fn tell(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
 /// The metrics that were asked for.
 struct Wanted {
     all: bool,
-    names: Vec<String>,
+    names: Vec<&'static str>,
 }
 
 impl Wanted {
     fn new(text: &str, complaints: &mut Vec<String>) -> Self {
-        let words = text.split([',', ';', ' ']).map(str::trim);
         let mut wanted = Self {
             // As the original has it: nothing means everything.
             all: text.trim().is_empty(),
             names: Vec::new(),
         };
-        for word in words.filter(|word| !word.is_empty()) {
-            let other = OTHER_NAMES.iter().find(|(other, _)| *other == word);
-            let name = other.map_or(word, |(_, name)| name);
-            match name {
-                "all" => wanted.all = true,
-                "none" => {}
-                _ if name == OCCUPANCY || METRICS.iter().any(|metric| metric.name == name) => {
-                    wanted.names.push(name.to_owned());
-                }
-                _ => complaints.push(format!(
+        for word in gpu_metrics::words(text) {
+            match gpu_metrics::find(word) {
+                Some(Metric::All) => wanted.all = true,
+                Some(Metric::None) => {}
+                Some(Metric::Sensor(name)) => wanted.names.push(name),
+                Some(Metric::NotHere(_)) | None => complaints.push(format!(
                     "GPU_METRICS: '{word}' is not a sensor of this build"
                 )),
             }
@@ -327,7 +309,7 @@ impl Wanted {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.all || self.names.iter().any(|wanted| wanted == name)
+        self.all || self.names.contains(&name)
     }
 }
 
@@ -440,11 +422,22 @@ mod tests {
     }
 
     #[test]
+    fn each_name_that_is_accepted_is_read() {
+        let mut read: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        // The two tracks of the link.
+        read.dedup();
+        read.push(OCCUPANCY);
+        assert_eq!(read, gpu_metrics::NAMES);
+    }
+
+    #[test]
     fn what_a_gpu_lacks_does_not_hide_the_rest() {
         let root = machine("lacks", 2);
         let roots = Roots::simulated(root.clone());
-        let (gpus, complaints) =
-            prepare(&roots, &choice("1", "busy, temp, power, fan, mem_usage, x"));
+        let (gpus, complaints) = prepare(
+            &roots,
+            &choice("1", "busy, temp, power, fan, mem_usage, xgmi"),
+        );
         let named = |name: &str, value| (name.to_owned(), value);
         assert_eq!(
             read(&mut gpus.unwrap()),
@@ -459,7 +452,7 @@ mod tests {
         assert_eq!(
             complaints,
             [
-                "GPU_METRICS: 'x' is not a sensor of this build",
+                "GPU_METRICS: 'xgmi' is not a sensor of this build",
                 "GPU 1 (gfx942): no fan (this GPU does not have it)"
             ]
         );

@@ -32,9 +32,12 @@ pub fn is_called() -> bool {
 
 /// Reads and answers until nobody asks any more.
 pub fn serve() -> ! {
-    // Whoever asks is told in lines, and may be gone: all errors end this process.
-    answer(std::env::args_os().skip(1)).ok();
-    os::exit_at_once()
+    let outcome = match set_up() {
+        Ok(mut out) => answer(&mut out, std::env::args_os().skip(1)),
+        Err(error) => writeln!(io::stdout(), "N its process cannot be set up: {error}"),
+    };
+    // Where lines cannot be written, the status is left for whoever waits.
+    os::exit_at_once(i32::from(outcome.is_err()))
 }
 
 /// A counter that is asked for.
@@ -45,7 +48,8 @@ struct Wanted {
     found: Option<usize>,
 }
 
-fn answer(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+/// Makes this process one that a library may do anything in. Returns where the answers go.
+fn set_up() -> io::Result<File> {
     // A library that hangs must not outlive us; and the terminal's signals are not for it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     for one in [
@@ -58,11 +62,15 @@ fn answer(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         // SAFETY: no handler is set.
         unsafe { signal(one, SigHandler::SigIgn) }?;
     }
-    let mut out = File::from(dup(io::stdout().as_fd())?);
+    let out = File::from(dup(io::stdout().as_fd())?);
     // What libraries print is nobody's business.
     let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
-    dup2_stdout(&nowhere)?;
     dup2_stderr(&nowhere)?;
+    dup2_stdout(&nowhere)?;
+    Ok(out)
+}
+
+fn answer(out: &mut File, mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
     let choice = arguments.next().unwrap_or_default();
     let path = (choice != AUTO).then_some(choice.as_os_str());
     let library = match Library::open(path.map(OsStr::new)) {
