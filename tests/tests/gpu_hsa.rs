@@ -56,6 +56,7 @@ on_every_stack! {
     every_operation_is_told_once_and_the_program_gets_its_own;
     nothing_is_lost_in_a_flood;
     packets_of_one_doorbell_are_told;
+    nothing_spins_while_a_program_sleeps;
 }
 
 mod old {
@@ -107,6 +108,28 @@ fn flood(mode: &str, threads: u32, kernels: u32, signals: u32) -> anyhow::Result
         .arg(code_object("gfx90a")?)
         .arg(mode)
         .args([threads, kernels, signals].map(|number| number.to_string())))
+}
+
+/// The threads of a runtime sleep while nothing happens, as without us. A thread of ROCr 6.4 does so only where the queue that
+/// we ask for has an event that was never raised.
+fn nothing_spins_while_a_program_sleeps(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    const SLEEP_MS: u64 = 1000;
+    let machine = machine(stack, 1, "")?;
+    let program = hip_program(stack, "hip_start")?.arg(SLEEP_MS.to_string());
+    let outcome = profiled(&machine, program, &["--gpu-source", "hsa"]).run()?;
+    outcome.expect_success();
+    let mut lines = outcome.stdout.lines();
+    let cpu_ns: u64 = lines
+        .find_map(|line| line.strip_prefix("sleep_cpu_ns="))
+        .context("the program says nothing")?
+        .parse()?;
+    ensure!(
+        cpu_ns < SLEEP_MS * 1_000_000 / 5,
+        "{} ms of CPU time in {SLEEP_MS} ms of sleep",
+        cpu_ns / 1_000_000
+    );
+    Ok(())
 }
 
 /// The kernels of the program and its runtime's upper half: what ROCr does by itself is nobody's submission.

@@ -191,6 +191,21 @@ fn goals(figures: &Figures, suffix: &str) -> Vec<Goal> {
         peer_name: "perf -g + perf script",
         peer: get("finish/PyTorch/perf -g + perf script"),
     };
+    // With the slowest of the runtimes, by either source.
+    let gpu_start = |what, figure: &str| Goal {
+        name: "G9",
+        what,
+        ours: figures
+            .iter()
+            .filter(|(key, _)| {
+                key.starts_with("gpu-start/") && key.ends_with(&format!(" source/{figure}{suffix}"))
+            })
+            .map(|(_, added)| *added)
+            .max_by(f64::total_cmp),
+        bound: Bound::AtMost(30.0),
+        peer_name: "",
+        peer: None,
+    };
     vec![
         walk_goal(
             "walk of about 30 frames, warm, us",
@@ -325,6 +340,11 @@ fn goals(figures: &Figures, suffix: &str) -> Vec<Goal> {
             peer_name: "perf -g (fp)",
             peer: get("startup/true/perf -g (fp)/added_ms"),
         },
+        gpu_start(
+            "ms added until the first kernel of a GPU is done",
+            "kernel_wall_ms",
+        ),
+        gpu_start("CPU ms added to the program until then", "kernel_cpu_ms"),
         Goal {
             name: "G10",
             what: "counters of processes and host, % of a core",
@@ -404,6 +424,24 @@ mod tests {
         assert_eq!(verdict(&figures), "yes");
         figures.insert(format!("{key}_median"), 3.0);
         assert_eq!(verdict(&figures), "noise");
+    }
+
+    #[test]
+    fn the_slowest_runtimes_are_judged() {
+        let mut figures = Figures::new();
+        for suffix in ["", "_median"] {
+            for (way, added) in [
+                ("one/HIP source", 12.0),
+                ("one/samples", 90.0),
+                ("two/HSA source", 31.0),
+            ] {
+                figures.insert(format!("gpu-start/{way}/kernel_wall_ms{suffix}"), added);
+            }
+        }
+        let text = judge(&figures).print();
+        let line = text.lines().find(|line| line.contains("first kernel"));
+        let line = line.unwrap();
+        assert!(line.contains("31.00") && line.ends_with("NO"), "{line}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::lab::Lab;
 use super::numbers::{median, minimum, ratio};
@@ -31,28 +32,9 @@ struct Way {
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     let (launches, repetitions) = if lab.quick { (10_000, 3) } else { (50_000, 7) };
     eprintln!("bench: launches");
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "rsys-tests",
-            "--example",
-            "gpu_rate",
-            "--",
-        ])
-        .args([launches.to_string(), repetitions.to_string()])
-        .output()
-        .context("cannot start cargo")?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let lines: Vec<Line> = example(lab, "gpu_rate", &[launches, repetitions])?;
     let mut found: BTreeMap<String, Vec<Way>> = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let line: Line = serde_json::from_str(line).with_context(|| line.to_owned())?;
+    for line in lines {
         let ways = found.entry(line.stack).or_default();
         let at = match ways.iter().position(|way| way.name == line.way) {
             Some(at) => at,
@@ -71,6 +53,33 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         .into_iter()
         .map(|(stack, ways)| table(&stack, &ways, launches, repetitions, figures))
         .collect())
+}
+
+/// Runs an example of `rsys-tests` with the product that is measured. What it prints: one line of JSON for each run.
+pub fn example<T: DeserializeOwned>(lab: &Lab, name: &str, arguments: &[u32]) -> Result<Vec<T>> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "-p",
+            "rsys-tests",
+            "--example",
+        ])
+        .args([name, "--"])
+        .args(arguments.iter().map(u32::to_string))
+        .env("RSYS_SAMPLE", &lab.places.rsys_sample)
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect()
 }
 
 fn table(

@@ -17,6 +17,7 @@ mod engines;
 mod finish;
 mod goals;
 mod gpu;
+mod gpu_start;
 mod install;
 mod lab;
 mod memory;
@@ -42,7 +43,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
-    /// monitors, gpu.
+    /// monitors, gpu, gpu-start.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -55,7 +56,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 12] = [
+const MEASURES: [(&str, Measure); 13] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -68,6 +69,7 @@ const MEASURES: [(&str, Measure); 12] = [
     ("merge", merge::measure),
     ("monitors", monitors::measure),
     ("gpu", gpu::measure),
+    ("gpu-start", gpu_start::measure),
 ];
 
 /// What goes into the JSON file.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::event::{Key, Labelled, Value};
 
-use super::abi::{Packet, Queue, QueueCallback, SUCCESS, Status};
+use super::abi::{Layout, Packet, Queue, QueueCallback, SUCCESS, Status};
 use super::operations::List;
 use super::room::{self, Room};
 use super::tags::Tags;
@@ -155,6 +155,7 @@ pub unsafe fn create(
     // Without a callback the runtime ends the process: that stays so.
     let told: QueueCallback = callback.map(|_| on_error as _);
     let ours = (&raw const *state).cast_mut().cast::<c_void>();
+    renew_events();
     // SAFETY: the caller's own arguments, but for the callback, which passes on to theirs.
     let status = unsafe {
         make(
@@ -208,6 +209,34 @@ pub unsafe fn create(
         &[(Key::Device, Value::Uint(u64::from(gpu.node)))],
     );
     SUCCESS
+}
+
+/// Sees to it that the runtime makes an intercept queue with an event that was never raised.
+///
+/// The thread of ROCr 6.4 that waits for signals forgets, at each look, how often the events behind two equal neighbours were raised, as
+/// those of every queue are; one that was raised before keeps it awake for good. Events of signals that are gone are used again, the last
+/// first. So as many signals as take all of them are made, and destroyed in that order.
+fn renew_events() {
+    /// More than a program has left over when it makes queues.
+    const SIGNALS: usize = 64;
+    let (Some(make), Some(destroy)) = (table::signal_create::get(), table::signal_destroy::get())
+    else {
+        return;
+    };
+    if super::layout() == Layout::UpTo55 {
+        return;
+    }
+    let mut signals = [0_u64; SIGNALS];
+    for signal in &mut signals {
+        // SAFETY: no consumers are named, and there is room for the handle.
+        if unsafe { make(0, 0, std::ptr::null(), &raw mut *signal) } != SUCCESS {
+            *signal = 0;
+        }
+    }
+    for signal in signals.into_iter().filter(|signal| *signal != 0) {
+        // SAFETY: nobody else has it.
+        unsafe { destroy(signal) };
+    }
 }
 
 unsafe extern "C" fn on_error(status: Status, source: *mut Queue, data: *mut c_void) {
