@@ -511,7 +511,8 @@ impl Output {
             let file = self.writer.get_mut();
             file.set_len(whole).ok();
             file.seek(SeekFrom::Start(whole)).ok();
-            self.error = Some(error);
+            // The first says why; the others, only that it went before.
+            self.error.get_or_insert(error);
         }
     }
 
