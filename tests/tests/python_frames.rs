@@ -218,16 +218,25 @@ fn truth(interpreter: &Path) -> TestResult {
         |frame| frame.function.ends_with("größe (python_truth.py)"),
         0.9,
     );
-    // C calls Python back: between the two Python frames stands the C function.
-    for sample in samples.iter() {
-        let both = place(sample, "foreign", TRUTH).zip(place(sample, "compare", TRUTH));
-        let Some((outer, inner)) = both else { continue };
-        assert!(
-            sample.stack[outer..inner].iter().any(c_function("sort")),
-            "{what}: {:?}",
-            sample.names()
-        );
-    }
+    // C calls Python back: between the two Python frames stands the C function. (But for two instructions of 3.11, before a function says
+    // that C has called it, if its C stack holds something else from before.)
+    let without: Vec<_> = samples
+        .iter()
+        .filter(|sample| {
+            let both = place(sample, "foreign", TRUTH).zip(place(sample, "compare", TRUTH));
+            both.is_some_and(|(outer, inner)| {
+                !sample.stack[outer..inner].iter().any(c_function("sort"))
+            })
+        })
+        .collect();
+    assert!(
+        without.len() <= 1,
+        "{what}: {:?}",
+        without
+            .iter()
+            .map(|sample| sample.names())
+            .collect::<Vec<_>>()
+    );
     let deepest = samples
         .iter()
         .map(|sample| {

@@ -142,11 +142,13 @@ def here():
 def lines():
     """Two lines whose shares are as three to one."""
     heavy = light = 0
-    for _ in until(3 * SECONDS):
+    for number, _ in enumerate(until(3 * SECONDS)):
+        # Rounds of equal length could keep step with the samples.
+        count = 60_000 + number * 37_991 % 80_000
         start = time.thread_time_ns()
-        sum(range(300_000)); heavy_line = here()
+        sum(range(3 * count)); heavy_line = here()
         between = time.thread_time_ns()
-        sum(range(100_000)); light_line = here()
+        sum(range(count)); light_line = here()
         end = time.thread_time_ns()
         heavy += between - start
         light += end - between
