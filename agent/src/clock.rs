@@ -57,6 +57,8 @@ pub fn prepare_perf(slot: &mut Slot, clock: Clock) -> Clock {
     match perf::open(slot.tid, &perf::Clock::of_time(period_ns()), value) {
         Ok(fd) => {
             slot.perf = fd;
+            // perf's period ends after the timer's, and by less than one: a tick between them is not to count what perf will deliver.
+            slot.perf_balance = slot.perf_balance.saturating_add(1);
             Clock::PerfAndTimer
         }
         Err(error) => {

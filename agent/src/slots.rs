@@ -44,7 +44,7 @@ pub struct Slot {
     pub counters: Group,
     /// Frames in the previous stack.
     pub previous_frames: u32,
-    /// Periods that were sampled by perf, or accounted for, before the timer told of them.
+    /// Periods that were sampled by perf, or accounted for, before the timer told of them, or that perf may yet deliver.
     pub perf_balance: i64,
     /// Periods that the samples so far stand for, recorded or dropped.
     pub accounted_weight: u64,

@@ -51,6 +51,12 @@ fn the_default_rate_is_300() -> TestResult {
     Ok(())
 }
 
+/// Two clocks count what a short thread does, and each period ends twice.
+#[test]
+fn short_threads_count_once() -> TestResult {
+    rate_is_kept(400, 128, 0.02, "auto")
+}
+
 #[test]
 fn rate_at_100_hz() -> TestResult {
     for (threads, seconds) in [(1, 4.0), (4, 2.0), (64, 0.3), (256, 0.3)] {
