@@ -1,9 +1,10 @@
-//! Who traces this process.
+//! Who traces or emulates this process.
 //!
 //! A debugger stops its program at every signal that it does not know as harmless, and SIGSTKFLT is one
 //! that gdb cannot even be told about: a program that a debugger starts is left alone. Tracers of
-//! system calls pass signals on.
+//! system calls pass signals on. Valgrind dies of perf's SIGTRAP, and would tell its user of our guarded reads.
 
+use crate::environment::Environment;
 use crate::sys;
 
 /// Words that the names of debuggers contain: gdb, rocgdb, cuda-gdb, gdbserver, lldb, lldb-server.
@@ -28,6 +29,12 @@ pub fn is_debugged() -> bool {
     let length = sys::read_file(path, &mut name);
     let name = name.get(..length).unwrap_or(&[]);
     DEBUGGERS.iter().any(|debugger| contains(name, debugger))
+}
+
+/// Whether Valgrind executes this program, judged by the library that all its tools preload.
+pub fn is_emulated(environment: &Environment<'_>) -> bool {
+    let preloaded = environment.get("LD_PRELOAD");
+    preloaded.is_some_and(|list| contains(list.to_bytes(), b"vgpreload_core"))
 }
 
 /// The process id of the tracer, or 0 (proc(5), status).

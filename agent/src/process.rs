@@ -261,7 +261,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if settings.follow == FollowChoice::None {
         environment.stop_following();
     }
-    if debugger::is_debugged() {
+    if debugger::is_debugged() || debugger::is_emulated(environment) {
         announce_failure(libc::EBUSY);
         return None;
     }

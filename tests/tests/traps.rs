@@ -65,9 +65,24 @@ fn a_program_in_a_debugger_is_left_alone() -> TestResult {
     assert!(outcome.stdout.contains("cpu="), "{}", outcome.story());
     assert!(outcome.stdout.contains("$1 = 0"), "{}", outcome.story());
     assert!(
-        outcome.stderr.contains("a debugger runs it"),
+        outcome.stderr.contains("a debugger or Valgrind runs it"),
         "{}",
         outcome.story()
     );
+    Ok(())
+}
+
+/// Valgrind dies of a signal that it does not know, and would report what an agent does in the program.
+#[test]
+fn a_program_in_valgrind_is_left_alone() -> TestResult {
+    skip_if_missing!(missing_tool("valgrind"));
+    let program = workload("rate").build()?;
+    let line = format!("valgrind {} --seconds 0.2", program.display());
+    let outcome = Run::new().freq(2000).command(script(&line)).run()?;
+    let outcome = outcome.expect_success();
+    assert!(outcome.stdout.contains("cpu="), "{}", outcome.story());
+    for part in ["ERROR SUMMARY: 0 errors", "a debugger or Valgrind runs it"] {
+        assert!(outcome.stderr.contains(part), "{}", outcome.story());
+    }
     Ok(())
 }

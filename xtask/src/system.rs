@@ -28,6 +28,7 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("g++"), "g++"),
     (Probe::Program("gfortran"), "gfortran"),
     (Probe::Program("gdb"), "gdb"),
+    (Probe::Program("valgrind"), "valgrind"),
     (Probe::Program("clang"), "clang"),
     (Probe::Program("objdump"), "binutils"),
     (Probe::Program("xz"), "xz-utils"),

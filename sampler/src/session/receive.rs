@@ -49,7 +49,7 @@ pub struct Failure {
     pub pid: u32,
     /// Its name, if it could still be asked.
     pub name: String,
-    /// Why it got no segment; EBUSY where it asked for none, because a debugger runs it.
+    /// Why it got no segment; EBUSY where it asked for none, because a debugger or Valgrind runs it.
     pub errno: Errno,
 }
 
@@ -66,7 +66,7 @@ impl std::fmt::Display for Failure {
             Errno::EMFILE | Errno::ENFILE => {
                 write!(f, "it can open no more files (see ulimit -n)")
             }
-            Errno::EBUSY => write!(f, "a debugger runs it, and would stop at every sample"),
+            Errno::EBUSY => write!(f, "a debugger or Valgrind runs it, which would stumble over every sample"),
             errno => write!(f, "shared memory cannot be had: {errno}"),
         }
     }
