@@ -66,7 +66,10 @@ impl std::fmt::Display for Failure {
             Errno::EMFILE | Errno::ENFILE => {
                 write!(f, "it can open no more files (see ulimit -n)")
             }
-            Errno::EBUSY => write!(f, "a debugger or Valgrind runs it, which would stumble over every sample"),
+            Errno::EBUSY => write!(
+                f,
+                "a debugger or Valgrind runs it, which would stumble over every sample"
+            ),
             errno => write!(f, "shared memory cannot be had: {errno}"),
         }
     }
