@@ -28,6 +28,7 @@ mod overhead;
 mod process;
 mod rate;
 mod report;
+mod simgpu;
 mod size;
 mod startup;
 mod table;
@@ -43,7 +44,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
-    /// monitors, gpu, gpu-start.
+    /// monitors, gpu, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -56,7 +57,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 13] = [
+const MEASURES: [(&str, Measure); 14] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -70,6 +71,7 @@ const MEASURES: [(&str, Measure); 13] = [
     ("monitors", monitors::measure),
     ("gpu", gpu::measure),
     ("gpu-start", gpu_start::measure),
+    ("simgpu", simgpu::measure),
 ];
 
 /// What goes into the JSON file.
