@@ -174,7 +174,8 @@ static void check_graph(int *data, int nodes)
     hipStream_t stream;
     hipGraph_t graph;
     hipGraphExec_t executable;
-    HIP(hipStreamCreate(&stream));
+    // A blocking one would forbid the legacy stream to all other threads while it captures.
+    HIP(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     for (int i = 0; i < nodes; i++)
         hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
