@@ -221,9 +221,11 @@ fn append_tail(timeline: &Timeline, cut_bytes: u64, damage: Option<&str>, out: &
 }
 
 /// A process on this machine that has the file open for writing, as far as we may look.
+///
+/// Processes of our own program do not count: they are we ourselves, and what we just forked, which has our files until it executes its own.
 fn writer_of(path: &Path) -> Option<u32> {
     let goal = path.canonicalize().ok()?;
-    let own = std::process::id();
+    let own = std::env::current_exe().ok();
     for process in std::fs::read_dir("/proc").ok()?.flatten() {
         let Some(pid) = process
             .file_name()
@@ -235,12 +237,13 @@ fn writer_of(path: &Path) -> Option<u32> {
         let Ok(descriptors) = std::fs::read_dir(process.path().join("fd")) else {
             continue;
         };
-        for descriptor in descriptors.flatten() {
-            let is_it = std::fs::read_link(descriptor.path()).is_ok_and(|target| target == goal);
-            if is_it && pid != own && is_open_for_writing(&process.path(), &descriptor.file_name())
-            {
-                return Some(pid);
-            }
+        let is_open = descriptors.flatten().any(|descriptor| {
+            std::fs::read_link(descriptor.path()).is_ok_and(|target| target == goal)
+                && is_open_for_writing(&process.path(), &descriptor.file_name())
+        });
+        let is_own = || own.is_some() && std::fs::read_link(process.path().join("exe")).ok() == own;
+        if is_open && !is_own() {
+            return Some(pid);
         }
     }
     None

@@ -2,8 +2,9 @@
 
 mod common;
 
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use common::{FIRST, SECOND, Scratch, Writer, contents, merge_all, whole_packets};
 use rsys_proto::Compression;
@@ -154,6 +155,31 @@ fn a_trace_cut_anywhere_is_finished_and_its_original_kept() {
             merge_all(&scratch.0, &[path]).unwrap();
         }
     }
+}
+
+#[test]
+fn a_trace_that_is_being_written_is_left_alone() {
+    let bytes = FIRST.ordinary();
+    let scratch = Scratch::new();
+    let path = scratch.write("perfetto-trace-0.proto", &bytes[..bytes.len() - 9]);
+    let mut writer = Command::new("sh")
+        .args(["-c", "exec 3>>\"$0\"; echo; read line"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut opened = [0];
+    let output = writer.stdout.as_mut().unwrap();
+    output.read_exact(&mut opened).unwrap();
+    let error = rsys_report::recover::recover(&path, None).unwrap_err();
+    let said = format!("process {} is still writing it", writer.id());
+    assert!(format!("{error:#}").contains(&said), "{error:#}");
+    assert_eq!(scratch.names(), ["perfetto-trace-0.proto"]);
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+    let done = rsys_report::recover::recover(&path, None).unwrap();
+    assert!(matches!(done, Recovery::Done { .. }), "{done:?}");
 }
 
 #[test]

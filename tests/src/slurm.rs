@@ -59,6 +59,14 @@ pub fn missing_slurm() -> Option<String> {
     if !is_root() {
         return Some("a Slurm for the tests is started by root only".to_owned());
     }
+    if Path::new("/sys/fs/cgroup")
+        .read_dir()
+        .is_ok_and(|mut groups| groups.next().is_none())
+    {
+        return Some(
+            "slurmd needs control groups, and none are mounted on /sys/fs/cgroup".to_owned(),
+        );
+    }
     programs.iter().find_map(|name| {
         let in_sbin = Path::new("/usr/sbin").join(name).is_file();
         missing_tool(name).filter(|_| !in_sbin)

@@ -116,6 +116,8 @@ fn apt_get(apt: &Path) -> Command {
         "Dir::Etc::sourceparts=/dev/null",
         "Dir::Etc::preferencesparts=/dev/null",
         "Acquire::Languages=none",
+        // A mirror may be some weeks old; what it has is signed all the same.
+        "Acquire::Check-Valid-Until=false",
         "APT::Install-Recommends=false",
         "APT::Sandbox::User=",
         // No lock of the system's state is needed.
