@@ -250,6 +250,13 @@ pub fn quiet_until_ns() -> u64 {
     header.map_or(0, |header| header.quiet_until_ns.load(Ordering::Relaxed))
 }
 
+/// Changes while the sampler works.
+pub fn sampler_work() -> u64 {
+    // SAFETY: as in `count`.
+    let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
+    header.map_or(0, |header| header.work.load(Ordering::Relaxed))
+}
+
 /// Sets a process-wide counter.
 pub fn set_counter(counter: Counter, value: u64) {
     // SAFETY: as in `count`.

@@ -157,7 +157,7 @@ fn ten_million_on_one_gpu_by_hsa() -> TestResult {
 }
 
 #[test]
-#[ignore = "takes half an hour; run by hand"]
+#[ignore = "takes minutes; run by hand"]
 fn thirteen_million_on_eight_gpus() -> TestResult {
     check(Flood {
         stack: Stack::Wheel54,

@@ -106,7 +106,10 @@ pub struct SegmentHeader {
     reserved: u32,
     /// CLOCK_BOOTTIME in nanoseconds before which the sampler wants no samples. Written by the sampler; only that of segment 0 counts.
     pub quiet_until_ns: AtomicU64,
-    reserved_too: [u32; 4],
+    /// Changes while the sampler works on what it took from the rings, however long that takes: whoever waits for room may wait on. Written
+    /// by the sampler; only that of segment 0 counts.
+    pub work: AtomicU64,
+    reserved_too: [u32; 2],
     /// Process-wide counters, by [`Counter`]. Only those of segment 0 are used.
     pub counters: [AtomicU64; COUNTERS],
 }

@@ -33,4 +33,4 @@ pub mod ring;
 mod sync;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;

@@ -15,6 +15,7 @@ use crate::birth;
 use crate::modules::{MOST_NEW, Object};
 use crate::process;
 use crate::segments::{self, Made};
+use crate::slots;
 use crate::sys;
 use crate::tls;
 
@@ -24,9 +25,10 @@ const FIRST_RINGS: u32 = 4;
 const MOST_RINGS: u32 = 256;
 /// Deepest call stack of a launch.
 pub const STACK_DEPTH: usize = 256;
-/// A thread waits so long for a sampler that does not read, once; then it drops events until something was read.
+/// A thread waits so long for a sampler that neither reads nor works, once; then it drops events until something was read.
 const PATIENCE_NS: u64 = 2_000_000_000;
-const NAP_NS: u64 = 50_000;
+/// First and longest pause of a thread that waits: a hundred of them must leave the sampler the processors that it needs.
+const NAPS_NS: [u64; 2] = [50_000, 2_000_000];
 
 /// A ring and what its thread needs to write into it.
 #[derive(Debug)]
@@ -129,21 +131,25 @@ impl EventRing {
     #[inline(never)]
     fn wait_and_put(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
         let header = self.producer.header();
-        let mut tail = header.tail.load(Ordering::Relaxed);
-        let given_up = self.stalled.load(Ordering::Relaxed) == tail.wrapping_add(1);
+        let place = || (header.tail.load(Ordering::Relaxed), slots::sampler_work());
+        let mut seen = place();
+        let given_up = self.stalled.load(Ordering::Relaxed) == seen.0.wrapping_add(1);
         if !given_up && !process::is_confined() {
             let mut since = sys::boottime_ns();
+            let [mut nap_ns, longest_ns] = NAPS_NS;
             loop {
-                sys::nap(NAP_NS);
+                sys::nap(nap_ns);
+                nap_ns = longest_ns.min(nap_ns.wrapping_mul(2));
                 if write(&self.producer) {
                     return true;
                 }
                 let now = sys::boottime_ns();
-                let moved = header.tail.load(Ordering::Relaxed);
-                if moved != tail {
-                    (tail, since) = (moved, now);
+                let moved = place();
+                if moved != seen {
+                    (seen, since) = (moved, now);
                 } else if now.wrapping_sub(since) > PATIENCE_NS {
-                    self.stalled.store(tail.wrapping_add(1), Ordering::Relaxed);
+                    self.stalled
+                        .store(seen.0.wrapping_add(1), Ordering::Relaxed);
                     break;
                 }
             }

@@ -219,6 +219,10 @@ impl Collector {
                 process.rings.want_samples_from(from_ns);
             }
         }
+        let work = self.writer.work();
+        for process in &self.processes {
+            process.rings.tell_work(work);
+        }
         for process in &mut self.processes {
             if !self.writer.has_room() {
                 break;

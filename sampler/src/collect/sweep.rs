@@ -57,6 +57,13 @@ impl Rings {
         }
     }
 
+    /// Tells the agent how far the sampler has come with its work, for those who wait for room.
+    pub fn tell_work(&self, work: u64) {
+        if let Some(Known { segment: first, .. }) = self.segments.first() {
+            first.tell_work(work);
+        }
+    }
+
     /// Number of segments.
     #[must_use]
     pub fn segments(&self) -> usize {

@@ -12,7 +12,7 @@ mod waits;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rsys_proto::Sample;
 use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
@@ -83,6 +83,8 @@ pub struct Tools<'a> {
     pub resolver: &'a Resolver,
     /// Names traces.
     pub ids: &'a mut Ids,
+    /// Changed while work is done.
+    pub work: &'a AtomicU64,
     /// Whether new names must not be looked for any more.
     pub hurry: &'a AtomicBool,
 }
@@ -285,6 +287,9 @@ impl ProcessTrace {
                 }
             }
             self.rings.insert(ring.ring, state);
+            // Many full rings are more than memory should hold at once, and take seconds.
+            self.flush(false);
+            tools.work.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(output) = &mut self.output {
             output.samples(&mut self.samples);

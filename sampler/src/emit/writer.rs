@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,7 @@ pub struct Outcome {
 pub struct Writer {
     jobs: Sender<Job>,
     waiting_bytes: Arc<AtomicUsize>,
+    work: Arc<AtomicU64>,
     hurry: Arc<AtomicBool>,
     thread: JoinHandle<Outcome>,
     done: OwnedFd,
@@ -94,9 +95,11 @@ impl Writer {
     pub fn start(run: RunContext, options: ResolverOptions) -> io::Result<Self> {
         let (jobs, queue) = unbounded();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let work_done = Arc::new(AtomicU64::new(0));
         let hurry = Arc::new(AtomicBool::new(false));
         let shared = Shared {
             waiting_bytes: Arc::clone(&waiting_bytes),
+            work: Arc::clone(&work_done),
             hurry: Arc::clone(&hurry),
         };
         let (done, end) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
@@ -111,6 +114,7 @@ impl Writer {
         Ok(Self {
             jobs,
             waiting_bytes,
+            work: work_done,
             hurry,
             thread,
             done,
@@ -121,6 +125,12 @@ impl Writer {
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) < WAITING_BYTES_MAX
+    }
+
+    /// Changes while the writer works.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
     }
 
     /// Announces a process.
@@ -217,6 +227,7 @@ impl Closing {
 #[derive(Debug)]
 struct Shared {
     waiting_bytes: Arc<AtomicUsize>,
+    work: Arc<AtomicU64>,
     hurry: Arc<AtomicBool>,
 }
 
@@ -253,6 +264,7 @@ fn work(
             run: own.map_or(run, CpuWindows::run),
             resolver: &resolver,
             ids: &mut ids,
+            work: &shared.work,
             hurry: &shared.hurry,
         };
         match job {
