@@ -296,16 +296,17 @@ fn a_straggler_that_has_done_nothing_yet_is_waited_for() -> TestResult {
 #[test]
 fn ranks_name_the_files() -> TestResult {
     let cases = [
-        ("OMPI_COMM_WORLD_RANK", "3"),
-        ("PMI_RANK", "4"),
-        ("SLURM_PROCID", "5"),
-        ("RANK", "6"),
+        ("OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        ("PMI_RANK", "4", "MPI_LOCALRANKID"),
+        ("SLURM_PROCID", "5", "SLURM_LOCALID"),
+        ("RANK", "6", "LOCAL_RANK"),
     ];
-    for (variable, rank) in cases {
+    for (variable, rank, local) in cases {
         let program = workload("rate").args(["--seconds", "0.1"]);
         let outcome = Run::new()
             .freq(1000)
             .env(variable, rank)
+            .env(local, "1")
             // `RANK` alone could mean anything: it counts beside this one.
             .env("WORLD_SIZE", "8")
             .command(program)
@@ -318,7 +319,9 @@ fn ranks_name_the_files() -> TestResult {
             "{variable}: {}",
             trace.path().display()
         );
-        assert_eq!(trace.metadata()?.int(key::RANK)?.to_string(), rank);
+        let metadata = trace.metadata()?;
+        assert_eq!(metadata.int(key::RANK)?.to_string(), rank);
+        assert_eq!(metadata.int("local_rank")?, 1, "{local}");
     }
     Ok(())
 }

@@ -81,6 +81,9 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
     if let Some(rank) = &identity.rank {
         put(&mut data, "rank", u64::from(rank.rank));
         put(&mut data, "rank_source", rank.source);
+        if let Some(local) = rank.local_rank {
+            put(&mut data, "local_rank", u64::from(local));
+        }
         if let Some(size) = rank.size {
             put(&mut data, "rank_count", u64::from(size));
         }
