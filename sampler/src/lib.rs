@@ -15,6 +15,7 @@ pub mod monitors;
 pub mod offcpu;
 mod os;
 pub mod plan;
+mod proc;
 pub mod profile;
 pub mod python;
 pub mod resolve;

@@ -5,12 +5,11 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
 
-use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::ENV_SESSION;
 
 use crate::os;
+use crate::proc;
 
 /// What is read of an environment at once: most are shorter.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -20,7 +19,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 pub enum Members {
     /// All of the session.
     All,
-    /// Those whose agent waits until there is something to record: they catch its signal.
+    /// Those whose agent waits until there is something to record: they catch its signal. Or that have not come so far as to load it.
     Unborn,
 }
 
@@ -38,21 +37,22 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
     entries.flatten().any(|entry| {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
-        pid.is_some_and(|pid| pid > first)
-            && File::open(entry.path().join("environ"))
-                .is_ok_and(|file| holds(file, &variable, &mut environment))
-            && (which == Members::All || catches_samples(&entry.path()))
+        let Some(pid) = pid.filter(|&pid| pid > first) else {
+            return false;
+        };
+        File::open(entry.path().join("environ"))
+            .is_ok_and(|file| holds(file, &variable, &mut environment))
+            && (which == Members::All || proc::catches_samples(pid) || is_coming_up(pid))
     })
 }
 
-/// Whether a process has a handler for the agent's signal (proc(5), status: `SigCgt`).
-fn catches_samples(process: &Path) -> bool {
-    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-    let caught = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigCgt:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    caught.is_some_and(|mask| mask >> (SAMPLE_SIGNAL - 1) & 1 == 1)
+/// Whether a process does not wait for anything and has hardly done anything yet: on a busy machine it may take a while to load its
+/// libraries, ours among them.
+fn is_coming_up(pid: u32) -> bool {
+    /// More than it takes to get there.
+    const TICKS: u64 = 20;
+    proc::state_and_ticks(&pid.to_string())
+        .is_some_and(|(state, ticks)| matches!(state, 'R' | 'D') && ticks < TICKS)
 }
 
 /// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is memory to work in.
@@ -99,6 +99,11 @@ mod tests {
         let output = child.stdout.as_mut().expect("a pipe");
         output.read_exact(&mut answer).expect("cat answers");
         assert!(any(&session, 0, Members::All));
+        // It has no agent; while it runs it could get one.
+        let state = || proc::state_and_ticks(&child.id().to_string()).map(|(state, _)| state);
+        while state() != Some('S') {
+            std::thread::yield_now();
+        }
         assert!(!any(&session, 0, Members::Unborn));
         drop(child.stdin.take());
         child.wait().expect("cat ends");

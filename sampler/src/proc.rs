@@ -1,0 +1,67 @@
+//! What `/proc` tells of a process.
+
+use std::fs;
+
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+
+/// Whether a process has a handler for the signal of the samples.
+#[must_use]
+pub fn catches_samples(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .ok()
+        .and_then(|status| caught_signals(&status))
+        .is_some_and(|caught| caught & 1 << (SAMPLE_SIGNAL - 1) != 0)
+}
+
+/// The set of signals with handlers, from a `status` file (proc(5): `SigCgt`).
+fn caught_signals(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a thread, as `4711/task/4712`.
+#[must_use]
+pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
+    in_stat(&fs::read_to_string(format!("/proc/{of}/stat")).ok()?)
+}
+
+/// The same from a line of `stat`. The name in it is in parentheses and may hold anything.
+fn in_stat(line: &str) -> Option<(char, u64)> {
+    let (_, rest) = line.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.chars().next()?;
+    // utime and stime are fields 14 and 15 of the line, counted from 1; the state is field 3.
+    let user: u64 = fields.nth(10)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((state, user.saturating_add(system)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_the_name_is() {
+        let line = "77 (a) R (b) S 1 77 77 0 -1 4194304 100 0 0 0 12 5 0 0 20 0 1 0 100 1000 10";
+        for (stat, expected) in [
+            (line, Some(('S', 17))),
+            ("77 (x) R 1 2 3", None),
+            ("", None),
+            ("77", None),
+        ] {
+            assert_eq!(in_stat(stat), expected, "{stat}");
+        }
+    }
+
+    #[test]
+    fn handlers_are_seen() {
+        assert_eq!(
+            caught_signals("Name:\tx\nSigIgn:\t0\nSigCgt:\t0000000000008001\n"),
+            Some(0x8001)
+        );
+        assert_eq!(caught_signals(""), None);
+        assert!(!catches_samples(std::process::id()));
+    }
+}
