@@ -223,10 +223,13 @@ impl Collector {
         for process in &self.processes {
             process.rings.tell_work(work);
         }
+        let mut looked_at = 0;
         for process in &mut self.processes {
             if !self.writer.has_room() {
+                pass.fullest = 1.0;
                 break;
             }
+            looked_at += 1;
             let swept = process.rings.sweep();
             pass.fullest = pass.fullest.max(swept.fullest);
             if let Some(batch) = swept.batch {
@@ -237,6 +240,8 @@ impl Collector {
                 self.writer.waits(process.key, waits.take(process.key));
             }
         }
+        // Whoever found no room is the first the next time: their threads wait for as long as the writer works.
+        self.processes.rotate_left(looked_at);
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
         }
