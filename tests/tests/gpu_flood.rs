@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Run, TestResult, alive, skip_if_missing, wait_until};
+use rsys_tests::{Run, TestResult, alive, script, skip_if_missing, wait_until};
 
 /// The kernels take next to no time: how fast they come is up to the program.
 const MACHINE: &str = "
@@ -168,4 +168,33 @@ fn thirteen_million_on_eight_gpus() -> TestResult {
         count: 100_000,
         batch: 1000,
     })
+}
+
+/// The rings of each process hold more than the sampler takes at once: no process may wait for ever while another is served.
+#[test]
+#[ignore = "takes minutes; run by hand"]
+fn two_processes_share_the_sampler() -> TestResult {
+    const STACK: Stack = Stack::Wheel54;
+    skip_if_missing!(missing(STACK));
+    let machine = Machine::new(STACK)?.gpus(8).config(MACHINE)?;
+    let flood = hip_program(STACK, "hip_flood")?.path();
+    let line = format!(
+        "for i in 1 2; do {0} 4 4 10000 1000 & done; wait",
+        flood.display()
+    );
+    let outcome = Run::new()
+        .options(["-I", "roctracer"])
+        .command(machine.run(script(&line)))
+        .timeout(Duration::from_secs(1800))
+        .run()?;
+    outcome.expect_success();
+    let found = outcome.assert_counts()?;
+    println!("{}", outcome.stderr);
+    ensure!(
+        found.gpu_samples == 2 * 8 * 4 * 4 * 10_000 && outcome.dropped() == 0,
+        "{} kernels are told\n{}",
+        found.gpu_samples,
+        outcome.story()
+    );
+    Ok(())
 }
