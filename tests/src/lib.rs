@@ -28,6 +28,7 @@ mod pty;
 mod rows;
 mod run;
 mod samples;
+mod schema;
 mod screenshot;
 pub mod simgpu;
 pub mod slurm;

@@ -11,6 +11,7 @@ use crate::outcome::Summary;
 use crate::packets::scan_packets;
 use crate::rows::{Cell, Rows};
 use crate::samples::{Samples, Shares};
+use crate::schema;
 use crate::timeline::Timeline;
 
 /// Names under which a trace describes itself: debug annotations on the process track called `rsys`.
@@ -160,7 +161,7 @@ impl Trace {
             .with_context(|| format!("`{sql}` answers {cell}"))
     }
 
-    /// What the trace processor found wrong while it loaded the trace.
+    /// What the trace processor found wrong while it loaded the trace, and fields that Perfetto does not know.
     ///
     /// # Errors
     /// When it cannot be asked.
@@ -169,16 +170,25 @@ impl Trace {
             "select name, severity, value from stats where value > 0
              and (severity in ('error', 'data_loss') or name like '%skipped%')",
         )?;
-        rows.iter()
-            .map(|row| {
-                Ok(format!(
-                    "{} ({}): {}",
-                    row.text("name")?,
-                    row.text("severity")?,
-                    row.int("value")?
-                ))
-            })
-            .collect()
+        let mut problems = schema::unknown_fields(&self.path)?;
+        for row in rows.iter() {
+            problems.push(format!(
+                "{} ({}): {}",
+                row.text("name")?,
+                row.text("severity")?,
+                row.int("value")?
+            ));
+        }
+        Ok(problems)
+    }
+
+    /// The process ids in the order in which the trace asks for its processes to be shown, which viewers heed since Perfetto v57; none when it
+    /// does not ask.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn order_of_processes(&self) -> Result<Vec<i64>> {
+        schema::order_of_processes(&self.path)
     }
 
     /// Fails unless the trace is complete and in order: no problem while loading, every slice closed and properly
@@ -201,10 +211,7 @@ impl Trace {
 
     fn check(&self) -> Result<()> {
         let problems = self.problems()?;
-        ensure!(
-            problems.is_empty(),
-            "the trace processor found: {problems:?}"
-        );
+        ensure!(problems.is_empty(), "the judges found: {problems:?}");
         let torn = scan_packets(&self.path)?.torn_bytes;
         ensure!(torn == 0, "the last packet is torn: {torn} bytes");
         let open = self.number("select count(*) from slice where dur < 0")?;

