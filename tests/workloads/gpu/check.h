@@ -1,9 +1,11 @@
-// How programs for GPUs check what they do: whatever goes wrong ends the program, and says where. Included behind the headers of the runtimes.
+// How programs for GPUs check what they do (whatever goes wrong ends the program, and says where) and read clocks. Included behind the headers
+// of the runtimes.
 #ifndef RSYS_CHECK_H
 #define RSYS_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 // A call that returns 0 if all is well. `words` makes text of a status.
 #define CHECK_BY(type, words, call)                                                                        \
@@ -27,5 +29,12 @@
             exit(1);                                                                \
         }                                                                           \
     } while (0)
+
+// What a clock shows, in nanoseconds.
+static inline double now_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
 
 #endif

@@ -5,37 +5,29 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
+
+#include "check.h"
 
 __global__ void nothing(int *data) { (void)data; }
-
-static double now(clockid_t clock)
-{
-    timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 int main(int argc, char **argv)
 {
     const long batch = 500, launches = argc > 1 ? atol(argv[1]) : 10000;
     hipStream_t stream;
-    if (hipStreamCreate(&stream) != hipSuccess)
-        return 1;
+    HIP(hipStreamCreate(&stream));
     double cpu = 0, wall = 0;
     long done = 0;
     // The first batch loads the code and is not counted.
     for (long start = -batch; start < launches; start += batch) {
-        double cpu_before = now(CLOCK_THREAD_CPUTIME_ID), wall_before = now(CLOCK_MONOTONIC);
+        double cpu_before = now_ns(CLOCK_THREAD_CPUTIME_ID), wall_before = now_ns(CLOCK_MONOTONIC);
         for (long launch = 0; launch < batch; launch++)
             hipLaunchKernelGGL(nothing, dim3(1), dim3(64), 0, stream, nullptr);
         if (start >= 0) {
-            cpu += now(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
-            wall += now(CLOCK_MONOTONIC) - wall_before;
+            cpu += now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
+            wall += now_ns(CLOCK_MONOTONIC) - wall_before;
             done += batch;
         }
-        if (hipStreamSynchronize(stream) != hipSuccess)
-            return 1;
+        HIP(hipStreamSynchronize(stream));
     }
     printf("launch_cpu_ns=%.1f\nlaunch_wall_ns=%.1f\n", cpu / done, wall / done);
     return 0;

@@ -6,28 +6,21 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <unistd.h>
 
-__global__ void nothing(int *data) { (void)data; }
+#include "check.h"
 
-static double now(clockid_t clock)
-{
-    timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
+__global__ void nothing(int *data) { (void)data; }
 
 int main(int argc, char **argv)
 {
     hipLaunchKernelGGL(nothing, dim3(1), dim3(64), 0, nullptr, nullptr);
-    if (hipDeviceSynchronize() != hipSuccess)
-        return 1;
-    printf("kernel_done_ns=%.0f\nkernel_done_cpu_ns=%.0f\n", now(CLOCK_MONOTONIC), now(CLOCK_PROCESS_CPUTIME_ID));
+    HIP(hipDeviceSynchronize());
+    printf("kernel_done_ns=%.0f\nkernel_done_cpu_ns=%.0f\n", now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_PROCESS_CPUTIME_ID));
     if (argc > 1) {
-        double before = now(CLOCK_PROCESS_CPUTIME_ID);
+        double before = now_ns(CLOCK_PROCESS_CPUTIME_ID);
         usleep(atoi(argv[1]) * 1000);
-        printf("sleep_cpu_ns=%.0f\n", now(CLOCK_PROCESS_CPUTIME_ID) - before);
+        printf("sleep_cpu_ns=%.0f\n", now_ns(CLOCK_PROCESS_CPUTIME_ID) - before);
     }
     return 0;
 }

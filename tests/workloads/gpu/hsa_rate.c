@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -22,13 +21,6 @@ static hsa_status_t on_agent(hsa_agent_t agent, void *unused)
     if (type == HSA_DEVICE_TYPE_GPU)
         gpu = agent;
     return HSA_STATUS_SUCCESS;
-}
-
-static double seconds(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 int main(int argc, char **argv)
@@ -63,7 +55,7 @@ int main(int argc, char **argv)
                                            .kernel_object = object,
                                            .completion_signal = done};
     const uint16_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE | 1 << HSA_PACKET_HEADER_BARRIER;
-    double start = seconds(CLOCK_MONOTONIC), busy = seconds(CLOCK_PROCESS_CPUTIME_ID), own = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double start = now_ns(CLOCK_MONOTONIC), busy = now_ns(CLOCK_PROCESS_CPUTIME_ID), own = now_ns(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t index = 0; index < count; index++) {
         while (index - hsa_queue_load_read_index_scacquire(queue) >= queue->size)
             usleep(1000);
@@ -75,17 +67,17 @@ int main(int argc, char **argv)
     }
     while (hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) != 0)
         ;
-    double wall = seconds(CLOCK_MONOTONIC) - start;
-    busy = seconds(CLOCK_PROCESS_CPUTIME_ID) - busy;
-    own = seconds(CLOCK_THREAD_CPUTIME_ID) - own;
-    printf("dispatches_per_s=%.0f\ncpu_ns_per_dispatch=%.0f\nproducer_ns_per_dispatch=%.0f\n", (double)count / wall,
-           busy * 1e9 / (double)count, own * 1e9 / (double)count);
+    double wall = now_ns(CLOCK_MONOTONIC) - start;
+    busy = now_ns(CLOCK_PROCESS_CPUTIME_ID) - busy;
+    own = now_ns(CLOCK_THREAD_CPUTIME_ID) - own;
+    printf("dispatches_per_s=%.0f\ncpu_ns_per_dispatch=%.0f\nproducer_ns_per_dispatch=%.0f\n", (double)count / wall * 1e9,
+           busy / (double)count, own / (double)count);
     double rest = atof(argv[3]);
     usleep(200000);
-    busy = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    busy = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     usleep((useconds_t)(rest * 1e6));
-    busy = seconds(CLOCK_PROCESS_CPUTIME_ID) - busy;
-    printf("idle_percent=%.2f\n", rest > 0 ? 100 * busy / rest : 0);
+    busy = now_ns(CLOCK_PROCESS_CPUTIME_ID) - busy;
+    printf("idle_percent=%.2f\n", rest > 0 ? 100 * busy / (rest * 1e9) : 0);
     CHECK(hsa_shut_down());
     return 0;
 }
