@@ -9,6 +9,7 @@ mod collectives;
 mod head;
 mod ordinary;
 mod output;
+mod peek;
 mod plan;
 mod rewrite;
 

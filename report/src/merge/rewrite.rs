@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use prost::Message;
 use rsys_proto::fields::{defaults, event, packet, process, sample, thread, trace, track};
 use rsys_proto::message::{
-    Field, Fields, Torn, Value, packed_varints, put_bytes, put_fixed64, put_message, put_u64,
-    put_varint,
+    Field, Fields, Torn, Value, put_bytes, put_fixed64, put_message, put_u64, put_varint,
 };
 use rsys_proto::schema::{self, ClockSnapshot, clock};
 
+use super::peek::{default_clock, each, has_ids, head, top_track};
 use super::plan::InputPlan;
 use crate::clocks::{TraceClocks, is_local};
 
@@ -58,16 +58,6 @@ struct LocalClock {
     unit_ns: u64,
     read_ns: u64,
     written_ns: u64,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Head<'p> {
-    timestamp: Option<u64>,
-    clock: u32,
-    sequence: u32,
-    cleared: bool,
-    defaults: Option<&'p [u8]>,
-    snapshot: Option<&'p [u8]>,
 }
 
 /// What becomes of a packet's time.
@@ -546,90 +536,4 @@ impl<'a> Rewriter<'a> {
         }
         Ok(())
     }
-}
-
-/// A track that belongs to no other track, process or thread.
-#[derive(Debug, Clone, Copy)]
-struct TopTrack {
-    uuid: u64,
-    rank: u32,
-}
-
-fn top_track(descriptor: &[u8]) -> Result<Option<TopTrack>, Torn> {
-    let mut top = TopTrack { uuid: 0, rank: 0 };
-    for field in Fields::new(descriptor) {
-        let field = field?;
-        match field.number {
-            track::UUID => top.uuid = field.value.number(),
-            track::SIBLING_ORDER_RANK => top.rank = field.value.number32(),
-            track::PARENT_UUID if field.value.number() == 0 => {}
-            track::PARENT_UUID | track::PROCESS | track::THREAD => return Ok(None),
-            _ => {}
-        }
-    }
-    Ok((top.uuid != 0).then_some(top))
-}
-
-#[inline]
-fn head(encoded: &[u8]) -> Result<Head<'_>, Torn> {
-    let mut head = Head::default();
-    for field in Fields::new(encoded) {
-        let field = field?;
-        match field.number {
-            packet::TIMESTAMP => head.timestamp = Some(field.value.number()),
-            packet::TIMESTAMP_CLOCK_ID => head.clock = field.value.number32(),
-            packet::SEQUENCE_ID => head.sequence = field.value.number32(),
-            packet::SEQUENCE_FLAGS => {
-                head.cleared |= field.value.number32() & schema::SEQ_INCREMENTAL_STATE_CLEARED != 0;
-            }
-            packet::INCREMENTAL_STATE_CLEARED => head.cleared |= field.value.number() != 0,
-            packet::DEFAULTS => head.defaults = Some(field.value.bytes()),
-            packet::CLOCK_SNAPSHOT => head.snapshot = Some(field.value.bytes()),
-            _ => {}
-        }
-    }
-    Ok(head)
-}
-
-fn default_clock(defaults: &[u8]) -> Result<u32, Torn> {
-    let mut clock = 0;
-    for field in Fields::new(defaults) {
-        let field = field?;
-        if field.number == defaults::TIMESTAMP_CLOCK_ID {
-            clock = field.value.number32();
-        }
-    }
-    Ok(clock)
-}
-
-/// Whether an event names tracks or flows.
-#[inline]
-fn has_ids(event: &[u8]) -> Result<bool, Torn> {
-    let mut found = false;
-    for field in Fields::new(event) {
-        found |= matches!(
-            field?.number,
-            event::TRACK_UUID
-                | event::FLOW_IDS
-                | event::TERMINATING_FLOW_IDS
-                | event::FLOW_IDS_OLD
-                | event::TERMINATING_FLOW_IDS_OLD
-                | event::EXTRA_COUNTER_TRACK_UUIDS
-                | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS
-        );
-    }
-    Ok(found)
-}
-
-/// The numbers of a repeated field, packed or not.
-fn each(value: Value<'_>, mut take: impl FnMut(u64)) -> Result<(), Torn> {
-    match value {
-        Value::Bytes(packed) => {
-            for number in packed_varints(packed) {
-                take(number?);
-            }
-        }
-        value => take(value.number()),
-    }
-    Ok(())
 }
