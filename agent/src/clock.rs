@@ -122,6 +122,40 @@ pub fn start(slot: &mut Slot, now_ns: u64) {
     }
 }
 
+/// Has perf's samples wander through the period, to its one end and back: a program that goes round in time with them would otherwise be
+/// found in the same few places for ever. To be called once for each sample; every thirteenth time or so it makes two system calls.
+///
+/// The timer stands where it is. perf stays behind it, and by less than a period, as [`prepare_perf`] has it: so all is counted once.
+#[inline]
+pub fn vary(slot: &mut Slot) {
+    if slot.wander.left > 1 {
+        slot.wander.left -= 1;
+    } else {
+        turn(slot);
+    }
+}
+
+#[cold]
+fn turn(slot: &mut Slot) {
+    /// Until it is looked again whether system calls are permitted.
+    const LATER: u32 = 1000;
+    // A clock of an event has no timer beside it.
+    if slot.timer < 0 || process::is_confined() {
+        slot.wander.left = LATER;
+        return;
+    }
+    let cpu_ns = sys::thread_cpu_ns();
+    let behind_ns = cpu_ns.saturating_sub(slot.first_expiry_ns);
+    perf::set_period(slot.perf, slot.wander.turn(behind_ns, period_ns(), cpu_ns));
+}
+
+/// Ends the wandering of [`vary`]: no system call may follow that would change the period again.
+pub fn steady(slot: &Slot) {
+    if slot.perf >= 0 && slot.timer >= 0 {
+        perf::set_period(slot.perf, period_ns());
+    }
+}
+
 /// Periods that ended since the thread's last sample, when its CPU time is `cpu_ns`.
 ///
 /// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread

@@ -15,6 +15,7 @@ use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TAIL, SAMPLE_TR
 use rsys_wire::ring::DropCause;
 
 use crate::birth;
+use crate::clock;
 use crate::counters;
 use crate::guard::{self, Guarded};
 use crate::markers::gate;
@@ -116,6 +117,7 @@ fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
     let state = unsafe { &mut *slot };
     state.perf_balance = state.perf_balance.wrapping_add(1);
     sample(state, 1, SAMPLE_PERF, machine);
+    clock::vary(state);
     Slot::vacate(slot);
 }
 

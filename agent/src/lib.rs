@@ -48,4 +48,5 @@ mod symbols;
 mod sys;
 mod threads;
 mod tls;
+mod wander;
 mod wrapped;

@@ -17,6 +17,7 @@ use crate::modules::{MOST_NEW, Object};
 use crate::process;
 use crate::segments::{self, Made};
 use crate::sys;
+use crate::wander::Wander;
 
 /// Size of a slot's alternate signal stack: room for the largest register state (AMX: 11 KiB), our
 /// handler, and a handler of the target's that asks for an alternate stack.
@@ -46,6 +47,8 @@ pub struct Slot {
     pub previous_frames: u32,
     /// Periods that were sampled by perf, or accounted for, before the timer told of them, or that perf may yet deliver.
     pub perf_balance: i64,
+    /// Where perf's samples wander, see [`crate::clock::vary`].
+    pub wander: Wander,
     /// Periods that the samples so far stand for, recorded or dropped.
     pub accounted_weight: u64,
     /// CPU time that the thread had used when its recording began.
@@ -299,6 +302,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).python_flags = 0;
         (*slot).python_thread = 0;
         (*slot).perf_balance = 0;
+        (*slot).wander = Wander::default();
         (*slot).accounted_weight = 0;
         (*slot).cpu_base_ns = 0;
         (*slot).first_expiry_ns = 0;
@@ -480,6 +484,7 @@ fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
                 counters: counters::NONE,
                 previous_frames: 0,
                 perf_balance: 0,
+                wander: Wander::default(),
                 accounted_weight: 0,
                 cpu_base_ns: 0,
                 first_expiry_ns: 0,

@@ -150,3 +150,31 @@ fn cpp_names_are_demangled() -> TestResult {
     }
     Ok(())
 }
+
+/// Programs that go round in time with the clock: each sample would find them in the same place.
+#[test]
+fn rounds_in_step_with_the_clock() -> TestResult {
+    for (round, first) in [(1000, 500), (4000, 2500), (2000, 300)] {
+        let program = workload("rounds").args([
+            "--seconds",
+            "2",
+            "--round-us",
+            &round.to_string(),
+            "--first-us",
+            &first.to_string(),
+        ]);
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--clock", "perf"])
+            .command(program)
+            .run()?;
+        let trace = outcome.expect_success().trace()?;
+        trace.assert_clean();
+        let shares = trace.shares_of("rounds")?;
+        let what = format!("{first} of {round} us");
+        let share = f64::from(first) / f64::from(round);
+        assert_share(&what, &shares, "first", share);
+        assert_share(&what, &shares, "second", 1.0 - share);
+    }
+    Ok(())
+}

@@ -27,9 +27,10 @@ use crate::sys;
 /// `si_code` of a SIGTRAP that perf raised (include/uapi/asm-generic/siginfo.h).
 pub const TRAP_PERF: c_int = 6;
 
-/// PERF_EVENT_IOC_ENABLE and _DISABLE, from include/uapi/linux/perf_event.h.
+/// PERF_EVENT_IOC_ENABLE, _DISABLE and _PERIOD, from include/uapi/linux/perf_event.h.
 const ENABLE: u64 = 0x2400;
 const DISABLE: u64 = 0x2401;
+const PERIOD: u64 = 0x4008_2404;
 
 /// F_GETSIG, from include/uapi/asm-generic/fcntl.h.
 const GET_SIGNAL: c_int = 11;
@@ -120,6 +121,11 @@ pub fn start(fd: c_int) {
 /// Stops the clock. Closing does not: a fork child may hold the descriptor open.
 pub fn stop(fd: c_int) {
     sys::ioctl(fd, DISABLE, 0);
+}
+
+/// Changes the period, also of the one that has begun.
+pub fn set_period(fd: c_int, period: u64) {
+    sys::ioctl(fd, PERIOD, (&raw const period).expose_provenance() as u64);
 }
 
 /// Closes the descriptor, unless the program has closed it and uses its number for another file.
