@@ -2,7 +2,7 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call (but those of [`counters`], where the user asked for events), no panic, errno untouched (nothing here sets it).
+//! system call (but those of [`counters`], where the user asked for events, and of [`clock::vary`]), no panic, errno untouched (nothing here sets it).
 //! `tests/tests/purity.rs` proves that on the machine code.
 
 use std::ffi::{c_int, c_void};

@@ -13,7 +13,7 @@ use rsys_wire::VERSION;
 use rsys_wire::handshake::{
     AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice, Hello, HelloKind, MAGIC,
 };
-use rsys_wire::layout::{Counter, Geometry, INFO_BYTES, InfoTag, push_info};
+use rsys_wire::layout::{CPU_TIMER, Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::birth;
 use crate::debugger;
@@ -352,7 +352,7 @@ fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
     } else if crate::clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
     } else {
-        b"CPU timer"
+        CPU_TIMER.as_bytes()
     };
     length = push_info(info, length, InfoTag::Clock, clock);
     slots::start(info.get(..length)?)

@@ -3,7 +3,7 @@
 /// Where they go: to the end of the period and back, again and again.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wander {
-    /// Samples until they turn.
+    /// Samples until they turn; 0 as long as they stand where perf began.
     pub left: u32,
     /// Towards the end, with longer periods of perf, or towards the begin.
     rising: bool,
@@ -13,20 +13,28 @@ impl Wander {
     /// Turns round. Returns the length of perf's next periods in nanoseconds: from where the samples stand, `behind_ns` after the timer's first
     /// expiry, they lead to the other end of the timer's period of `period_ns`. `noise` makes each way another.
     ///
-    /// They turn wherever they are: samples may have been lost on the way (time in the kernel), and a period of perf that was gained or lost
-    /// by going too far is given back on the next.
+    /// They turn wherever they are. Near the end that they went to they may have gone a little too far, or, of samples that were lost on the
+    /// way (time in the kernel), much: what they gained or lost of perf's periods by that is given back on the next way.
     pub fn turn(&mut self, behind_ns: u64, period_ns: u64, noise: u64) -> u64 {
-        // Not quite to the end: a signal is late sometimes.
-        let margin = period_ns / 16;
-        let at = behind_ns % period_ns.max(1);
+        let period = period_ns.max(1).cast_signed();
+        // Not quite to the end: a signal is a little late.
+        let (begin, end) = (period / 64, period - period / 64);
+        let mut at = (behind_ns % period_ns.max(1)).cast_signed();
+        if self.left == 0 {
+            self.rising = at < period / 2;
+        } else {
+            let goal = if self.rising { end } else { begin };
+            if at - goal > period / 2 {
+                at -= period;
+            } else if goal - at > period / 2 {
+                at += period;
+            }
+            self.rising = !self.rising;
+        }
         let samples = 8 + (noise ^ noise >> 7) % 11;
         self.left = samples as u32;
-        self.rising = !self.rising;
-        if self.rising {
-            period_ns + (period_ns - margin).saturating_sub(at) / samples
-        } else {
-            period_ns - at.saturating_sub(margin) / samples
-        }
+        let goal = if self.rising { end } else { begin };
+        (period + (goal - at) / samples.cast_signed()).cast_unsigned()
     }
 }
 
@@ -42,7 +50,7 @@ mod tests {
         let mut tenths = [0_u32; 10];
         while samples < 100_000 {
             let length = wander.turn(now, PERIOD, now.wrapping_mul(0x9e37_79b9));
-            assert!((8..=18).contains(&wander.left) && length.abs_diff(PERIOD) < PERIOD / 8);
+            assert!((8..=18).contains(&wander.left) && length.abs_diff(PERIOD) < PERIOD / 7);
             for _ in 0..wander.left {
                 now += length;
                 samples += 1;
@@ -51,9 +59,24 @@ mod tests {
                 tenths[(now % PERIOD * 10 / PERIOD) as usize] += 1;
             }
         }
-        // The outermost sixteenths are left out.
         for share in tenths.map(|count| f64::from(count) / samples as f64) {
-            assert!((0.03..0.13).contains(&share), "{tenths:?}");
+            assert!((0.08..0.12).contains(&share), "{tenths:?}");
         }
+    }
+
+    /// Late signals and lost samples move them beyond the ends: they come back, and are as often before their time as behind it.
+    #[test]
+    fn who_goes_too_far_comes_back() {
+        const PERIOD: u64 = 1_000_000;
+        let (mut wander, mut now, mut periods) = (Wander::default(), 400_000, 0_u64);
+        for round in 0..10_000_u64 {
+            let length = wander.turn(now, PERIOD, now.wrapping_mul(0x9e37_79b9));
+            // Up to five more than were counted, to either end.
+            let passed = u64::from(wander.left) + round / 2 % 6;
+            now += passed * length;
+            periods += passed;
+        }
+        let off = (now / PERIOD).abs_diff(periods);
+        assert!(off < periods / 1000, "{off} of {periods}");
     }
 }

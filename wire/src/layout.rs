@@ -303,6 +303,9 @@ impl Segment {
     }
 }
 
+/// What [`InfoTag::Clock`] says where samples come by CPU timers only.
+pub const CPU_TIMER: &str = "CPU timer";
+
 /// Tags of the process information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -317,7 +320,7 @@ pub enum InfoTag {
     ParentPid = 4,
     /// CLOCK_BOOTTIME in nanoseconds when the agent started in this program, decimal.
     StartTime = 5,
-    /// Which clock the samples follow, in words.
+    /// Which clock the samples follow, in words: [`CPU_TIMER`] if no other.
     Clock = 6,
     /// Instance of the process that forked this one, decimal.
     ParentInstance = 7,

@@ -4,7 +4,7 @@ mod nothing;
 
 use std::path::PathBuf;
 
-use rsys_wire::layout::Counter;
+use rsys_wire::layout::{CPU_TIMER, Counter};
 
 use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
@@ -138,9 +138,14 @@ impl ProcessSummary {
         let is_told = self.counts.dropped() > 0 || self.trouble.is_some();
         let expected = self.tally.weight as f64 * 100.0 / percent;
         let is_much = expected >= LEAST_EXPECTED;
+        let cause = if self.clock == CPU_TIMER {
+            "either it works in step with the kernel's tick and between two of them, where CPU timers do not see it (--clock perf does), or something took the sample signal (SIGSTKFLT) or the clocks away"
+        } else {
+            "something took the sample signal (SIGSTKFLT) or the clocks away"
+        };
         (percent < LEAST_PERCENT && is_much && !is_told).then(|| {
             format!(
-                "warning: pid {} ({}): its samples stand for {percent:.0} % of its CPU time; something took the sample signal (SIGSTKFLT) or the clocks away",
+                "warning: pid {} ({}): its samples stand for {percent:.0} % of its CPU time; {cause}",
                 self.pid, self.name
             )
         })
@@ -440,6 +445,27 @@ mod tests {
         process.trouble = Some("disk full".to_owned());
         assert_eq!(none(&process), ("disk full".to_owned(), false));
         assert!(no_trace(&[], 0).is_some_and(|none| !none.expected));
+    }
+
+    #[test]
+    fn much_unseen_time_has_a_likely_cause() {
+        let mut process = ProcessSummary {
+            coverage: Coverage::OfProcess(5.0),
+            ..process()
+        };
+        assert!(
+            process
+                .warning()
+                .is_some_and(|text| !text.contains("--clock perf"))
+        );
+        process.clock = CPU_TIMER.to_owned();
+        assert!(
+            process
+                .warning()
+                .is_some_and(|text| text.contains("--clock perf"))
+        );
+        process.coverage = Coverage::OfProcess(95.0);
+        assert_eq!(process.warning(), None);
     }
 
     #[test]
