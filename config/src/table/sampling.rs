@@ -42,11 +42,11 @@ pub(super) const SETTINGS: &[Setting] = &[
             },
             Choice {
                 name: "timer",
-                help: "one CPU-time timer per thread",
+                help: "one CPU-time timer per thread, which the kernel looks at when it ticks",
             },
             Choice {
                 name: "perf",
-                help: "one perf_event `cpu-clock` per thread",
+                help: "one perf_event `cpu-clock` per thread: exact, also where a program goes in step with the tick, at the price of a descriptor and a little more time",
             },
         ]),
         "auto",
