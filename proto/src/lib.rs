@@ -56,4 +56,4 @@ pub use tracks::{
     ChildOrdering, ClockReadings, CounterTrack, CounterUnit, NamedTrack, ProcessTrack,
     SiblingMerge, ThreadTrack,
 };
-pub use writer::{BLOCK_BYTES, Compression, Compressor, TraceWriter, Written};
+pub use writer::{BLOCK_BYTES, Compression, Compressor, Effort, TraceWriter, Written};

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 use libdeflater::CompressionLvl;
 
@@ -12,8 +13,17 @@ use crate::wire;
 /// Pending bytes from which [`TraceWriter::flush_if_full`] writes, and the most that one compressed packet holds (a longer packet has one of its own).
 pub const BLOCK_BYTES: usize = 256 << 10;
 
-/// Level of libdeflate: as fast as zlib's first with files a quarter smaller. The next are twice as slow for 6 % less.
-const LEVEL: i32 = 6;
+/// How hard to compress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As fast as zlib's first level with files a quarter smaller.
+    Quick,
+    /// A fifth smaller, for more than twice the time: 4 ns for each byte.
+    Thorough,
+}
+
+/// A file that grows more slowly than this, before compression, is compressed thoroughly: that takes less than two percent of a processor.
+const UNHURRIED_BYTES_PER_SECOND: f64 = 4e6;
 
 thread_local! {
     /// Traces are many, and a compressor has half a megabyte: those that a thread writes share one.
@@ -51,6 +61,8 @@ pub struct TraceWriter<W> {
     pending: PacketBuffer,
     compression: Compression,
     written: Written,
+    /// When this was last flushed, or made.
+    flushed: Instant,
     broken: bool,
 }
 
@@ -62,6 +74,7 @@ impl<W: Write> TraceWriter<W> {
             pending: PacketBuffer::new(),
             compression,
             written: Written::default(),
+            flushed: Instant::now(),
             broken: false,
         }
     }
@@ -103,8 +116,12 @@ impl<W: Write> TraceWriter<W> {
         };
         let written = match self.compression {
             Compression::None => write(bytes),
-            Compression::Zlib => COMPRESSOR.with_borrow_mut(|one| write(one.block(bytes))),
+            Compression::Zlib => {
+                let effort = effort_for(bytes.len(), self.flushed.elapsed());
+                COMPRESSOR.with_borrow_mut(|one| write(one.block(bytes, effort)))
+            }
         };
+        self.flushed = Instant::now();
         match written {
             Ok(length) => self.written.bytes += length as u64,
             Err(error) => {
@@ -155,9 +172,20 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
+/// For a file that has grown by so many bytes in this time.
+fn effort_for(bytes: usize, time: Duration) -> Effort {
+    if bytes as f64 <= UNHURRIED_BYTES_PER_SECOND * time.as_secs_f64() {
+        Effort::Thorough
+    } else {
+        Effort::Quick
+    }
+}
+
 /// Turns packets into `compressed_packets`, reusing its memory.
+#[derive(Default)]
 pub struct Compressor {
-    zlib: libdeflater::Compressor,
+    quick: Option<libdeflater::Compressor>,
+    thorough: Option<libdeflater::Compressor>,
     stream: Vec<u8>,
     block: Vec<u8>,
 }
@@ -168,33 +196,24 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-impl Default for Compressor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Compressor {
-    /// A compressor at the level that the traces of rsys have.
-    pub fn new() -> Self {
-        let level = CompressionLvl::new(LEVEL).expect("libdeflate has levels 0 to 12");
-        Self {
-            zlib: libdeflater::Compressor::new(level),
-            stream: Vec::new(),
-            block: Vec::new(),
-        }
-    }
-
     /// The packets in `bytes`, which are whole ones in file format, as packets of compressed packets.
-    pub fn block(&mut self, bytes: &[u8]) -> &[u8] {
+    pub fn block(&mut self, bytes: &[u8], effort: Effort) -> &[u8] {
+        let (zlib, level) = match effort {
+            Effort::Quick => (&mut self.quick, 6),
+            Effort::Thorough => (&mut self.thorough, 9),
+        };
+        let zlib = zlib.get_or_insert_with(|| {
+            let level = CompressionLvl::new(level).expect("libdeflate has levels 0 to 12");
+            libdeflater::Compressor::new(level)
+        });
         self.block.clear();
         let mut rest = bytes;
         while !rest.is_empty() {
             let (chunk, remaining) = rest.split_at(whole_packets(rest, BLOCK_BYTES));
-            let bound = self.zlib.zlib_compress_bound(chunk.len());
+            let bound = zlib.zlib_compress_bound(chunk.len());
             self.stream.resize(bound.max(self.stream.len()), 0);
-            let length = self
-                .zlib
+            let length = zlib
                 .zlib_compress(chunk, &mut self.stream)
                 .expect("there is room for the worst case");
             let stream = &self.stream[..length];
@@ -231,4 +250,39 @@ fn whole_packets(bytes: &[u8], limit: usize) -> usize {
         end = next;
     }
     end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn haste_is_for_those_who_write_much() {
+        let second = Duration::from_secs(1);
+        assert_eq!(effort_for(1_000_000, second), Effort::Thorough);
+        assert_eq!(effort_for(1_000_000, second / 10), Effort::Quick);
+        assert_eq!(effort_for(1, Duration::ZERO), Effort::Quick);
+    }
+
+    #[test]
+    fn both_efforts_hold_the_same() {
+        let mut packets = Vec::new();
+        for number in 0_u32..5000 {
+            wire::put_message(&mut packets, trace::PACKET, |body| {
+                wire::put_bytes(body, packet::TRACK_EVENT, &(number / 7).to_le_bytes());
+            });
+        }
+        let mut compressor = Compressor::default();
+        let lengths = [Effort::Quick, Effort::Thorough].map(|effort| {
+            let block = compressor.block(&packets, effort).to_vec();
+            let (_, stream) =
+                block.split_at(block.windows(2).position(|two| two[0] == 0x78).unwrap_or(0));
+            let mut found = vec![0; packets.len()];
+            let length = libdeflater::Decompressor::new().zlib_decompress(stream, &mut found);
+            assert_eq!(length, Ok(packets.len()));
+            assert!(found == packets);
+            block.len()
+        });
+        assert!(lengths[1] <= lengths[0], "{lengths:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use rsys_proto::Compressor;
+use rsys_proto::{Compressor, Effort};
 
 /// Packets that are handed on together.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -105,12 +105,12 @@ fn work(
     give_back: &SyncSender<Vec<u8>>,
     compress: bool,
 ) {
-    let mut compressor = compress.then(Compressor::new);
+    let mut compressor = compress.then(Compressor::default);
     while let Ok(block) = blocks.recv() {
         let result = match &mut compressor {
             None => block,
             Some(compressor) => {
-                let packed = compressor.block(&block).to_vec();
+                let packed = compressor.block(&block, Effort::Quick).to_vec();
                 // The memory is used again, unless there is enough of it.
                 give_back.try_send(block).ok();
                 packed
