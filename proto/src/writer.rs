@@ -22,7 +22,8 @@ pub enum Effort {
     Thorough,
 }
 
-/// A file that grows more slowly than this, before compression, is compressed thoroughly: that takes less than two percent of a processor.
+/// A file that grows more slowly than this, before compression, is compressed thoroughly: that takes less than two percent of a processor
+/// for each such file.
 const UNHURRIED_BYTES_PER_SECOND: f64 = 4e6;
 
 thread_local! {
