@@ -146,7 +146,12 @@ fn turn(slot: &mut Slot) {
     }
     let cpu_ns = sys::thread_cpu_ns();
     let behind_ns = cpu_ns.saturating_sub(slot.first_expiry_ns);
-    perf::set_period(slot.perf, slot.wander.turn(behind_ns, period_ns(), cpu_ns));
+    let length = slot.wander.turn(behind_ns, period_ns(), cpu_ns);
+    if !perf::set_period(slot.perf, length) {
+        // A filter forbids it: the period would stay a little wrong. The timer alone is right.
+        perf::close(slot.perf);
+        slot.perf = -1;
+    }
 }
 
 /// Ends the wandering of [`vary`]: no system call may follow that would change the period again.

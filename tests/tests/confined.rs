@@ -39,3 +39,16 @@ fn a_filter_that_forbids_the_return_from_handlers() -> TestResult {
     }
     Ok(())
 }
+
+/// A clock whose period cannot be changed any more must not go wrong for ever.
+#[test]
+fn a_filter_that_refuses_leaves_the_rate() -> TestResult {
+    let outcome = Run::new().freq(1000).command(workload("refused")).run()?;
+    let weight = outcome.expect_success().assert_counts()?.weight as f64;
+    let expected = 1000.0 * outcome.number("cpu")?;
+    assert!(
+        (weight / expected - 1.0).abs() < 0.02,
+        "{weight} periods, expected {expected:.0}"
+    );
+    Ok(())
+}

@@ -123,9 +123,9 @@ pub fn stop(fd: c_int) {
     sys::ioctl(fd, DISABLE, 0);
 }
 
-/// Changes the period, also of the one that has begun.
-pub fn set_period(fd: c_int, period: u64) {
-    sys::ioctl(fd, PERIOD, (&raw const period).expose_provenance() as u64);
+/// Changes the period, also of the one that has begun. False when that may not be.
+pub fn set_period(fd: c_int, period: u64) -> bool {
+    sys::ioctl(fd, PERIOD, (&raw const period).expose_provenance() as u64) == 0
 }
 
 /// Closes the descriptor, unless the program has closed it and uses its number for another file.
