@@ -31,6 +31,7 @@ pub mod layout;
 pub mod record;
 pub mod ring;
 mod sync;
+mod words;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
 pub const VERSION: u32 = 6;

@@ -34,6 +34,8 @@ pub use self::python::{
 };
 use self::python::{take_bytes, take_text};
 use crate::ring::Producer;
+pub use crate::words::ThreadName;
+use crate::words::{bytes_of, name_of, name_words};
 
 /// Set in a frame word when its address is a program counter that was interrupted there, not a
 /// return address: symbols are looked up at the address itself.
@@ -98,19 +100,8 @@ const SAMPLE_WORDS: usize = 3;
 const MODULE_WORDS: usize = 6;
 const NOTE_WORDS: usize = 4;
 
-/// A thread's name as the kernel keeps it: up to 15 bytes and NUL.
-pub type ThreadName = [u8; 16];
-
 const fn header(kind: Kind, flags: u8, words: usize) -> u64 {
     kind as u64 | (flags as u64) << 8 | (words as u64) << 32
-}
-
-pub(crate) fn name_words(name: &ThreadName) -> [u64; 2] {
-    let [a, b, c, d, e, f, g, h, rest @ ..] = *name;
-    [
-        u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        u64::from_le_bytes(rest),
-    ]
 }
 
 /// Writes a thread's start. Returns whether there was room.
@@ -422,17 +413,6 @@ impl<'a> Iterator for Records<'a> {
             }
         }
     }
-}
-
-pub(crate) fn name_of(words: &[u64]) -> Option<ThreadName> {
-    bytes_of(words, 16)?.try_into().ok()
-}
-
-pub(crate) fn bytes_of(words: &[u64], length: usize) -> Option<Vec<u8>> {
-    let words = words.get(..length.div_ceil(8))?;
-    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    bytes.truncate(length);
-    Some(bytes)
 }
 
 fn parse(words: &[u64]) -> Option<Record<'_>> {

@@ -4,6 +4,7 @@
 
 mod bench;
 mod demo;
+mod floors;
 mod install;
 mod judges;
 mod repeat;
@@ -45,6 +46,8 @@ enum Task {
         /// Only these: debian12, wheel54, debian13 or unstable
         name: Option<String>,
     },
+    /// Check that folders use one another in one direction only, as floors.toml says
+    Floors,
     /// Measure every figure that we claim, beside its peers
     Bench(bench::BenchOptions),
     /// Install rsys below a folder
@@ -77,6 +80,7 @@ fn run(task: Task) -> Result<ExitCode> {
                 ExitCode::FAILURE
             }
         }),
+        Task::Floors => floors::run(),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
     }

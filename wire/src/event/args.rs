@@ -1,7 +1,7 @@
 //! The arguments of events.
 
-use crate::record::bytes_of;
 use crate::ring::Reservation;
+use crate::words::bytes_of;
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $key:ident = $number:literal $name:literal,)*) => {

@@ -27,7 +27,7 @@ mod read;
 mod tests;
 mod write;
 
-use crate::record::ThreadName;
+use crate::words::ThreadName;
 
 pub use self::args::{Arg, ArgWords, Args, ArgsIter, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};

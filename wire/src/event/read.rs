@@ -4,7 +4,7 @@ use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL,
     Labelled, MARK, OpKind, STACK, Stack, TEXT, THREAD,
 };
-use crate::record::{bytes_of, name_of};
+use crate::words::{bytes_of, name_of};
 
 /// Whether a kind of record is an event's.
 pub(crate) fn is_event(kind: u8) -> bool {

@@ -4,8 +4,8 @@ use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, ArgWords, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL,
     Labelled, MARK, STACK, Stack, TEXT, THREAD,
 };
-use crate::record::{ThreadName, name_words};
 use crate::ring::Producer;
+use crate::words::{ThreadName, name_words};
 
 /// The longest text or list of frames that is written, in words: a record must fit the smallest ring twice over.
 pub const TEXT_WORDS_MAX: usize = 1024;

@@ -1,7 +1,8 @@
 //! The records about Python.
 
-use super::{Kind, bytes_of, header};
+use super::{Kind, header};
 use crate::ring::{Producer, Reservation};
+use crate::words::bytes_of;
 
 const PYTHON_STACK_WORDS: usize = 2;
 const PYTHON_CODE_WORDS: usize = 6;
