@@ -252,21 +252,41 @@ fn generated_code_with_registered_tables() -> TestResult {
     Ok(())
 }
 
+/// Asserts that generated code without tables has its true caller in every stack, and that a mark stands between the two wherever one
+/// led to the other by a search.
+#[cfg(target_arch = "x86_64")]
+#[track_caller]
+fn assert_searches_found_the_caller(samples: &Samples) {
+    assert_called_through(samples, "jit_frame", &["run_jitted", "main"]);
+    // Where a function begins or returns, the word on top of the stack is known to be the caller; what a function called is beyond that.
+    assert_called_through(samples, "callback", &["[scanned]", "jit_frame"]);
+    for sample in samples.iter().filter(|sample| sample.calls("jit_frame")) {
+        let names = sample.names();
+        let at = names.iter().position(|name| *name == "jit_frame");
+        let caller = match &names[..at.unwrap_or_default()] {
+            [.., caller, "[scanned]"] => caller,
+            // Nothing was searched for a leaf alone.
+            [.., caller] if names.last() == Some(&"jit_frame") => caller,
+            _ => panic!("no mark in {names:?}"),
+        };
+        assert_eq!(*caller, "run_jitted", "{names:?}");
+    }
+    for sample in samples.iter() {
+        let names = sample.names();
+        let marks = names.iter().filter(|name| **name == "[scanned]").count();
+        assert!(
+            marks == 0 || marks == 1 && sample.calls("jit_frame"),
+            "{names:?}"
+        );
+    }
+}
+
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn what_a_search_of_the_stack_found_is_marked() -> TestResult {
     let (outcome, trace) = jitted(&["--silent", "1"])?;
     let samples = trace.samples()?;
-    assert_called_through(&samples, "jit_frame", &["run_jitted", "main"]);
-    // Where a function begins or returns, the word on top of the stack is known to be the caller; what a function called is beyond that.
-    assert_called_through(&samples, "callback", &["[scanned]", "jit_frame"]);
-    let unmarked = samples.iter().filter(|sample| {
-        let names = sample.names();
-        sample.calls("jit_frame")
-            && !sample.calls("[scanned]")
-            && names.last() != Some(&"jit_frame")
-    });
-    assert_eq!(unmarked.count(), 0);
+    assert_searches_found_the_caller(&samples);
     let in_code = samples.share_where(|sample| sample.calls("jit_frame"));
     let searched = samples.share_where(|sample| sample.calls("[scanned]"));
     assert!(searched > 0.95 * in_code, "{searched} of {in_code}");
@@ -283,12 +303,14 @@ fn what_a_search_of_the_stack_found_is_marked() -> TestResult {
         "{}",
         outcome.stderr
     );
-    // The mark stands between the two frames of which one led to the other by a search.
-    let sample = samples.iter().find(|sample| sample.calls("[scanned]"));
-    let names = sample.map(|sample| sample.names()).unwrap_or_default();
-    let at = names.iter().position(|name| *name == "[scanned]");
-    let around = at.and_then(|at| names.get(at - 1..=at + 1));
-    assert_eq!(around, Some(&["run_jitted", "[scanned]", "jit_frame"][..]));
+    Ok(())
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn return_addresses_that_older_calls_left_are_no_callers() -> TestResult {
+    let (_, trace) = jitted(&["--silent", "1", "--left", "1"])?;
+    assert_searches_found_the_caller(&trace.samples()?);
     Ok(())
 }
 

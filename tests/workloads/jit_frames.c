@@ -1,9 +1,11 @@
-/* Code made at run time that has no frame pointer and registers its unwind tables: jit_frames [--functions N] [--rounds N] [--silent 1].
+/* Code made at run time that has no frame pointer and registers its unwind tables:
+ * jit_frames [--functions N] [--rounds N] [--silent 1] [--left 1].
  *
  * Each function makes a frame of its own size and puts return addresses into it that lead elsewhere, so that only its tables lead
  * to its caller. In every round the functions are taken back, and others with other frames are made in their place. Half of them
  * hand over a whole .eh_frame, as compilers do that were built for libgcc, the others one FDE, as those for LLVM's libunwind.
- * Silent, nothing is registered and no false return address is left around. */
+ * Silent, nothing is registered and no false return address is written. Left: before each call, other functions put theirs where
+ * the frame of the generated code is going to be. */
 #include "work.h"
 #include <sys/mman.h>
 
@@ -89,6 +91,31 @@ static __attribute__((noinline)) void run_jitted(jitted_function *function, void
     __asm__ volatile("" ::: "memory");
 }
 
+static int compare(const void *a, const void *b) {
+    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return (one > other) - (one < other);
+}
+
+static __attribute__((noinline)) uint64_t deeper(int levels, uint64_t *values) {
+    if (levels == 0) {
+        qsort(values, 32, sizeof *values, compare);
+        return values[0];
+    }
+    return deeper(levels - 1, values) + 1;
+}
+
+/* Calls functions that end, one below the other and in libraries: their return addresses stay on the stack. */
+static __attribute__((noinline)) void leave_return_addresses(void) {
+    static char text[64];
+    uint64_t values[32], value = 7;
+    for (int i = 0; i < 32; i++) {
+        WORK(1, value);
+        values[i] = value;
+    }
+    snprintf(text, sizeof text, "%d %g", (int)deeper(5, values), (double)value);
+    free(malloc(values[1] % 64 + 1));
+}
+
 int main(int argc, char **argv) {
     int functions = (int)option(argc, argv, "--functions", 300), rounds = (int)option(argc, argv, "--rounds", 4);
     unsigned char *code = mmap(NULL, (size_t)functions * CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
@@ -103,6 +130,7 @@ int main(int argc, char **argv) {
     fprintf(map, "%lx %zx jit_frame\n", (unsigned long)code, (size_t)functions * CODE_BYTES);
     fclose(map);
     int silent = (int)option(argc, argv, "--silent", 0);
+    int left = (int)option(argc, argv, "--left", 0);
     void *decoy = silent ? NULL : decoy_caller();
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < functions; i++) {
@@ -114,8 +142,10 @@ int main(int argc, char **argv) {
             if (!silent) __register_frame(registered[i]);
         }
         double end = thread_cpu() + 0.12;
-        for (int i = 0; thread_cpu() < end; i = (i + 1) % functions)
+        for (int i = 0; thread_cpu() < end; i = (i + 1) % functions) {
+            if (left) leave_return_addresses();
             run_jitted((jitted_function *)(uintptr_t)(code + i * CODE_BYTES), decoy);
+        }
         for (int i = 0; i < functions && !silent; i++) __deregister_frame(registered[i]);
     }
     printf("map=%d cpu=%.6f\n", (int)getpid(), process_cpu());

@@ -26,6 +26,8 @@ pub(crate) const CALLEE_SAVED: u64 = 0xfff << 19;
 pub(crate) const LANDING_DATA: u8 = 0;
 /// On other architectures, the register that says where the landing pad's address is. Here it is where the return address was.
 pub(crate) const LANDING_PLACE: Option<u8> = None;
+/// The distance of the CFA from the stack pointer at the first instruction of a function: a call pushes nothing.
+pub(crate) const ENTRY_CFA: i64 = 0;
 /// Whether a call leaves the return address in a register, so that a leaf's frame may be empty.
 pub(crate) const LINK_REGISTER: bool = true;
 

@@ -113,7 +113,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 continue;
             }
             self.apply(rule, cfa, address);
-            let leads_on = self.probe(false) == Some(true);
+            let leads_on = self.probe(false, |_, _, _| {}) == Some(true);
             self.registers = caller;
             self.saved = arch::rules::Saved::default();
             if leads_on {
@@ -190,7 +190,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.registers.set_pc(pc);
         self.registers.set_sp(slot.wrapping_add(8));
         let frame = self.registers;
-        let lands = self.probe(exact) == Some(true);
+        let lands = self.probe(exact, |_, _, _| {}) == Some(true);
         self.saved = arch::rules::Saved::default();
         self.registers = if lands { frame } else { before };
         lands

@@ -10,10 +10,12 @@ mod cursor;
 mod entry;
 mod evaluate;
 mod expression;
+mod guess;
 mod landing;
 mod program;
 mod row;
 mod rule;
+mod search;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -29,14 +31,11 @@ pub use self::table::described_functions;
 
 use crate::arch::{self, Registers};
 use crate::fallback;
-use crate::frames::{Broken, EXACT, End, FrameBuffer, SCANNED};
+use crate::frames::{Broken, EXACT, End, FrameBuffer};
 use crate::{Engine, Memory, ModuleTables, Modules};
 
 /// How often a walk may follow the frame of a function that switched stacks, where the next frame can be anywhere.
 const MAX_STACK_SWITCHES: u32 = 8;
-/// How many return addresses below a frame pointer's record are tried, and how many frames from each.
-const MAX_CANDIDATES: u32 = 4;
-const MAX_PROBED_FRAMES: u32 = 16;
 
 /// The engine that evaluates `.eh_frame`. It is only a view of its cache: make one where it is needed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -261,7 +260,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             Ok((cfa, address)) => (cfa, arch::strip(address)),
             Err(reason) => return self.scan(Some(rule), reason),
         };
-        if return_address == 0 {
+        if return_address == 0 && !self.doubtful {
             return Ok(Step::Root);
         }
         let sp = self.registers.sp();
@@ -359,7 +358,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             return Ok(Step::Interrupted);
         }
         let return_address = self.registers.pc();
-        if return_address == 0 {
+        if return_address == 0 && !self.doubtful {
             return Ok(Step::Root);
         }
         match self.check(sp, cfa, return_address, false) {
@@ -380,131 +379,5 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let fde = entry::fde(self.memory, fde)?;
         program::run_to(self.memory, &fde, lookup, row)?;
         Some(fde.cie.signal)
-    }
-
-    /// The caller of code without call frame information.
-    #[inline(never)]
-    fn guess(&mut self) -> Result<Step, Broken> {
-        if !self.exact && !fallback::is_code(self.memory, self.modules, self.registers.pc()) {
-            return Err(Broken::BadReturnAddress);
-        }
-        let entry = self
-            .exact
-            .then(|| fallback::near_entry(&self.registers, self.memory, self.modules))
-            .flatten();
-        if let Some(guess) = entry {
-            return Ok(self.follow(&guess));
-        }
-        if let Some(mut guess) = fallback::frame_pointer(&self.registers, self.memory, self.modules)
-        {
-            // The frame pointer may be one of a frame further up, which this code and some of its callers left alone.
-            self.look_below(&mut guess);
-            return Ok(self.follow(&guess));
-        }
-        let outermost = self.registers.fp() == Some(0) && !self.exact;
-        match self.scan(None, Broken::NoUnwindInfo) {
-            // The ABI asks the outermost frame to clear its frame pointer.
-            Err(_) if outermost => Ok(Step::Root),
-            step => step,
-        }
-    }
-
-    /// Makes the registers those of a guessed caller.
-    fn follow(&mut self, guess: &fallback::Guess) -> Step {
-        self.registers.keep_only(0);
-        self.registers.set_pc(guess.return_address);
-        self.registers.set_sp(guess.sp);
-        self.registers.set_fp(guess.fp);
-        self.doubtful = true;
-        let flags = if guess.certain { 0 } else { SCANNED };
-        Step::Caller { flags }
-    }
-
-    /// Replaces the caller that the frame pointer leads to by one that lies below it: a return address on the stack from which the
-    /// tables lead to exactly the frame of the frame pointer. Left-over return addresses do not lead there. Uses up the registers.
-    #[inline(never)]
-    fn look_below(&mut self, guess: &mut fallback::Guess) {
-        let Some(record) = self.registers.fp() else {
-            return;
-        };
-        let mut from = self.registers.sp();
-        for _ in 0..MAX_CANDIDATES {
-            let found = fallback::scan(from, record, self.memory, self.modules);
-            let Some((slot, candidate)) = found else {
-                break;
-            };
-            from = slot.wrapping_add(8);
-            let sp = arch::caller_sp(from, Some(record));
-            self.registers = Registers::new(candidate, sp, record);
-            if self.leads_to(record, guess.return_address) {
-                guess.return_address = candidate;
-                guess.sp = sp;
-                guess.fp = Some(record);
-                guess.certain = false;
-                break;
-            }
-        }
-        self.saved = arch::rules::Saved::default();
-    }
-
-    /// Whether compact rules lead from the registers to the return address in a frame record, without passing it.
-    #[inline(never)]
-    fn leads_to(&mut self, record: u64, return_address: u64) -> bool {
-        let wanted = record.wrapping_add(8);
-        self.saved = arch::rules::Saved::default();
-        for _ in 0..MAX_PROBED_FRAMES {
-            let rule = self.rule_of_frame(self.registers.pc(), false);
-            if !matches!(rule.kind(), Kind::Register | Kind::Dereference) {
-                return false;
-            }
-            let found = arch::rules::cfa_and_return_address(
-                rule,
-                &self.registers,
-                &self.saved,
-                self.memory,
-            );
-            let Ok((cfa, address)) = found else {
-                return false;
-            };
-            let address = arch::strip(address);
-            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
-            if slot >= wanted {
-                return slot == wanted && address == return_address;
-            }
-            if cfa <= self.registers.sp() {
-                return false;
-            }
-            self.apply(rule, cfa, address);
-        }
-        false
-    }
-
-    /// The next word on the stack that is a return address, when nothing better leads on; `reason` is why it does not. A rule
-    /// whose CFA could not be computed still says where the registers lie from the return address.
-    #[inline(never)]
-    fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
-        let sp = self.registers.sp();
-        let recovered = match rule {
-            Some(rule) if reason == Broken::UnknownRegister => self.recover(rule),
-            _ => None,
-        };
-        let (slot, return_address) = recovered
-            .or_else(|| fallback::scan(sp, u64::MAX, self.memory, self.modules))
-            .ok_or(reason)?;
-        if let Some(rule) = rule {
-            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
-            self.apply(rule, cfa, return_address);
-        } else {
-            self.saved.load(&mut self.registers, self.memory);
-            let above = slot.wrapping_add(8);
-            let fp = fallback::plausible_fp(&self.registers, above);
-            let sp = arch::caller_sp(above, fp);
-            self.registers.keep_only(0);
-            self.registers.set_pc(return_address);
-            self.registers.set_sp(sp);
-            self.registers.set_fp(fp);
-        }
-        self.doubtful = true;
-        Ok(Step::Caller { flags: SCANNED })
     }
 }

@@ -5,6 +5,8 @@
 //! address and saved registers lie to each other, so every word that looks like a return address is a candidate, and the frames
 //! that it leads to tell the right one from what older calls left behind.
 
+use super::entry::Fde;
+use super::search::Candidate;
 use super::{Kind, Rule, Walk, entry, table};
 use crate::arch::{self, calls::CallBefore};
 use crate::fallback;
@@ -31,9 +33,10 @@ enum Evidence {
 }
 
 impl<M: Memory, S: Modules> Walk<'_, M, S> {
-    /// The slot and value of the return address of the frame that `rule` describes, when its CFA cannot be computed.
+    /// The slot and value of the return address of the frame that `rule` describes, when its CFA cannot be computed, and whether its
+    /// call says that it is the one.
     #[inline(never)]
-    pub(super) fn recover(&mut self, rule: Rule) -> Option<(u64, u64)> {
+    pub(super) fn recover(&mut self, rule: Rule) -> Option<(Candidate, bool)> {
         let (registers, saved) = (self.registers, self.saved);
         let (function, size) = self.function(self.exact);
         for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
@@ -46,11 +49,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             };
             if fallback::looks_like_return(self.memory, self.modules, candidate) {
                 self.apply(rule, cfa, candidate);
-                let leads_on = self.probe(false);
+                let leads_on = self.probe(false, |_, _, _| {});
                 self.registers = registers;
                 self.saved = saved;
                 if leads_on.is_some() {
-                    return Some((slot, candidate));
+                    return Some(((slot, candidate), true));
                 }
             }
         }
@@ -80,23 +83,29 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             }
         }
-        best.map(|(_, slot, candidate)| (slot, candidate))
+        best.map(|(evidence, slot, candidate)| ((slot, candidate), evidence == Evidence::Call))
     }
 
     /// Where the function of the frame begins and how long it is; zeros if that is not known.
     pub(super) fn function(&self, exact: bool) -> (u64, u64) {
         let pc = self.registers.pc();
-        let lookup = if exact { pc } else { pc.wrapping_sub(1) };
+        self.description(if exact { pc } else { pc.wrapping_sub(1) })
+            .map_or((0, 0), |fde| (fde.start, fde.size))
+    }
+
+    /// The description of the code at an address.
+    #[inline(never)]
+    pub(super) fn description(&self, lookup: u64) -> Option<Fde> {
         self.modules
             .find(lookup)
             .and_then(|tables| table::find(self.memory, &tables, lookup))
             .and_then(|address| entry::fde(self.memory, address))
-            .map_or((0, 0), |fde| (fde.start, fde.size))
+            .filter(|fde| fde.contains(lookup))
     }
 
     /// What speaks for the caller that the registers are of; nothing when its own caller cannot be. Uses up the registers.
     fn evidence(&mut self, function: u64, return_address: u64) -> Option<Evidence> {
-        match self.probe(false) {
+        match self.probe(false, |_, _, _| {}) {
             Some(true) => {}
             Some(false) => return Some(Evidence::Open),
             None => return None,
@@ -118,7 +127,13 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
 
     /// Follows the tables from the registers: whether they lead up the stack to its end or for many frames (`Some(true)`), to where
     /// they need something unknown (`Some(false)`), or to what cannot be a frame. `exact`: the program counter is no return address.
-    pub(super) fn probe(&mut self, mut exact: bool) -> Option<bool> {
+    /// `visit` sees each frame with the slot and the value of its return address.
+    #[inline]
+    pub(super) fn probe(
+        &mut self,
+        mut exact: bool,
+        mut visit: impl FnMut(&Self, u64, u64),
+    ) -> Option<bool> {
         for _ in 0..MAX_PROBED_FRAMES {
             let rule = self.rule_of_frame(self.registers.pc(), exact);
             exact = false;
@@ -139,6 +154,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 Err(Broken::UnknownRegister) => return Some(false),
                 Err(_) => return None,
             };
+            visit(
+                self,
+                cfa.wrapping_add(arch::rules::return_slot(rule)),
+                address,
+            );
             if address == 0 {
                 return Some(true);
             }

@@ -26,6 +26,8 @@ pub(crate) const LANDING_DATA: u8 = RAX;
 /// The register by which `__builtin_eh_return` moves the stack pointer: first the distance, then where the landing pad's address is
 /// (GCC's `EH_RETURN_STACKADJ_RTX`).
 pub(crate) const LANDING_PLACE: Option<u8> = Some(RCX);
+/// The distance of the CFA from the stack pointer at the first instruction of a function: a call has pushed the return address.
+pub(crate) const ENTRY_CFA: i64 = 8;
 /// Whether a call leaves the return address in a register, so that a leaf's frame may be empty.
 pub(crate) const LINK_REGISTER: bool = false;
 

@@ -1,0 +1,162 @@
+//! Finding a caller among the words on the stack.
+//!
+//! Older calls leave return addresses behind, in parts of a frame that nothing was written to. They are told from the caller by what
+//! they lead to. The tables must lead on from a candidate. Its own call must be able to lead to the frame below: not one that names
+//! a described function which the frame is not of. And a stack of older calls joins the true one somewhere: the call that is found
+//! there names another function than the one that it is said to have called, so the true caller lies below that place.
+//!
+//! A tail call looks the same as a stack that joins: what names another function is taken when nothing better is found.
+
+use super::entry::Fde;
+use super::row::{Cfa, Row};
+use super::{Rule, Step, Walk, program};
+use crate::arch::{self, calls::CallBefore};
+use crate::frames::{Broken, SCANNED};
+use crate::{Memory, Modules, fallback};
+
+/// How many return addresses are tried.
+const MAX_CANDIDATES: u32 = 24;
+
+/// A word of the stack that can be the caller: where it lies, and the address.
+pub(super) type Candidate = (u64, u64);
+
+/// Where the tables lead from a candidate.
+enum Lead {
+    /// Up the stack, and each call names the function that was found below it.
+    Sound,
+    /// Up the stack, but the call at this slot names another function.
+    Joins(u64),
+    /// To where they need something unknown.
+    Open,
+}
+
+impl<M: Memory, S: Modules> Walk<'_, M, S> {
+    /// The caller by searching the stack, when nothing better leads on; `reason` is why it does not. A rule whose CFA could not be
+    /// computed still says where the registers lie from the return address.
+    #[inline(never)]
+    pub(super) fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
+        self.saved.load(&mut self.registers, self.memory);
+        let recovered = match rule {
+            Some(rule) if reason == Broken::UnknownRegister => self.recover(rule),
+            _ => None,
+        };
+        let (candidate, sure) = match recovered {
+            Some(recovered) => recovered,
+            None => (self.search(rule).ok_or(reason)?, false),
+        };
+        self.assume(rule, candidate);
+        self.doubtful = !sure;
+        Ok(Step::Caller { flags: SCANNED })
+    }
+
+    /// Makes the registers those of a candidate.
+    fn assume(&mut self, rule: Option<Rule>, (slot, return_address): Candidate) {
+        if let Some(rule) = rule {
+            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
+            self.apply(rule, cfa, return_address);
+            return;
+        }
+        let above = slot.wrapping_add(8);
+        let fp = fallback::plausible_fp(&self.registers, above);
+        self.registers.keep_only(0);
+        self.registers.set_pc(return_address);
+        self.registers.set_sp(arch::caller_sp(above, fp));
+        self.registers.set_fp(fp);
+    }
+
+    /// The return address on the stack for which most speaks.
+    #[inline(never)]
+    fn search(&mut self, rule: Option<Rule>) -> Option<Candidate> {
+        let registers = self.registers;
+        let (pc, exact) = (registers.pc(), self.exact);
+        let mut from = registers.sp();
+        let mut end = from.saturating_add(8 * u64::from(fallback::MAX_SCANNED_WORDS));
+        // Best first: it joins another stack, it needs something unknown, its own call names another function.
+        let (mut joining, mut open, mut other) = (None, None, None);
+        for _ in 0..MAX_CANDIDATES {
+            let found = fallback::scan(from, end, self.memory, self.modules);
+            let Some(candidate) = found else {
+                break;
+            };
+            let (slot, return_address) = candidate;
+            from = slot.wrapping_add(8);
+            let calls = self.can_call(return_address, pc, exact);
+            self.assume(rule, candidate);
+            let lead = self.lead();
+            self.registers = registers;
+            self.saved = arch::rules::Saved::default();
+            let better = match lead {
+                Some(Lead::Sound) if calls => return Some(candidate),
+                Some(Lead::Joins(slot)) if calls => {
+                    end = end.min(slot);
+                    &mut joining
+                }
+                Some(Lead::Open) if calls => &mut open,
+                Some(_) => &mut other,
+                None => continue,
+            };
+            better.get_or_insert(candidate);
+        }
+        joining.or(open).or(other)
+    }
+
+    /// Where the tables lead from the registers, unless to what cannot be a frame. Uses up the registers.
+    #[inline(never)]
+    fn lead(&mut self) -> Option<Lead> {
+        let mut joins = None;
+        let mut frames = 0_u32;
+        let mut is_zero = false;
+        let leads_on = self.probe(false, |walk, slot, return_address| {
+            frames = frames.wrapping_add(1);
+            is_zero = return_address == 0;
+            if joins.is_none()
+                && !is_zero
+                && !walk.can_call(return_address, walk.registers.pc(), false)
+            {
+                joins = Some(slot);
+            }
+        })?;
+        // A word that is zero ends a stack, but there are many.
+        if is_zero && frames == 1 {
+            return None;
+        }
+        Some(match joins {
+            _ if !leads_on => Lead::Open,
+            Some(slot) => Lead::Joins(slot),
+            None => Lead::Sound,
+        })
+    }
+
+    /// Whether the call before a return address can have led to the function that `pc` is in. It cannot if it names another
+    /// function that tables describe.
+    #[inline(never)]
+    fn can_call(&self, return_address: u64, pc: u64, exact: bool) -> bool {
+        let named = match arch::calls::call_before(self.memory, return_address) {
+            Some(CallBefore::Direct(target)) => Some(target),
+            _ => arch::calls::table_target(self.memory, return_address),
+        };
+        let Some(target) = named else {
+            return true;
+        };
+        let target = arch::calls::stub_target(self.memory, target).unwrap_or(target);
+        let Some(named) = self.description(target) else {
+            return true;
+        };
+        match self.description(if exact { pc } else { pc.wrapping_sub(1) }) {
+            Some(callee) => callee.start == named.start || !self.can_be_called(&callee),
+            None => false,
+        }
+    }
+
+    /// Whether a description begins as that of a function that was just called. One of a part that the compiler moved away does not.
+    #[inline(never)]
+    fn can_be_called(&self, fde: &Fde) -> bool {
+        let mut row = Row::new(fde.address);
+        program::run_to(self.memory, fde, fde.start, &mut row).is_none()
+            || row.cfa
+                == Cfa::Register {
+                    register: arch::STACK_POINTER,
+                    offset: arch::ENTRY_CFA,
+                }
+    }
+}
