@@ -144,7 +144,7 @@ pub(super) fn display_name(
     let suffix = shown_suffix(parts.suffix);
     let base: Cow<'_, str> = match demangled {
         Some(demangled) => Cow::Borrowed(demangled),
-        None => fortran_name(parts.base, fortran, module),
+        None => fortran_name(public_name(parts.base), fortran, module),
     };
     let whole = if suffix.is_empty() {
         base
@@ -152,6 +152,14 @@ pub(super) fn display_name(
         Cow::Owned(format!("{base}{suffix}"))
     };
     shorten(&whole, NAME_CHARACTERS_MAX).into_owned()
+}
+
+/// The name by which programs know a function of the C library. glibc calls its own functions by hidden aliases that begin with
+/// `__GI_` (its `hidden_proto`), and where its full symbol table is installed, either may be found.
+fn public_name(name: &str) -> &str {
+    name.strip_prefix("__GI_")
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(name)
 }
 
 /// Undoes the name mangling of Fortran compilers, where the name is convincingly one of theirs.
@@ -277,6 +285,9 @@ mod tests {
             ("compute.arch_haswell.0", "compute [clone .arch_haswell.0]"),
             ("compute.llvm.8812394", "compute"),
             ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("__GI___clone3", "__clone3"),
+            ("__GI___libc_free", "__libc_free"),
+            ("__GI_", "__GI_"),
             (".hidden", ".hidden"),
             ("", ""),
             ("@", "@"),
