@@ -116,7 +116,7 @@ fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
     // SAFETY: the thread's own slot, and no sample of it is under way.
     let state = unsafe { &mut *slot };
     state.perf_balance = state.perf_balance.wrapping_add(1);
-    sample(state, 1, SAMPLE_PERF, machine);
+    sample_if_there_is_room(state, 1, SAMPLE_PERF, machine);
     clock::vary(state);
     Slot::vacate(slot);
 }
@@ -132,7 +132,7 @@ fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
     let state = unsafe { &mut *slot };
     let missing = missing_ticks(state, ticks);
     if missing > 0 {
-        sample(state, missing, 0, machine);
+        sample_if_there_is_room(state, missing, 0, machine);
     }
     Slot::vacate(slot);
 }
@@ -154,8 +154,23 @@ fn missing_ticks(slot: &mut Slot, ticks: u64) -> u64 {
     missing
 }
 
-/// Records one stack.
-fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
+/// Records one stack, unless that would take more of the program's alternate stack than there is.
+#[inline]
+fn sample_if_there_is_room(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
+    let room = stack_room(machine);
+    if room >= ROOM_FOR_A_LEAF {
+        return sample(slot, weight, kind, machine, room);
+    }
+    slot.accounted_weight = slot.accounted_weight.wrapping_add(weight);
+    slot.ring()
+        .header()
+        .count_drop(DropCause::SmallStack, weight);
+}
+
+/// Records one stack. The handler may take `room` bytes of stack.
+// A frame of its own, which a stack without room does not bear.
+#[inline(never)]
+fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, room: usize) {
     slot.accounted_weight = slot.accounted_weight.wrapping_add(weight);
     if gate::is_paused(slot.tid) {
         return slots::count(Counter::Paused, weight);
@@ -175,7 +190,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     };
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
-    let confined = !guard::faults_are_caught(blocked(machine)) || is_short_of_stack(machine);
+    let confined = !guard::faults_are_caught(blocked(machine)) || room < ROOM_FOR_OURS;
     let choice = process::settings().python;
     let end = match choice {
         PythonChoice::Only => {
@@ -183,7 +198,8 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
             seen.note(registers(machine).pc());
             End::Root
         }
-        _ => walk(slot, &registers(machine), &seen, confined, &mut frames),
+        _ if confined => leaf(&registers(machine), &mut frames),
+        _ => walk(slot, &registers(machine), &seen, room, &mut frames),
     };
     let stack_flags = match end {
         End::Root => 0,
@@ -219,22 +235,29 @@ pub fn shared(frames: &[u64], previous: &[u64]) -> usize {
     both.take_while(|(a, b)| a == b).count()
 }
 
+/// The stack of a thread in which a fault or the walk itself would kill the process: the leaf has to do.
+#[inline]
+fn leaf(registers: &Registers, frames: &mut FrameBuffer<'_>) -> End {
+    match frames.push(registers.pc(), rsys_unwind::EXACT) {
+        Ok(()) => End::Broken(rsys_unwind::Broken::UnreadableStack),
+        Err(_) => End::Truncated,
+    }
+}
+
 #[inline]
 fn walk(
     slot: &Slot,
     registers: &Registers,
     seen: &Seen,
-    confined: bool,
+    room: usize,
     frames: &mut FrameBuffer<'_>,
 ) -> End {
-    if confined {
-        // A fault or the walk itself would kill the process: the leaf has to do.
-        return match frames.push(registers.pc(), rsys_unwind::EXACT) {
-            Ok(()) => End::Broken(rsys_unwind::Broken::UnreadableStack),
-            Err(_) => End::Truncated,
-        };
-    }
-    match process::settings().unwinder {
+    let choice = match process::settings().unwinder {
+        // Ours is content with a tenth of the room.
+        UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP => UnwinderChoice::Cfi,
+        choice => choice,
+    };
+    match choice {
         UnwinderChoice::Cfi => {
             let end = process::cfi_engine().walk(registers, &Guarded, seen, frames);
             if modules::some_unreported() {
@@ -275,15 +298,23 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
     Registers::from_mcontext(&context.regs, context.sp, context.pc)
 }
 
-/// Whether the handler runs on an alternate stack of the program's with too little room for a walk.
+/// The room on the stack that a sample takes, in bytes: of the leaf alone, with a walk by our engines, and with one by framehop.
+const ROOM_FOR_A_LEAF: usize = 1280;
+const ROOM_FOR_OURS: usize = 3584;
+const ROOM_FOR_FRAMEHOP: usize = rsys_unwind::FRAMEHOP_STACK_BYTES + 1024;
+
+/// How many bytes of the program's alternate stack are left for the handler, if it runs there; else more than it can take.
 #[inline]
-fn is_short_of_stack(machine: &libc::ucontext_t) -> bool {
-    const NEEDED: usize = 2560;
+fn stack_room(machine: &libc::ucontext_t) -> usize {
     let here = (&raw const *machine).addr();
     let stack = &machine.uc_stack;
     let room = here.wrapping_sub(stack.ss_sp.addr());
     // Elsewhere, the difference is larger than the stack.
-    stack.ss_flags & libc::SS_DISABLE == 0 && room < stack.ss_size && room < NEEDED
+    if stack.ss_flags & libc::SS_DISABLE == 0 && room < stack.ss_size {
+        room
+    } else {
+        usize::MAX
+    }
 }
 
 /// The signals that were blocked when this one arrived.

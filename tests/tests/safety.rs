@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use rsys_tests::{Run, Scratch, TestResult, is_root, skip_if_missing, wait_until, workload};
+use rsys_tests::{
+    Invocation, Run, Scratch, TestResult, is_root, skip_if_missing, wait_until, workload,
+};
 
 /// Modes of `hostile` after which its samples must still be there: those taken before, and those taken after where the
 /// program leaves that possible.
@@ -150,6 +152,56 @@ fn little_stacks_and_coroutines() -> TestResult {
                 trace.shares()?.top(10)
             );
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn alternate_signal_stacks_of_any_size_have_room_for_every_engine() -> TestResult {
+    for unwinder in ["cfi", "fp", "framehop"] {
+        let outcome = Run::new()
+            .freq(2000)
+            .options(["--unwinder", unwinder])
+            .command(workload("altstack"))
+            .run()?;
+        assert_eq!(outcome.expect_success().number("sorted")?, 1.0);
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        if unwinder != "fp" {
+            // Only the smallest stacks have room for nothing but the leaf.
+            let samples = trace.samples()?;
+            let rooted = samples.rooted_share();
+            assert!(
+                rooted > 0.7,
+                "{unwinder}: {rooted}\n{}",
+                samples.unrooted_examples()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn pythons_fault_handler_has_its_small_stack_to_itself() -> TestResult {
+    const PROGRAM: &str = "
+import faulthandler
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+print(sum(fibonacci(22) for _ in range(12)), sorted(range(50000), key=lambda n: -n)[0], faulthandler.is_enabled())";
+    for unwinder in ["cfi", "framehop"] {
+        let python =
+            || Invocation::new("/usr/bin/python3").args(["-X", "faulthandler", "-c", PROGRAM]);
+        let bare = Run::bare().command(python()).run()?;
+        let outcome = Run::new()
+            .freq(2000)
+            .options(["--unwinder", unwinder])
+            .command(python())
+            .run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            bare.expect_success().stdout
+        );
+        outcome.trace()?.assert_clean();
     }
     Ok(())
 }

@@ -30,6 +30,10 @@ pub struct FramehopModule {
     pub eh_frame: &'static [u8],
 }
 
+/// The stack that a walk by framehop may take, in bytes: it evaluates tables in rows that are as large as any compiler could need
+/// (`unwind/tests/stack_use.rs` measures it).
+pub const FRAMEHOP_STACK_BYTES: usize = 16 << 10;
+
 /// framehop over an immutable list of modules; a new list needs a new engine. The `modules` of a walk are not asked.
 ///
 /// # Signal safety

@@ -31,7 +31,7 @@
 //!
 //! Everything reachable from [`Engine::walk`] may run in a signal handler that interrupted any instruction of any program:
 //! it does not allocate, lock, panic, recurse, use floating point or thread-local storage; every loop is bounded; it takes less than
-//! 1.75 KiB of stack (a frame whose rule is cached: 400 bytes). Memory is touched through [`Memory`] only, the unwind tables included, because the library that they
+//! 2.5 KiB of stack (a frame whose rule is cached: 400 bytes). Memory is touched through [`Memory`] only, the unwind tables included, because the library that they
 //! belong to may be unmapped at any time. What the caller's `Memory` and `Modules` do is their matter. (`FramehopEngine` is
 //! exempt from the limits on panics and stack: framehop decides there.)
 
@@ -61,7 +61,7 @@ pub use self::cfi::{CfiEngine, RuleCache, RuleSlot, described_functions};
 pub use self::engine::Engine;
 pub use self::fp::FramePointerEngine;
 #[cfg(feature = "framehop")]
-pub use self::framehop::{FramehopEngine, FramehopModule};
+pub use self::framehop::{FRAMEHOP_STACK_BYTES, FramehopEngine, FramehopModule};
 pub use self::frames::{Broken, EXACT, End, FLAGS, FrameBuffer, Full, SCANNED};
 pub use self::memory::Memory;
 pub use self::modules::{ModuleTables, Modules};

@@ -22,13 +22,21 @@ pub enum DropCause {
     NoRing = 2,
     /// The signal belonged to a thread that had already given its ring back.
     Stale = 3,
+    /// The handler ran on an alternate signal stack of the program's that has no room for a sample.
+    SmallStack = 4,
 }
 
 /// How many drop causes a ring has room for.
 pub const DROP_CAUSES: usize = 8;
 
 /// Names of the drop causes, for messages and metadata.
-pub const DROP_NAMES: [&str; 4] = ["ring full", "agent busy", "no ring", "thread gone"];
+pub const DROP_NAMES: [&str; 5] = [
+    "ring full",
+    "agent busy",
+    "no ring",
+    "thread gone",
+    "small signal stack",
+];
 
 /// Who uses a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
