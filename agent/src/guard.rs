@@ -4,8 +4,6 @@
 //! it faults, the SIGSEGV or SIGBUS handler finds its program counter there, clears the register
 //! that says "ok" and continues behind it. A load that does not fault costs what a load costs.
 
-use std::ffi::c_int;
-
 use rsys_unwind::Memory;
 
 /// A guarded load by one instruction; `$ok` is the register that says whether it succeeded.
@@ -158,14 +156,4 @@ pub unsafe fn mend(context: *mut libc::ucontext_t) -> bool {
         entry = entry.wrapping_add(1);
     }
     false
-}
-
-/// Whether a fault in a guarded load would reach our handler, given the signals that were blocked
-/// when the sampled code was interrupted: the kernel kills a process whose fault is blocked.
-///
-/// # Signal safety
-/// Pure.
-pub fn faults_are_caught(blocked: u64) -> bool {
-    const FAULTS: u64 = crate::sys::bit(libc::SIGSEGV as c_int) | crate::sys::bit(libc::SIGBUS);
-    blocked & FAULTS == 0
 }

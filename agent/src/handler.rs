@@ -2,10 +2,12 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call (but those of [`counters`], where the user asked for events, and of [`clock::vary`]), no panic, errno untouched (nothing here sets it).
+//! system call (but those of [`counters`], where the user asked for events, of [`clock::vary`], and of [`faults`] in handlers of
+//! faults), no panic, errno untouched (nothing here sets it).
 //! `tests/tests/purity.rs` proves that on the machine code.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
 use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
@@ -17,7 +19,8 @@ use rsys_wire::ring::DropCause;
 use crate::birth;
 use crate::clock;
 use crate::counters;
-use crate::guard::{self, Guarded};
+use crate::faults;
+use crate::guard::Guarded;
 use crate::markers::gate;
 use crate::modules::{self, Seen};
 use crate::perf;
@@ -190,7 +193,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
     };
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
-    let confined = !guard::faults_are_caught(blocked(machine)) || room < ROOM_FOR_OURS;
+    let confined = room < ROOM_FOR_OURS || !faults::let_through(blocked(machine));
     let choice = process::settings().python;
     let end = match choice {
         PythonChoice::Only => {
@@ -212,6 +215,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
         slot.python_flags = python::read(slot);
         flags |= slot.python_flags;
     }
+    faults::block_again();
     let frames = frames.words();
     let shared = shared(frames, previous);
     let new = frames
@@ -254,12 +258,18 @@ fn walk(
 ) -> End {
     let choice = match process::settings().unwinder {
         // Ours is content with a tenth of the room.
-        UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP => UnwinderChoice::Cfi,
+        UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP + fault_bytes() => UnwinderChoice::Cfi,
         choice => choice,
     };
     match choice {
         UnwinderChoice::Cfi => {
-            let end = process::cfi_engine().walk(registers, &Guarded, seen, frames);
+            let engine = process::cfi_engine();
+            // Guesses read in vain now and then.
+            let mut engine = match room < ROOM_FOR_OURS + fault_bytes() {
+                true => engine.by_tables_only(),
+                false => engine,
+            };
+            let end = engine.walk(registers, &Guarded, seen, frames);
             if modules::some_unreported() {
                 note_all(seen, frames);
             }
@@ -302,6 +312,22 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
 const ROOM_FOR_A_LEAF: usize = 1280;
 const ROOM_FOR_OURS: usize = 3584;
 const ROOM_FOR_FRAMEHOP: usize = rsys_unwind::FRAMEHOP_STACK_BYTES + 1024;
+
+/// What the kernel and our handler take of the same stack for a fault in a guarded read, in bytes.
+static FAULT_BYTES: AtomicUsize = AtomicUsize::new(4096);
+
+/// Asks how large the registers are that the kernel saves for a handler; kernels before 5.14 do not say.
+pub fn learn_frame_size() {
+    // SAFETY: reads the vector that the kernel passed.
+    let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    if frame != 0 {
+        FAULT_BYTES.store(frame + 256, Ordering::Relaxed);
+    }
+}
+
+fn fault_bytes() -> usize {
+    FAULT_BYTES.load(Ordering::Relaxed)
+}
 
 /// How many bytes of the program's alternate stack are left for the handler, if it runs there; else more than it can take.
 #[inline]

@@ -24,6 +24,7 @@ mod environment;
 mod events;
 mod exec;
 mod exit;
+mod faults;
 mod framehop;
 mod gpu;
 mod guard;

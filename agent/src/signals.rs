@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
+use crate::faults;
 use crate::guard;
 use crate::handler;
 use crate::masks;
@@ -231,6 +232,7 @@ pub fn install() {
         | sys::bit(libc::SIGILL)
         | sys::bit(libc::SIGFPE)
         | sys::bit(libc::SIGTRAP);
+    handler::learn_frame_size();
     let sample: unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
         handler::on_sample;
     for &signal in ours() {
@@ -462,6 +464,9 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     // SAFETY: as above.
     if raised_by_kernel && unsafe { guard::mend(context.cast()) } {
         slots::count(Counter::MendedFaults, 1);
+        return;
+    }
+    if !raised_by_kernel && faults::hold_back(signal) {
         return;
     }
     let Some(wanted) = wanted(signal) else { return };

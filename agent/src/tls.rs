@@ -70,6 +70,10 @@ pub struct ThreadWords {
     pub signals: u64,
     /// The ring of the thread's events, or null.
     pub events: *mut EventRing,
+    /// Fault signals that the thread blocks, and that a walk lets through ([`crate::faults`]).
+    pub let_through: u64,
+    /// Those of them that were sent meanwhile.
+    pub held_back: u64,
 }
 
 thread_words! {

@@ -133,6 +133,28 @@ fn handlers_of_the_program_on_any_stack() -> TestResult {
     Ok(())
 }
 
+#[test]
+fn handlers_of_faults_and_what_faulted() -> TestResult {
+    let program = || workload("barrier").flags(["-O2", "-g", "-fno-optimize-sibling-calls"]);
+    for clock in ["timer", "perf"] {
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--clock", clock])
+            .command(program())
+            .run()?;
+        let trace = outcome.expect_success().trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        assert!(
+            samples.rooted_share() >= PLAIN_CODE_ROOTED,
+            "{}",
+            samples.unrooted_examples()
+        );
+        assert_called_through(&samples, "let_pass", &["on_fault", "mutate", "main"]);
+    }
+    Ok(())
+}
+
 fn flow(what: &str, at_least: f64) -> anyhow::Result<Trace> {
     let program = workload("flows")
         .flags(["-O2", "-g", "-fno-optimize-sibling-calls"])

@@ -23,13 +23,15 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
-const BOUNDARIES: [&str; 6] = [
+const BOUNDARIES: [&str; 8] = [
     "signals::forward",
     "threads::adopt_self",
     BIRTH,
     "framehop::walk",
     COUNTERS,
     TURN,
+    OPEN,
+    CLOSE,
 ];
 
 /// Where a process begins to record that had nothing to record before.
@@ -38,8 +40,13 @@ const BIRTH: &str = "birth::begin";
 /// Where the handler reads the events that a thread counts, if the user asked for events.
 const COUNTERS: &str = "counters::read_group";
 
-/// Where it changes the period of perf's clock, now and then. These two are the places with system calls.
+/// Where it changes the period of perf's clock, now and then.
 const TURN: &str = "clock::turn";
+
+/// Where it lets the signals of faults through in a thread that handles one, and blocks them again. These are the places with
+/// system calls.
+const OPEN: &str = "faults::open";
+const CLOSE: &str = "faults::close";
 
 fn agent() -> PathBuf {
     std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(
@@ -215,7 +222,7 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
 fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    for place in [COUNTERS, TURN] {
+    for place in [COUNTERS, TURN, OPEN, CLOSE] {
         let found = reachable_from(&code, place, &[]);
         let foreign: Vec<String> = found
             .keys()

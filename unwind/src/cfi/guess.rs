@@ -13,6 +13,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// The caller of code without call frame information.
     #[inline(never)]
     pub(super) fn guess(&mut self) -> Result<Step, Broken> {
+        if self.by_tables_only {
+            return Err(Broken::NoUnwindInfo);
+        }
         if !self.exact && !fallback::is_code(self.memory, self.modules, self.registers.pc()) {
             return Err(Broken::BadReturnAddress);
         }

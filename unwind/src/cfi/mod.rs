@@ -42,6 +42,7 @@ const MAX_STACK_SWITCHES: u32 = 8;
 pub struct CfiEngine<'cache> {
     cache: Option<RuleCache<'cache>>,
     scanned_words: Option<u32>,
+    by_tables_only: bool,
 }
 
 impl<'cache> CfiEngine<'cache> {
@@ -50,6 +51,7 @@ impl<'cache> CfiEngine<'cache> {
         Self {
             cache: Some(cache),
             scanned_words: None,
+            by_tables_only: false,
         }
     }
 
@@ -58,6 +60,7 @@ impl<'cache> CfiEngine<'cache> {
         Self {
             cache: None,
             scanned_words: None,
+            by_tables_only: false,
         }
     }
 
@@ -66,6 +69,14 @@ impl<'cache> CfiEngine<'cache> {
     #[must_use]
     pub const fn scanning(mut self, words: u32) -> Self {
         self.scanned_words = Some(words);
+        self
+    }
+
+    /// Guesses no caller: a walk ends where the tables do. Then it reads next to nothing that may not be there, so that a reader
+    /// that catches faults needs little stack for them.
+    #[must_use]
+    pub const fn by_tables_only(mut self) -> Self {
+        self.by_tables_only = true;
         self
     }
 }
@@ -92,6 +103,7 @@ impl Engine for CfiEngine<'_> {
             doubtful: false,
             switches: 0,
             scanned_words: self.scanned_words.unwrap_or(fallback::MAX_SCANNED_WORDS),
+            by_tables_only: self.by_tables_only,
         };
         loop {
             let flags = match walk.step() {
@@ -147,6 +159,7 @@ struct Walk<'a, M, S> {
     switches: u32,
     /// How many words are searched for a frame whose CFA cannot be computed.
     scanned_words: u32,
+    by_tables_only: bool,
 }
 
 impl<M: Memory, S: Modules> Walk<'_, M, S> {

@@ -35,6 +35,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// computed still says where the registers lie from the return address.
     #[inline(never)]
     pub(super) fn scan(&mut self, rule: Option<Rule>, reason: Broken) -> Result<Step, Broken> {
+        if self.by_tables_only {
+            return Err(reason);
+        }
         self.saved.load(&mut self.registers, self.memory);
         let recovered = match rule {
             Some(rule) if reason == Broken::UnknownRegister => self.recover(rule),
