@@ -1,7 +1,9 @@
 //! GPUs that fail: the trace holds what was done before, and says what happened; the program ends as it would without us.
 
 use anyhow::ensure;
-use rsys_tests::simgpu::{Machine, Stack, accounts, code_object, hip_program, hsa_program, ops};
+use rsys_tests::simgpu::{
+    Machine, Stack, accounts, below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, ops,
+};
 use rsys_tests::{Outcome, Run, TestResult, run_plain, skip_if_missing};
 
 /// Compilers are in these two.
@@ -191,4 +193,78 @@ fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
     let counts = accounts(&trace)?;
     ensure!(counts["seen"] == 6 && counts["at_end"] == 6, "{counts:?}");
     Ok(())
+}
+
+/// What the HSA runtime reports besides faults is none: ROCr 7.2 reports its own shutdown. A later event never hides a fault.
+fn system_events_are_told_apart(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let tool = hsa_tool("system_events_tool")?;
+    const NONE: [(&str, &str); 0] = [];
+    for (events, facts, absent) in [
+        ("3", &NONE[..], &["gpu fault", "gpu event"][..]),
+        ("0 3", &[("gpu fault", "memory fault")], &["gpu fault 2"]),
+        (
+            "0 2 1 3",
+            &[
+                ("gpu fault", "memory fault"),
+                ("gpu fault 2", "memory error"),
+                ("gpu fault 3", "hardware failed"),
+            ],
+            &["gpu fault 4", "gpu event"],
+        ),
+        (
+            "70 2 3",
+            &[("gpu fault", "memory error"), ("gpu event", "70")],
+            &["gpu fault 2"],
+        ),
+    ] {
+        let machine = Machine::new(stack)?;
+        let program = hsa_program("hsa_flood")?
+            .arg(code_object("gfx90a")?)
+            .args(["reuse", "1", "20", "4"]);
+        let program = below_hsa_tool(&tool, program).env("SYSTEM_EVENTS", events);
+        let outcome = Run::new()
+            .options(["-I", "rocm", "--min-samples", "1"])
+            .command(machine.run(program))
+            .run()?;
+        outcome.expect_success();
+        // The runtime is answered as it would be without us, but for what is not meant for handlers that act on it.
+        let answers = outcome.stdout.matches("answered 0x1000").count();
+        let faults = events.split(' ').filter(|kind| *kind != "3").count();
+        ensure!(answers == faults, "{events}: {}", outcome.story());
+        let metadata = outcome.trace_of("hsa_flood")?.metadata()?;
+        for (key, part) in facts {
+            let said = metadata.text(key)?;
+            ensure!(
+                said.contains(part) && outcome.stderr.contains(&said),
+                "{events}: {key} is {said}\n{}",
+                outcome.story()
+            );
+        }
+        for key in absent {
+            ensure!(
+                metadata.get(key).is_err(),
+                "{events}: {:?}",
+                metadata.get(key)
+            );
+        }
+        let lines = outcome.stderr.lines();
+        let alarms = lines.filter(|line| line.contains("memory") || line.contains("event"));
+        ensure!(
+            facts.len() >= alarms.count(),
+            "{events}: {}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn system_events_are_told_apart_by_the_oldest() -> TestResult {
+    system_events_are_told_apart(Stack::Debian12)
+}
+
+#[test]
+fn system_events_are_told_apart_by_the_newest() -> TestResult {
+    system_events_are_told_apart(Stack::Unstable)
 }

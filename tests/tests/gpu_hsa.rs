@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, ensure};
 use rsys_tests::simgpu::{
-    EXACT_NS, Machine, Op, Stack, Truth, accounts, code_object, hip_program, hsa_program, hsa_tool,
-    ops,
+    EXACT_NS, Machine, Op, Stack, Truth, accounts, below_hsa_tool, code_object, hip_program,
+    hsa_program, hsa_tool, ops,
 };
 use rsys_tests::{Invocation, Run, TestResult, skip_if_missing};
 
@@ -308,18 +308,6 @@ fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
     Ok(())
 }
 
-/// A program below a tool of the HSA runtime's that comes before ours.
-fn below_tool(tool: &std::path::Path, program: Invocation) -> Invocation {
-    Invocation::new("sh")
-        .args([
-            "-c",
-            r#"tool=$1; shift; HSA_TOOLS_LIB="$tool $HSA_TOOLS_LIB" exec "$@""#,
-            "sh",
-        ])
-        .arg(tool)
-        .program(program)
-}
-
 fn packets_of_one_doorbell_are_told(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));
     let tool = hsa_tool("batching_tool")?;
@@ -333,7 +321,7 @@ fn packets_of_one_doorbell_are_told(stack: Stack) -> TestResult {
         let machine = machine(stack, 1, "")?;
         let program = flood("batch", 2, 400, 16)?;
         let program = if batches {
-            below_tool(&tool, program)
+            below_hsa_tool(&tool, program)
         } else {
             program
         };

@@ -23,7 +23,9 @@ mod told;
 mod truth;
 
 pub use machine::Machine;
-pub use programs::{code_object, hip_program, hsa_program, hsa_tool, library_program};
+pub use programs::{
+    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program,
+};
 pub use stack::Stack;
 pub use told::{EXACT_NS, Op, accounts, ops};
 pub use truth::{Barrier, Copy, Dispatch, Record, Truth};

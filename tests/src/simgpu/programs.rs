@@ -56,6 +56,19 @@ pub fn hsa_tool(name: &str) -> Result<PathBuf> {
     compile(&compiler, &source, &format!("{name}.so"))
 }
 
+/// A program below a tool of the HSA runtime's that is loaded before the profiler's.
+#[must_use]
+pub fn below_hsa_tool(tool: &Path, program: Invocation) -> Invocation {
+    Invocation::new("sh")
+        .args([
+            "-c",
+            r#"tool=$1; shift; HSA_TOOLS_LIB="$tool $HSA_TOOLS_LIB" exec "$@""#,
+            "sh",
+        ])
+        .arg(tool)
+        .program(program)
+}
+
 /// `name.cpp`, a HIP program for this stack.
 ///
 /// # Errors

@@ -144,16 +144,16 @@ impl Packet {
     }
 }
 
-/// What the runtime tells of a fault; which, and of what, depends on `kind`.
+/// What the runtime reports to handlers of system events. Which fields are valid depends on `kind`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct SystemEvent {
-    /// One of [`system_event`].
+    /// One of [`system_event`], or one that a later runtime has added.
     pub kind: u32,
     reserved: u32,
-    /// The GPU.
+    /// The GPU; valid for the three kinds of faults.
     pub agent: u64,
-    /// Of memory faults: where.
+    /// Where; valid for memory faults and errors.
     pub address: u64,
 }
 
@@ -163,6 +163,10 @@ pub mod system_event {
     pub const MEMORY_FAULT: u32 = 0;
     /// A GPU hung or is gone.
     pub const HARDWARE_EXCEPTION: u32 = 1;
+    /// The memory of a GPU failed.
+    pub const MEMORY_ERROR: u32 = 2;
+    /// The runtime shuts down (since ROCr 7.2); no other field is valid.
+    pub const SHUTDOWN: u32 = 3;
 }
 
 /// What is called with one.

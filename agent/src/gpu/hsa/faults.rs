@@ -1,14 +1,15 @@
-//! What goes wrong on GPUs: told in the trace and on standard error. What becomes of it is left to the runtime and the program.
+//! What goes wrong on GPUs: recorded in the trace and said on standard error. What becomes of it is left to the runtime and the program.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::abi::{GENERIC_ERROR, Status, SystemEvent, system_event};
+use super::abi::{GENERIC_ERROR, SUCCESS, Status, SystemEvent, system_event};
 use super::{agents, table};
 use crate::events;
 use crate::gpu::text::Text;
 use crate::process;
 
-/// Asks the runtime to tell of faults.
+/// Asks the runtime to report faults.
 pub fn start() {
     if let Some(register) = table::register_system_event_handler::get() {
         // SAFETY: a function of ours that takes no data.
@@ -16,8 +17,27 @@ pub fn start() {
     }
 }
 
-fn tell(text: &Text<'_>) {
-    events::fact(b"gpu fault", text.bytes());
+/// How many faults are kept apart in the trace; of those after it the last one is kept.
+const MOST_FAULTS: u32 = 16;
+/// Faults of this process so far.
+static FAULTS: AtomicU32 = AtomicU32::new(0);
+
+/// A fork's child has had no faults.
+pub fn after_fork_in_child() {
+    FAULTS.store(0, Ordering::Relaxed);
+}
+
+/// Records a fault, in the trace and for standard error. The first is `gpu fault`, the next `gpu fault 2`: none replaces another.
+fn record(text: &Text<'_>) {
+    let number = FAULTS.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+    let mut buffer = [0_u8; 32];
+    let mut key = Text::new(&mut buffer);
+    key.put(b"gpu fault");
+    if number > 1 {
+        key.put(b" ");
+        key.number(u64::from(number.min(MOST_FAULTS)));
+    }
+    events::fact(key.bytes(), text.bytes());
     events::note(text.bytes());
 }
 
@@ -29,36 +49,47 @@ fn put_gpu(text: &mut Text<'_>, agent: u64) {
     }
 }
 
-/// The runtime tells of a fault of a GPU. Any answer but success leaves it to the runtime, which ends the process.
+/// The runtime reports an event. Any answer but success leaves it to the runtime, which ends the process after a fault.
 unsafe extern "C" fn on_event(event: *const SystemEvent, _: *mut c_void) -> Status {
     // SAFETY: the runtime passes an event.
-    let event = unsafe { event.as_ref() };
-    if let Some(event) = event
-        && events::is_on()
-        && process::is_own_process()
-    {
-        let mut buffer = [0_u8; 192];
-        let mut text = Text::new(&mut buffer);
-        match event.kind {
-            system_event::MEMORY_FAULT => {
-                text.put(b"memory fault");
-                put_gpu(&mut text, event.agent);
-                text.put(b" at address 0x");
-                text.hex(event.address, 1);
-            }
-            system_event::HARDWARE_EXCEPTION => {
-                text.put(b"the hardware failed and was reset, or is gone,");
-                put_gpu(&mut text, event.agent);
-            }
-            _ => {
-                text.put(b"memory error");
-                put_gpu(&mut text, event.agent);
-            }
-        }
-        tell(&text);
-        // The runtime ends the process next, by an assertion perhaps, of which nobody is told.
-        super::before_end();
+    let Some(event) = (unsafe { event.as_ref() }) else {
+        return GENERIC_ERROR;
+    };
+    if event.kind == system_event::SHUTDOWN {
+        return SUCCESS;
     }
+    if !events::is_on() || !process::is_own_process() {
+        return GENERIC_ERROR;
+    }
+    let mut buffer = [0_u8; 192];
+    let mut text = Text::new(&mut buffer);
+    match event.kind {
+        system_event::MEMORY_FAULT => {
+            text.put(b"memory fault");
+            put_gpu(&mut text, event.agent);
+            text.put(b" at address 0x");
+            text.hex(event.address, 1);
+        }
+        system_event::HARDWARE_EXCEPTION => {
+            text.put(b"the hardware failed and was reset, or is gone,");
+            put_gpu(&mut text, event.agent);
+        }
+        system_event::MEMORY_ERROR => {
+            text.put(b"memory error");
+            put_gpu(&mut text, event.agent);
+        }
+        kind => {
+            // A later runtime may report what is no fault, and which of the fields are valid is not known.
+            text.put(b"the HSA runtime reported an event of the unknown kind ");
+            text.number(u64::from(kind));
+            events::fact(b"gpu event", text.bytes());
+            events::note(text.bytes());
+            return GENERIC_ERROR;
+        }
+    }
+    record(&text);
+    // The runtime ends the process next, by an assertion perhaps, which runs no hook of ours.
+    super::before_end();
     GENERIC_ERROR
 }
 
@@ -84,5 +115,5 @@ pub fn queue_failed(number: u32, status: Status) {
     text.put(b" (status 0x");
     text.hex(u64::from(status), 1);
     text.put(b")");
-    tell(&text);
+    record(&text);
 }

@@ -189,5 +189,6 @@ pub fn before_end() {
 pub fn after_fork_in_child() {
     MODE.store(OFF, Ordering::Release);
     USED.store(0, Ordering::Relaxed);
+    faults::after_fork_in_child();
     collector::after_fork_in_child();
 }
