@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::gpu::hip;
+use crate::gpu::{hip, init};
 use crate::markers;
 use crate::process;
 use crate::symbols;
@@ -282,6 +282,9 @@ unsafe fn decide(
         } else {
             hip::hipRegisterTracerCallback as *const ()
         });
+    }
+    if name == init::NAME && handle != libc::RTLD_NEXT {
+        return Some(init::answer(ask(handle), || ask(libc::RTLD_NEXT)));
     }
     let wrapped = markers::find(name)?;
     let is_there = || markers::is_always_there(name) || !wrapped.real::<0>().is_null();

@@ -3,13 +3,15 @@
 //! Opening the driver's device is the one step of it that a signal can spoil: nobody repeats an interrupted open, and the program
 //! would be told that there is no GPU. So our signals wait meanwhile.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
-use crate::gpu::{self, library, threads};
+use crate::events;
+use crate::gpu::{self, library, threads, tool};
 use crate::process;
+use crate::symbols;
 use crate::sys;
 
 /// `HSA_STATUS_ERROR_NOT_INITIALIZED`: what the program is told when no library has the function.
@@ -49,6 +51,29 @@ pub unsafe extern "C" fn hsa_init() -> c_int {
     sys::sigmask(libc::SIG_SETMASK, before);
     if result == 0 {
         gpu::runtime_is_up();
+        if events::is_on() {
+            tool::check_is_loaded();
+        }
     }
     result
+}
+
+/// The name of [`hsa_init`].
+pub const NAME: &CStr = c"hsa_init";
+
+/// What `dlsym` returns for [`NAME`] where the real one returns `found`; `ask_next` is the real one for what comes behind us.
+pub fn answer(found: *const (), ask_next: impl FnOnce() -> *const ()) -> *const () {
+    if found.is_null() {
+        return found;
+    }
+    if symbols::is_ours(found) {
+        // What only we have, the program must not find.
+        return if real().is_none() { ask_next() } else { found };
+    }
+    threads::learn();
+    if threads::is_in_hsa(found.addr() as u64) {
+        hsa_init as *const ()
+    } else {
+        found
+    }
 }

@@ -11,7 +11,7 @@ pub mod devices;
 pub mod helper;
 pub mod hip;
 pub mod hsa;
-mod init;
+pub mod init;
 pub mod library;
 pub mod text;
 pub mod threads;

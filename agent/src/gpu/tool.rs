@@ -1,9 +1,41 @@
 //! The entry points by which the HSA runtime knows a tool (`HSA_TOOLS_LIB`).
 
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rsys_wire::handshake::GpuSource;
+
+use crate::events;
+use crate::gpu::text::Text;
 use crate::gpu::{self, hip, hsa};
 use crate::process;
+
+/// Whether the runtime that is up has loaded us. A fork's child has its parent's runtime, loaded or not.
+static IS_LOADED: AtomicBool = AtomicBool::new(false);
+/// Whether the user was told that it has not.
+static IS_SAID: AtomicBool = AtomicBool::new(false);
+
+/// `hsa_init` has succeeded: says so if the runtime has not loaded us, for then much is missing that would otherwise look as if it had not
+/// happened. AMD's builds load no tool where another one has registered with rocprofiler-register; and HSA_TOOLS_LIB may be gone.
+pub fn check_is_loaded() {
+    let settings = process::settings();
+    let wished =
+        settings.events.hsa || settings.events.gpu && settings.gpu_source != GpuSource::Off;
+    if !wished || IS_LOADED.load(Ordering::Acquire) || IS_SAID.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    const WHY: &[u8] = b"the HSA runtime did not load rsys as a tool (another tool took precedence, or HSA_TOOLS_LIB was removed): \
+        only what HIP reports is recorded, no HSA calls, kernels of programs without HIP, or GPU faults";
+    let mut buffer = [0_u8; 384];
+    let mut text = Text::new(&mut buffer);
+    if hip::tells_ops() {
+        text.put(hip::SOURCE);
+        text.put(b"; ");
+    }
+    text.put(WHY);
+    events::fact(b"gpu source", text.bytes());
+    events::note(WHY);
+}
 
 /// Set up, with the table of functions that every call goes through.
 ///
@@ -16,6 +48,7 @@ pub unsafe extern "C" fn OnLoad(
     _failed_count: u64,
     _failed_names: *const *const c_char,
 ) -> bool {
+    IS_LOADED.store(true, Ordering::Release);
     if process::is_active() && !process::is_confined() {
         // HIP first: what it tells, queues need not.
         gpu::runtime_is_up();
@@ -28,6 +61,7 @@ pub unsafe extern "C" fn OnLoad(
 /// The runtime ends: nothing of it may be called any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn OnUnload() {
+    IS_LOADED.store(false, Ordering::Release);
     hip::is_over();
     hsa::on_unload();
 }

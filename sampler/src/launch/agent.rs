@@ -16,6 +16,10 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 /// The libraries, separated by blanks, that the HSA runtime loads as tools and hands its functions to.
 const HSA_TOOLS_LIB: &str = "HSA_TOOLS_LIB";
 
+/// Where a tool has registered with rocprofiler-register, AMD's builds of the HSA runtime load those of `HSA_TOOLS_LIB` only if this is on.
+/// It is used for nothing else (ROCr 6.1 to 7.2).
+const HSA_TOOLS_BESIDE_OTHERS: &str = "HSA_TOOLS_ROCPROFILER_V1_TOOLS";
+
 /// Why the agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
@@ -82,6 +86,7 @@ pub fn target_environment(
 ) -> Vec<(OsString, OsString)> {
     let mut preload = None;
     let mut tools = agent.as_os_str().to_owned();
+    let mut beside_others = None;
     let mut environment: Vec<_> = inherited
         .into_iter()
         .filter_map(|(name, value)| {
@@ -93,6 +98,10 @@ pub fn target_environment(
                 // Ours comes first: the others then wrap what is ours, as they would the runtime.
                 tools = tools_value(agent, &value);
                 None
+            } else if name == HSA_TOOLS_BESIDE_OTHERS {
+                // Whoever has set it knows why.
+                beside_others = Some(());
+                Some((name, value))
             } else if name == ENV_SESSION || name == ENV_SETTINGS {
                 // Of a sampler around us.
                 None
@@ -106,6 +115,9 @@ pub fn target_environment(
     }
     if settings.events.any() {
         environment.push((HSA_TOOLS_LIB.into(), tools));
+        if beside_others.is_none() {
+            environment.push((HSA_TOOLS_BESIDE_OTHERS.into(), "1".into()));
+        }
     }
     environment.push((ENV_SESSION.into(), session.into()));
     environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
@@ -197,6 +209,24 @@ mod tests {
             tools(Some("/a.so /x/agent.so /b.so"), true),
             ["/x/agent.so /a.so /b.so"]
         );
+    }
+
+    #[test]
+    fn tools_are_loaded_beside_registered_ones_unless_the_user_says_otherwise() {
+        let beside = |existing: Option<&str>, hip| {
+            let mut settings = AgentSettings::default();
+            settings.events.hip = hip;
+            let inherited = existing.map(|value| (HSA_TOOLS_BESIDE_OTHERS.into(), value.into()));
+            target_environment(inherited, Path::new("/x/agent.so"), "s", &settings)
+                .into_iter()
+                .filter(|(name, _)| name == HSA_TOOLS_BESIDE_OTHERS)
+                .map(|(_, value)| value.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(beside(None, false), [""; 0]);
+        assert_eq!(beside(None, true), ["1"]);
+        assert_eq!(beside(Some("0"), true), ["0"]);
+        assert_eq!(beside(Some("0"), false), ["0"]);
     }
 
     #[test]

@@ -45,6 +45,9 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 const DOMAIN_OPS: u32 = 2;
 const DOMAIN_CALLS: u32 = 3;
 
+/// What the trace says of the source where HIP reports calls and operations.
+pub const SOURCE: &[u8] = b"HIP: it tells its tracer of calls and operations";
+
 fn ops_wanted() -> bool {
     let settings = process::settings();
     settings.events.gpu
@@ -67,7 +70,7 @@ pub fn start() {
         Some(_) if IS_TAKEN.load(Ordering::Acquire) => {
             (REFUSED, b"another tool has taken the place for its tracer")
         }
-        Some(_) if ops_wanted() => (OURS, b"HIP: it tells its tracer of calls and operations"),
+        Some(_) if ops_wanted() => (OURS, SOURCE),
         Some(_) => (
             OURS,
             b"HIP for calls only: operations by HIP are not asked for",

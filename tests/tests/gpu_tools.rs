@@ -1,0 +1,139 @@
+//! Other tools of the HSA runtime beside ours: both work, or a line says what is not recorded.
+
+use anyhow::ensure;
+use rsys_tests::simgpu::{
+    Machine, Stack, accounts, code_object, hip_program, hsa_program, hsa_tool, library_program, ops,
+};
+use rsys_tests::{Invocation, Run, TestResult, run_plain, skip_if_missing};
+
+/// Compilers are in these two.
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+/// What a line says where the runtime has not loaded us.
+const NOT_LOADED: &str = "the HSA runtime did not load rsys as a tool";
+
+fn profiled(machine: &Machine, program: Invocation, options: &[&str]) -> Run {
+    Run::new()
+        .options(options)
+        .options(["--min-samples", "1"])
+        .command(machine.run(program))
+}
+
+fn flood() -> anyhow::Result<Invocation> {
+    Ok(hsa_program("hsa_flood")?
+        .arg(code_object("gfx90a")?)
+        .args(["reuse", "1", "50", "4"]))
+}
+
+/// A program in an environment that a shell's words have changed.
+fn after(words: &str, program: Invocation) -> Invocation {
+    Invocation::new("sh")
+        .args(["-c", &format!("{words}; exec \"$@\""), "sh"])
+        .program(program)
+}
+
+/// With a tool of rocprofiler-register in the process the runtime loads others only where a variable says so, which we set.
+#[test]
+fn a_registered_tool_does_not_shut_us_out() -> TestResult {
+    let stack = Stack::Debian12;
+    skip_if_missing!(missing(stack));
+    let tool = hsa_tool("registered_tool")?;
+    let preload = format!(
+        "LD_PRELOAD=\"$LD_PRELOAD:{}\"; export LD_PRELOAD",
+        tool.display()
+    );
+    let machine = Machine::new(stack)?;
+    let outcome = profiled(&machine, after(&preload, flood()?), &["-I", "rocm"]).run()?;
+    let trace = outcome.expect_success().trace_of("hsa_flood")?;
+    ensure!(accounts(&trace)?["recorded"] == 50, "{}", outcome.story());
+    ensure!(!outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
+    // Whoever has switched it off is not overruled, but told.
+    let outcome = profiled(&machine, after(&preload, flood()?), &["-I", "rocm"])
+        .env("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "0")
+        .run()?;
+    let trace = outcome.expect_success().trace_of("hsa_flood")?;
+    ensure!(outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
+    let source = trace.metadata()?.text("gpu source")?;
+    ensure!(source.contains(NOT_LOADED), "{source}");
+    Ok(())
+}
+
+/// Where the runtime does not load us, whatever the cause, a line and the trace say so.
+fn a_runtime_without_us_is_noticed(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let cleared = "unset HSA_TOOLS_LIB";
+    let machine = Machine::new(stack)?;
+    let outcome = profiled(&machine, after(cleared, flood()?), &["-I", "rocm"]).run()?;
+    let trace = outcome.expect_success().trace_of("hsa_flood")?;
+    ensure!(ops(&trace, "kernel")?.is_empty(), "{}", outcome.story());
+    ensure!(
+        outcome.stderr.matches(NOT_LOADED).count() == 1,
+        "{}",
+        outcome.story()
+    );
+    let source = trace.metadata()?.text("gpu source")?;
+    ensure!(source.contains(NOT_LOADED), "{source}");
+    // Who wants nothing of the GPU misses nothing.
+    for options in [&["-I", "roctx"][..], &["-f", "100"]] {
+        let outcome = profiled(&machine, after(cleared, flood()?), options).run()?;
+        outcome.expect_success();
+        ensure!(!outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
+    }
+    Ok(())
+}
+
+#[test]
+fn the_oldest_runtime_without_us_is_noticed() -> TestResult {
+    a_runtime_without_us_is_noticed(Stack::Debian12)
+}
+
+#[test]
+fn the_newest_runtime_without_us_is_noticed() -> TestResult {
+    a_runtime_without_us_is_noticed(Stack::Unstable)
+}
+
+/// HIP tells of its kernels whether or not the runtime below it has loaded us; the rest is missing.
+#[test]
+fn hip_is_recorded_without_the_runtime_below_it() -> TestResult {
+    let stack = Stack::Unstable;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let program = || -> anyhow::Result<_> {
+        Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
+    };
+    let program = after("unset HSA_TOOLS_LIB", program()?);
+    let outcome = profiled(&machine, program, &["-I", "rocm"]).run()?;
+    let trace = outcome.expect_success().trace_of("hip_flood")?;
+    ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
+    let source = trace.metadata()?.text("gpu source")?;
+    ensure!(
+        source.starts_with("HIP") && source.contains(NOT_LOADED),
+        "{source}"
+    );
+    ensure!(outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
+    Ok(())
+}
+
+/// A runtime that is loaded late, for one library alone, is noticed as well; and a program that looks for it finds none before.
+#[test]
+fn a_runtime_that_is_loaded_late_is_noticed() -> TestResult {
+    let stack = Stack::Debian12;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let late = library_program(stack, "hsa_late", &[])?.arg("libhsa-runtime64.so.1");
+    let bare = run_plain(machine.run(late.clone()))?;
+    bare.expect_success();
+    let outcome = profiled(
+        &machine,
+        after("unset HSA_TOOLS_LIB", late),
+        &["-I", "rocm"],
+    )
+    .run()?;
+    outcome.expect_success();
+    ensure!(outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
+    Ok(())
+}
