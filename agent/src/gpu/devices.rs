@@ -230,15 +230,20 @@ pub fn sees_all() -> bool {
         .all(|(name, _)| environment.get(name).is_none())
 }
 
-/// Tells of HIP's version and GPUs. HIP must be up; not on a thread of the program's.
-pub fn tell_of_hip(version: u32) {
-    let mut buffer = [0_u8; 192];
-    let mut text = Text::new(&mut buffer);
+/// Adds a version of HIP, as HIP counts it: 60443484 is 6.4.43484.
+pub fn put_hip_version(text: &mut Text<'_>, version: u32) {
     text.number(u64::from(version / 10_000_000));
     text.put(b".");
     text.number(u64::from(version / 100_000 % 100));
     text.put(b".");
     text.number(u64::from(version % 100_000));
+}
+
+/// Tells of HIP's version and GPUs. HIP must be up; not on a thread of the program's.
+pub fn tell_of_hip(version: u32) {
+    let mut buffer = [0_u8; 192];
+    let mut text = Text::new(&mut buffer);
+    put_hip_version(&mut text, version);
     events::fact(b"hip version", text.bytes());
     tell_of_variables();
     let (Some(count_of), Some(address_of), Some(name_of)) = (

@@ -24,7 +24,7 @@ mod truth;
 
 pub use machine::Machine;
 pub use programs::{
-    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program,
+    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program, standin_hip,
 };
 pub use stack::Stack;
 pub use told::{EXACT_NS, Op, accounts, ops};

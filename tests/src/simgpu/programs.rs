@@ -56,6 +56,22 @@ pub fn hsa_tool(name: &str) -> Result<PathBuf> {
     compile(&compiler, &source, &format!("{name}.so"))
 }
 
+/// A stand-in for HIP's library, which reports to a tracer what HIP 7.2 would: `standin_hip.c` says how it is told what to be. For programs
+/// of `Stack::Debian12`, whose HSA runtime it uses.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn standin_hip() -> Result<PathBuf> {
+    let source = source("standin_hip.c");
+    let compiler = Invocation::new("gcc")
+        .args(["-O2", "-g", "-shared", "-fPIC", "-fno-stack-protector"])
+        .arg(&source)
+        .arg("-L")
+        .arg(Stack::Debian12.libraries())
+        .args(["-lhsa-runtime64", "-Wl,--allow-shlib-undefined", "-o"]);
+    compile(&compiler, &source, "libamdhip64.so.7")
+}
+
 /// A program below a tool of the HSA runtime's that is loaded before the profiler's.
 #[must_use]
 pub fn below_hsa_tool(tool: &Path, program: Invocation) -> Invocation {

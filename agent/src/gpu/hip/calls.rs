@@ -9,7 +9,7 @@ use rsys_wire::layout::Counter;
 use super::copies::{self, Direction, Said};
 use super::table::{CALLS, Does, Form, SKIPPED, find};
 use super::tag::Tag;
-use super::{calibrate, end, library, names, ops};
+use super::{calibrate, end, library, names, ops, painted};
 use crate::events;
 use crate::gpu::words;
 use crate::guard;
@@ -109,7 +109,7 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     const SKIPPED: c_int = 1;
     if words::is_helper() {
         // SAFETY: as HIP called us.
-        return unsafe { calibrate::on_call(data) };
+        return unsafe { painted::on_call(data) };
     }
     let Some(layout) = calibrate::layout() else {
         return SKIPPED;

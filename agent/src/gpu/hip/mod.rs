@@ -12,6 +12,7 @@ mod end;
 pub mod library;
 pub mod names;
 mod ops;
+mod painted;
 mod table;
 mod tag;
 mod times;

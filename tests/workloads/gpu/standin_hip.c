@@ -1,0 +1,269 @@
+// A stand-in for HIP's library: it does nothing, and reports calls and operations to a tracer as HIP 7.2.4 does (layouts by its headers).
+// So a tracer can be tried on versions and builds of HIP that are not here. Variables:
+//   STANDIN_VERSION   what it says that it is: 70253211 is 7.2.53211 (the default)
+//   STANDIN_PLACE     where the tracer's functions are in the record of a call: 1536 by default
+//   STANDIN_DIRTY     words of the record that hold something else when the tracer is asked about a call, as in builds without stack
+//                     protectors: numbers and ranges, as "0 5 20-30". (It is built without them itself.)
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CALLS = 3, OPERATIONS = 2, WORDS = 512, MOST_OPERATIONS = 4096 };
+enum { DISPATCH = 0, COPY = 1, KERNEL = 0x11f0, COPY_BUFFER = 0x11f5, FILL_BUFFER = 0x1207 };
+
+typedef int (*callback_t)(uint32_t domain, uint32_t op, void *data);
+typedef void (*phase_t)(uint32_t op, const void *data);
+typedef struct { uint32_t x, y, z; } dim3_t;
+typedef struct { dim3_t grid, block; size_t shared; void *stream, *attributes; unsigned count; } config_t;
+
+static callback_t callback;
+static _Thread_local uint64_t correlation;
+static size_t place = 1536;
+static int version = 70253211;
+static char dirty[WORDS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+extern int hsa_init(void);
+
+static void set_up(void)
+{
+    char *value = getenv("STANDIN_VERSION");
+    version = value ? atoi(value) : version;
+    value = getenv("STANDIN_PLACE");
+    place = value ? strtoul(value, NULL, 10) : place;
+    for (value = getenv("STANDIN_DIRTY"); value && *value;) {
+        unsigned long first = strtoul(value, &value, 10), last = *value == '-' ? strtoul(value + 1, &value, 10) : first;
+        for (; first <= last && first < WORDS; first++)
+            dirty[first] = 1;
+        value += strspn(value, " ");
+    }
+    if (hsa_init() != 0)
+        abort();
+}
+
+#define NAMES(name) \
+    name(79, hipGetDeviceCount) name(107, hipLaunchKernel) name(108, hipMalloc) name(341, hipDriverGetVersion) \
+    name(342, hipRuntimeGetVersion) name(77, hipDeviceSynchronize) name(419, hipLaunchKernelExC) name(420, hipDrvLaunchKernelEx) \
+    name(422, hipMemsetD2D16) name(423, hipMemsetD2D16Async) name(424, hipMemsetD2D32) name(425, hipMemsetD2D32Async) \
+    name(426, hipMemsetD2D8) name(427, hipMemsetD2D8Async) name(431, hipMemcpy3DBatchAsync) name(432, hipMemcpy3DPeer) \
+    name(433, hipMemcpy3DPeerAsync) name(434, hipMemcpyBatchAsync) name(460, hipLaunchKernelOfTomorrow) \
+    name(461, hipMemcpyOfTomorrow) name(462, hipAskOfTomorrow)
+#define NUMBER(number, name) id_##name = number,
+enum { NAMES(NUMBER) };
+
+const char *hipApiName(uint32_t op)
+{
+    switch (op) {
+#define TEXT(number, name) case number: return #name;
+        NAMES(TEXT)
+    }
+    return NULL;
+}
+
+void hipRegisterTracerCallback(callback_t function) { callback = function; }
+const char *hipGetCmdName(unsigned kind) { return kind == KERNEL ? "KernelExecution" : "Other"; }
+const char *hipKernelNameRefByPtr(const void *function, void *stream) { return "kernel_by_pointer"; }
+const char *hipKernelNameRef(const void *handle) { return "kernel_by_handle"; }
+int hipSetDevice(int device) { return device != 0; }
+int hipDeviceGetPCIBusId(char *text, int size, int device) { return 1; }
+int hipDeviceGetName(char *text, int size, int device) { return 1; }
+
+// What was done and not reported yet.
+static struct record {
+    uint32_t domain, kind, op, pad;
+    uint64_t correlation, begin, end;
+    int32_t device, pad2;
+    uint64_t queue, what;
+} operations[MOST_OPERATIONS];
+static int count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static void work(uint32_t op, uint32_t kind, uint64_t what)
+{
+    if (!callback || callback(OPERATIONS, op, NULL) != 0)
+        return;
+    pthread_mutex_lock(&lock);
+    if (count < MOST_OPERATIONS)
+        operations[count++] = (struct record){OPERATIONS, kind, op, 0, correlation, now(), now() + 1, 1, 0, 0, what};
+    pthread_mutex_unlock(&lock);
+}
+
+static void report(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < count; i++)
+        if (callback)
+            callback(OPERATIONS, operations[i].op, &operations[i]);
+    count = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+// Asks the tracer about a call; the record is not initialised, but for what is dirty.
+static __attribute__((noinline)) int ask(uint32_t op, uint64_t *record)
+{
+    pthread_once(&once, set_up);
+    for (int i = 0; i < WORDS; i++)
+        if (dirty[i])
+            record[i] = (uint64_t)(uintptr_t)&record[i] ^ 0x5a5a;
+    if (!callback || callback(CALLS, op, record) != 0)
+        return 0;
+    correlation = record[0];
+    return 1;
+}
+
+static __attribute__((noinline)) void phase(uint32_t op, uint64_t *record, size_t offset)
+{
+    phase_t function = *(phase_t *)((char *)record + offset);
+    if (function)
+        function(op, record);
+}
+
+// One call: `fill` writes the arguments, `body` is what it does.
+#define CALL(name, fill, body)                       \
+    do {                                             \
+        uint64_t record[WORDS];                      \
+        int traced = ask(id_##name, record);         \
+        if (traced) {                                \
+            fill;                                    \
+            phase(id_##name, record, place);         \
+        }                                            \
+        body;                                        \
+        if (traced) {                                \
+            phase(id_##name, record, place + 8);     \
+            correlation = 0;                         \
+        }                                            \
+    } while (0)
+#define PUT(offset, value) memcpy((char *)record + (offset), &(value), sizeof(value))
+
+int hipDriverGetVersion(int *result)
+{
+    CALL(hipDriverGetVersion, PUT(16, result), *result = version);
+    return 0;
+}
+
+int hipRuntimeGetVersion(int *result)
+{
+    CALL(hipRuntimeGetVersion, PUT(16, result), *result = version);
+    return 0;
+}
+
+int hipGetDeviceCount(int *result)
+{
+    CALL(hipGetDeviceCount, PUT(16, result), *result = 1);
+    return 0;
+}
+
+int hipMalloc(void **result, size_t size)
+{
+    CALL(hipMalloc, PUT(16, result); PUT(32, size), *result = malloc(size));
+    return 0;
+}
+
+int hipDeviceSynchronize(void)
+{
+    CALL(hipDeviceSynchronize, (void)0, report());
+    return 0;
+}
+
+int hipLaunchKernel(const void *function, dim3_t grid, dim3_t block, void **args, size_t shared, void *stream)
+{
+    CALL(hipLaunchKernel, PUT(16, function); PUT(24, grid); PUT(36, block); PUT(48, args); PUT(64, shared); PUT(72, stream),
+         work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"plain"));
+    return 0;
+}
+
+int hipLaunchKernelExC(const config_t *config, const void *function, void **args)
+{
+    int good = config != NULL;
+    CALL(hipLaunchKernelExC, PUT(16, config); PUT(80, function); PUT(88, args),
+         if (good) work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"by_config"));
+    return !good;
+}
+
+int hipDrvLaunchKernelEx(const config_t *config, void *function, void **args, void **extra)
+{
+    int good = config != NULL;
+    CALL(hipDrvLaunchKernelEx, PUT(16, config); PUT(80, function); PUT(88, args); PUT(104, extra),
+         if (good) work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"by_driver"));
+    return !good;
+}
+
+int hipMemcpyBatchAsync(void **to, void **from, size_t *sizes, size_t number, void *attributes, size_t *indexes, size_t kinds, size_t *failed,
+                        void *stream)
+{
+    CALL(hipMemcpyBatchAsync, PUT(16, to); PUT(32, from); PUT(48, sizes); PUT(64, number); PUT(72, attributes); PUT(144, stream),
+         for (size_t i = 0; i < number; i++) work(COPY, COPY_BUFFER, sizes[i]));
+    return 0;
+}
+
+struct operation3d { char source[40], destination[40]; size_t extent[3]; char kind[8]; };
+_Static_assert(sizeof(struct operation3d) == 112 && offsetof(struct operation3d, extent) == 80, "as in HIP's header");
+
+int hipMemcpy3DBatchAsync(size_t number, struct operation3d *list, size_t *failed, unsigned long long flags, void *stream)
+{
+    CALL(hipMemcpy3DBatchAsync, PUT(16, number); PUT(24, list); PUT(144, failed); PUT(160, flags); PUT(168, stream),
+         for (size_t i = 0; i < number; i++) work(COPY, COPY_BUFFER, 0));
+    return 0;
+}
+
+struct peer3d { char before[144]; size_t extent[3]; };
+_Static_assert(sizeof(struct peer3d) == 168, "as in HIP's header");
+
+int hipMemcpy3DPeer(struct peer3d *copy)
+{
+    CALL(hipMemcpy3DPeer, PUT(16, copy), work(COPY, COPY_BUFFER, 0));
+    return 0;
+}
+
+int hipMemcpy3DPeerAsync(struct peer3d *copy, void *stream)
+{
+    CALL(hipMemcpy3DPeerAsync, PUT(16, copy); PUT(192, stream), work(COPY, COPY_BUFFER, 0));
+    return 0;
+}
+
+#define FILL(bits, type)                                                                                                     \
+    int hipMemsetD2D##bits(void *to, size_t pitch, type value, size_t width, size_t height)                                  \
+    {                                                                                                                        \
+        CALL(hipMemsetD2D##bits, PUT(16, to); PUT(24, pitch); PUT(32, value); PUT(40, width); PUT(48, height),               \
+             work(COPY, FILL_BUFFER, 0));                                                                                    \
+        return 0;                                                                                                            \
+    }                                                                                                                        \
+    int hipMemsetD2D##bits##Async(void *to, size_t pitch, type value, size_t width, size_t height, void *stream)             \
+    {                                                                                                                        \
+        CALL(hipMemsetD2D##bits##Async, PUT(16, to); PUT(24, pitch); PUT(32, value); PUT(40, width); PUT(48, height);        \
+             PUT(56, stream), work(COPY, FILL_BUFFER, 0));                                                                   \
+        return 0;                                                                                                            \
+    }
+FILL(8, uint8_t)
+FILL(16, uint16_t)
+FILL(32, uint32_t)
+
+// What no header has yet: calls that launch, copy, or only ask.
+int hipLaunchKernelOfTomorrow(void)
+{
+    CALL(hipLaunchKernelOfTomorrow, (void)0, work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"of_tomorrow"));
+    return 0;
+}
+
+int hipMemcpyOfTomorrow(void)
+{
+    CALL(hipMemcpyOfTomorrow, (void)0, work(COPY, COPY_BUFFER, 777));
+    return 0;
+}
+
+int hipAskOfTomorrow(void)
+{
+    CALL(hipAskOfTomorrow, (void)0, (void)0);
+    return 0;
+}
