@@ -14,7 +14,7 @@ use rsys_wire::event::{self, Arg, ArgWords, Category, GpuOp, Labelled};
 use crate::process;
 use crate::sys;
 
-pub use self::rings::{EventRing, forget_parents, register_hook};
+pub use self::rings::{EventRing, register_hook};
 pub use self::stacks::{callers, launch_stack, new_generation};
 
 /// Whether this process tells events.
@@ -74,6 +74,22 @@ pub fn async_begin(category: Category, id: u64, name: u64, args: &[Arg<'_>]) {
 pub fn async_end(category: Category, id: u64) {
     let time_ns = sys::boottime_ns();
     rings::put(|ring| event::put_async_end(ring, time_ns, category, id));
+}
+
+/// Changes with each fork: what was recorded once for the parent's trace, the child's has not.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+/// A number that is another one in a fork's child.
+#[inline]
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Forgets the parent's rings and what was recorded once, in the child of a fork. Allocates and locks nothing.
+pub fn forget_parents() {
+    rings::forget_parents();
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    new_generation();
 }
 
 /// A GPU did something. Returns whether it was told.

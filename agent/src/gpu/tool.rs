@@ -49,6 +49,7 @@ pub unsafe extern "C" fn OnLoad(
     _failed_names: *const *const c_char,
 ) -> bool {
     IS_LOADED.store(true, Ordering::Release);
+    hip::is_back();
     if process::is_active() && !process::is_confined() {
         // HIP first: what it tells, queues need not.
         gpu::runtime_is_up();

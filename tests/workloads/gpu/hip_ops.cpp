@@ -7,6 +7,9 @@
 //     hip_ops hang                    the same, and a kernel that never ends
 //     hip_ops fork                    a child that uses the processor, while the parent goes on
 //     hip_ops child                   a child that works with the GPU, of a parent that never does
+//     hip_ops counted                 a parent that counts GPUs by the HSA runtime and shuts that down, then two children that work with the GPU
+//     hip_ops again                   the same count, then work in the same process, for which nobody waits
+//     hip_ops asks                    a child of a parent that has worked with the GPU asks HIP for its version
 //     hip_ops pause                   fifty kernels, and a pause of the profiler around thirty of them and a copy
 //     hip_ops tracer                  another tool that takes the place for HIP's tracer
 //
@@ -236,19 +239,46 @@ static void fork_child(char **self)
     HIP(hipFree(data));
 }
 
-static void child_works()
+static void touch_and_leave()
+{
+    int *data;
+    HIP(hipMalloc(&data, 4096));
+    for (int i = 0; i < 50; i++)
+        launch(touch, nullptr, data);
+}
+
+static void touch_often()
+{
+    touch_and_leave();
+    HIP(hipDeviceSynchronize());
+}
+
+static void in_child(void (*work)())
 {
     pid_t child = fork();
     if (child == 0) {
-        int *data;
-        HIP(hipMalloc(&data, 4096));
-        for (int i = 0; i < 50; i++)
-            launch(touch, nullptr, data);
-        HIP(hipDeviceSynchronize());
+        work();
         exit(7);
     }
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+// As programs do that start a process for each GPU: HIP itself does not survive a fork.
+static void count_gpus()
+{
+    for (const char *name : {"hsa_init", "hsa_shut_down"}) {
+        auto call = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name));
+        REQUIRE(call && call() == 0);
+    }
+}
+
+static void ask_version()
+{
+    int version = 0;
+    HIP(hipDriverGetVersion(&version));
+    // HIP's own end crashes in such a child, with or without a profiler.
+    _exit(7);
 }
 
 extern "C" __attribute__((weak)) void hipRegisterTracerCallback(int (*callback)(uint32_t, uint32_t, void *));
@@ -286,7 +316,18 @@ int main(int count, char **words)
     else if (!strcmp(what, "fork"))
         fork_child(words);
     else if (!strcmp(what, "child"))
-        child_works();
+        in_child(touch_often);
+    else if (!strcmp(what, "counted")) {
+        count_gpus();
+        in_child(touch_often);
+        in_child(touch_often);
+    } else if (!strcmp(what, "again")) {
+        count_gpus();
+        touch_and_leave();
+    } else if (!strcmp(what, "asks")) {
+        touch_often();
+        in_child(ask_version);
+    }
     else if (!strcmp(what, "tracer"))
         other_tracer();
     printf("launches=%u\n", launches.load());

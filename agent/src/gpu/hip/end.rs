@@ -54,9 +54,9 @@ pub fn note_work() {
     }
 }
 
-/// HIP may not be called any more.
-pub fn is_over() {
-    IS_OVER.store(true, Ordering::Release);
+/// Notes whether HIP may be called no more.
+pub fn set_over(over: bool) {
+    IS_OVER.store(over, Ordering::Release);
 }
 
 /// CPU time of a thread of ours that waits for a GPU in vain.
@@ -98,7 +98,7 @@ pub fn collect() {
             wait_for_records(deadline);
         } else {
             // Whoever hangs hangs for good: no second try.
-            is_over();
+            set_over(true);
         }
         account(idle);
         SPENT_NS.fetch_add(sys::boottime_ns().wrapping_sub(begin), Ordering::Relaxed);

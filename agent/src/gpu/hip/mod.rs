@@ -33,12 +33,18 @@ const ABSENT: u32 = 0;
 const OURS: u32 = 1;
 /// HIP is there, but cannot be a source.
 const REFUSED: u32 = 2;
-/// HIP calls somebody else, or this is the child of a fork, whose parent had HIP.
+/// HIP calls somebody else.
 const LOST: u32 = 3;
+/// This is the child of a fork whose parent had used HIP, which does not survive that.
+const FORKED: u32 = 4;
+/// As [`FORKED`], and the user was told that calls are missing.
+const FORKED_AND_SAID: u32 = 5;
 
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
 /// Whether HIP tells of operations. Never changes while HIP has some of which it was told that we want them.
 static TELLS_OPS: AtomicBool = AtomicBool::new(false);
+/// Whether HIP has asked us about a call or an operation: it is set up in this process.
+static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Whether somebody else has taken the tracer's place before us.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -116,6 +122,9 @@ pub fn tells_ops() -> bool {
 /// What HIP calls.
 unsafe extern "C" fn on_event(domain: u32, op: u32, data: *mut c_void) -> c_int {
     const NOT_WANTED: c_int = 1;
+    if !IS_USED.load(Ordering::Relaxed) {
+        IS_USED.store(true, Ordering::Relaxed);
+    }
     match domain {
         DOMAIN_OPS if TELLS_OPS.load(Ordering::Relaxed) => {
             // SAFETY: as HIP calls us.
@@ -125,7 +134,22 @@ unsafe extern "C" fn on_event(domain: u32, op: u32, data: *mut c_void) -> c_int 
             // SAFETY: as above.
             unsafe { calls::on_call(op, data) }
         }
+        DOMAIN_CALLS => {
+            say_if_forked();
+            NOT_WANTED
+        }
         _ => NOT_WANTED,
+    }
+}
+
+/// HIP is called in a fork's child where it was used before the fork: says once that this is not recorded.
+#[cold]
+fn say_if_forked() {
+    let said = STATE.compare_exchange(FORKED, FORKED_AND_SAID, Ordering::AcqRel, Ordering::Relaxed);
+    if said.is_ok() && process::is_active() && !process::is_confined() {
+        const WHY: &[u8] = b"this process was forked after HIP was used, and calls it: HIP does not survive a fork, its calls and GPU operations are not recorded";
+        events::fact(b"gpu source", WHY);
+        events::note(WHY);
     }
 }
 
@@ -154,13 +178,24 @@ pub fn at_abort() {
 
 /// The runtime below HIP is gone.
 pub fn is_over() {
-    end::is_over();
+    end::set_over(true);
 }
 
-/// A fork's child has no HIP where its parent had set it up: it would crash with the first call. Where the parent had not, the child may.
+/// The runtime below HIP is set up, perhaps after it was gone.
+pub fn is_back() {
+    end::set_over(false);
+}
+
+/// A fork's child has no HIP where its parent had used it. Where the parent had only set up the runtime below, as programs do that count
+/// GPUs first, HIP works in the child: its place for a tracer is taken anew, when it sets up the runtime.
 pub fn after_fork_in_child() {
+    let next = if IS_USED.load(Ordering::Acquire) {
+        FORKED
+    } else {
+        ABSENT
+    };
     if STATE.load(Ordering::Acquire) == OURS {
-        STATE.store(LOST, Ordering::Release);
+        STATE.store(next, Ordering::Release);
     }
     TELLS_OPS.store(false, Ordering::Release);
     words::set_call(0);

@@ -74,9 +74,10 @@ fn hash(text: &[u8]) -> u64 {
     mix(hash, u64::from_le_bytes(last))
 }
 
-/// The key of a text, told if it was not yet.
+/// The key of a text, which is recorded if it was not yet in this process.
 pub fn key(text: &[u8]) -> u64 {
-    TEXTS.key(hash(text), || events::text(text))
+    let hash = mix(hash(text), events::generation());
+    TEXTS.key(hash, || events::text(text))
 }
 
 /// The key of a C string of the runtime's, or 0 for null and the empty string.
@@ -105,7 +106,7 @@ pub unsafe fn kernel(
     if pointer.is_null() {
         return 0;
     }
-    let generation = GENERATION.load(Ordering::Relaxed);
+    let generation = GENERATION.load(Ordering::Relaxed) ^ events::generation() << 48;
     let hash = mix(mix(MIX, generation), pointer.addr() as u64);
     KERNELS.key(hash, || {
         // SAFETY: HIP's answer is null or a string that lives as long as the kernel.

@@ -13,15 +13,18 @@ use crate::events;
 use crate::gpu::words;
 use crate::slots;
 
-/// A text that is told once.
+/// A text that is recorded once in each process.
 #[derive(Debug)]
 pub struct Name {
     text: &'static str,
+    /// The key in the lower bits, [`events::generation`] above; 0 before the first use.
     key: AtomicU64,
 }
 
+const KEY_BITS: u32 = 48;
+
 impl Name {
-    /// A text that was not told yet.
+    /// A text that was not recorded yet.
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
         Name {
@@ -30,17 +33,22 @@ impl Name {
         }
     }
 
-    /// Its key, told now if that was not done before.
+    /// Its key; the text is recorded now if that was not done before.
     #[inline]
     pub fn key(&self) -> u64 {
-        let key = self.key.load(Ordering::Relaxed);
-        if key == 0 { self.tell() } else { key }
+        let known = self.key.load(Ordering::Relaxed);
+        if known >> KEY_BITS == events::generation() {
+            known & ((1 << KEY_BITS) - 1)
+        } else {
+            self.record()
+        }
     }
 
     #[cold]
-    fn tell(&self) -> u64 {
+    fn record(&self) -> u64 {
         let key = events::text(self.text.as_bytes());
-        self.key.store(key, Ordering::Relaxed);
+        self.key
+            .store(events::generation() << KEY_BITS | key, Ordering::Relaxed);
         key
     }
 }
