@@ -137,3 +137,75 @@ fn a_runtime_that_is_loaded_late_is_noticed() -> TestResult {
     ensure!(outcome.stderr.contains(NOT_LOADED), "{}", outcome.story());
     Ok(())
 }
+
+/// A tool that sees the program's queues, before or after us, sees all kernels, and so do we.
+fn two_tools_see_the_queues(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let tool = hsa_tool("counting_tool")?;
+    let name = tool.display();
+    let before = format!("HSA_TOOLS_LIB=\"{name} $HSA_TOOLS_LIB\"; export HSA_TOOLS_LIB");
+    let behind = format!("HSA_TOOLS_LIB=\"$HSA_TOOLS_LIB {name}\"; export HSA_TOOLS_LIB");
+    let program = || -> anyhow::Result<_> {
+        Ok(hsa_program("hsa_flood")?
+            .arg(code_object("gfx90a")?)
+            .args(["none", "2", "100", "0"]))
+    };
+    for (place, mode, told, tools) in [
+        (&before, "own", 200, 200),
+        (&before, "live", 200, 200),
+        (&before, "plain", 0, 0),
+        (&behind, "own", 200, 200),
+        (&behind, "live", 200, 200),
+        (&behind, "plain", 200, 0),
+    ] {
+        let machine = Machine::new(stack)?;
+        let program = after(place, program()?).env("COUNTING_TOOL", mode);
+        let bare = run_plain(machine.run(program.clone()))?;
+        let outcome = profiled(&machine, program, &["-I", "rocm", "--gpu-source", "hsa"]).run()?;
+        let what = format!("{place} {mode}");
+        for name in ["tool_queues", "tool_kernels", "done"] {
+            let (ours, its) = (outcome.number(name)?, bare.number(name)?);
+            ensure!(
+                (ours - its).abs() < 0.5,
+                "{what}: {name} is {ours}, bare {its}\n{}",
+                outcome.expect_success().story()
+            );
+        }
+        ensure!((outcome.number("tool_kernels")? - f64::from(tools)).abs() < 0.5);
+        let trace = outcome.trace_of("hsa_flood")?;
+        let drawn = ops(&trace, "kernel")?;
+        let kernels = drawn.len();
+        ensure!(
+            kernels == told,
+            "{what}: {kernels} kernels\n{}",
+            outcome.story()
+        );
+        let source = trace.metadata()?.text("gpu source")?;
+        const REFUSED: &str = "another tool makes the program's queues";
+        ensure!(source.contains(REFUSED) == (told == 0), "{what}: {source}");
+        ensure!(
+            outcome.stderr.matches(REFUSED).count() == usize::from(told == 0),
+            "{what}: {}",
+            outcome.story()
+        );
+        if told > 0 {
+            let truth = machine.truth()?;
+            for kernel in truth.kernels_named("short_kernel") {
+                let mut ops = drawn.iter();
+                let found = ops.any(|op| op.is_at(kernel.start_ns, kernel.end_ns));
+                ensure!(found, "{what}: {kernel:?} is not told");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn two_tools_see_the_queues_of_the_oldest() -> TestResult {
+    two_tools_see_the_queues(Stack::Debian12)
+}
+
+#[test]
+fn two_tools_see_the_queues_of_the_newest() -> TestResult {
+    two_tools_see_the_queues(Stack::Unstable)
+}

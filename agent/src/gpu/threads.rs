@@ -49,6 +49,12 @@ pub fn is_in_hsa(address: u64) -> bool {
     runtime_of(address) == Some(0)
 }
 
+/// Whether it is known where the HSA runtime is.
+pub fn knows_hsa() -> bool {
+    let [[_, last], _] = &RANGES;
+    last.load(Ordering::Relaxed) != 0
+}
+
 /// Whether an address is in HIP.
 pub fn is_in_hip(address: u64) -> bool {
     runtime_of(address) == Some(1)

@@ -20,6 +20,8 @@ pub struct Words {
     pub batch_question: u64,
     /// The same of another question.
     pub other_question: u64,
+    /// Whether the thread has another tool make a queue.
+    pub making_queue: u64,
     /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
     pub asked_ns: u64,
 }
@@ -68,4 +70,18 @@ pub fn is_helper() -> bool {
 pub fn set_helper() {
     // SAFETY: as above.
     unsafe { (*words()).is_helper = 1 }
+}
+
+/// Whether the thread has a queue made that we see when it is there.
+#[inline]
+pub fn is_making_queue() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).making_queue != 0 }
+}
+
+/// Notes whether it has.
+#[inline]
+pub fn set_making_queue(making: bool) {
+    // SAFETY: as above.
+    unsafe { (*words()).making_queue = u64::from(making) }
 }

@@ -213,55 +213,56 @@ waits! {
     signal_wait_scacquire = "hsa_signal_wait_scacquire";
 }
 
-#[allow(
-    clippy::too_many_arguments,
-    reason = "the runtime's function has as many"
-)]
-unsafe extern "C" fn queue_create(
-    agent: u64,
-    size: u32,
-    kind: u32,
-    callback: QueueCallback,
-    data: *mut c_void,
-    private_bytes: u32,
-    group_bytes: u32,
-    queue: *mut *mut Queue,
-) -> Status {
-    static NAME: Name = Name::new("hsa_queue_create");
-    let args = [(Key::Count, Value::Uint(u64::from(size)))];
-    around(&NAME, &args, || {
-        if super::is_recording() {
-            // SAFETY: the caller's own arguments.
-            return unsafe {
-                queues::create(
-                    agent,
-                    size,
-                    kind,
-                    callback,
-                    data,
-                    private_bytes,
-                    group_bytes,
-                    queue,
-                )
-            };
-        }
-        match table::queue_create::get() {
-            // SAFETY: as above.
-            Some(real) => unsafe {
-                real(
-                    agent,
-                    size,
-                    kind,
-                    callback,
-                    data,
-                    private_bytes,
-                    group_bytes,
-                    queue,
-                )
-            },
-            None => GENERIC_ERROR,
-        }
-    })
+/// Functions that make queues.
+macro_rules! makers {
+    ($($name:ident = $text:literal, $seen:path;)*) => {
+        $(
+            #[allow(
+                clippy::too_many_arguments,
+                reason = "the runtime's function has as many"
+            )]
+            unsafe extern "C" fn $name(
+                agent: u64,
+                size: u32,
+                kind: u32,
+                callback: QueueCallback,
+                data: *mut c_void,
+                private_bytes: u32,
+                group_bytes: u32,
+                queue: *mut *mut Queue,
+            ) -> Status {
+                static NAME: Name = Name::new($text);
+                let Some(real) = table::$name::get() else {
+                    return GENERIC_ERROR;
+                };
+                let args = [(Key::Count, Value::Uint(u64::from(size)))];
+                around(&NAME, &args, || {
+                    if super::is_recording() {
+                        let wish = queues::Wish {
+                            agent,
+                            size,
+                            kind,
+                            callback,
+                            data,
+                            private_bytes,
+                            group_bytes,
+                        };
+                        // SAFETY: the caller's own arguments; so below.
+                        return unsafe { $seen(&wish, queue) };
+                    }
+                    // SAFETY: as above.
+                    unsafe {
+                        real(agent, size, kind, callback, data, private_bytes, group_bytes, queue)
+                    }
+                })
+            }
+        )*
+    };
+}
+
+makers! {
+    queue_create = "hsa_queue_create", queues::create;
+    queue_intercept_create = "hsa_amd_queue_intercept_create", queues::create_intercepted;
 }
 
 unsafe extern "C" fn queue_destroy(queue: *mut Queue) -> Status {
@@ -325,6 +326,7 @@ pub fn start(tables: &Tables) {
 /// Puts ours in front of the functions that queues, signals and kernels' names need.
 pub fn start_queues(tables: &Tables) {
     table::queue_create::wrap(tables, queue_create);
+    table::queue_intercept_create::wrap(tables, queue_intercept_create);
     table::queue_destroy::wrap(tables, queue_destroy);
     table::signal_destroy::wrap(tables, signal_destroy);
     table::executable_freeze::wrap(tables, executable_freeze);

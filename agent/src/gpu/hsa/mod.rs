@@ -33,6 +33,7 @@ pub use self::calls::Name;
 use self::source::Choice;
 use self::table::Tables;
 use crate::events;
+use crate::gpu::threads;
 use crate::markers::gate;
 use crate::process;
 
@@ -94,6 +95,8 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         Ordering::Relaxed,
     );
     table::read_all(&tables);
+    // It may have been set up past our wrapper of its first function.
+    threads::learn();
     agents::start();
     if wished.gpu {
         faults::start();

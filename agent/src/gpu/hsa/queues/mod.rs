@@ -1,21 +1,20 @@
 //! Queues whose packets are seen.
 //!
-//! A queue of the program's becomes an intercept queue of the runtime: each packet comes to [`packets::on_packets`] on the thread that
+//! A queue of the program's becomes an intercept queue of the runtime ([`create()`]): each packet comes to [`super::packets`] on the thread that
 //! submits it and goes on from there.
+
+mod create;
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use rsys_wire::event::{Key, Labelled, Value};
-
-use super::abi::{Layout, Packet, Queue, QueueCallback, SUCCESS, Status};
+pub use self::create::{Wish, create, create_intercepted};
+use super::abi::{Packet, Queue, QueueCallback, SUCCESS, Status};
 use super::operations::List;
-use super::room::{self, Room};
+use super::room::Room;
 use super::tags::Tags;
-use super::{agents, collector, faults, packets, table};
-use crate::events;
-use crate::sys;
+use super::{agents, collector, faults, table};
 
 const MOST: usize = 1024;
 
@@ -90,153 +89,14 @@ pub fn for_each_list(mut what: impl FnMut(*mut List)) {
     }
 }
 
-fn claim() -> Option<(u32, &'static State)> {
+fn claim() -> Option<&'static State> {
     let (place, state) = STATES
         .iter()
         .enumerate()
         .skip(1)
         .find(|(_, state)| !state.used.swap(true, Ordering::AcqRel))?;
     HIGHEST.fetch_max(place as u32 + 1, Ordering::AcqRel);
-    Some((place as u32, state))
-}
-
-/// Makes a queue that is seen; where that cannot be, an ordinary one.
-///
-/// # Safety
-/// As `hsa_queue_create`.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "the runtime's function has as many"
-)]
-pub unsafe fn create(
-    agent: u64,
-    size: u32,
-    kind: u32,
-    callback: QueueCallback,
-    data: *mut c_void,
-    private_bytes: u32,
-    group_bytes: u32,
-    queue: *mut *mut Queue,
-) -> Status {
-    let plain = || match table::queue_create::get() {
-        // SAFETY: the caller's own arguments.
-        Some(real) => unsafe {
-            real(
-                agent,
-                size,
-                kind,
-                callback,
-                data,
-                private_bytes,
-                group_bytes,
-                queue,
-            )
-        },
-        None => super::abi::GENERIC_ERROR,
-    };
-    let (Some(gpu), Some(make), Some(register)) = (
-        agents::find(agent),
-        table::queue_intercept_create::get(),
-        table::queue_intercept_register::get(),
-    ) else {
-        return plain();
-    };
-    let Some((_, state)) = claim() else {
-        return plain();
-    };
-    let number = NUMBERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    state.agent.store(agent, Ordering::Relaxed);
-    state.device.store(gpu.node, Ordering::Relaxed);
-    state.number.store(number, Ordering::Relaxed);
-    // SAFETY: the place is ours, and the queue does not exist yet.
-    unsafe { *state.callback.get() = callback };
-    state.callback_data.store(data, Ordering::Relaxed);
-    let size = room::size(size);
-    // Without a callback the runtime ends the process: that stays so.
-    let told: QueueCallback = callback.map(|_| on_error as _);
-    let ours = (&raw const *state).cast_mut().cast::<c_void>();
-    renew_events();
-    // SAFETY: the caller's own arguments, but for the callback, which passes on to theirs.
-    let status = unsafe {
-        make(
-            agent,
-            size,
-            kind,
-            told,
-            ours,
-            private_bytes,
-            group_bytes,
-            queue,
-        )
-    };
-    if status != SUCCESS {
-        state.used.store(false, Ordering::Release);
-        return plain();
-    }
-    // SAFETY: the runtime has just made it.
-    let made = unsafe { *queue };
-    // SAFETY: as above.
-    let size = unsafe { (*made).size };
-    state.room.reset(size);
-    state.tags.reset(size);
-    state.queue.store(made, Ordering::Release);
-    if let Some(enable) = table::profiling_set_profiler_enabled::get() {
-        // SAFETY: the queue exists.
-        unsafe { enable(made, 1) };
-    }
-    // SAFETY: the state lives for ever.
-    if unsafe { register(made, packets::on_packets, ours) } != SUCCESS {
-        state.queue.store(std::ptr::null_mut(), Ordering::Release);
-        state.used.store(false, Ordering::Release);
-        if let Some(destroy) = table::queue_destroy::get() {
-            // SAFETY: nobody else knows it yet.
-            unsafe { destroy(made) };
-        }
-        return plain();
-    }
-    let mut text = [0_u8; 20];
-    let digits = sys::decimal(u64::from(number), &mut text);
-    let mut name = *b"Queue                     ";
-    let room = name.get_mut(6..).unwrap_or(&mut []);
-    for (to, from) in room.iter_mut().zip(digits) {
-        *to = *from;
-    }
-    events::label(
-        Labelled::Queue,
-        u64::from(number),
-        name.get(..digits.len().saturating_add(6))
-            .unwrap_or(b"Queue"),
-        &[(Key::Device, Value::Uint(u64::from(gpu.node)))],
-    );
-    SUCCESS
-}
-
-/// Sees to it that the runtime makes an intercept queue with an event that was never raised.
-///
-/// The thread of ROCr 6.4 that waits for signals forgets, at each look, how often the events behind two equal neighbours were raised, as
-/// those of every queue are; one that was raised before keeps it awake for good. Events of signals that are gone are used again, the last
-/// first. So as many signals as take all of them are made, and destroyed in that order.
-fn renew_events() {
-    /// More than a program has left over when it makes queues.
-    const SIGNALS: usize = 64;
-    let (Some(make), Some(destroy)) = (table::signal_create::get(), table::signal_destroy::get())
-    else {
-        return;
-    };
-    if super::layout() == Layout::UpTo55 {
-        return;
-    }
-    let mut signals = [0_u64; SIGNALS];
-    for signal in &mut signals {
-        // SAFETY: no consumers are named, and there is room for the handle.
-        if unsafe { make(0, 0, std::ptr::null(), &raw mut *signal) } != SUCCESS {
-            *signal = 0;
-        }
-    }
-    for signal in signals.into_iter().filter(|signal| *signal != 0) {
-        // SAFETY: nobody else has it.
-        unsafe { destroy(signal) };
-    }
+    Some(state)
 }
 
 unsafe extern "C" fn on_error(status: Status, source: *mut Queue, data: *mut c_void) {
