@@ -9,6 +9,7 @@ use rsys_config::{Environment, Settings, generate, presets};
 
 use super::command;
 use super::exit::CliExit;
+use crate::emit::naming::FileId;
 use crate::jobs::place::Place;
 use crate::launch::command as program;
 use crate::plan::Plan;
@@ -154,16 +155,7 @@ pub(super) fn dry_run(settings: &Settings, words: Vec<OsString>) -> CliExit {
     let layout = &plan.run.layout;
     lines.push(format!(
         "traces: {}",
-        layout
-            .path(
-                if layout.name_processes {
-                    "<rank or pid>"
-                } else {
-                    ""
-                },
-                0
-            )
-            .display()
+        layout.path(&FileId::new("<rank or pid>", 0)).display()
     ));
     lines.push(format!(
         "backends: {}",

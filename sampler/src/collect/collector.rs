@@ -178,7 +178,9 @@ impl Collector {
                     let process = self.processes.swap_remove(at);
                     self.end(process, End::Replaced);
                 }
-                let identity = Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
+                let mut identity =
+                    Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
+                identity.is_command = self.child.is_some_and(|(pid, _)| pid == host_pid);
                 let key = self.next_key;
                 self.next_key += 1;
                 self.known += 1;

@@ -37,6 +37,8 @@ pub struct Identity {
     pub notes: Vec<String>,
     /// The place in a parallel job.
     pub rank: Option<Rank>,
+    /// Whether it is the process of the command itself, rather than a child.
+    pub is_command: bool,
 }
 
 impl Identity {

@@ -4,7 +4,7 @@
 //! sample's stack together, [`frames`] (with [`modules`] and the resolver) knows what stands behind its addresses, [`slices`] makes
 //! the timeline of it, [`mod@waits`] that of waits, [`off_cpu`] that of times off the processor, [`counters`] and [`thread_counters`] the tracks of
 //! counters, [`events`] draws calls and GPU operations, and
-//! [`output`] the packets. [`mod@profile`] gathers the summaries beside it. [`naming`] says what the files are called,
+//! [`output`] the packets. [`mod@profile`] gathers the summaries beside it. [`naming`] and [`file_names`] say what the files are called,
 //! [`identity`], [`tally`] and
 //! [`metadata`] what a trace says about itself.
 
@@ -12,6 +12,7 @@ pub mod batch;
 pub mod counters;
 pub mod cpu_windows;
 pub mod events;
+pub mod file_names;
 pub mod frames;
 pub mod identity;
 pub mod metadata;

@@ -1,14 +1,10 @@
-//! What trace files are called. Nothing is ever overwritten.
+//! What the files of a process are called: a folder, a prefix, a file name, and who the process is.
 
-use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rsys_config::rank::Rank;
-
-/// How many numbers are tried behind a name that is taken.
-const NUMBERS_MAX: u32 = 100_000;
 
 /// Where the traces of a run go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,96 +19,90 @@ pub struct Layout {
     pub name_processes: bool,
 }
 
-impl Layout {
-    /// The path of the trace that is called `id`, the `number`th of that name.
+/// What tells the files of one process from those of others. All its files have the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileId {
+    /// The rank or the process id.
+    pub process: String,
+    /// Behind it, unless it is 0.
+    pub number: u32,
+}
+
+impl FileId {
+    /// The `number`th of the files of `process`.
     #[must_use]
-    pub fn path(&self, id: &str, number: u32) -> PathBuf {
+    pub fn new(process: &str, number: u32) -> Self {
+        Self {
+            process: process.to_owned(),
+            number,
+        }
+    }
+}
+
+impl Layout {
+    /// The same for another file of the process.
+    #[must_use]
+    pub fn of_file(&self, file_name: &str) -> Self {
+        Self {
+            file_name: file_name.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The path of the file that is called `id`.
+    #[must_use]
+    pub fn path(&self, id: &FileId) -> PathBuf {
         let (stem, extension) = match self.file_name.rsplit_once('.') {
             Some((stem, extension)) if !stem.is_empty() && !extension.contains('/') => {
                 (stem, format!(".{extension}"))
             }
             _ => (self.file_name.as_str(), String::new()),
         };
-        let id = if self.name_processes {
-            format!("-{id}")
+        let process = if self.name_processes {
+            format!("-{}", id.process)
         } else {
             String::new()
         };
-        let number = if number == 0 {
-            String::new()
-        } else {
-            format!("-{number}")
+        let number = match id.number {
+            0 => String::new(),
+            number => format!("-{number}"),
         };
         self.directory
-            .join(format!("{}{stem}{id}{number}{extension}", self.prefix))
+            .join(format!("{}{stem}{process}{number}{extension}", self.prefix))
     }
 
-    /// Creates the trace that is called `id`, or `fuller` where that is taken, under the first name that is not.
+    /// Creates the file that is called `id`, with the folders above it.
     ///
     /// # Errors
-    /// When no file can be created there.
-    pub fn create(&self, id: &str, fuller: Option<&str>) -> io::Result<(File, PathBuf)> {
-        let numbered = fuller.unwrap_or(id);
-        let first = fuller.map(|_| self.path(id, 0));
-        let others = (0..NUMBERS_MAX).map(|number| self.path(numbered, number));
-        for (number, path) in first.into_iter().chain(others).enumerate() {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((file, path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && number == 0 => {
-                    // A prefix with a folder in it, or the folder vanished during the run.
-                    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-                    match OpenOptions::new().write(true).create_new(true).open(&path) {
-                        Ok(file) => return Ok((file, path)),
-                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Err(error) => return Err(error),
+    /// `AlreadyExists` where there is one, or when no file can be created there.
+    pub fn create(&self, id: &FileId) -> io::Result<(File, PathBuf)> {
+        let path = self.path(id);
+        let open = || OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A prefix with a folder in it, or the folder vanished during the run.
+                std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+                open()?
             }
-        }
-        Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "too many traces of that name",
-        ))
-    }
-}
-
-/// Gives each process of a run the id that its trace is called by.
-#[derive(Debug, Default)]
-pub struct Ids {
-    ranks: HashSet<(u32, u32)>,
-}
-
-impl Ids {
-    /// The rank, for the first process that has it; rank and process id for others (its children have the same rank); the process
-    /// id for a process without a rank. Ranks that their launcher started anew say so.
-    #[must_use]
-    pub fn id(&mut self, rank: Option<&Rank>, pid: u32) -> String {
-        let Some(rank) = rank else {
-            return pid.to_string();
+            result => result?,
         };
-        let name = rank_name(rank);
-        if self.ranks.insert((rank.rank, rank.restart)) {
-            name
-        } else {
-            format!("{name}.{pid}")
-        }
+        Ok((file, path))
     }
 }
 
-/// The id for a name that somebody else has: another start of the same job, or another program with the same rank. `None` for a
-/// process without a rank.
+/// The id for a name that another process has: of another start of the same job, or another program with the same rank.
 #[must_use]
-pub fn fuller_id(rank: Option<&Rank>, host: &str, pid: u32) -> Option<String> {
+pub fn fuller_id(rank: &Rank, host: &str, pid: u32) -> String {
     let host: String = host
         .chars()
         .map(|letter| if letter == '/' { '_' } else { letter })
         .collect();
-    rank.map(|rank| format!("{}.{host}.{pid}", rank_name(rank)))
+    format!("{}.{host}.{pid}", rank_name(rank))
 }
 
-fn rank_name(rank: &Rank) -> String {
+/// The rank, and how often its launcher started it anew.
+#[must_use]
+pub fn rank_name(rank: &Rank) -> String {
     match rank.restart {
         0 => rank.rank.to_string(),
         restart => format!("{}.r{restart}", rank.rank),
@@ -122,19 +112,15 @@ fn rank_name(rank: &Rank) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rsys_config::rank::rank_from_env;
 
-    fn layout(prefix: &str, file_name: &str) -> Layout {
-        Layout {
+    #[test]
+    fn names_hold_prefix_id_and_number() {
+        let layout = |prefix: &str, file_name: &str| Layout {
             directory: "/out/now".into(),
             prefix: prefix.to_owned(),
             file_name: file_name.to_owned(),
             name_processes: true,
-        }
-    }
-
-    #[test]
-    fn names_hold_prefix_id_and_number() {
+        };
         for (prefix, file_name, id, number, expected) in [
             ("", "perfetto-trace.proto", "7", 0, "perfetto-trace-7.proto"),
             (
@@ -149,63 +135,14 @@ mod tests {
             ("", ".hidden", "7", 0, ".hidden-7"),
             ("", "v1.2/trace", "7", 0, "v1.2/trace-7"),
         ] {
-            let path = layout(prefix, file_name).path(id, number);
+            let path = layout(prefix, file_name).path(&FileId::new(id, number));
             assert_eq!(path, Path::new("/out/now").join(expected));
         }
         let nameless = Layout {
             name_processes: false,
             ..layout("", "t.proto")
         };
-        assert_eq!(nameless.path("7", 0), Path::new("/out/now/t.proto"));
-    }
-
-    #[test]
-    fn the_first_process_of_a_rank_has_its_name() {
-        let mut ids = Ids::default();
-        for (variables, pid, expected) in [
-            ("", 5, "5"),
-            ("PMI_RANK=0", 6, "0"),
-            ("PMI_RANK=0", 7, "0.7"),
-            ("PMI_RANK=1", 8, "1"),
-            ("PMI_RANK=0", 9, "0.9"),
-            (
-                "RANK=0 WORLD_SIZE=1 TORCHELASTIC_RESTART_COUNT=2",
-                10,
-                "0.r2",
-            ),
-        ] {
-            let rank = rank_from_env(|name| {
-                let pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
-                let mut values = pairs.filter(|(key, _)| *key == name);
-                values.next().map(|(_, value)| value.to_owned())
-            });
-            assert_eq!(ids.id(rank.as_ref(), pid), expected);
-        }
-    }
-
-    #[test]
-    fn files_are_never_overwritten() {
-        let directory = std::env::temp_dir().join(format!("rsys-naming-{}", std::process::id()));
-        let layout = Layout {
-            directory: directory.clone(),
-            ..layout("deeper/", "t.proto")
-        };
-        let fuller = [None, None, None, Some("1.host.7"), Some("1.host.7")];
-        let paths = fuller.map(|fuller| layout.create("1", fuller).unwrap().1);
-        std::fs::remove_dir_all(&directory).unwrap();
-        let names: Vec<_> = paths
-            .iter()
-            .map(|path| path.strip_prefix(&directory).unwrap().to_str().unwrap())
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "deeper/t-1.proto",
-                "deeper/t-1-1.proto",
-                "deeper/t-1-2.proto",
-                "deeper/t-1.host.7.proto",
-                "deeper/t-1.host.7-1.proto",
-            ]
-        );
+        let plain = nameless.path(&FileId::new("7", 0));
+        assert_eq!(plain, Path::new("/out/now/t.proto"));
     }
 }

@@ -20,9 +20,10 @@ use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
 use super::batch::{Batch, RingWords};
 use super::counters::CounterTracks;
 use super::events::{Events, StackMarks, Teller};
+use super::file_names::FileNames;
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
-use super::naming::{Ids, fuller_id};
+use super::naming::FileId;
 use super::numbers::ThreadNumbers;
 use super::off_cpu::OffCpuTracks;
 use super::output::Output;
@@ -81,8 +82,8 @@ pub struct Tools<'a> {
     pub run: &'a RunContext,
     /// Finds names.
     pub resolver: &'a Resolver,
-    /// Names traces.
-    pub ids: &'a mut Ids,
+    /// Names files.
+    pub names: &'a mut FileNames,
     /// Changed while work is done.
     pub work: &'a AtomicU64,
     /// Whether new names must not be looked for any more.
@@ -122,8 +123,8 @@ pub struct ProcessTrace {
     interpreters: Vec<String>,
     numbers: ThreadNumbers,
     profile: Option<Profile>,
-    /// What the trace is called.
-    id: String,
+    /// What its files are called.
+    id: FileId,
 }
 
 impl ProcessTrace {
@@ -166,7 +167,7 @@ impl ProcessTrace {
             interpreters: Vec::new(),
             numbers: ThreadNumbers::new(identity.pid),
             profile: run.profile.map(Profile::new),
-            id: String::new(),
+            id: FileId::default(),
             identity,
         }
     }
@@ -387,26 +388,26 @@ impl ProcessTrace {
     }
 
     fn open(&mut self, tools: &mut Tools<'_>) {
-        let rank = self.identity.rank.as_ref();
-        let id = tools.ids.id(rank, self.identity.pid);
-        let fuller = fuller_id(rank, &tools.run.host, self.identity.pid);
-        self.id.clone_from(&id);
-        let layout = tools.run.layout_of(&self.identity);
+        let files = tools.run.files_of(&self.identity);
+        let claimant = tools.run.claimant(&self.identity);
         // Without a trace all goes its way, for the summary; what is written goes nowhere.
         let created = if tools.run.trace {
-            layout.create(&id, fuller.as_deref())
+            tools.names.create(&files, &claimant)
         } else {
             let nowhere = PathBuf::from("/dev/null");
             let file = OpenOptions::new().write(true).open(&nowhere);
-            file.map(|file| (file, nowhere))
+            let id = tools.names.choose(&files, &claimant);
+            file.map(|file| (id, file, nowhere))
         };
         match created {
-            Ok((file, path)) => {
+            Ok((id, file, path)) => {
+                self.id = id;
                 self.path = tools.run.trace.then(|| path.clone());
                 self.output = Some(Output::begin(file, path, &self.identity, tools.run));
             }
             Err(error) => {
-                let path = layout.path(&id, 0);
+                let id = FileId::new(&self.identity.pid.to_string(), 0);
+                let path = tools.run.layout_of(&self.identity).path(&id);
                 let text = format!(
                     "{}: the trace of pid {} cannot be created: {error}",
                     path.display(),

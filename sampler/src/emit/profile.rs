@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use rsys_config::ProfileForms;
 
 use super::frames::{Frames, FunctionId};
-use super::naming::Layout;
+use super::naming::{FileId, Layout};
 
 /// Nodes of the tree of calls.
 const NODES_MAX: usize = 1 << 18;
@@ -21,6 +21,19 @@ const NODES_MAX: usize = 1 << 18;
 const THREAD_FUNCTIONS_MAX: usize = 1 << 18;
 /// Threads that are told apart.
 const THREADS_MAX: usize = 1 << 14;
+
+/// The summary as text.
+const TEXT_FILE: &str = "profile.txt";
+/// The summary for programs.
+const JSON_FILE: &str = "profile.json";
+
+/// The files that summaries in these forms are written to.
+#[must_use]
+pub fn file_names(forms: ProfileForms) -> Vec<&'static str> {
+    let files = [(forms.text, TEXT_FILE), (forms.json, JSON_FILE)];
+    let wanted = files.iter().filter(|(is_wanted, _)| *is_wanted);
+    wanted.map(|(_, name)| *name).collect()
+}
 
 /// Samples and the time that they stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -175,14 +188,11 @@ impl Profile {
 
     /// Writes the files beside the trace that is called `id`.
     #[must_use]
-    pub fn write(&self, about: &About, frames: &Frames, layout: &Layout, id: &str) -> Written {
+    pub fn write(&self, about: &About, frames: &Frames, layout: &Layout, id: &FileId) -> Written {
         let mut written = Written::default();
         let mut file = |name: &str, render: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-            let layout = Layout {
-                file_name: name.to_owned(),
-                ..layout.clone()
-            };
-            let result = layout.create(id, None).and_then(|(file, path)| {
+            let layout = layout.of_file(name);
+            let result = layout.create(id).and_then(|(file, path)| {
                 let mut out = BufWriter::new(file);
                 render(&mut out)?;
                 out.into_inner().map_err(|error| error.into_error())?;
@@ -191,7 +201,7 @@ impl Profile {
             match result {
                 Ok(path) => written.paths.push(path),
                 Err(error) => {
-                    let path = layout.path(id, 0);
+                    let path = layout.path(id);
                     let text = format!("{} cannot be written: {error}", path.display());
                     written.trouble.get_or_insert(text);
                 }
@@ -203,10 +213,10 @@ impl Profile {
             profile: self,
         };
         if self.forms.text {
-            file("profile.txt", &|out| text::write(&view, out));
+            file(TEXT_FILE, &|out| text::write(&view, out));
         }
         if self.forms.json {
-            file("profile.json", &|out| json::write(&view, out));
+            file(JSON_FILE, &|out| json::write(&view, out));
         }
         if self.forms.console {
             written.console = text::console(&view);

@@ -5,8 +5,10 @@ use rsys_config::rank::Rank;
 use rsys_config::{Numbers, ProfileForms};
 use rsys_proto::Compression;
 
+use super::file_names::Claimant;
 use super::identity::Identity;
 use super::naming::Layout;
+use super::profile;
 use crate::python::PythonView;
 use crate::windows::Windows;
 
@@ -95,6 +97,30 @@ impl RunContext {
             prefix: expand(&self.layout.prefix, &keys),
             file_name: expand(&self.layout.file_name, &keys),
             ..self.layout.clone()
+        }
+    }
+
+    /// Where all files of one process go, its trace first.
+    #[must_use]
+    pub fn files_of(&self, identity: &Identity) -> Vec<Layout> {
+        let trace = self.layout_of(identity);
+        let summaries = self.profile.map_or_else(Vec::new, profile::file_names);
+        let summaries: Vec<Layout> = summaries.iter().map(|name| trace.of_file(name)).collect();
+        self.trace
+            .then_some(trace)
+            .into_iter()
+            .chain(summaries)
+            .collect()
+    }
+
+    /// Who a process is for [`super::file_names::FileNames`].
+    #[must_use]
+    pub fn claimant<'a>(&'a self, identity: &'a Identity) -> Claimant<'a> {
+        Claimant {
+            rank: identity.rank.as_ref(),
+            host: &self.host,
+            pid: identity.pid,
+            is_command: identity.is_command,
         }
     }
 

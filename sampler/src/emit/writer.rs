@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use super::batch::Batch;
 use super::counters::HostCounters;
 use super::cpu_windows::CpuWindows;
+use super::file_names::FileNames;
 use super::identity::Identity;
-use super::naming::Ids;
 use super::process::{ProcessTrace, Tools};
 use super::run::RunContext;
 use super::tally::{AgentCounts, End};
@@ -239,7 +239,7 @@ fn work(
 ) -> Outcome {
     let resolver = Resolver::new(options);
     resolver.set_background(true);
-    let mut ids = Ids::default();
+    let mut names = FileNames::default();
     let mut traces: HashMap<ProcessKey, ProcessTrace> = HashMap::new();
     let mut cpu_windows: HashMap<ProcessKey, CpuWindows> = HashMap::new();
     let mut host = HostCounters::default();
@@ -263,13 +263,16 @@ fn work(
         let mut tools = Tools {
             run: own.map_or(run, CpuWindows::run),
             resolver: &resolver,
-            ids: &mut ids,
+            names: &mut names,
             work: &shared.work,
             hurry: &shared.hurry,
         };
         match job {
             Ok(Job::Start(key, identity)) => {
                 host.begin(identity.host_pid);
+                tools
+                    .names
+                    .reserve(&run.files_of(&identity), &run.claimant(&identity));
                 traces.insert(key, ProcessTrace::new(*identity, run));
                 cpu_windows.extend(CpuWindows::new(run).map(|windows| (key, windows)));
             }
