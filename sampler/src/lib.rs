@@ -24,3 +24,4 @@ pub mod smi;
 pub mod summary;
 pub mod waits;
 pub mod windows;
+pub mod words;

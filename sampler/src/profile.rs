@@ -30,7 +30,7 @@ use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::members::{self, Members};
 use crate::session::{Receiver, SessionSocket};
-use crate::summary::{self, ProcessSummary};
+use crate::summary::{self, Circumstances, ProcessSummary, no_trace};
 use crate::waits::Waits;
 
 /// Rings are emptied after this time at first.
@@ -172,7 +172,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let target = match target {
         Ok(target) => target,
         Err(refusal) => {
-            end_record(record, Ending::Code(refusal.code), &[], 0);
+            end_record(record, &plan, Ending::Code(refusal.code), &[], 0);
             directory.remove_if_empty();
             return Err(refusal);
         }
@@ -234,11 +234,14 @@ fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> 
 
 fn end_record(
     record: Option<TaskRecord>,
+    plan: &Plan,
     ending: Ending,
     processes: &[ProcessSummary],
     unborn: u64,
 ) {
-    if let Some(Err(error)) = record.map(|record| record.end(ending, processes, unborn)) {
+    let no_trace = || no_trace(processes, unborn, &Circumstances::of(&plan.run));
+    let end = |record: TaskRecord| record.end(ending, processes, unborn, no_trace());
+    if let Some(Err(error)) = record.map(end) {
         warn_of_record(&error);
     }
 }
@@ -343,7 +346,7 @@ impl Watch {
             ));
         }
         let outcome = self.close();
-        end_record(record, ending, &outcome.processes, unborn);
+        end_record(record, plan, ending, &outcome.processes, unborn);
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
                 say(&format!(
@@ -358,7 +361,9 @@ impl Watch {
             if all_failed {
                 say("no trace: see the warnings above");
             } else {
-                for line in summary::lines(&outcome.processes, unborn, plan.run.verbosity >= 1) {
+                let circumstances = Circumstances::of(&plan.run);
+                let verbose = plan.run.verbosity >= 1;
+                for line in summary::lines(&outcome.processes, unborn, &circumstances, verbose) {
                     say(&line);
                 }
             }

@@ -281,19 +281,21 @@ fn a_process_that_outlives_the_command_is_named_so() {
 }
 
 #[test]
-fn a_process_without_samples_leaves_nothing() {
+fn a_command_without_samples_leaves_its_trace() {
     let folder = Folder::new("idle");
     let output = sampler(&folder)
         .args(fake_command("idle"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(7));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    assert!(
-        stderr(&output).contains("no trace: the process used too little CPU time"),
-        "{}",
-        stderr(&output)
-    );
+    let text = stderr(&output);
+    let [path] = &folder.traces()[..] else {
+        panic!("{text}");
+    };
+    let trace = Trace::read(path);
+    assert_eq!(trace.samples.len(), 0);
+    assert_eq!(trace.metadata["rsys end"]["end"], "exit code 7");
+    assert!(text.contains("no samples: the command used "), "{text}");
 }
 
 /// The program samples once, then executes itself over itself and does its work.

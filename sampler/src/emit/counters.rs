@@ -108,6 +108,12 @@ impl HostCounters {
             .map(|(key, _)| key)
     }
 
+    /// Whether no trace has had any yet.
+    #[must_use]
+    pub fn is_unclaimed(&self) -> bool {
+        self.owner.is_none()
+    }
+
     /// Takes over readings.
     pub fn hold(&mut self, readings: Vec<Reading>) {
         hold(&mut self.held, readings);

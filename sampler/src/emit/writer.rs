@@ -307,6 +307,12 @@ fn work(
                 let is_last_chance = traces
                     .iter()
                     .all(|(other, trace)| *other == key || !trace.is_open());
+                if is_last_chance
+                    && host.is_unclaimed()
+                    && let Some(trace) = traces.get_mut(&key)
+                {
+                    trace.open_for_command(end, &mut tools);
+                }
                 give_host_counters(&mut host, &mut traces, &tools, is_last_chance);
                 if let Some(trace) = traces.remove(&key) {
                     processes.push(trace.finish(end, *counts, &mut tools));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::place::Place;
 use crate::launch::exit::Ending;
 use crate::os;
-use crate::summary::{self, ProcessSummary};
+use crate::summary::{NoTrace, ProcessSummary};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -116,11 +116,18 @@ impl TaskRecord {
         Ok(record)
     }
 
-    /// Puts down how the task ended, and what it left. `unborn` is the number of processes that ended before they began to record.
+    /// Puts down how the task ended, and what it left, or why that is nothing. `unborn` is the number of processes that ended before
+    /// they began to record.
     ///
     /// # Errors
     /// When the records cannot be read or written.
-    pub fn end(self, ending: Ending, processes: &[ProcessSummary], unborn: u64) -> io::Result<()> {
+    pub fn end(
+        self,
+        ending: Ending,
+        processes: &[ProcessSummary],
+        unborn: u64,
+        no_trace: Option<NoTrace>,
+    ) -> io::Result<()> {
         let mut record = self.start.clone();
         let short = processes.iter().filter(|process| process.short);
         let ended = json!({
@@ -131,7 +138,7 @@ impl TaskRecord {
             "processes": processes.len() as u64 + unborn,
             "short_processes": short.count() as u64 + unborn,
             "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
-            "no_trace": summary::no_trace(processes, unborn)
+            "no_trace": no_trace
                 .map(|none| json!({ "reason": none.reason, "expected": none.expected })),
             "traces": processes.iter().filter_map(|process| self.trace(process)).collect::<Vec<_>>(),
         });
@@ -313,7 +320,8 @@ mod tests {
             for (rank, record) in records.into_iter().enumerate() {
                 // One of them is killed.
                 if rank != 7 {
-                    scope.spawn(move || record.end(Ending::Code(rank as u8), &[], 0).unwrap());
+                    scope
+                        .spawn(move || record.end(Ending::Code(rank as u8), &[], 0, None).unwrap());
                 }
             }
         });

@@ -9,8 +9,8 @@ use rsys_wire::layout::{CPU_TIMER, Counter};
 use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
-pub use self::nothing::{NoTrace, no_trace};
-use self::nothing::{reason_for_nothing, short_processes};
+pub use self::nothing::{Circumstances, NoTrace, no_trace};
+use self::nothing::{empty_traces, reason_for_nothing, short_processes};
 
 /// What became of one process.
 #[derive(Debug, Clone)]
@@ -319,20 +319,29 @@ impl ProcessSummary {
     }
 }
 
-/// The lines about all processes: one for each trace, or one that says why there is none; details, where they are wanted, of
-/// those with samples. `unborn` is the number of processes that ended before they began to record, with one sample each.
+/// The lines about all processes: one for each trace, and one that says why there is none, or why there is nothing in it; details,
+/// where they are wanted, of those with samples. `unborn` is the number of processes that ended before they began to record, with one
+/// sample each.
 #[must_use]
-pub fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<String> {
+pub fn lines(
+    processes: &[ProcessSummary],
+    unborn: u64,
+    circumstances: &Circumstances,
+    verbose: bool,
+) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
     let short = short_processes(processes, unborn);
     match short {
         Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
         Some(short) => lines.push(short),
         None if lines.is_empty() => {
-            let nothing = reason_for_nothing(processes);
+            let nothing = reason_for_nothing(processes, unborn, circumstances);
             lines.push(format!("no trace: {}", nothing.reason));
         }
         None => {}
+    }
+    if let Some(nothing) = empty_traces(processes, unborn, circumstances) {
+        lines.push(format!("no samples: {}", nothing.reason));
     }
     lines.extend(processes.iter().flat_map(ProcessSummary::profile_lines));
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
@@ -355,180 +364,4 @@ pub fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<St
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn process() -> ProcessSummary {
-        ProcessSummary {
-            path: Some("/out/t-7.proto".into()),
-            profile: Written::default(),
-            trouble: None,
-            short: false,
-            rank: None,
-            pid: 7,
-            name: "app".into(),
-            clock: "timer".into(),
-            notes: Vec::new(),
-            coverage: Coverage::Unknown,
-            interpreters: Vec::new(),
-            tally: Tally {
-                samples: 10,
-                weight: 12,
-                threads: 2,
-                ..Tally::default()
-            },
-            stops: Stops::default(),
-            counts: AgentCounts::default(),
-            end: End::Process,
-        }
-    }
-
-    #[test]
-    fn every_trace_has_its_line() {
-        let mut running = process();
-        running.end = End::StillRunning;
-        running.counts.dropped_by_cause[0] = 3;
-        assert_eq!(
-            lines(&[process(), running], 0, false),
-            [
-                "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
-                "/out/t-7.proto: 10 samples (12 weighted), 2 threads, 3 dropped, pid 7 (app), still running, trace ends here",
-            ]
-        );
-    }
-
-    #[test]
-    fn without_a_trace_the_summary_is_told() {
-        let written = Written {
-            paths: vec!["/out/profile-7.txt".into()],
-            ..Written::default()
-        };
-        let untraced = ProcessSummary {
-            path: None,
-            profile: written,
-            ..process()
-        };
-        assert_eq!(
-            lines(std::slice::from_ref(&untraced), 0, false),
-            [
-                "no trace asked for: 10 samples (12 weighted), 2 threads, 0 dropped, pid 7 (app)",
-                "summary of pid 7: /out/profile-7.txt",
-            ]
-        );
-        let failed = ProcessSummary {
-            trouble: Some("disk full".into()),
-            ..untraced
-        };
-        assert_eq!(lines(&[failed], 0, false)[0], "no trace: disk full");
-    }
-
-    #[test]
-    fn a_run_without_a_trace_says_whether_that_is_well() {
-        let none = |process: &ProcessSummary| {
-            let none = no_trace(std::slice::from_ref(process), 0).expect("it has no trace");
-            (none.reason, none.expected)
-        };
-        assert_eq!(no_trace(&[process()], 0), None);
-        let mut process = ProcessSummary {
-            path: None,
-            ..process()
-        };
-        let (reason, expected) = none(&process);
-        assert!(
-            expected && reason.contains("too little CPU time"),
-            "{reason}"
-        );
-        process.short = true;
-        let (reason, expected) = none(&process);
-        assert!(expected && reason.contains("--min-samples"), "{reason}");
-        process.short = false;
-        process.trouble = Some("disk full".to_owned());
-        assert_eq!(none(&process), ("disk full".to_owned(), false));
-        assert!(no_trace(&[], 0).is_some_and(|none| !none.expected));
-    }
-
-    #[test]
-    fn much_unseen_time_has_a_likely_cause() {
-        let mut process = ProcessSummary {
-            coverage: Coverage::OfProcess(5.0),
-            ..process()
-        };
-        assert!(
-            process
-                .warning()
-                .is_some_and(|text| !text.contains("--clock perf"))
-        );
-        process.clock = CPU_TIMER.to_owned();
-        assert!(
-            process
-                .warning()
-                .is_some_and(|text| text.contains("--clock perf"))
-        );
-        process.coverage = Coverage::OfProcess(95.0);
-        assert_eq!(process.warning(), None);
-    }
-
-    #[test]
-    fn short_processes_are_told_in_one_line() {
-        let short = ProcessSummary {
-            path: None,
-            short: true,
-            ..process()
-        };
-        let told = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
-        let two = [short.clone(), process(), short];
-        assert_eq!(lines(&two, 0, false)[1..], [told]);
-        let one = [two[0].clone()];
-        assert_eq!(
-            lines(&one, 0, false),
-            [
-                "no trace: 1 short process left no trace: 10 samples in all; --min-samples 1 keeps them"
-            ]
-        );
-    }
-
-    #[test]
-    fn broken_stacks_are_told_with_their_place() {
-        let mut process = process();
-        process.tally.broken_stacks = 1;
-        process.stops.add("/lib/libfoo.so");
-        assert_eq!(
-            process.details(),
-            [
-                "pid 7 (app): ended; clock timer",
-                "pid 7: stacks: 90.00 % complete, 0 truncated, 1 broken (1 in libfoo.so), 0 with scanned frames",
-            ]
-        );
-    }
-
-    #[test]
-    fn nothing_has_a_reason() {
-        let silent = ProcessSummary {
-            path: None,
-            tally: Tally::default(),
-            ..process()
-        };
-        let mut dropped = silent.clone();
-        dropped.counts.dropped_by_cause[1] = 1;
-        let refused = ProcessSummary {
-            trouble: Some("disk full".into()),
-            ..silent.clone()
-        };
-        for (processes, part) in [
-            (vec![], "no process loaded the agent"),
-            (vec![silent.clone()], "too little CPU time"),
-            (
-                vec![silent.clone(), silent],
-                "none of the processes used enough",
-            ),
-            (vec![dropped], "agent busy"),
-            (vec![refused], "disk full"),
-        ] {
-            let text = lines(&processes, 0, false).join("\n");
-            assert!(
-                text.starts_with("no trace: ") && text.contains(part),
-                "{text}"
-            );
-        }
-    }
-}
+mod tests;

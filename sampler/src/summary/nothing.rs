@@ -1,9 +1,16 @@
-//! Why a run has no trace.
+//! Why a run recorded nothing.
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+use rsys_wire::layout::Counter;
+
 use super::ProcessSummary;
+use crate::emit::run::{Overflow, RunContext};
+use crate::emit::tally::End;
+use crate::launch::exit::Ending;
 use crate::os;
+use crate::words::{counted, time};
 
 /// Why a run has no trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,26 +21,83 @@ pub struct NoTrace {
     pub expected: bool,
 }
 
+impl NoTrace {
+    fn expected(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            expected: true,
+        }
+    }
+
+    fn wrong(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            expected: false,
+        }
+    }
+}
+
+/// What a run was asked for and what it used, as far as that explains why nothing was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The event that samples were to be taken by, if not CPU time.
+    pub overflow: Option<Overflow>,
+    /// Whether waiting threads were looked at.
+    pub realtime: bool,
+    /// CPU time between two samples of a thread.
+    pub period: Duration,
+    /// CPU time of the command and of all descendants that were waited for.
+    pub cpu: Duration,
+}
+
+impl Circumstances {
+    /// Those of this run, whose command has ended.
+    #[must_use]
+    pub fn of(run: &RunContext) -> Self {
+        Self {
+            overflow: run.overflow.clone(),
+            realtime: run.realtime_hz.is_some(),
+            period: Duration::from_nanos(run.period_ns()),
+            cpu: os::children_cpu(),
+        }
+    }
+}
+
 /// Why none of the processes has a trace; nothing if one has. `unborn` as for [`super::lines`].
 #[must_use]
-pub fn no_trace(processes: &[ProcessSummary], unborn: u64) -> Option<NoTrace> {
+pub fn no_trace(
+    processes: &[ProcessSummary],
+    unborn: u64,
+    circumstances: &Circumstances,
+) -> Option<NoTrace> {
     if processes.iter().any(|process| process.path.is_some()) {
         return None;
     }
-    let fine = |reason: String| NoTrace {
-        reason,
-        expected: true,
-    };
     let only_summary = processes
         .iter()
         .any(|process| process.trouble.is_none() && process.has_output());
     Some(if only_summary {
-        fine("only a summary was asked for".to_owned())
+        NoTrace::expected("only a summary was asked for")
     } else if let Some(short) = short_processes(processes, unborn) {
-        fine(short)
+        NoTrace::expected(short)
     } else {
-        reason_for_nothing(processes)
+        reason_for_nothing(processes, unborn, circumstances)
     })
+}
+
+/// Why the traces that there are hold neither samples nor anything else that happened; nothing if one does.
+pub(super) fn empty_traces(
+    processes: &[ProcessSummary],
+    unborn: u64,
+    circumstances: &Circumstances,
+) -> Option<NoTrace> {
+    let written = || processes.iter().filter(|process| process.has_output());
+    let is_empty = |process: &ProcessSummary| {
+        let tally = &process.tally;
+        tally.samples == 0 && tally.waits.waits == 0 && tally.events.is_empty()
+    };
+    (written().next().is_some() && written().all(is_empty))
+        .then(|| reason_for_nothing(processes, unborn, circumstances))
 }
 
 /// Of the processes that had too few samples for a trace.
@@ -42,52 +106,65 @@ pub(super) fn short_processes(processes: &[ProcessSummary], unborn: u64) -> Opti
     let (count, samples) = short.fold((unborn, unborn), |(count, samples), process| {
         (count + 1, samples + process.tally.samples)
     });
-    let plural = if count == 1 { "process" } else { "processes" };
     (count > 0).then(|| {
         format!(
-            "{count} short {plural} left no trace: {samples} samples in all; --min-samples 1 keeps them"
+            "{} left no trace: {} in all; --min-samples 1 keeps them",
+            counted(count, "short process"),
+            counted(samples, "sample"),
         )
     })
 }
 
-/// So much CPU time without a sample is no matter of chance.
+/// This much CPU time, and ten periods of the clock, do not pass without a sample by chance.
 const MUCH_UNSEEN: Duration = Duration::from_millis(200);
 
-/// Of processes without a trace, none of which had too few samples.
-pub(super) fn reason_for_nothing(processes: &[ProcessSummary]) -> NoTrace {
-    let bad = |reason| NoTrace {
-        reason,
-        expected: false,
-    };
-    let Some(first) = processes.first() else {
-        let text = "no process loaded the agent (a program that is statically linked, or started with a cleared environment?)";
-        return bad(text.to_owned());
-    };
+/// Programs that the profiler cannot be in.
+const UNSEEN: &str = "a program that is statically linked, uses another C library (musl), runs setuid, starts with an emptied environment \
+     (env -i) or has a network namespace of its own runs as usual, but is not sampled";
+
+/// Of processes that recorded nothing.
+pub(super) fn reason_for_nothing(
+    processes: &[ProcessSummary],
+    unborn: u64,
+    circumstances: &Circumstances,
+) -> NoTrace {
+    if processes.is_empty() {
+        return NoTrace::wrong(format!("no process could be sampled: {UNSEEN}"));
+    }
     if let Some(trouble) = processes
         .iter()
         .find_map(|process| process.trouble.as_ref())
     {
-        return bad(trouble.clone());
+        return NoTrace::wrong(trouble.clone());
     }
-    let outside: u64 = processes
-        .iter()
-        .map(|process| process.tally.outside_window)
-        .sum();
+    let sum = |count: fn(&ProcessSummary) -> u64| processes.iter().map(count).sum::<u64>();
+    let outside = sum(|process| process.tally.outside_window);
     if outside > 0 {
-        return NoTrace {
-            reason: format!(
-                "all {outside} samples lie outside of the time that delay and duration ask for"
-            ),
-            expected: true,
-        };
+        return NoTrace::expected(format!(
+            "all {outside} samples lie outside of the time that delay, duration and periods ask for"
+        ));
     }
-    let dropped: u64 = processes
-        .iter()
-        .map(|process| process.counts.dropped())
-        .sum();
+    let others = sum(|process| process.tally.other_threads);
+    if others > 0 {
+        return NoTrace::expected(format!(
+            "all {others} samples are of threads that --tids leaves out"
+        ));
+    }
+    let paused = sum(|process| process.counts.counter(Counter::Paused));
+    if paused > 0 {
+        return NoTrace::expected(
+            "the program had paused the profiler (roctxProfilerPause) whenever it used the CPU",
+        );
+    }
+    let dropped = sum(|process| process.counts.dropped());
     if dropped > 0 {
-        let causes: Vec<_> = first.counts.causes().map(|(cause, _)| cause).collect();
-        return bad(format!(
+        let mut causes: Vec<_> = processes
+            .iter()
+            .flat_map(|process| process.counts.causes().map(|(cause, _)| cause))
+            .collect();
+        causes.sort_unstable();
+        causes.dedup();
+        return NoTrace::wrong(format!(
             "all {dropped} records were dropped ({})",
             causes.join(", ")
         ));
@@ -96,31 +173,76 @@ pub(super) fn reason_for_nothing(processes: &[ProcessSummary]) -> NoTrace {
         .iter()
         .any(|process| process.clockless().is_some())
     {
-        return bad("see the warnings below".to_owned());
+        return NoTrace::wrong("see the warnings below");
     }
-    let count = processes.len();
-    let plural = if count == 1 {
-        "the process"
-    } else {
-        "none of the processes"
-    };
-    let used = if count == 1 {
-        "used too little CPU time for a sample"
-    } else {
-        "used enough CPU time for a sample"
-    };
-    // Who cannot reach our socket cannot say so either.
-    let children = os::children_cpu();
-    let others = if children >= MUCH_UNSEEN {
-        format!(
-            "; all together used {:.1} s: what is linked statically, runs setuid or in a network namespace of its own cannot be sampled",
-            children.as_secs_f64()
-        )
-    } else {
-        String::new()
-    };
-    NoTrace {
-        expected: others.is_empty(),
-        reason: format!("{plural} {used}{others}"),
+    if let Some(Overflow { event, period }) = &circumstances.overflow {
+        return NoTrace::expected(format!(
+            "in no thread did {event} happen {period} times; a smaller period gives samples: --overflow {event}:{}",
+            (period / 100).max(1)
+        ));
     }
+    without_ticks(processes, unborn, circumstances)
+}
+
+/// Of processes whose clocks never ticked.
+fn without_ticks(
+    processes: &[ProcessSummary],
+    unborn: u64,
+    circumstances: &Circumstances,
+) -> NoTrace {
+    let known =
+        |process: &ProcessSummary| Duration::from_nanos(process.counts.counter(Counter::CpuTime));
+    let known: Duration = processes.iter().map(known).sum();
+    let unseen = circumstances.cpu.saturating_sub(known);
+    let is_seen_elsewhere = unborn > 0 || processes.iter().any(|process| process.short);
+    if unseen >= MUCH_UNSEEN.max(circumstances.period * 10) && !is_seen_elsewhere {
+        return NoTrace::wrong(format!(
+            "{} of CPU time passed in programs that cannot be sampled: {UNSEEN}",
+            time(unseen)
+        ));
+    }
+    let signal = processes.iter().find_map(|process| match process.end {
+        End::Child(Ending::Signal(number)) => Some(number),
+        _ => None,
+    });
+    if let Some(number) = signal {
+        // Those that a sample itself can cause, where the program forbids what it takes.
+        let suspects = [
+            Signal::SIGSYS,
+            Signal::SIGSEGV,
+            Signal::SIGBUS,
+            Signal::SIGILL,
+            Signal::SIGTRAP,
+            Signal::SIGSTKFLT,
+        ];
+        let hint = if suspects.iter().any(|suspect| *suspect as i32 == number) {
+            "; if it does not end so without rsys-sample, that is an error of rsys-sample"
+        } else {
+            ""
+        };
+        let signal = Ending::Signal(number);
+        return NoTrace::expected(format!(
+            "the command was killed by {signal} before its first sample{hint}"
+        ));
+    }
+    let who = match processes {
+        [_] => "the command".to_owned(),
+        several => format!("none of the {} processes", several.len()),
+    };
+    let used = match processes {
+        [_] if known.is_zero() => {
+            format!("used {} of CPU time, too little", time(circumstances.cpu))
+        }
+        [_] => format!("used {} of CPU time, too little", time(known)),
+        _ => "used enough CPU time".to_owned(),
+    };
+    let waits = if circumstances.realtime {
+        ""
+    } else {
+        "; --realtime shows what threads wait for"
+    };
+    NoTrace::expected(format!(
+        "{who} {used} for a sample every {}{waits}",
+        time(circumstances.period)
+    ))
 }

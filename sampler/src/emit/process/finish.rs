@@ -27,6 +27,7 @@ impl ProcessTrace {
         let rings = std::mem::take(&mut self.later);
         self.hold_or_handle(rings, tools);
         let short = self.end_of_holding(end, tools);
+        self.open_for_command(end, tools);
         for (_, mut ring) in std::mem::take(&mut self.rings) {
             self.close_thread(&mut ring);
         }

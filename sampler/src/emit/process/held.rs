@@ -120,6 +120,14 @@ impl ProcessTrace {
         true
     }
 
+    /// The command itself has a trace, also if nothing was recorded: it says when the program ran, and why there is nothing to see.
+    pub(in crate::emit) fn open_for_command(&mut self, end: End, tools: &mut Tools<'_>) {
+        let is_open = self.output.is_some() || self.trouble.is_some();
+        if matches!(end, End::Child(_)) && tools.run.trace && !is_open && self.held.may_open() {
+            self.open(tools);
+        }
+    }
+
     fn replay(&mut self, tools: &mut Tools<'_>) {
         let rings = std::mem::take(&mut self.held.rings);
         self.handle(rings.iter(), tools);
