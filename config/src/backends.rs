@@ -158,6 +158,13 @@ impl Selection {
         }
     }
 
+    /// The same with those settings of single backends alone that `keep` names.
+    pub(crate) fn only_switches(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let mut kept = self.clone();
+        kept.switches.retain(|(name, ..)| keep(name));
+        kept
+    }
+
     /// What a backend's own setting says, else that of ROCm, and where.
     fn switch(&self, asked: &Backend) -> Option<(bool, u8)> {
         let said = |name: &str| {

@@ -346,12 +346,13 @@ impl Resolved {
                     .float("SAMPLING_FREQ")
                     .min(INHERITED_PROCESS_SAMPLING_HZ_MAX),
             },
-            process_sampling_freq_chosen: settings.origin("PROCESS_SAMPLING_FREQ")
-                != Some(&Origin::Default),
+            process_sampling_freq_chosen: settings.is_asked_for("PROCESS_SAMPLING_FREQ"),
             host_sampling: read.bool("HOST_SAMPLING"),
             sampling_cpus: read.numbers("SAMPLING_CPUS"),
             gpu_sensors: backends.is_on("rocm-smi", true),
-            gpu_sensors_wanted: backends.is_on("rocm-smi", false),
+            gpu_sensors_wanted: backends
+                .only_switches(|switch| settings.is_asked_for(switch))
+                .is_on("rocm-smi", false),
             sampling_gpus: read.numbers("SAMPLING_GPUS"),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             smi_library: read.text("SMI_LIBRARY").to_owned(),

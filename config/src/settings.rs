@@ -327,6 +327,13 @@ impl Settings {
         said.is_some_and(|(value, _)| default.is_none_or(|(default, _)| default != value))
     }
 
+    /// Whether somebody asked for this value. A file or a variable that repeats the default asks for nothing: `rsys-avail -G` writes every
+    /// default down.
+    pub(crate) fn is_asked_for(&self, name: &str) -> bool {
+        let by_option = matches!(self.origin(name), Some(Origin::CommandLine(_)));
+        by_option || table::find(name).is_some_and(|setting| self.is_changed(setting))
+    }
+
     /// The lines to print for `-v`: files that were read, changed values and their origins, notes.
     #[must_use]
     pub fn report(&self) -> Vec<String> {

@@ -200,3 +200,36 @@ fn a_terminal_gets_colours_and_lines_that_fit() -> TestResult {
     assert!(screen(&["-p", "freq"], "")?.contains("\u{1b}[1m\u{1b}[33mFREQ"));
     Ok(())
 }
+
+#[test]
+fn a_configuration_of_defaults_asks_for_nothing() -> TestResult {
+    // No GPU, and no counters: what is on by default is not missed.
+    let machine = Machine::virtual_machine()?;
+    let scratch = Scratch::new("defaults")?;
+    for (format, options) in [("cfg", &["-d"][..]), ("json", &["-d", "--advanced"])] {
+        let file = scratch.path().join(format!("my.{format}"));
+        let words = Invocation::new(avail()?)
+            .args([OsStr::new("-G"), file.as_os_str()])
+            .args(options);
+        run_plain(words)?.expect_success();
+        let run = |options: &[&OsStr]| {
+            Run::new()
+                .env("RSYS_AVAIL_ROOT", machine.root())
+                .options(options)
+                .command("true")
+                .run()
+        };
+        let outcome = run(&[OsStr::new("-c"), file.as_os_str()])?;
+        outcome.expect_success();
+        assert!(!outcome.stderr.contains("warning"), "{}", outcome.story());
+        // Who asks for them by an option hears of it.
+        let asked = [OsStr::new("-c"), file.as_os_str(), OsStr::new("-D")];
+        let outcome = run(&asked)?;
+        assert!(
+            outcome.stderr.contains("no GPU sensors"),
+            "{}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
