@@ -9,15 +9,28 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::check;
 use crate::files;
+use crate::manual;
 use crate::merge::{self, Merged, Packing};
 use crate::recover::{self, Recovery};
 
 /// Merges traces, checks them, and finishes those that a killed profiler left.
 #[derive(Debug, Parser)]
-#[command(name = "rsys-report", version, max_term_width = 100)]
+#[command(
+    name = "rsys-report",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true
+)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    /// Print completions for a shell
+    #[arg(long, value_name = "SHELL")]
+    completions: Option<clap_complete::Shell>,
+    /// Print the manual page, for man -l
+    #[arg(long, conflicts_with = "completions")]
+    man: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,10 +108,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             return error.exit_code();
         }
     };
-    let outcome = match cli.verb {
-        Verb::Merge(options) => merge_traces(options),
-        Verb::Check(options) => check_traces(&options),
-        Verb::Recover(options) => recover_traces(&options),
+    let outcome = match (cli.verb, cli.completions) {
+        (Some(Verb::Merge(options)), _) => merge_traces(options),
+        (Some(Verb::Check(options)), _) => check_traces(&options),
+        (Some(Verb::Recover(options)), _) => recover_traces(&options),
+        (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
+        // Without a command, completions or this there is only the help.
+        (None, None) => say(&manual::page(command())).map(|()| 0),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("rsys-report: error: {error:#}");

@@ -15,6 +15,7 @@ pub mod survey;
 
 mod cli;
 mod draft;
+mod manual;
 mod timeline;
 
 use std::ffi::OsString;

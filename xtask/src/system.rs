@@ -22,7 +22,7 @@ enum Probe {
     Library(&'static str),
 }
 
-/// Probes, and the Debian packages that make them succeed.
+/// Probes, and the Debian packages that make them succeed. `MINOR` is that of the system's Python: 11 for 3.11.
 const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("gcc"), "gcc"),
     (Probe::Program("g++"), "g++"),
@@ -32,12 +32,19 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("clang"), "clang"),
     (Probe::Program("objdump"), "binutils"),
     (Probe::Program("xz"), "xz-utils"),
+    (Probe::Program("fish"), "fish"),
+    (Probe::Program("zsh"), "zsh"),
+    (Probe::Program("stress-ng"), "stress-ng"),
     (Probe::Program("node"), "nodejs"),
     (Probe::Program("npm"), "npm"),
     (Probe::Program("chromium"), "chromium"),
     (Probe::SystemPython("sys"), "python3"),
     (Probe::AnyPython("pip"), "python3-pip"),
     (Probe::PythonLibrary, "libpython3-dev"),
+    (
+        Probe::SystemPython("test.test_signal"),
+        "libpython3.MINOR-testsuite",
+    ),
     (Probe::SystemPython("numpy"), "python3-numpy"),
     (Probe::SystemPython("torch"), "python3-torch"),
     (Probe::Program("mpirun.openmpi"), "openmpi-bin"),
@@ -79,10 +86,10 @@ impl Probe {
 
 /// Installs what is missing, where we may; else says what is missing. Tests that need it skip themselves then.
 pub fn install_missing() -> Result<()> {
-    let missing: Vec<&str> = NEEDS
+    let missing: Vec<String> = NEEDS
         .iter()
         .filter(|(probe, _)| !probe.succeeds())
-        .map(|(_, package)| *package)
+        .map(|(_, package)| package.replace("MINOR", &python_minor()))
         .collect();
     if missing.is_empty() {
         say("everything that the tests need is installed");
@@ -117,6 +124,17 @@ pub fn install_missing() -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The second number of the version of the system's Python.
+fn python_minor() -> String {
+    let output = Command::new("/usr/bin/python3")
+        .args(["-c", "import sys; print(sys.version_info[1])"])
+        .output();
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }
 
 fn is_root() -> bool {

@@ -8,6 +8,7 @@ use clap::ArgMatches;
 use rsys_config::{Environment, Settings, generate, presets};
 
 use super::command;
+use super::completions;
 use super::exit::CliExit;
 use crate::emit::naming::FileId;
 use crate::jobs::place::Place;
@@ -68,17 +69,11 @@ pub(super) fn without_settings(matches: &ArgMatches, monochrome: bool) -> Option
         });
     }
     if let Some(shell) = matches.get_one::<clap_complete::Shell>(command::COMPLETIONS) {
-        return Some(CliExit::answer(completions(*shell)));
+        return Some(CliExit::answer(completions::script(*shell)));
     }
     matches
         .get_flag(command::MAN)
         .then(|| CliExit::answer(manual()))
-}
-
-fn completions(shell: clap_complete::Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command::command(), "rsys-sample", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn manual() -> String {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod command;
+mod completions;
 mod exit;
 mod greedy;
 mod presets;
