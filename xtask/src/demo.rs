@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::{build_release, has_program, step, target_dir, workspace_dir};
+use crate::steps::{
+    PROFILER, build_packages, find_program, say, step, succeeds, target_dir, workspace_dir,
+};
 
 /// What the demo is made from, the compilers that can, and what there is to see.
 struct Program {
     source: &'static str,
     compilers: &'static [&'static str],
+    /// Arguments with which it ends at once.
+    trial: &'static [&'static str],
     look: &'static str,
 }
 
@@ -20,12 +24,14 @@ const PROGRAMS: &[Program] = &[
     Program {
         source: "imagery.cpp",
         compilers: &["g++", "clang++"],
+        trial: &["1"],
         look: "Look at the threads `render`, `blur` and `edges`: each shows what it was doing over time, and every third batch\n\
                of frames takes `blur` longer.",
     },
     Program {
         source: "callchain.c",
         compilers: &["cc", "gcc", "clang"],
+        trial: &["--seconds", "0"],
         look: "Without a C++ compiler this is the smaller demo: a chain of calls that is hard to follow, with callbacks out of\n\
                the C library and jumps across frames. `leaf_work` is at its end. (`apt-get install g++` brings the larger one.)",
     },
@@ -33,8 +39,11 @@ const PROGRAMS: &[Program] = &[
 
 /// Builds, profiles, and says what to do with the result.
 pub fn run() -> Result<()> {
-    build_release()?;
-    let (program, look) = compile()?;
+    say(
+        "three steps: compile a small program, build the profiler, profile the program for a few seconds",
+    );
+    let (program, look) = compile(&target_dir().join("demo"), find_program)?;
+    build_packages("rsys-sample and its agent", PROFILER)?;
     let output = target_dir().join("demo/traces");
     let mut command = Command::new(target_dir().join("release/rsys-sample"));
     step(
@@ -59,28 +68,59 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The program, and what to look at in its trace.
-fn compile() -> Result<(PathBuf, &'static str)> {
-    let mut candidates = PROGRAMS.iter().flat_map(|program| {
-        let compilers = program.compilers.iter();
-        compilers.map(move |compiler| (*compiler, program))
-    });
-    let found = candidates.find(|(compiler, _)| has_program(compiler));
-    let (compiler, Program { source, look, .. }) =
-        found.context("no C or C++ compiler is installed: try `apt-get install g++`")?;
-    let workloads = workspace_dir().join("tests/workloads");
-    let name = Path::new(source).file_stem().unwrap_or_default();
-    let program = target_dir().join("demo").join(name);
-    fs::create_dir_all(target_dir().join("demo"))?;
-    let mut command = Command::new(compiler);
-    command
-        .args(["-O2", "-g", "-pthread", "-I"])
-        .arg(&workloads)
-        .arg(workloads.join(source))
-        .arg("-o")
-        .arg(&program);
-    step(&mut command)?;
-    Ok((program, look))
+/// The program, by the first compiler that works, and what to look at in its trace.
+fn compile(
+    folder: &Path,
+    find: impl Fn(&str) -> Option<PathBuf>,
+) -> Result<(PathBuf, &'static str)> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut broken = Vec::new();
+    for program in PROGRAMS {
+        for name in program.compilers {
+            let Some(compiler) = find(name) else {
+                continue;
+            };
+            match program.compile(&compiler, folder) {
+                Ok(file) => return Ok((file, program.look)),
+                Err(error) => {
+                    say(&format!("{name} does not work: {error:#}"));
+                    broken.push(*name);
+                }
+            }
+        }
+    }
+    if broken.is_empty() {
+        bail!("no C or C++ compiler is installed: try `apt-get install g++`");
+    }
+    bail!(
+        "of the compilers that are installed none works ({}): try `apt-get install --reinstall g++`",
+        broken.join(", ")
+    )
+}
+
+impl Program {
+    /// Compiles it and sees whether it runs: a compiler may lack its libraries, or make programs for another machine.
+    fn compile(&self, compiler: &Path, folder: &Path) -> Result<PathBuf> {
+        let workloads = workspace_dir().join("tests/workloads");
+        let program = folder.join(Path::new(self.source).file_stem().unwrap_or_default());
+        if program.exists() {
+            fs::remove_file(&program)?;
+        }
+        step(
+            Command::new(compiler)
+                .args(["-O2", "-g", "-pthread", "-I"])
+                .arg(&workloads)
+                .arg(workloads.join(self.source))
+                .arg("-o")
+                .arg(&program),
+        )?;
+        ensure!(
+            succeeds(&program, self.trial),
+            "what it makes of {} does not run",
+            self.source
+        );
+        Ok(program)
+    }
 }
 
 fn newest_trace(folder: &Path) -> Option<PathBuf> {
@@ -94,4 +134,58 @@ fn newest_trace(folder: &Path) -> Option<PathBuf> {
             .and_then(|about| about.modified())
             .unwrap_or(SystemTime::UNIX_EPOCH)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder with compilers that do not work, each in a way of its own.
+    fn broken_compilers(folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        for (name, text, mode) in [
+            (
+                "fails",
+                "#!/bin/sh\necho 'cannot execute cc1plus' >&2\nexit 1\n",
+                0o755,
+            ),
+            ("silent", "#!/bin/sh\n", 0o755),
+            (
+                "foreign",
+                "#!/bin/sh\nfor last; do :; done\necho rubbish >\"$last\"; chmod +x \"$last\"\n",
+                0o755,
+            ),
+            ("locked", "", 0o644),
+        ] {
+            let file = folder.join(name);
+            fs::write(&file, text)?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_broken_compiler_is_passed_over() -> Result<()> {
+        let folder = target_dir().join("tmp/demo-compilers");
+        broken_compilers(&folder)?;
+        for broken in ["fails", "silent", "foreign", "locked"] {
+            // The next one is a C compiler, so the program is the smaller one.
+            let (program, _) = compile(&folder, |name| match name {
+                "g++" | "clang++" | "cc" => Some(folder.join(broken)),
+                name => find_program(name),
+            })?;
+            ensure!(program.ends_with("callchain"), "{}", program.display());
+            ensure!(succeeds(&program, &["--seconds", "0"]), "{broken}");
+            let all =
+                compile(&folder, |_| Some(folder.join(broken))).map_err(|error| error.to_string());
+            ensure!(
+                all.is_err_and(|text| text.contains("none works")),
+                "{broken}"
+            );
+        }
+        fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
 }

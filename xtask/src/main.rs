@@ -56,6 +56,12 @@ enum Task {
         #[arg(long, default_value = "/usr/local")]
         prefix: PathBuf,
     },
+    /// Remove what `install` put below a folder
+    Uninstall {
+        /// The folder that was given to `install`
+        #[arg(long, default_value = "/usr/local")]
+        prefix: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -83,5 +89,6 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Floors => floors::run(),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
+        Task::Uninstall { prefix } => install::uninstall(&prefix).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,181 @@
+//! `cargo xtask install` and `uninstall`: the files that a user needs, below one folder.
+//!
+//! Programs go without their symbols, which stand in `.debug` folders beside them, where debuggers look. A list of all that was put
+//! there makes it possible to take it away again.
+
+mod documents;
+mod list;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use self::list::List;
+use crate::steps::{PROGRAMS, build_packages, say, target_dir, workspace_dir};
+
+/// Built files, and where they go.
+const BUILT: &[(&str, &str)] = &[
+    ("rsys-sample", "bin/rsys-sample"),
+    ("rsys-avail", "bin/rsys-avail"),
+    ("rsys-report", "bin/rsys-report"),
+    ("librsys_agent.so", "lib/librsys_agent.so"),
+];
+
+/// Files of the repository, and where they go; to them come all documents that the first one leads to.
+const SHARED: &[(&str, &str)] = &[
+    ("README.md", "share/rsys/README.md"),
+    ("LICENSE-APACHE", "share/rsys/LICENSE-APACHE"),
+    ("LICENSE-MIT", "share/rsys/LICENSE-MIT"),
+    ("config/default.cfg", "share/rsys/default.cfg"),
+];
+
+/// What each program prints of itself, and where `man` and the shells look for it; `NAME` is the program's.
+const PRINTED: &[(&[&str], &str)] = &[
+    (&["--man"], "share/man/man1/NAME.1"),
+    (
+        &["--completions", "bash"],
+        "share/bash-completion/completions/NAME",
+    ),
+    (&["--completions", "zsh"], "share/zsh/site-functions/_NAME"),
+    (
+        &["--completions", "fish"],
+        "share/fish/vendor_completions.d/NAME.fish",
+    ),
+];
+
+/// A file to be made.
+#[derive(Debug)]
+enum Origin {
+    /// A built file, without its symbols.
+    Program(PathBuf),
+    /// The symbols of a built file.
+    Symbols(PathBuf),
+    /// A file as it is.
+    File(PathBuf),
+    /// What a built program prints.
+    Output(PathBuf, &'static [&'static str]),
+}
+
+/// Builds what users need, and copies it below `prefix`.
+pub fn run(prefix: &Path) -> Result<()> {
+    build_packages(
+        "rsys-sample, rsys-avail, rsys-report and the agent",
+        PROGRAMS,
+    )?;
+    install(&target_dir().join("release"), &std::path::absolute(prefix)?)
+}
+
+/// Removes what an installation put below `prefix`, and nothing else.
+pub fn uninstall(prefix: &Path) -> Result<()> {
+    let prefix = std::path::absolute(prefix)?;
+    let Some(list) = List::read(&prefix)? else {
+        bail!(
+            "nothing is installed below {} (there is no {})",
+            prefix.display(),
+            list::PLACE
+        );
+    };
+    let files = list.files.len();
+    list.remove(&prefix)?;
+    say(&format!("removed {files} files below {}", prefix.display()));
+    Ok(())
+}
+
+fn install(built: &Path, prefix: &Path) -> Result<()> {
+    let files = files(built)?;
+    let places = files.iter().map(|(place, _)| place.clone());
+    let before = List::read(prefix)?.unwrap_or_default();
+    let list = List::new(prefix, places, &before);
+    // Written first, so that an installation that fails half-way can be taken away too.
+    list.write(prefix)?;
+    for (place, origin) in &files {
+        let to = prefix.join(place);
+        make(origin, &to).with_context(|| format!("cannot install {}", to.display()))?;
+        say(&to.display().to_string());
+    }
+    before.without(&list).remove_files(prefix)?;
+    say(&format!(
+        "installed below {}; `cargo xtask uninstall --prefix {}` takes it away",
+        prefix.display(),
+        prefix.display()
+    ));
+    Ok(())
+}
+
+/// All files of an installation: their places below the prefix, and where they come from.
+fn files(built: &Path) -> Result<Vec<(PathBuf, Origin)>> {
+    let mut files = Vec::new();
+    for (name, place) in BUILT {
+        let (from, place) = (built.join(name), PathBuf::from(place));
+        if symbols::can_be_split() {
+            files.push((symbols::place(&place), Origin::Symbols(from.clone())));
+        }
+        files.push((place, Origin::Program(from)));
+    }
+    for (name, place) in SHARED {
+        files.push((place.into(), Origin::File(workspace_dir().join(name))));
+    }
+    for document in documents::reached_from(&workspace_dir(), "README.md")? {
+        let place = Path::new("share/rsys").join(&document);
+        if !files.iter().any(|(other, _)| *other == place) {
+            files.push((place, Origin::File(workspace_dir().join(document))));
+        }
+    }
+    for (program, _) in BUILT.iter().filter(|(_, place)| place.starts_with("bin/")) {
+        for (options, place) in PRINTED {
+            let place = place.replace("NAME", program);
+            files.push((place.into(), Origin::Output(built.join(program), options)));
+        }
+    }
+    Ok(files)
+}
+
+/// Makes a file beside its place first: programs that run the old one keep it.
+fn make(origin: &Origin, to: &Path) -> Result<()> {
+    let folder = to.parent().context("no folder")?;
+    fs::create_dir_all(folder)?;
+    let mut name = to.file_name().context("no name")?.to_owned();
+    name.push(".new");
+    let draft = folder.join(name);
+    let mode = match origin {
+        Origin::Program(from) => {
+            symbols::strip(from, &draft, to)?;
+            0o755
+        }
+        Origin::Symbols(from) => {
+            symbols::extract(from, &draft)?;
+            0o644
+        }
+        Origin::File(from) => {
+            fs::copy(from, &draft).with_context(|| format!("cannot copy {}", from.display()))?;
+            0o644 | fs::metadata(from)?.permissions().mode() & 0o111
+        }
+        Origin::Output(program, options) => {
+            fs::write(&draft, printed(program, options)?)?;
+            0o644
+        }
+    };
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode))?;
+    Ok(fs::rename(&draft, to)?)
+}
+
+/// What a program prints of itself.
+fn printed(program: &Path, options: &[&str]) -> Result<Vec<u8>> {
+    let output = Command::new(program)
+        .args(options)
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{} {options:?} failed: {}",
+        program.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
