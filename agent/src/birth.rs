@@ -142,7 +142,8 @@ pub fn begin() {
         state.account_ahead(TOLD.load(Ordering::Relaxed));
         let guard = STACK.swap(std::ptr::null_mut(), Ordering::Relaxed);
         if !guard.is_null() {
-            sys::forbid(guard, PAGE);
+            // SAFETY: the page below the stack, which nothing uses.
+            unsafe { sys::forbid(guard, PAGE) };
         }
         threads::begin_unborn(slot, began_ns);
         Some(slot)

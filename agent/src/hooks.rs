@@ -91,10 +91,9 @@ unsafe fn create(
     result
 }
 
-/// Whether a signal is ours to answer for. A child after `vfork` has dispositions of its own; whether this is one
-/// takes a system call, which a confined process must not make.
+/// Whether a signal is ours to answer for. A child after `vfork` has dispositions of its own.
 fn stand_in_front_of(signal: c_int) -> bool {
-    signals::is_shared(signal) && (process::is_confined() || process::is_own_process())
+    signals::is_shared(signal) && process::is_own_process()
 }
 
 /// # Safety
@@ -108,10 +107,7 @@ pub unsafe extern "C" fn sigaction(
     if !stand_in_front_of(signal) {
         return match real::sigaction::get() {
             // A child after `vfork` writes nothing into its parent's memory.
-            Some(real)
-                if signals::is_installed()
-                    && (process::is_confined() || process::is_own_process()) =>
-            {
+            Some(real) if signals::is_installed() && process::is_own_process() => {
                 // SAFETY: the caller's own arguments.
                 unsafe { masks::exchange(signal, new, old, real) }
             }
@@ -239,7 +235,7 @@ unsafe fn change_mask(
     real: impl FnOnce(*const libc::sigset_t, *mut libc::sigset_t) -> c_int,
 ) -> c_int {
     // In a child after vfork the words are the parent's.
-    if !signals::is_installed() || (!process::is_confined() && !process::is_own_process()) {
+    if !signals::is_installed() || !process::is_own_process() {
         return real(set, old);
     }
     let believed = signals::believed();

@@ -110,9 +110,9 @@ pub fn confine(confined: bool) -> bool {
 }
 
 /// Whether the caller runs in the process that the agent knows, not in a child that shares its
-/// memory after `vfork`.
+/// memory after `vfork`. A confined process is not asked: it is taken for our own.
 pub fn is_own_process() -> bool {
-    PID.load(Ordering::Relaxed) == sys::getpid()
+    is_confined() || PID.load(Ordering::Relaxed) == sys::getpid()
 }
 
 /// CPU time that the process has used since the agent began, but for threads that are not to be sampled.

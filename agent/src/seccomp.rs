@@ -1,72 +1,52 @@
 //! A program that confines itself with seccomp, and what that means for the agent.
 //!
 //! A filter may punish with death what the program itself never does. Before it is installed, its verdict on
-//! every system call that the agent makes is found by running it here. If all are allowed or merely fail, nothing
+//! every system call that the agent makes ([`calls::MADE`]) is found by running it here. If all are allowed or merely fail, nothing
 //! changes. Else the process is *confined*: what runs keeps running, nothing new is set up, and programs that it
-//! executes are left alone. If even the return from a signal handler is forbidden, the clocks stop.
+//! executes are left alone. The calls that would be punished are refused by the functions that make them, wherever they are called
+//! from. If even the return from a signal handler is forbidden, the clocks stop.
 
 use std::ffi::c_int;
 
 use crate::birth;
 use crate::clock;
 use crate::environment::Environment;
+use crate::events;
 use crate::guard;
 use crate::process;
 use crate::slots;
-
-/// What the agent calls, apart from what a signal handler needs.
-const OURS: [i64; 24] = [
-    libc::SYS_openat,
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_mprotect,
-    libc::SYS_memfd_create,
-    libc::SYS_ftruncate,
-    libc::SYS_fcntl,
-    libc::SYS_close,
-    libc::SYS_socket,
-    libc::SYS_setsockopt,
-    libc::SYS_sendmsg,
-    libc::SYS_prlimit64,
-    libc::SYS_readlinkat,
-    libc::SYS_prctl,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_tgkill,
-    libc::SYS_sigaltstack,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_clock_gettime,
-    libc::SYS_timer_create,
-    libc::SYS_timer_settime,
-    libc::SYS_timer_delete,
-    libc::SYS_ioctl,
-];
-
-/// What it calls beside that where perf events were asked for.
-const WITH_PERF: [i64; 2] = [libc::SYS_perf_event_open, libc::SYS_read];
+use crate::sys::calls::{self, When};
 
 /// What a filter does to the agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Effect {
-    /// Nothing that hurts.
-    Harmless,
-    /// It may punish what the agent calls.
-    Confines,
-    /// It may even punish the return from a signal handler.
-    ForbidsHandlers,
+#[derive(Debug, Clone, Copy)]
+struct Effect {
+    /// The calls of ours that it would punish, as bits by their places in [`calls::MADE`].
+    punished: u64,
+    /// Whether it would even punish the return from a signal handler.
+    forbids_handlers: bool,
 }
+
+/// That of strict mode, which allows four calls.
+const STRICT: Effect = Effect {
+    punished: u64::MAX,
+    forbids_handlers: false,
+};
 
 /// Lets the program install the filter at `program` (a `struct sock_fprog`), or, without one, go into strict mode.
 ///
 /// `install` returns a negative number when it fails.
 pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
-    let effect = program.map_or(Effect::Confines, effect_of);
-    if effect == Effect::Harmless || !process::is_active() {
+    if !process::is_active() {
+        return install();
+    }
+    let effect = program.map_or(STRICT, effect_of);
+    if effect.punished == 0 && !effect.forbids_handlers {
         return install();
     }
     // What is not set up by now never will be.
     birth::be_born();
-    let stops = effect == Effect::ForbidsHandlers && !process::is_confined();
+    events::prepare();
+    let stops = effect.forbids_handlers && !process::is_confined();
     if stops {
         slots::for_each_active(clock::pause);
     }
@@ -76,8 +56,11 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         // An earlier filter would punish it.
         slots::for_each_active(clock::steady);
     }
+    let refused = calls::refused();
+    calls::refuse(refused | effect.punished);
     let result = install();
     if result < 0 {
+        calls::refuse(refused);
         process::confine(before);
         if stops {
             slots::for_each_active(clock::resume);
@@ -89,22 +72,27 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
 }
 
 fn effect_of(program: u64) -> Effect {
-    let ret = |number| verdict(program, number);
-    match ret(libc::SYS_rt_sigreturn) {
-        Some(ALLOW | LOG) => {}
-        _ => return Effect::ForbidsHandlers,
-    }
     let settings = process::settings();
     let uses_perf = clock::wants_perf() || !settings.counters.as_slice().is_empty();
-    let with_perf: &[i64] = if uses_perf { &WITH_PERF } else { &[] };
-    let all_harmless = OURS
-        .iter()
-        .chain(with_perf)
-        .all(|number| matches!(ret(*number), Some(ALLOW | LOG | ERRNO)));
-    if all_harmless {
-        Effect::Harmless
-    } else {
-        Effect::Confines
+    let uses_gpus = settings.events.hip || settings.events.hsa || settings.events.gpu;
+    let mut punished = 0;
+    for (place, call) in calls::MADE.iter().enumerate() {
+        let is_made = match call.when {
+            When::Always | When::Library => true,
+            When::Perf => uses_perf,
+            When::Threads => uses_gpus,
+        };
+        let harmless = || {
+            let verdict = verdict(program, i64::from(call.number));
+            matches!(verdict, Some(ALLOW | LOG | ERRNO))
+        };
+        if is_made && !harmless() {
+            punished |= 1 << place;
+        }
+    }
+    Effect {
+        punished,
+        forbids_handlers: !matches!(verdict(program, libc::SYS_rt_sigreturn), Some(ALLOW | LOG)),
     }
 }
 

@@ -199,12 +199,14 @@ fn kernel_sigaction(signal: c_int, action: Action) {
         restorer: RESTORER.load(Ordering::Relaxed),
         mask: action.mask,
     };
-    sys::sigaction(signal, Some(&new), None);
+    // SAFETY: the kernel's structure, with a handler of ours or the default.
+    unsafe { sys::sigaction(signal, Some(&new), None) };
 }
 
 fn ask_kernel(signal: c_int) -> Option<KernelAction> {
     let mut action = KernelAction::default();
-    let result = sys::sigaction(signal, None, Some(&mut action));
+    // SAFETY: the kernel's structure; no handler is changed.
+    let result = unsafe { sys::sigaction(signal, None, Some(&mut action)) };
     (result == 0).then_some(action)
 }
 

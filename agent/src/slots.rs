@@ -120,7 +120,8 @@ impl Slot {
         let guarded = unsafe { std::mem::replace(&mut (*slot).guarded, true) };
         if !guarded {
             let below = Slot::signal_stack(slot).cast::<u8>().wrapping_sub(PAGE);
-            sys::forbid(below, PAGE);
+            // SAFETY: the page below the stack, which nothing uses.
+            unsafe { sys::forbid(below, PAGE) };
         }
     }
 
@@ -355,6 +356,7 @@ fn reclaim_adopted() {
 
 /// Takes a slot, making more when there is none. Not for signal handlers.
 pub fn claim() -> Option<*mut Slot> {
+    let mut round = 0;
     loop {
         if let Some(slot) = claim_existing() {
             return Some(slot);
@@ -363,7 +365,7 @@ pub fn claim() -> Option<*mut Slot> {
             Some(Ok(())) => {}
             Some(Err(())) => return None,
             // Another thread is making a block: that takes some tens of microseconds.
-            None => sys::sched_yield(),
+            None => sys::back_off(&mut round),
         }
     }
 }

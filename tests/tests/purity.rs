@@ -2,6 +2,9 @@
 //! the handler can reach is listed by the disassembler, and the only code outside of the library
 //! among it is on a short list.
 
+#[path = "purity/calls.rs"]
+mod calls;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::Command;

@@ -80,6 +80,8 @@ pub enum Counter {
     ThreadsWithoutCounters = 24,
     /// Samples that were not taken, because the sampler wanted none at that time.
     NotWanted = 25,
+    /// Events of threads for which no ring could be had.
+    EventsWithoutRing = 26,
 }
 
 /// How many process-wide counters there is room for.

@@ -14,7 +14,7 @@ use rsys_wire::event::{self, Arg, ArgWords, Category, GpuOp, Labelled};
 use crate::process;
 use crate::sys;
 
-pub use self::rings::{EventRing, register_hook};
+pub use self::rings::{EventRing, prepare, register_hook};
 pub use self::stacks::{callers, launch_stack, new_generation};
 
 /// Whether this process tells events.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, c
 
 use rsys_wire::event;
 use rsys_wire::handshake::HelloKind;
-use rsys_wire::layout::Segment;
+use rsys_wire::layout::{Counter, Segment};
 use rsys_wire::ring::{DropCause, Producer, RingHeader};
 
 use crate::birth;
@@ -106,6 +106,7 @@ pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
     }
     // SAFETY: a ring is never unmapped while a thread knows it.
     let Some(ring) = (unsafe { known.as_ref() }) else {
+        slots::count(Counter::EventsWithoutRing, 1);
         return false;
     };
     if ring.busy.load(Ordering::Relaxed) {
@@ -134,11 +135,11 @@ impl EventRing {
         let place = || (header.tail.load(Ordering::Relaxed), slots::sampler_work());
         let mut seen = place();
         let given_up = self.stalled.load(Ordering::Relaxed) == seen.0.wrapping_add(1);
-        if !given_up && !process::is_confined() {
+        if !given_up {
             let mut since = sys::boottime_ns();
             let [mut nap_ns, longest_ns] = NAPS_NS;
-            loop {
-                sys::nap(nap_ns);
+            // Where a filter allows no sleep, there is no waiting.
+            while sys::nap(nap_ns) {
                 nap_ns = longest_ns.min(nap_ns.wrapping_mul(2));
                 if write(&self.producer) {
                     return true;
@@ -180,6 +181,14 @@ impl Block {
     }
 }
 
+/// Gets the calling thread its ring before system calls may be forbidden.
+pub fn prepare() {
+    // SAFETY: the thread's own words.
+    if super::is_on() && unsafe { (*tls::words()).events }.is_null() {
+        claim();
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn claim() -> *mut EventRing {
@@ -189,12 +198,17 @@ fn claim() -> *mut EventRing {
     if !birth::be_born() {
         return std::ptr::null_mut();
     }
+    // A filter may forbid to ask.
+    let Some(tid) = sys::known_tid() else {
+        return std::ptr::null_mut();
+    };
+    let mut round = 0;
     let ring = loop {
         if let Some(ring) = blocks().find_map(Block::claim) {
             break ring;
         }
         if GROWING.swap(true, Ordering::Acquire) {
-            sys::sched_yield();
+            sys::back_off(&mut round);
             continue;
         }
         // Another thread may have made one since.
@@ -221,7 +235,7 @@ fn claim() -> *mut EventRing {
         // SAFETY: the key exists.
         unsafe { libc::pthread_setspecific(key, ring.cast()) };
     }
-    let (time_ns, tid, name) = (sys::boottime_ns(), sys::gettid(), sys::thread_name());
+    let (time_ns, name) = (sys::boottime_ns(), sys::thread_name());
     state.put_or_wait(&|ring| event::put_thread(ring, time_ns, tid, &name));
     ring
 }

@@ -144,8 +144,9 @@ fn find_in_copies(pc: u64) -> Option<Function> {
 /// went. Not for handlers.
 pub fn replace(registration: u64, new: &mut [Function]) -> bool {
     new.sort_unstable_by_key(|function| function.start);
+    let mut round = 0;
     while LOCK.swap(true, Ordering::Acquire) {
-        sys::sched_yield();
+        sys::back_off(&mut round);
     }
     let version = VERSION.load(Ordering::Relaxed);
     let old = Copied::of_version(version);

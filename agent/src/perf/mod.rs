@@ -32,11 +32,6 @@ const ENABLE: u64 = 0x2400;
 const DISABLE: u64 = 0x2401;
 const PERIOD: u64 = 0x4008_2404;
 
-/// F_GETSIG, from include/uapi/asm-generic/fcntl.h.
-const GET_SIGNAL: c_int = 11;
-/// F_SETSIG, from the same.
-const SET_SIGNAL: c_int = 10;
-
 static TRAPS: AtomicBool = AtomicBool::new(false);
 
 /// Decides, once per program, whether samples shall come as SIGTRAP.
@@ -78,7 +73,7 @@ pub fn open(tid: u32, clock: &Clock, value: u64) -> Result<c_int, i32> {
 
 /// Says that the descriptor is ours, see [`close`]. Nothing is ever sent by it.
 pub fn mark(fd: c_int) {
-    sys::fcntl(fd, SET_SIGNAL, SAMPLE_SIGNAL as u64);
+    sys::set_signal_of(fd, SAMPLE_SIGNAL);
 }
 
 /// Opens an event in the group of another (or -1), with a descriptor out of the way of the numbers that the program gets for its
@@ -90,16 +85,14 @@ pub fn open_out_of_the_way(attributes: &Attributes, tid: u32, group: c_int) -> R
     const CLOSE_ON_EXEC: u64 = 1 << 3;
     let low = sys::perf_event_open(attributes, tid, group, CLOSE_ON_EXEC)?;
     let limit = sys::descriptor_limit().min(1 << 16);
-    let high = sys::fcntl(low, libc::F_DUPFD_CLOEXEC, (limit / 2).max(64));
+    let high = sys::duplicate_from(low, (limit / 2).max(64));
     sys::close(low);
-    match u64::try_from(high) {
-        Ok(number) if number >= limit - limit / 4 && number > 64 => {
-            sys::close(high as c_int);
-            Err(libc::EMFILE)
-        }
-        Ok(_) => Ok(high as c_int),
-        Err(_) => Err(-high as i32),
+    let high = high?;
+    if high as u64 >= limit - limit / 4 && high > 64 {
+        sys::close(high);
+        return Err(libc::EMFILE);
     }
+    Ok(high)
 }
 
 /// Directs the event's wake-ups at the thread, as signals.
@@ -108,29 +101,37 @@ fn direct(fd: c_int, tid: u32) -> bool {
     const OWNER_THREAD: c_int = 0; // F_OWNER_TID
     let owner = [OWNER_THREAD, tid as c_int];
     let flags = (libc::O_ASYNC | libc::O_NONBLOCK) as u64;
-    sys::fcntl_object(fd, SET_OWNER, &owner) >= 0
-        && sys::fcntl(fd, SET_SIGNAL, SAMPLE_SIGNAL as u64) >= 0
-        && sys::fcntl(fd, libc::F_SETFL, flags) >= 0
+    let place = (&raw const owner).expose_provenance() as u64;
+    // SAFETY: the kernel reads a `struct f_owner_ex`, two numbers.
+    let owned = unsafe { sys::fcntl(fd, SET_OWNER, place) } >= 0;
+    owned
+        && sys::set_signal_of(fd, SAMPLE_SIGNAL)
+        // SAFETY: the command takes flags.
+        && unsafe { sys::fcntl(fd, libc::F_SETFL, flags) } >= 0
 }
 
 /// Starts the clock.
 pub fn start(fd: c_int) {
-    sys::ioctl(fd, ENABLE, 0);
+    // SAFETY: a request of perf events without an argument; other files refuse it.
+    unsafe { sys::ioctl(fd, ENABLE, 0) };
 }
 
 /// Stops the clock. Closing does not: a fork child may hold the descriptor open.
 pub fn stop(fd: c_int) {
-    sys::ioctl(fd, DISABLE, 0);
+    // SAFETY: as above.
+    unsafe { sys::ioctl(fd, DISABLE, 0) };
 }
 
 /// Changes the period, also of the one that has begun. False when that may not be.
 pub fn set_period(fd: c_int, period: u64) -> bool {
-    sys::ioctl(fd, PERIOD, (&raw const period).expose_provenance() as u64) == 0
+    let place = (&raw const period).expose_provenance() as u64;
+    // SAFETY: the kernel reads eight bytes.
+    unsafe { sys::ioctl(fd, PERIOD, place) == 0 }
 }
 
 /// Closes the descriptor, unless the program has closed it and uses its number for another file.
 pub fn close(fd: c_int) {
-    if sys::fcntl(fd, GET_SIGNAL, 0) == i64::from(SAMPLE_SIGNAL) {
+    if sys::signal_of(fd) == i64::from(SAMPLE_SIGNAL) {
         sys::close(fd);
     }
 }

@@ -2,36 +2,58 @@
 
 use std::ffi::c_int;
 
-use super::{address, call, checked};
+use super::{address, calls, checked};
 
 /// Closes a descriptor.
 pub fn close(fd: c_int) {
-    call(libc::SYS_close, &[fd as u64]);
+    // SAFETY: a number.
+    unsafe { calls::close(fd as u64) };
 }
 
 /// Reads a symbolic link into a buffer; returns the number of bytes.
 pub fn readlink(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     let at = libc::AT_FDCWD as u64;
-    let result = call(
-        libc::SYS_readlinkat,
-        &[
-            at,
-            address(path.as_ptr()),
-            address(buffer.as_mut_ptr()),
-            buffer.len() as u64,
-        ],
-    );
+    let (name, room) = (address(path.as_ptr()), address(buffer.as_mut_ptr()));
+    // SAFETY: a NUL-terminated path, and a buffer with its length.
+    let result = unsafe { calls::readlinkat(at, name, room, buffer.len() as u64) };
     usize::try_from(result).unwrap_or(0)
 }
 
-/// `fcntl` with a number.
-pub fn fcntl(fd: c_int, command: c_int, argument: u64) -> i64 {
-    call(libc::SYS_fcntl, &[fd as u64, command as u64, argument])
+/// `fcntl`. A negative result is `-errno`.
+///
+/// # Safety
+/// As `fcntl(2)`: for some commands the argument is an object's address.
+pub unsafe fn fcntl(fd: c_int, command: c_int, argument: u64) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { calls::fcntl(fd as u64, command as u64, argument) }
 }
 
-/// `fcntl` with an object.
-pub fn fcntl_object<T>(fd: c_int, command: c_int, object: &T) -> i64 {
-    fcntl(fd, command, address(&raw const *object))
+/// The signal that a descriptor sends when something can be read; 0 for SIGIO, negative when there is no such descriptor.
+///
+/// # Signal safety
+/// One system call.
+pub fn signal_of(fd: c_int) -> i64 {
+    /// F_GETSIG, from include/uapi/asm-generic/fcntl.h.
+    const GET_SIGNAL: c_int = 11;
+    // SAFETY: the command takes no argument.
+    unsafe { fcntl(fd, GET_SIGNAL, 0) }
+}
+
+/// Sets the signal that [`signal_of`] returns. Returns whether that was done.
+pub fn set_signal_of(fd: c_int, signal: c_int) -> bool {
+    /// F_SETSIG, from the same.
+    const SET_SIGNAL: c_int = 10;
+    // SAFETY: the command takes a number.
+    unsafe { fcntl(fd, SET_SIGNAL, signal as u64) >= 0 }
+}
+
+/// Duplicates a descriptor to the lowest free number from `lowest` on, close-on-exec.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn duplicate_from(fd: c_int, lowest: u64) -> Result<c_int, i32> {
+    // SAFETY: the command takes a number.
+    checked(unsafe { fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) }).map(|fd| fd as c_int)
 }
 
 /// `perf_event_open` for a thread on any CPU, in the group of another event or (-1) in none.
@@ -45,16 +67,11 @@ pub fn perf_event_open<T>(
     flags: u64,
 ) -> Result<c_int, i32> {
     let any_cpu = u64::MAX;
-    let result = call(
-        libc::SYS_perf_event_open,
-        &[
-            address(&raw const *attributes),
-            u64::from(tid),
-            any_cpu,
-            i64::from(group) as u64,
-            flags,
-        ],
-    );
+    let attributes = address(&raw const *attributes);
+    let group = i64::from(group) as u64;
+    // SAFETY: the attributes say their own size, and are only read but for that.
+    let result =
+        unsafe { calls::perf_event_open(attributes, u64::from(tid), any_cpu, group, flags) };
     checked(result).map(|fd| fd as c_int)
 }
 
@@ -64,10 +81,8 @@ pub fn perf_event_open<T>(
 /// One system call.
 pub fn read<const N: usize>(fd: c_int, words: &mut [u64; N]) -> usize {
     let bytes = size_of::<[u64; N]>() as u64;
-    let result = call(
-        libc::SYS_read,
-        &[fd as u64, address(words.as_mut_ptr()), bytes],
-    );
+    // SAFETY: the words have this many bytes, and any bytes are words.
+    let result = unsafe { calls::read(fd as u64, address(words.as_mut_ptr()), bytes) };
     usize::try_from(result).unwrap_or(0)
 }
 
@@ -75,34 +90,45 @@ pub fn read<const N: usize>(fd: c_int, words: &mut [u64; N]) -> usize {
 pub fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     let at = libc::AT_FDCWD as u64;
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-    let opened = call(libc::SYS_openat, &[at, address(path.as_ptr()), flags, 0]);
+    // SAFETY: a NUL-terminated path.
+    let opened = unsafe { calls::openat(at, address(path.as_ptr()), flags, 0) };
     let Ok(fd) = checked(opened) else {
         return 0;
     };
     let destination = address(buffer.as_mut_ptr());
-    let result = call(
-        libc::SYS_read,
-        &[fd as u64, destination, buffer.len() as u64],
-    );
+    // SAFETY: a buffer with its length.
+    let result = unsafe { calls::read(fd as u64, destination, buffer.len() as u64) };
     close(fd as c_int);
     usize::try_from(result).unwrap_or(0)
 }
 
-/// `ioctl` with a number.
-pub fn ioctl(fd: c_int, request: u64, argument: u64) -> i64 {
-    call(libc::SYS_ioctl, &[fd as u64, request, argument])
+/// `ioctl`. A negative result is `-errno`.
+///
+/// # Safety
+/// As `ioctl(2)`: what the argument must be depends on the request.
+pub unsafe fn ioctl(fd: c_int, request: u64, argument: u64) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { calls::ioctl(fd as u64, request, argument) }
 }
 
 /// The soft limit on open descriptors.
 pub fn descriptor_limit() -> u64 {
+    limit_on(libc::RLIMIT_NOFILE as u64).rlim_cur
+}
+
+/// A limit of this process (`RLIMIT_*`); zeros when the kernel does not say.
+pub(super) fn limit_on(resource: u64) -> libc::rlimit {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    let resource = libc::RLIMIT_NOFILE as u64;
-    call(
-        libc::SYS_prlimit64,
-        &[0, resource, 0, address(&raw mut limit)],
-    );
-    limit.rlim_cur
+    // SAFETY: room for what the kernel writes.
+    unsafe { calls::prlimit64(0, resource, 0, address(&raw mut limit)) };
+    limit
+}
+
+/// Sets a limit of this process. Returns whether that was done.
+pub(super) fn set_limit_on(resource: u64, limit: &libc::rlimit) -> bool {
+    // SAFETY: the kernel reads the limit.
+    unsafe { calls::prlimit64(0, resource, address(&raw const *limit), 0) >= 0 }
 }

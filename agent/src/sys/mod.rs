@@ -1,8 +1,9 @@
-//! Raw system calls.
+//! System calls, each behind a safe face.
 //!
 //! The agent interposes some libc functions, `syscall` among them, and must leave `errno` alone,
-//! so it talks to the kernel directly. A negative result is `-errno`.
+//! so it talks to the kernel directly ([`calls`]).
 
+pub mod calls;
 mod files;
 mod memory;
 mod signals;
@@ -17,92 +18,33 @@ pub use signals::*;
 pub use socket::*;
 pub use time::*;
 
-/// One system call with up to six arguments.
-///
-/// # Safety
-/// As the system call itself: pointers must be what the kernel expects.
-///
-/// # Signal safety
-/// Nothing but the instruction.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub unsafe fn syscall(number: i64, arguments: [u64; 6]) -> i64 {
-    let [a, b, c, d, e, f] = arguments;
-    let result: i64;
-    // SAFETY: the kernel clobbers rcx and r11 and memory; the rest is the caller's promise.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inlateout("rax") number => result,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            in("r9") f,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// One system call with up to six arguments.
-///
-/// # Safety
-/// As the system call itself: pointers must be what the kernel expects.
-///
-/// # Signal safety
-/// Nothing but the instruction.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub unsafe fn syscall(number: i64, arguments: [u64; 6]) -> i64 {
-    let [a, b, c, d, e, f] = arguments;
-    let result: i64;
-    // SAFETY: the kernel clobbers x0 and memory; the rest is the caller's promise.
-    unsafe {
-        std::arch::asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") a => result,
-            in("x1") b,
-            in("x2") c,
-            in("x3") d,
-            in("x4") e,
-            in("x5") f,
-            options(nostack),
-        );
-    }
-    result
-}
-
-fn call(number: i64, arguments: &[u64]) -> i64 {
-    let mut six = [0_u64; 6];
-    for (to, from) in six.iter_mut().zip(arguments) {
-        *to = *from;
-    }
-    // SAFETY: the callers below pass values, or pointers to objects that live across the call.
-    unsafe { syscall(number, six) }
-}
-
+/// An object's address, for the kernel.
 fn address<T>(object: *const T) -> u64 {
-    object.addr() as u64
+    object.expose_provenance() as u64
 }
 
 /// The calling thread's id.
 pub fn gettid() -> u32 {
-    call(libc::SYS_gettid, &[]) as u32
+    // SAFETY: no arguments.
+    unsafe { calls::gettid() as u32 }
+}
+
+/// As [`gettid`]; `None` where the program's seccomp filter does not let us ask.
+pub fn known_tid() -> Option<u32> {
+    // SAFETY: no arguments.
+    u32::try_from(unsafe { calls::gettid() }).ok()
 }
 
 /// The process id.
 pub fn getpid() -> u32 {
-    call(libc::SYS_getpid, &[]) as u32
+    // SAFETY: no arguments.
+    unsafe { calls::getpid() as u32 }
 }
 
 /// The parent's process id.
 pub fn getppid() -> u32 {
-    call(libc::SYS_getppid, &[]) as u32
+    // SAFETY: no arguments.
+    unsafe { calls::getppid() as u32 }
 }
 
 fn checked(result: i64) -> Result<i64, i32> {
@@ -121,24 +63,30 @@ pub fn program_entry() -> u64 {
 
 /// Ends the process.
 pub fn exit_group(status: c_int) {
-    call(libc::SYS_exit_group, &[status as u64]);
+    // SAFETY: a number.
+    unsafe { calls::exit_group(status as u64) };
 }
 
 /// The thread's name.
 pub fn thread_name() -> [u8; 16] {
     let mut name = [0_u8; 16];
-    call(
-        libc::SYS_prctl,
-        &[libc::PR_GET_NAME as u64, address(name.as_mut_ptr())],
-    );
+    // SAFETY: the buffer has the 16 bytes that the kernel writes.
+    unsafe { calls::prctl(libc::PR_GET_NAME as u64, address(name.as_mut_ptr())) };
     name
+}
+
+/// Names the calling thread.
+pub fn set_thread_name(name: &std::ffi::CStr) {
+    // SAFETY: a NUL-terminated name.
+    unsafe { calls::prctl(libc::PR_SET_NAME as u64, address(name.as_ptr())) };
 }
 
 /// Version and patch level of the running kernel; zeros when it does not say.
 pub fn kernel_version() -> (u32, u32) {
     // SAFETY: zero is a valid value of every field.
     let mut name: libc::utsname = unsafe { std::mem::zeroed() };
-    call(libc::SYS_uname, &[address(&raw mut name)]);
+    // SAFETY: room for what the kernel writes.
+    unsafe { calls::uname(address(&raw mut name)) };
     let mut numbers = name
         .release
         .split(|letter| !(*letter as u8).is_ascii_digit())

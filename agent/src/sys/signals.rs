@@ -2,43 +2,40 @@
 
 use std::ffi::c_int;
 
-use super::{address, call, getpid};
+use super::{address, calls, getpid};
 
 /// Changes the calling thread's signal mask behind libc's back.
 ///
 /// Returns the mask before.
 pub fn sigmask(how: c_int, signals: u64) -> u64 {
     let mut before = 0_u64;
-    call(
-        libc::SYS_rt_sigprocmask,
-        &[
-            how as u64,
-            address(&raw const signals),
-            address(&raw mut before),
-            8,
-        ],
-    );
+    let (new, old) = (address(&raw const signals), address(&raw mut before));
+    // SAFETY: two sets of eight bytes.
+    unsafe { calls::rt_sigprocmask(how as u64, new, old, 8) };
     before
 }
 
 /// `rt_sigaction` with the kernel's own structure.
-pub fn sigaction<T>(signal: c_int, new: Option<&T>, old: Option<&mut T>) -> i64 {
+///
+/// # Safety
+/// The handler may be called from now on; `T` must be the kernel's `struct sigaction`.
+pub unsafe fn sigaction<T>(signal: c_int, new: Option<&T>, old: Option<&mut T>) -> i64 {
     let new = new.map_or(0, |action| address(&raw const *action));
     let old = old.map_or(0, |action| address(&raw mut *action));
-    call(libc::SYS_rt_sigaction, &[signal as u64, new, old, 8])
+    // SAFETY: null or valid, as the caller says.
+    unsafe { calls::rt_sigaction(signal as u64, new, old, 8) }
 }
 
 /// Sends a signal to a thread of this process.
 pub fn tgkill(tid: u32, signal: c_int) {
-    call(
-        libc::SYS_tgkill,
-        &[u64::from(getpid()), u64::from(tid), signal as u64],
-    );
+    // SAFETY: numbers.
+    unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), signal as u64) };
 }
 
 /// Whether a thread of this process is gone.
 pub fn is_gone(tid: u32) -> bool {
-    let result = call(libc::SYS_tgkill, &[u64::from(getpid()), u64::from(tid), 0]);
+    // SAFETY: numbers.
+    let result = unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), 0) };
     result == -i64::from(libc::ESRCH)
 }
 
@@ -51,7 +48,8 @@ pub const fn bit(signal: c_int) -> u64 {
 pub fn sigaltstack(new: Option<&libc::stack_t>, old: Option<&mut libc::stack_t>) -> i64 {
     let new = new.map_or(0, |stack| address(&raw const *stack));
     let old = old.map_or(0, |stack| address(&raw mut *stack));
-    call(libc::SYS_sigaltstack, &[new, old])
+    // SAFETY: null or valid.
+    unsafe { calls::sigaltstack(new, old) }
 }
 
 /// Every signal but those by which the kernel tells of a fault of the thread itself.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{address, call, checked, close};
+use super::{address, calls, checked, close};
 
 /// Sends one datagram, with a descriptor if there is one, to a socket in the abstract namespace.
 ///
@@ -12,24 +12,25 @@ use super::{address, call, checked, close};
 /// The kernel's error number.
 pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    let socket = checked(call(
-        libc::SYS_socket,
-        &[libc::AF_UNIX as u64, kind as u64, 0],
-    ))? as c_int;
+    // SAFETY: numbers.
+    let made = unsafe { calls::socket(libc::AF_UNIX as u64, kind as u64, 0) };
+    let socket = checked(made)? as c_int;
     let wait = libc::timeval {
         tv_sec: 2,
         tv_usec: 0,
     };
-    call(
-        libc::SYS_setsockopt,
-        &[
+    let (level, option) = (libc::SOL_SOCKET as u64, libc::SO_SNDTIMEO as u64);
+    let bytes = size_of::<libc::timeval>() as u64;
+    // SAFETY: a time with its size.
+    unsafe {
+        calls::setsockopt(
             socket as u64,
-            libc::SOL_SOCKET as u64,
-            libc::SO_SNDTIMEO as u64,
+            level,
+            option,
             address(&raw const wait),
-            size_of::<libc::timeval>() as u64,
-        ],
-    );
+            bytes,
+        )
+    };
     let mut target = libc::sockaddr_un {
         sun_family: libc::AF_UNIX as u16,
         sun_path: [0; 108],
@@ -60,10 +61,8 @@ pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> 
     }
     let sent = loop {
         let flags = libc::MSG_NOSIGNAL as u64;
-        let result = call(
-            libc::SYS_sendmsg,
-            &[socket as u64, address(&raw const message), flags],
-        );
+        // SAFETY: all that the message refers to lives across the call.
+        let result = unsafe { calls::sendmsg(socket as u64, address(&raw const message), flags) };
         if result != -i64::from(libc::EINTR) {
             break checked(result);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::clocks;
 
-use super::{address, call, checked, read_file, readlink};
+use super::{address, calls, checked, read_file, readlink};
 
 /// How far this process' CLOCK_BOOTTIME is ahead of the sampler's, in nanoseconds.
 static BOOT_AHEAD_NS: AtomicU64 = AtomicU64::new(0);
@@ -65,42 +65,61 @@ pub fn monotonic_ns() -> u64 {
 
 /// CPU time of the calling thread in nanoseconds (a system call).
 pub fn thread_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// CPU time of another thread of the process in nanoseconds (a system call); 0 when it is gone.
 pub fn cpu_ns_of_thread(tid: u32) -> u64 {
-    clock_ns(thread_clock(tid))
+    cpu_clock_ns(thread_clock(tid))
 }
 
 /// CPU time of all threads of the process in nanoseconds (a system call).
 pub fn process_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+    cpu_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = timespec(0);
     // SAFETY: `time` is a valid timespec; errno is untouched on success, which is certain for
     // these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
+    nanoseconds(time)
+}
+
+/// A clock that only the kernel knows: one system call; 0 when it does not say.
+fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = timespec(0);
+    // SAFETY: room for what the kernel writes.
+    unsafe { calls::clock_gettime(clock as u64, address(&raw mut time)) };
+    nanoseconds(time)
+}
+
+fn nanoseconds(time: libc::timespec) -> u64 {
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// The kernel's tick in nanoseconds: CPU timers expire no finer than this.
+/// The kernel's tick in nanoseconds: CPU timers expire no finer than this. One system call in the life of a program.
 pub fn tick_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid timespec. The coarse clocks advance once per tick.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    (time.tv_nsec as u64).max(1)
+    /// Where a filter does not let us ask: that of most distributions.
+    const USUAL_NS: u64 = 4_000_000;
+    static TICK_NS: AtomicU64 = AtomicU64::new(0);
+    let known = TICK_NS.load(Ordering::Relaxed);
+    if known > 0 {
+        return known;
+    }
+    let mut time = timespec(0);
+    // The coarse clocks advance once per tick.
+    let clock = libc::CLOCK_MONOTONIC_COARSE as u64;
+    // SAFETY: room for what the kernel writes.
+    if unsafe { calls::clock_getres(clock, address(&raw mut time)) } < 0 {
+        return USUAL_NS;
+    }
+    let tick = (time.tv_nsec as u64).max(1);
+    TICK_NS.store(tick, Ordering::Relaxed);
+    tick
 }
 
 /// A CPU-time clock of one thread of this process, as `clock_gettime` and `timer_create` take it.
@@ -122,72 +141,69 @@ pub fn timer_create(tid: u32, signal: c_int, value: u64) -> Result<c_int, i32> {
     event.sigev_notify_thread_id = tid as c_int;
     let mut timer: c_int = 0;
     let clock = thread_clock(tid) as u64;
-    let made = call(
-        libc::SYS_timer_create,
-        &[clock, address(&raw const event), address(&raw mut timer)],
-    );
+    let (event, place) = (address(&raw const event), address(&raw mut timer));
+    // SAFETY: an event, and room for the timer's id.
+    let made = unsafe { calls::timer_create(clock, event, place) };
     checked(made).map(|_| timer)
 }
 
 /// Arms a timer; two zeros disarm it.
 pub fn timer_arm(timer: c_int, first_ns: u64, period_ns: u64) {
-    let time = |ns: u64| libc::timespec {
+    let setting = libc::itimerspec {
+        it_interval: timespec(period_ns),
+        it_value: timespec(first_ns.max(u64::from(period_ns > 0))),
+    };
+    // SAFETY: the kernel reads the setting.
+    unsafe { calls::timer_settime(timer as u64, 0, address(&raw const setting), 0) };
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    };
-    let setting = libc::itimerspec {
-        it_interval: time(period_ns),
-        it_value: time(first_ns.max(u64::from(period_ns > 0))),
-    };
-    call(
-        libc::SYS_timer_settime,
-        &[timer as u64, 0, address(&raw const setting), 0],
-    );
+    }
 }
 
 /// Deletes a timer.
 pub fn timer_delete(timer: c_int) {
-    call(libc::SYS_timer_delete, &[timer as u64]);
+    // SAFETY: a number.
+    unsafe { calls::timer_delete(timer as u64) };
 }
 
-/// Sleeps so long, or until a signal.
-pub fn nap(ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    };
-    call(libc::SYS_nanosleep, &[(&raw const time).addr() as u64, 0]);
+/// Sleeps for a time, or until a signal. Returns false when the program's seccomp filter does not allow that.
+///
+/// By a futex that nobody wakes: it is one call less than sleeping by `nanosleep`, and one that no program can do without.
+pub fn nap(ns: u64) -> bool {
+    let word = AtomicU32::new(0);
+    futex_wait(&word, 0, ns) != -i64::from(libc::EPERM)
 }
 
-/// Gives the rest of the time slice away.
-pub fn sched_yield() {
-    call(libc::SYS_sched_yield, &[]);
+/// Waits a little for another thread that is about to finish something: for some microseconds at first, then asleep.
+/// `round` counts the calls.
+pub fn back_off(round: &mut u32) {
+    const SPINS: u32 = 100;
+    const NAP_NS: u64 = 20_000;
+    *round = round.saturating_add(1);
+    if *round > SPINS {
+        nap(NAP_NS);
+    } else {
+        std::hint::spin_loop();
+    }
 }
 
-/// Sleeps while a word has a value, at most so long, or until it is woken.
-pub fn futex_wait(word: &AtomicU32, value: u32, ns: u64) {
-    let time = libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    };
+/// Sleeps while a word has a value, at most for a time, or until it is woken. A negative result is `-errno`.
+pub fn futex_wait(word: &AtomicU32, value: u32, ns: u64) -> i64 {
+    let time = timespec(ns);
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    call(
-        libc::SYS_futex,
-        &[
-            word.as_ptr().addr() as u64,
-            operation as u64,
-            u64::from(value),
-            address(&raw const time),
-        ],
-    );
+    let (place, time) = (address(word.as_ptr()), address(&raw const time));
+    // SAFETY: the word and the time live across the call.
+    unsafe { calls::futex(place, operation as u64, u64::from(value), time) }
 }
 
-/// Wakes all who sleep on a word.
+/// Wakes all threads that sleep on a word.
 pub fn futex_wake(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     let all = u64::from(u32::MAX >> 1);
-    call(
-        libc::SYS_futex,
-        &[word.as_ptr().addr() as u64, operation as u64, all],
-    );
+    // SAFETY: the kernel only looks the address up.
+    unsafe { calls::futex(address(word.as_ptr()), operation as u64, all, 0) };
 }

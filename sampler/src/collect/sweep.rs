@@ -134,6 +134,8 @@ impl Rings {
             for (value, (counter, _)) in counts.counters.iter_mut().zip(COUNTER_NAMES) {
                 *value = first.counter(counter);
             }
+            let without_ring = first.counter(Counter::EventsWithoutRing);
+            counts.dropped_events = counts.dropped_events.saturating_add(without_ring);
         }
         counts
     }

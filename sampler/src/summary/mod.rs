@@ -267,6 +267,7 @@ impl ProcessSummary {
             && self.notes.is_empty()
             && self.trouble.is_none()
             && self.counts.dropped() == 0
+            && self.counts.dropped_events == 0
             && self.tally.corrupt == 0
     }
 

@@ -24,6 +24,8 @@ const SHORT_NAP_NS: u64 = 100_000;
 const LONG_NAP_NS: u64 = 1_000_000;
 /// Looks without anything in flight before the thread sleeps until it is woken.
 const IDLE_LOOKS: u32 = 50;
+/// Longest sleep without being woken.
+const SLEEP_NS: u64 = 1_000_000_000;
 /// Operations of one queue that are found unfinished before the rest of it is left for later.
 const PATIENCE: u32 = 64;
 /// A signal may be complete a little before its times are there.
@@ -73,14 +75,7 @@ pub fn after_fork_in_child() {
 }
 
 unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
-    // SAFETY: a NUL-terminated name.
-    unsafe {
-        let name = c"rsys-gpu".as_ptr().addr() as u64;
-        sys::syscall(
-            libc::SYS_prctl,
-            [libc::PR_SET_NAME as u64, name, 0, 0, 0, 0],
-        );
-    }
+    sys::set_thread_name(c"rsys-gpu");
     threads::enter();
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
@@ -108,30 +103,10 @@ unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-fn futex(operation: i32, value: u64, timeout: Option<&libc::timespec>) {
-    let timeout = timeout.map_or(0, |timeout| (&raw const *timeout).addr() as u64);
-    let word = SLEEPING.as_ptr().addr() as u64;
-    // SAFETY: the word lives for ever, the timeout across the call.
-    unsafe {
-        sys::syscall(
-            libc::SYS_futex,
-            [word, operation as u64, value, timeout, 0, 0],
-        )
-    };
-}
-
 fn sleep() {
     SLEEPING.store(1, Ordering::SeqCst);
     if operations::is_inbox_empty() {
-        let second = libc::timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        futex(
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            1,
-            Some(&second),
-        );
+        sys::futex_wait(&SLEEPING, 1, SLEEP_NS);
     }
     SLEEPING.store(0, Ordering::SeqCst);
 }
@@ -141,7 +116,7 @@ fn sleep() {
 pub fn wake() {
     std::sync::atomic::fence(Ordering::SeqCst);
     if SLEEPING.load(Ordering::Relaxed) == 1 && SLEEPING.swap(0, Ordering::SeqCst) == 1 {
-        futex(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1, None);
+        sys::futex_wake(&SLEEPING);
     }
 }
 

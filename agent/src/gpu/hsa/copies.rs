@@ -121,8 +121,9 @@ fn cancel(ticket: Ticket, signal: u64) {
     let Some(node) = operations::node(ticket) else {
         return;
     };
+    let mut round = 0;
     while node.change(ticket, Phase::Pending, Phase::Cancelled) == Err(true) {
-        sys::sched_yield();
+        sys::back_off(&mut round);
     }
 }
 

@@ -87,8 +87,9 @@ pub fn learn(executable: u64) {
     ) else {
         return;
     };
+    let mut round = 0;
     while BUSY.swap(true, Ordering::Acquire) {
-        sys::sched_yield();
+        sys::back_off(&mut round);
     }
     let name = TABLE
         .load(Ordering::Acquire)

@@ -136,11 +136,12 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
     let Some(node) = operations::node(ticket) else {
         return Settled::Free;
     };
+    let mut round = 0;
     loop {
         match node.change(ticket, Phase::Pending, Phase::Taking) {
             Ok(()) => break,
             // The collector is reading this very moment.
-            Err(true) => sys::sched_yield(),
+            Err(true) => sys::back_off(&mut round),
             Err(false) => return Settled::Free,
         }
     }
