@@ -53,6 +53,33 @@ pub fn contains(text: &[u8], word: &[u8]) -> bool {
     !found.is_null()
 }
 
+/// CLOCK_MONOTONIC in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+/// A time in nanoseconds.
+#[must_use]
+pub fn nanoseconds(time: libc::timespec) -> u64 {
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// Where the words of our command line are in memory (proc(5), arg_start and arg_end); empty when that is not known.
+#[must_use]
+pub fn own_arguments() -> std::ops::Range<usize> {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut fields = after_name.split_whitespace().skip(45);
+    let mut next = || fields.next().and_then(|field| field.parse().ok());
+    match (next(), next()) {
+        (Some(start), Some(end)) if start < end => start..end,
+        _ => 0..0,
+    }
+}
+
 /// Queues a signal with a value to one thread, in the manner of `sigqueue`.
 ///
 /// # Errors

@@ -143,7 +143,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     );
     let session = socket.name().to_owned();
     // Before any thread is made: all of ours block what the target is to get.
-    let signals = Signals::watch()
+    let mut signals = Signals::watch()
         .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
     let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
     let receiver = Receiver::start(socket).map_err(no_thread)?;
@@ -158,12 +158,16 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     }
     let record = begin_record(&plan, &directory);
     let off_cpu = off_cpu(&plan);
+    let mask = *signals.original_mask();
+    // Behind the target: whoever looks for it takes our first child. Its program has no handlers yet.
+    let call_witness = || signals.call_witness();
     let target = spawn::spawn(
         &file,
         &plan.command,
         &environment,
-        signals.original_mask(),
+        &mask,
         &inherited,
+        call_witness,
     )
     .map_err(|error| Refusal {
         code: error.exit_code(),
@@ -469,9 +473,10 @@ impl Watch {
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.receiver.bell(), PollFlags::POLLIN),
         ];
+        let lives = self.collector.lives();
         descriptors.extend(
-            self.collector
-                .lives()
+            lives
+                .chain(self.signals.witness())
                 .map(|life| PollFd::new(life, PollFlags::POLLIN)),
         );
         // The agents are told the end of a window when it is there.
@@ -479,6 +484,10 @@ impl Watch {
             Some(left) => interval.min(left.max(SHORTEST)),
             None => interval,
         };
+        let interval = self
+            .signals
+            .due_in()
+            .map_or(interval, |due| interval.min(due));
         // A failure is an interruption: everything is looked at anyway.
         poll(&mut descriptors, timeout(interval)).ok();
     }

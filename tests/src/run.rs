@@ -308,6 +308,12 @@ impl Running {
         found.context("rsys-sample has no child")
     }
 
+    /// What the program has printed so far.
+    #[must_use]
+    pub fn printed(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap_or_default()
+    }
+
     /// Waits until a line of standard output starts with these words, and returns the rest of it.
     ///
     /// # Errors
@@ -315,7 +321,7 @@ impl Running {
     pub fn wait_for(&self, start: &str) -> Result<String> {
         let mut found = None;
         wait_until(self.timeout, || {
-            let text = fs::read_to_string(&self.stdout).unwrap_or_default();
+            let text = self.printed();
             let complete = text
                 .split_inclusive('\n')
                 .filter_map(|line| line.strip_suffix('\n'));

@@ -1,14 +1,19 @@
 //! Signals that arrive at `rsys-sample` and belong to the target.
 //!
-//! They are blocked and read from a descriptor, so that none of them can end us while traces are open. What the terminal sends goes
-//! to the whole process group and so to the target anyway; what somebody sent to us alone is passed on.
+//! They are blocked and read from a descriptor, so that none of them can end us while traces are open. What is sent to the whole
+//! process group, by the terminal or by a process, the target gets anyway; what somebody sent to us alone is passed on.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid, getpgrp};
+
+use super::group::Comparison;
+use super::witness::{Sent, Witness, is_from_a_process};
+use crate::os;
 
 const WATCHED: [Signal; 16] = [
     Signal::SIGCHLD,
@@ -48,6 +53,8 @@ pub struct Signals {
     original_mask: SigSet,
     /// The last stop signal that we saw.
     stop: Option<Signal>,
+    witness: Option<Witness>,
+    comparison: Comparison,
 }
 
 impl Signals {
@@ -69,7 +76,14 @@ impl Signals {
             descriptor: SignalFd::with_flags(&watched, flags)?,
             original_mask,
             stop: None,
+            witness: None,
+            comparison: Comparison::default(),
         })
+    }
+
+    /// Starts the witness of signals to the whole group. Without one, all that a process sends us is passed on.
+    pub fn call_witness(&mut self) {
+        self.witness = Witness::call().ok();
     }
 
     /// The mask that we were started with, which is the target's.
@@ -100,15 +114,63 @@ impl Signals {
                 }
                 _ => {}
             }
+            let sent = Sent {
+                signal: signal as i32,
+                sender: info.ssi_pid.cast_signed(),
+            };
             if let Some(target) = target
-                && is_for_us_alone(info.ssi_code, info.ssi_pid, target)
-                && !signals_all(info.ssi_pid)
+                && is_from_another(info.ssi_code, sent.sender, target)
             {
-                // The target may have ended by now, or changed its user: nothing to do about either.
-                kill(target, signal).ok();
+                // What the group gets does not reach a target that has left it.
+                if getpgid(Some(target)) == Ok(getpgrp()) {
+                    self.comparison.arrived(sent, os::monotonic_ns());
+                } else {
+                    pass_on(sent, target);
+                }
+            }
+        }
+        for sent in self.for_us_alone() {
+            if let Some(target) = target {
+                pass_on(sent, target);
             }
         }
         noticed
+    }
+
+    /// What is known by now to be for us alone.
+    fn for_us_alone(&mut self) -> Vec<Sent> {
+        let mut found = Vec::new();
+        if let Some(witness) = &self.witness {
+            let is_there = match witness.answer() {
+                Ok(answer) => {
+                    found = self.comparison.answered(&answer);
+                    true
+                }
+                Err(error) => error == Errno::EAGAIN,
+            };
+            let asks = self.comparison.wants_to_ask(os::monotonic_ns());
+            if !is_there || (asks && !witness.ask()) {
+                self.witness = None;
+            }
+        }
+        let now_ns = os::monotonic_ns();
+        found.extend(self.comparison.overdue(now_ns, self.witness.is_some()));
+        found
+    }
+
+    /// How soon [`Signals::read`] should be called although nothing arrived.
+    #[must_use]
+    pub fn due_in(&self) -> Option<Duration> {
+        let next_ns = self.comparison.next_ns()?;
+        Some(Duration::from_nanos(
+            next_ns.saturating_sub(os::monotonic_ns()),
+        ))
+    }
+
+    /// What becomes readable when the witness has answered.
+    #[must_use]
+    pub fn witness(&self) -> Option<BorrowedFd<'_>> {
+        self.witness.as_ref().map(AsFd::as_fd)
     }
 
     /// The target stopped. If what stopped it was meant for both, we stop as well, and a shell sees the job as stopped.
@@ -125,17 +187,16 @@ impl AsFd for Signals {
     }
 }
 
-/// Whether a process sent the signal, other than the target itself; the kernel sends to the whole group.
-fn is_for_us_alone(code: i32, sender: u32, target: Pid) -> bool {
-    matches!(code, libc::SI_USER | libc::SI_TKILL | libc::SI_QUEUE)
-        && sender != target.as_raw().cast_unsigned()
+/// Sends the target a signal that was meant for it. It may have ended by now, or changed its user: nothing to do about either.
+fn pass_on(sent: Sent, target: Pid) {
+    if let Ok(signal) = Signal::try_from(sent.signal) {
+        kill(target, signal).ok();
+    }
 }
 
-/// Whether the sender is Slurm's keeper of a step. It signals every process of a task, the target too: what we passed on would be
-/// a second one.
-fn signals_all(sender: u32) -> bool {
-    let name = std::fs::read(format!("/proc/{sender}/comm"));
-    name.is_ok_and(|name| name.trim_ascii_end() == b"slurmstepd")
+/// Whether a process sent the signal, other than the target itself; the terminal's come from the kernel, and to the whole group.
+fn is_from_another(code: i32, sender: i32, target: Pid) -> bool {
+    is_from_a_process(code) && sender != target.as_raw()
 }
 
 #[cfg(test)]
@@ -143,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_process_sent_is_passed_on() {
+    fn only_what_another_process_sent_is_passed_on() {
         let target = Pid::from_raw(77);
         const SI_KERNEL: i32 = 0x80;
         for (code, sender, expected) in [
@@ -154,7 +215,7 @@ mod tests {
             (libc::SI_USER, 77, false),
         ] {
             assert_eq!(
-                is_for_us_alone(code, sender, target),
+                is_from_another(code, sender, target),
                 expected,
                 "{code} {sender}"
             );

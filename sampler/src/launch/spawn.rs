@@ -149,7 +149,8 @@ impl Image {
     }
 }
 
-/// Starts `file` with the words of `command` as its arguments.
+/// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a process, before it is known whether it
+/// could execute the file.
 ///
 /// # Errors
 /// When it did not start; the file's errors come from the child before its exec.
@@ -159,6 +160,7 @@ pub fn spawn(
     environment: &[(OsString, OsString)],
     mask: &SigSet,
     inherited: &Inherited,
+    beside: impl FnOnce(),
 ) -> Result<Pid, SpawnError> {
     let image = Image::new(file, command, environment)?;
     let (told, telling) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
@@ -174,6 +176,7 @@ pub fn spawn(
         }
         ForkResult::Parent { child } => {
             drop(telling);
+            beside();
             match read_errno(told) {
                 None => Ok(child),
                 Some(errno) => {

@@ -1,0 +1,262 @@
+//! Which signals were for us alone: what we got, compared with what the [`witness`](super::witness) got.
+//!
+//! A signal to the group reaches the witness before us, for the kernel serves the newest process first. So one that the witness does not
+//! know when it is asked was for us. Some senders signal each process by itself, or one and then the group, a moment apart: the decision
+//! waits for that moment, and what the witness gets in it from the same sender is the same signal.
+
+use super::witness::{Answer, Sent};
+
+/// How long a sender that signals one process after another may take for it, in nanoseconds.
+const MOMENT_NS: u64 = 10_000_000;
+/// A witness that does not answer for this long is not waited for, in nanoseconds.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// A signal of ours that nothing was decided about.
+#[derive(Debug, Clone, Copy)]
+struct Undecided {
+    sent: Sent,
+    read_ns: u64,
+    /// Whether the witness was asked since and did not know it.
+    unknown: bool,
+}
+
+/// What is known at a moment. All times are CLOCK_MONOTONIC in nanoseconds.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    undecided: Vec<Undecided>,
+    /// What the witness got and we did not, yet, and when it looked.
+    ahead: Vec<(Sent, u64)>,
+    /// When the question was asked that is not answered yet.
+    asked_ns: Option<u64>,
+}
+
+impl Comparison {
+    /// We got a signal.
+    pub fn arrived(&mut self, sent: Sent, now_ns: u64) {
+        self.ahead
+            .retain(|(_, looked_ns)| now_ns.saturating_sub(*looked_ns) < MOMENT_NS);
+        match self.ahead.iter().position(|(other, _)| *other == sent) {
+            Some(place) => _ = self.ahead.swap_remove(place),
+            None => self.undecided.push(Undecided {
+                sent,
+                read_ns: now_ns,
+                unknown: false,
+            }),
+        }
+    }
+
+    /// Whether the witness should be asked now; it then counts as asked.
+    pub fn wants_to_ask(&mut self, now_ns: u64) -> bool {
+        let wants = self.asked_ns.is_none()
+            && self
+                .undecided
+                .iter()
+                .any(|ours| !ours.unknown || now_ns >= ours.read_ns + MOMENT_NS);
+        if wants {
+            self.asked_ns = Some(now_ns);
+        }
+        wants
+    }
+
+    /// The witness answered. Returns what was for us alone.
+    pub fn answered(&mut self, answer: &Answer) -> Vec<Sent> {
+        for sent in &answer.sent {
+            let before = self.undecided.len();
+            // `timeout` signals its child and then its group; pending, the two would be one.
+            self.undecided
+                .retain(|ours| ours.sent != *sent || ours.read_ns > answer.looked_ns);
+            if self.undecided.len() < before {
+                continue;
+            }
+            // We may have read ours only after the witness looked.
+            match self.undecided.iter().position(|ours| ours.sent == *sent) {
+                Some(place) => _ = self.undecided.remove(place),
+                None => self.ahead.push((*sent, answer.looked_ns)),
+            }
+        }
+        let Some(asked_ns) = self.asked_ns.take() else {
+            return Vec::new();
+        };
+        for ours in &mut self.undecided {
+            ours.unknown |= ours.read_ns <= asked_ns;
+        }
+        self.take(|ours| asked_ns >= ours.read_ns + MOMENT_NS)
+    }
+
+    /// What nobody can say anything about any more: all without a witness, else what waited too long.
+    pub fn overdue(&mut self, now_ns: u64, has_witness: bool) -> Vec<Sent> {
+        self.take(|ours| !has_witness || now_ns >= ours.read_ns + PATIENCE_NS)
+    }
+
+    /// When [`Comparison::wants_to_ask`] or [`Comparison::overdue`] should be called next, if anything is undecided.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        let wait_ns = match self.asked_ns {
+            Some(_) => PATIENCE_NS,
+            None => MOMENT_NS,
+        };
+        self.undecided
+            .iter()
+            .map(|ours| ours.read_ns + wait_ns)
+            .min()
+    }
+
+    fn take(&mut self, mut is_decided: impl FnMut(&Undecided) -> bool) -> Vec<Sent> {
+        self.undecided
+            .extract_if(.., |ours| is_decided(ours))
+            .map(|ours| ours.sent)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const INT: Sent = Sent {
+        signal: libc::SIGINT,
+        sender: 5,
+    };
+    const FROM_ANOTHER: Sent = Sent { sender: 6, ..INT };
+
+    fn answer(looked_ns: u64, sent: &[Sent]) -> Answer {
+        Answer {
+            looked_ns,
+            sent: sent.to_vec(),
+        }
+    }
+
+    /// Goes on until all is decided, with a witness that gets nothing any more.
+    fn rest(comparison: &mut Comparison, mut now: u64) -> Vec<Sent> {
+        let mut passed = Vec::new();
+        while let Some(next) = comparison.next_ns() {
+            now = now.max(next);
+            assert!(comparison.wants_to_ask(now));
+            passed.extend(comparison.answered(&answer(now, &[])));
+        }
+        passed
+    }
+
+    #[test]
+    fn what_the_group_got_is_not_passed_on() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert!(comparison.wants_to_ask(1));
+        assert!(!comparison.wants_to_ask(2), "one question at a time");
+        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 4), []);
+    }
+
+    #[test]
+    fn what_we_alone_got_is_passed_on_once() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert!(comparison.wants_to_ask(1));
+        assert_eq!(comparison.answered(&answer(2, &[])), []);
+        assert!(!comparison.wants_to_ask(3), "its moment is not over");
+        assert_eq!(rest(&mut comparison, 4), [INT]);
+    }
+
+    #[test]
+    fn senders_are_kept_apart() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        comparison.arrived(FROM_ANOTHER, 1);
+        assert!(comparison.wants_to_ask(2));
+        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
+    }
+
+    #[test]
+    fn first_to_us_and_then_to_the_group_is_one() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert!(comparison.wants_to_ask(1));
+        assert_eq!(comparison.answered(&answer(2, &[])), []);
+        comparison.arrived(INT, MS);
+        assert!(comparison.wants_to_ask(MS));
+        assert_eq!(comparison.answered(&answer(MS + 1, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 2 * MS), []);
+    }
+
+    #[test]
+    fn none_of_many_is_lost() {
+        let mut comparison = Comparison::default();
+        let mut passed = Vec::new();
+        for round in 0..100 {
+            let now = round * MS;
+            comparison.arrived(INT, now);
+            assert!(comparison.wants_to_ask(now));
+            passed.extend(comparison.answered(&answer(now + 1, &[])));
+        }
+        passed.extend(rest(&mut comparison, 100 * MS));
+        assert_eq!(passed, [INT; 100]);
+    }
+
+    #[test]
+    fn a_group_is_signalled_process_by_process() {
+        // First the witness, then we.
+        let mut comparison = Comparison::default();
+        assert_eq!(comparison.answered(&answer(0, &[INT])), []);
+        comparison.arrived(INT, MS);
+        assert_eq!(rest(&mut comparison, 2 * MS), []);
+        // First we, then the witness.
+        comparison.arrived(INT, 20 * MS);
+        assert!(comparison.wants_to_ask(20 * MS));
+        assert_eq!(comparison.answered(&answer(20 * MS + 1, &[])), []);
+        assert!(comparison.wants_to_ask(30 * MS));
+        assert_eq!(comparison.answered(&answer(30 * MS + 1, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 31 * MS), []);
+    }
+
+    #[test]
+    fn what_the_witness_got_at_once_is_one_for_it() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert!(comparison.wants_to_ask(1));
+        comparison.arrived(INT, 2);
+        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 4), []);
+    }
+
+    #[test]
+    fn what_comes_after_the_witness_looked_is_another() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert!(comparison.wants_to_ask(1));
+        comparison.arrived(INT, 3);
+        assert_eq!(comparison.answered(&answer(2, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 4), [INT]);
+    }
+
+    #[test]
+    fn what_we_read_after_the_witness_looked_may_be_the_same() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(FROM_ANOTHER, 0);
+        assert!(comparison.wants_to_ask(1));
+        comparison.arrived(INT, 3);
+        assert_eq!(comparison.answered(&answer(2, &[INT])), []);
+        assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
+    }
+
+    #[test]
+    fn an_old_signal_of_the_witness_means_nothing() {
+        let mut comparison = Comparison::default();
+        assert_eq!(comparison.answered(&answer(0, &[INT])), []);
+        comparison.arrived(INT, 20 * MS);
+        assert_eq!(rest(&mut comparison, 20 * MS), [INT]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_witness_for_ever() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        assert_eq!(comparison.overdue(1, true), []);
+        assert!(comparison.wants_to_ask(1));
+        let next = comparison.next_ns().expect("something is undecided");
+        assert_eq!(comparison.overdue(next, true), [INT]);
+        comparison.arrived(INT, next);
+        assert_eq!(comparison.overdue(next, false), [INT]);
+    }
+}
