@@ -1,8 +1,8 @@
 //! Versions and builds of HIP that are not here, played by a stand-in: what a tracer gets from them is recorded rightly.
 
 use anyhow::ensure;
-use rsys_tests::simgpu::{Machine, Stack, library_program, standin_hip};
-use rsys_tests::{Outcome, Run, TestResult, skip_if_missing};
+use rsys_tests::simgpu::{Machine, Stack, library_program, ops, standin_hip};
+use rsys_tests::{Outcome, Run, TestResult, Trace, skip_if_missing};
 
 /// Runs calls of the stand-in, with these variables.
 fn run(variables: &[(&str, &str)], words: &[&str]) -> anyhow::Result<Outcome> {
@@ -80,5 +80,177 @@ fn calls_are_recorded_whatever_lies_in_the_record() -> TestResult {
             "{what}: {calibration}"
         );
     }
+    Ok(())
+}
+
+/// The calls of a name: what they say, as text, in the order of time.
+fn calls(trace: &Trace, name: &str, keys: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    let columns: Vec<String> = keys
+        .iter()
+        .map(|key| {
+            format!("cast(ifnull(extract_arg(arg_set_id, 'debug.{key}'), '') as text) as {key}")
+        })
+        .collect();
+    let rows = trace.query(&format!(
+        "select {} from slice where category = 'hip' and name = '{name}' order by ts",
+        columns.join(", ")
+    ))?;
+    rows.iter()
+        .map(|row| {
+            let values = keys.iter().map(|key| Ok(row.text(key)?.to_owned()));
+            values.collect()
+        })
+        .collect()
+}
+
+/// HIP 7 launches by configurations.
+#[test]
+fn launches_by_configuration_have_their_arguments() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let outcome = run(&[], &["exc:3", "no-config:2", "drv:4", "sync"])?;
+    ensure!(outcome.expect_success().stdout.contains("done"));
+    let trace = outcome.trace_of("hip_standin")?;
+    const KEYS: [&str; 5] = ["kernel", "grid", "workgroup", "lds_bytes", "stream"];
+    let said = |kernel| [kernel, "7×8×9", "64×2×1", "256", "20816"].map(str::to_owned);
+    let by_config = calls(&trace, "hipLaunchKernelExC", &KEYS)?;
+    ensure!(by_config.len() == 5, "{by_config:?}");
+    ensure!(
+        by_config
+            .iter()
+            .take(3)
+            .all(|call| *call == said("kernel_by_pointer")),
+        "{by_config:?}"
+    );
+    // Without a configuration there is nothing to say, and nothing to read.
+    ensure!(
+        by_config
+            .iter()
+            .skip(3)
+            .all(|call| call[1..].iter().all(String::is_empty)),
+        "{by_config:?}"
+    );
+    let by_driver = calls(&trace, "hipDrvLaunchKernelEx", &KEYS)?;
+    ensure!(
+        by_driver.len() == 4
+            && by_driver
+                .iter()
+                .all(|call| *call == said("kernel_by_handle")),
+        "{by_driver:?}"
+    );
+    let metadata = trace.metadata()?;
+    ensure!(
+        metadata.int("gpu_launch_stacks")? == 7,
+        "{}",
+        outcome.story()
+    );
+    ensure!(metadata.int("gpu_seen")? == 7 && metadata.int("gpu_recorded")? == 7);
+    let streams = trace.number(
+        "select count(*) from slice where category = 'kernel' and extract_arg(arg_set_id, 'debug.stream') = 20816",
+    )?;
+    ensure!(streams == 7, "{streams} kernels have a stream");
+    Ok(())
+}
+
+/// What HIP 7 copies and fills by new calls has its size, of a batch as a whole and of each copy.
+#[test]
+fn new_copies_and_fills_have_their_bytes() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let words = [
+        "batch", "batch3d", "peer3d", "fill8", "fill16", "fill32", "sync",
+    ];
+    let outcome = run(&[], &words)?;
+    let trace = outcome.expect_success().trace_of("hip_standin")?;
+    for (name, keys, expected) in [
+        (
+            "hipMemcpyBatchAsync",
+            &["bytes", "operations", "stream"][..],
+            "600 3 20816",
+        ),
+        (
+            "hipMemcpy3DBatchAsync",
+            &["bytes", "operations", "stream"],
+            "185 2 20816",
+        ),
+        ("hipMemcpy3DPeer", &["bytes", "stream"], "800 0"),
+        ("hipMemcpy3DPeerAsync", &["bytes", "stream"], "800 20816"),
+        ("hipMemsetD2D8", &["bytes", "stream", "dst"], "30 0 4096"),
+        (
+            "hipMemsetD2D8Async",
+            &["bytes", "stream", "dst"],
+            "30 20816 4096",
+        ),
+        ("hipMemsetD2D16", &["bytes", "stream"], "60 0"),
+        ("hipMemsetD2D16Async", &["bytes", "stream"], "60 20816"),
+        ("hipMemsetD2D32", &["bytes", "stream"], "120 0"),
+        ("hipMemsetD2D32Async", &["bytes", "stream"], "120 20816"),
+    ] {
+        let said = calls(&trace, name, keys)?;
+        ensure!(
+            said.len() == 1 && said[0].join(" ") == expected,
+            "{name}: {said:?}\n{}",
+            outcome.story()
+        );
+    }
+    let bytes = |category: &str| -> anyhow::Result<Vec<u64>> {
+        let mut bytes: Vec<u64> = ops(&trace, category)?.iter().map(|op| op.bytes).collect();
+        bytes.sort_unstable();
+        Ok(bytes)
+    };
+    // The stand-in reports sizes of the batch only; of the batch of boxes nobody says them.
+    ensure!(
+        bytes("copy")? == [0, 0, 100, 200, 300, 800, 800],
+        "{:?}",
+        bytes("copy")?
+    );
+    ensure!(
+        bytes("fill")? == [30, 30, 60, 60, 120, 120],
+        "{:?}",
+        bytes("fill")?
+    );
+    Ok(())
+}
+
+/// Calls that no header has yet are known by what they cause: their kernels have stacks, and the end of the process waits for them.
+#[test]
+fn unknown_calls_that_launch_work_are_noticed() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    // Nobody synchronises.
+    let words = [
+        "ask-tomorrow:100",
+        "tomorrow:5",
+        "copy-tomorrow:2",
+        "ask-tomorrow:100",
+        "tomorrow:30",
+    ];
+    let outcome = run(&[], &words)?;
+    let trace = outcome.expect_success().trace_of("hip_standin")?;
+    let told = |name| calls(&trace, name, &["correlation"]).map(|calls| calls.len());
+    ensure!(told("hipLaunchKernelOfTomorrow")? == 35 && told("hipAskOfTomorrow")? == 200);
+    let kernels = ops(&trace, "kernel")?;
+    ensure!(
+        kernels.len() == 35
+            && kernels
+                .iter()
+                .all(|op| op.name == "of_tomorrow" && op.arrows == 1),
+        "{kernels:?}\n{}",
+        outcome.story()
+    );
+    ensure!(
+        ops(&trace, "copy")?
+            .iter()
+            .map(|op| op.bytes)
+            .eq([777, 777])
+    );
+    let metadata = trace.metadata()?;
+    ensure!(
+        metadata.int("gpu_launch_stacks")? == 35,
+        "{}",
+        outcome.story()
+    );
+    for name in ["hipLaunchKernelOfTomorrow", "hipMemcpyOfTomorrow"] {
+        let said = metadata.text(&format!("hip call {name}"))?;
+        ensure!(said.contains("gives GPUs work"), "{said}");
+    }
+    ensure!(metadata.get("hip call hipAskOfTomorrow").is_err());
     Ok(())
 }

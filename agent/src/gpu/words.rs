@@ -16,6 +16,8 @@ pub struct Words {
     pub is_helper: u64,
     /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
     pub is_uncounted: u64,
+    /// One more than the number of the HIP call that the thread is in, if that is one whose arguments are not known, else 0.
+    pub unknown_call: u64,
     /// How deep in its stack the thread was when HIP asked for a batch; see `hip/asker.rs`.
     pub batch_question: u64,
     /// The same of another question.
@@ -57,6 +59,22 @@ pub fn asked_ns() -> u64 {
 pub fn set_uncounted(uncounted: bool) -> bool {
     // SAFETY: as above.
     unsafe { std::mem::replace(&mut (*words()).is_uncounted, u64::from(uncounted)) != 0 }
+}
+
+/// Notes the number of the thread's call, if that is one whose arguments are not known.
+#[inline]
+pub fn set_unknown_call(op: Option<u32>) {
+    let call = op.map_or(0, |op| u64::from(op) + 1);
+    // SAFETY: as above.
+    unsafe { (*words()).unknown_call = call }
+}
+
+/// The number of the thread's call, if that is one whose arguments are not known.
+#[inline]
+pub fn unknown_call() -> Option<u32> {
+    // SAFETY: as above.
+    let call = unsafe { (*words()).unknown_call };
+    u32::try_from(call.checked_sub(1)?).ok()
 }
 
 /// Whether the thread is a helper of ours.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
 use rsys_wire::layout::Counter;
 
+use super::arguments::{Arguments, decode};
 use super::copies::{self, Direction, Said};
-use super::table::{CALLS, Does, Form, SKIPPED, find};
+use super::table::{CALLS, Does, SKIPPED, find};
 use super::tag::Tag;
-use super::{calibrate, end, library, names, ops, painted};
+use super::{calibrate, end, library, names, ops, painted, unknown};
 use crate::events;
 use crate::gpu::words;
 use crate::guard;
@@ -18,8 +19,8 @@ use crate::process;
 use crate::slots;
 use crate::sys;
 
-/// Calls are numbered from 0 without gaps; 6.4 has 470.
-const MOST_CALLS: usize = 1024;
+/// Calls are numbered from 0 almost without gaps; 7.2 has 449.
+pub const MOST_CALLS: usize = 1024;
 
 /// What is known of each number: 0 when it was not asked for yet.
 static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
@@ -145,11 +146,10 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         }
         return 0;
     }
-    let counted = known.does() == Does::Launch;
     // The clock is a good part of what a launch costs: one look serves the tag and the event, which HIP asks for next.
     let now_ns = sys::boottime_ns();
     words::set_asked_ns(now_ns);
-    let tag = Tag::new(events::next_correlation(), counted, now_ns);
+    let tag = Tag::new(events::next_correlation(), known.does(), now_ns);
     let enter: Phase = on_enter;
     let exit: Phase = on_exit;
     // SAFETY: the record is HIP's, as large as calibration has seen it.
@@ -164,76 +164,6 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
 /// What HIP calls before and after a call.
 type Phase = unsafe extern "C" fn(op: u32, data: *const c_void);
 
-/// The arguments of a call.
-#[derive(Debug, Clone, Copy)]
-struct Arguments(*const c_void);
-
-impl Arguments {
-    fn u32(self, offset: u16) -> u32 {
-        // SAFETY: the table's offsets lie within the arguments of the call; so below.
-        unsafe { self.0.byte_add(usize::from(offset)).cast::<u32>().read() }
-    }
-
-    fn u64(self, offset: u16) -> u64 {
-        // SAFETY: as above.
-        unsafe { self.0.byte_add(usize::from(offset)).cast::<u64>().read() }
-    }
-
-    fn size3(self, offset: u16) -> [u32; 3] {
-        [0, 4, 8].map(|more| self.u32(offset + more))
-    }
-
-    fn pointer(self, offset: u16) -> *const c_void {
-        std::ptr::with_exposed_provenance(self.u64(offset) as usize)
-    }
-}
-
-/// An argument as the table says. `None` when there is nothing to say.
-#[inline]
-fn decode(arguments: Arguments, form: Form, said: &mut Said) -> Option<Value<'static>> {
-    Some(match form {
-        Form::Pointer(at) => Value::Pointer(arguments.u64(at)),
-        Form::U32(at) => Value::Uint(u64::from(arguments.u32(at))),
-        Form::U64(at) => Value::Uint(arguments.u64(at)),
-        Form::Times(at, times) => Value::Uint(arguments.u64(at).wrapping_mul(times)),
-        Form::Area(at) => Value::Uint(arguments.u64(at).wrapping_mul(arguments.u64(at + 8))),
-        Form::Size3(at) => Value::Size3(arguments.size3(at)),
-        Form::Items3(at) => {
-            let mut groups = arguments.size3(at);
-            for (items, group) in groups.iter_mut().zip(arguments.size3(at + 12)) {
-                *items = items.div_ceil(group.max(1));
-            }
-            Value::Size3(groups)
-        }
-        Form::Kind(at) => return direction(Direction::from_kind(arguments.u32(at)), said),
-        Form::Means(means) => return direction(means, said),
-        Form::Function(at) => {
-            let stream = std::ptr::null();
-            // SAFETY: the program launches this very function.
-            let name_of =
-                |function| unsafe { Some(library::kernel_by_pointer::get()?(function, stream)) };
-            // SAFETY: as above.
-            kernel(unsafe { names::kernel(arguments.pointer(at), name_of) })?
-        }
-        Form::Handle(at) => {
-            // SAFETY: the program launches this very kernel.
-            let name_of = |handle| unsafe { Some(library::kernel_by_handle::get()?(handle)) };
-            // SAFETY: as above.
-            kernel(unsafe { names::kernel(arguments.pointer(at), name_of) })?
-        }
-        Form::DefaultStream => Value::Pointer(0),
-    })
-}
-
-fn kernel(name: u64) -> Option<Value<'static>> {
-    (name != 0).then_some(Value::Known(name))
-}
-
-fn direction(direction: Direction, said: &mut Said) -> Option<Value<'static>> {
-    said.direction = direction;
-    (direction != Direction::Unknown).then(|| Value::Known(names::key(direction.text())))
-}
-
 /// # Safety
 /// Always safe.
 unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
@@ -241,7 +171,9 @@ unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
 /// # Safety
 /// As HIP calls it, with the record of `hipSetDevice`.
 unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
-    end::note_device(Arguments(data).u32(16));
+    if let Some(device) = Arguments::Record(data).first() {
+        end::note_device(device);
+    }
 }
 
 /// # Safety
@@ -261,20 +193,27 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
             bytes: 0,
             direction: Direction::Unknown,
         };
+        let mut operations = 1;
         for (key, form) in call.begin {
-            if let Some(value) = decode(Arguments(data), *form, &mut said) {
-                if let (Key::Bytes, Value::Uint(bytes)) = (*key, value) {
-                    said.bytes = bytes;
+            if let Some(value) = decode(Arguments::Record(data), *form, &mut said) {
+                match (*key, value) {
+                    (Key::Bytes, Value::Uint(bytes)) => said.bytes = bytes,
+                    (Key::Operations, Value::Uint(count)) => operations = count,
+                    _ => {}
                 }
                 args.push(*key, value);
             }
         }
-        if does == Does::Work && said.bytes != 0 {
+        // What a batch copies as a whole says nothing of its parts.
+        if does == Does::Work && said.bytes != 0 && operations == 1 {
             copies::keep(correlation, said);
         }
     }
-    if does != Does::Nothing {
-        end::note_work();
+    let unknown = known.call().is_none().then_some(op);
+    if does != Does::Nothing || unknown.is_some_and(unknown::may_work) {
+        if does != Does::Nothing {
+            end::note_work();
+        }
         if does == Does::Graph {
             ops::graph_is_launched();
         }
@@ -288,6 +227,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     slots::count(Counter::Calls, 1);
     words::set_call(correlation);
     words::set_uncounted(does == Does::Launch);
+    words::set_unknown_call(unknown);
     // What HIP told of nothing may still cause operations, if it is not in the table.
     let awaited = (does != Does::Nothing || known.call().is_none()) && super::tells_ops();
     events::call_at(
@@ -308,13 +248,14 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     let result: Option<Arg<'_>> = known.call().and_then(|call| {
         let (key, at) = call.end?;
         // Where the call failed, nobody says that the pointer was any good.
-        let result = guard::read_u64(Arguments(data).u64(at))?;
+        let result = guard::read_u64(Arguments::Record(data).u64(at)?)?;
         Some((key, Value::Pointer(result)))
     });
     events::end(Category::Hip, result.as_slice());
     // HIP itself forgets the outer call's id here, too.
     words::set_call(0);
     words::set_uncounted(false);
+    words::set_unknown_call(None);
     if known.0 & UNLOAD != 0 {
         names::new_generation();
     }

@@ -4,6 +4,7 @@
 //! ([`ops`]). Two things must be found out at run time: where HIP looks for what we put into its record of a call ([`calibrate`]),
 //! and which clock a time is of ([`times`]). A call's id travels through HIP to its operations in a [`tag`].
 
+mod arguments;
 mod asker;
 mod calibrate;
 mod calls;
@@ -16,6 +17,7 @@ mod painted;
 mod table;
 mod tag;
 mod times;
+mod unknown;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -11,7 +11,7 @@ use rsys_wire::layout::Counter;
 
 use super::copies::{self, Direction};
 use super::tag::Tag;
-use super::{asker, library, names, times};
+use super::{asker, library, names, times, unknown};
 use crate::events;
 use crate::gpu::{devices, words};
 use crate::slots;
@@ -113,6 +113,9 @@ pub fn records() -> u64 {
 
 /// HIP asks whether it shall tell of an operation that it makes.
 fn on_question(op: u32) {
+    if let Some(call) = words::unknown_call() {
+        unknown::works(call);
+    }
     if op == DISPATCH && words::set_uncounted(false) {
         LAUNCHED.fetch_add(1, Ordering::AcqRel);
         slots::count(Counter::GpuSeen, 1);
@@ -162,7 +165,7 @@ fn on_record(record: &Record) {
         _ => OpKind::Other,
     };
     let is_counted = kind == OpKind::Kernel && tag.is_counted();
-    if kind == OpKind::Kernel && !is_counted && tag.correlation() != 0 {
+    if tag.is_graph() {
         graph_is_told(tag.correlation());
     }
     if !is_counted {

@@ -1,15 +1,19 @@
 //! What travels through HIP with a call and comes back with each of its operations: 64 bits that HIP takes for a correlation id.
 //!
-//! Besides our own id these hold whether the kernel was counted when it was launched, and about when the call was made. So nothing
+//! Besides our own id these hold whether the call launches a graph, whether its kernel was counted when it was launched, and about when the call was made. So nothing
 //! need be looked up when records arrive, which may be minutes later and in any order.
 //!
 //! | bits | |
 //! |---|---|
-//! | 0–39 | correlation id |
+//! | 0–38 | correlation id |
+//! | 39 | the call launches a graph |
 //! | 40 | the call launches one kernel, counted when made |
 //! | 41–63 | time of the call in units of 2^24 ns, modulo 2^23 (39 hours) |
 
-const ID_BITS: u32 = 40;
+use super::table::Does;
+
+const ID_BITS: u32 = 39;
+const GRAPH_BIT: u32 = 39;
 const COUNTED_BIT: u32 = 40;
 const TIME_SHIFT: u32 = 41;
 const TIME_UNIT: u32 = 24;
@@ -21,9 +25,10 @@ pub struct Tag(u64);
 
 impl Tag {
     /// The tag of a call that is made now.
-    pub fn new(correlation: u64, counted: bool, now_ns: u64) -> Self {
+    pub fn new(correlation: u64, does: Does, now_ns: u64) -> Self {
         Tag(correlation & ((1 << ID_BITS) - 1)
-            | u64::from(counted) << COUNTED_BIT
+            | u64::from(does == Does::Graph) << GRAPH_BIT
+            | u64::from(does == Does::Launch) << COUNTED_BIT
             | (now_ns >> TIME_UNIT) << TIME_SHIFT)
     }
 
@@ -48,6 +53,11 @@ impl Tag {
     /// Our correlation id, or 0 when the operation has no call.
     pub fn correlation(self) -> u64 {
         self.0 & ((1 << ID_BITS) - 1)
+    }
+
+    /// Whether the call launches a graph.
+    pub fn is_graph(self) -> bool {
+        self.0 >> GRAPH_BIT & 1 != 0
     }
 
     /// Whether its one kernel was counted when it was launched.

@@ -114,6 +114,7 @@ impl Known {
             tid,
             ..Call::default()
         };
+        let mut operations = 1;
         for (key, value) in args {
             match (key, value) {
                 (Key::Stream, Read::Pointer(stream) | Read::Uint(stream)) => {
@@ -123,9 +124,12 @@ impl Known {
                 (Key::Bytes, Read::Uint(bytes)) => call.bytes = Some(bytes),
                 (Key::Direction, Read::Known(direction)) => call.direction = direction,
                 (Key::Kernel, Read::Known(kernel)) => call.kernel = kernel,
+                (Key::Operations, Read::Uint(count)) => operations = count,
                 _ => {}
             }
         }
+        // What a batch copies as a whole is not the size of each copy.
+        call.bytes = call.bytes.filter(|_| operations == 1);
         self.calls.insert(correlation, call, awaited);
     }
 
