@@ -3,6 +3,8 @@
 use anyhow::{Result, anyhow};
 use regex_lite::{Regex, RegexBuilder};
 
+use rsys_config::table::{PREFIXES, bare_name};
+
 use crate::table::{Cell, Table};
 use rsys_machine::roots::natural_key;
 
@@ -69,6 +71,15 @@ pub struct Choice {
     pub alphabetical: bool,
 }
 
+/// The names of a setting as they may stand in files and in the environment, of all versions.
+fn spellings(name: &str, others: &[String]) -> Vec<String> {
+    let bare = bare_name(name);
+    let names = std::iter::once(&bare).chain(others);
+    names
+        .flat_map(|name| PREFIXES.map(|prefix| format!("{prefix}{name}")))
+        .collect()
+}
+
 impl Filter {
     /// Compiles the regular expressions.
     pub fn new(choice: Choice) -> Result<Self> {
@@ -109,6 +120,7 @@ impl Filter {
         let shown: Vec<usize> = table.shown_columns().collect();
         let category = table.column("category");
         let available = table.column("available");
+        let other_names = table.column("also");
         let prefix = format!("{}::", table.name);
         let chosen: Vec<&str> = self
             .chosen
@@ -125,7 +137,10 @@ impl Filter {
                 || categories
                     .iter()
                     .any(|name| chosen.contains(&name.to_lowercase().as_str()));
-            let texts: Vec<String> = shown.iter().map(|place| row[*place].shown()).collect();
+            let mut texts: Vec<String> = shown.iter().map(|place| row[*place].shown()).collect();
+            if let Some(Cell::List(others)) = other_names.map(|place| &row[place]) {
+                texts.extend(spellings(&row[0].shown(), others));
+            }
             in_category
                 && (category.is_none() || self.categories.accept(&categories))
                 && self.texts.accept(&texts)

@@ -32,7 +32,8 @@ pub fn table(settings: &Settings, request: &Request) -> Table {
     };
     let mut hidden = 0;
     for (setting, value, origin) in settings.iter() {
-        if setting.advanced && *origin == Origin::Default && !request.advanced {
+        let is_asked_for = request.advanced || request.filter.is_search();
+        if setting.advanced && *origin == Origin::Default && !is_asked_for {
             hidden += 1;
             continue;
         }
@@ -40,7 +41,9 @@ pub fn table(settings: &Settings, request: &Request) -> Table {
             .rows
             .push(row(setting, value, origin, columns.description));
     }
-    let of_original = request.advanced || request.filter.chooses("settings", ORIGINAL);
+    let of_original = request.advanced
+        || request.filter.is_search()
+        || request.filter.chooses("settings", ORIGINAL);
     if of_original {
         let empty = || Cell::text("");
         table.rows.extend(IGNORED_SETTINGS.iter().map(|ignored| {
@@ -76,6 +79,9 @@ fn row(setting: &'static Setting, value: &Value, origin: &Origin, whole: bool) -
                 .map(|choice| format!("{}: {}", choice.name, choice.help))
                 .collect();
             text.push_str(&format!(" {}.", choices.join("; ")));
+        }
+        if !setting.aliases.is_empty() {
+            text.push_str(&format!(" Also called {}.", setting.aliases.join(", ")));
         }
         text
     } else {

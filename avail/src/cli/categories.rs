@@ -40,10 +40,87 @@ fn spoken(table: &str) -> &str {
     }
 }
 
+/// Categories of settings in the original, and where their settings stand here.
+const OF_ORIGINAL: &[(&[&str], &[Category])] = &[
+    (
+        &[
+            "omnitrace",
+            "rocprofsys",
+            "rocprof-sys",
+            "rocprofiler-systems",
+            "native",
+        ],
+        &Category::ALL,
+    ),
+    (
+        &["core", "config", "debugging"],
+        &[Category::General, Category::Diagnostics],
+    ),
+    (&["io", "filename", "data"], &[Category::Output]),
+    (
+        &["perfetto", "trace"],
+        &[Category::Output, Category::Windows],
+    ),
+    (&["timemory", "profile"], &[Category::Profile]),
+    (
+        &[
+            "process_sampling",
+            "hw_counters",
+            "hardware_counters",
+            "papi",
+        ],
+        &[Category::Counters],
+    ),
+    (
+        &["rocm", "rocm_smi", "amd_smi", "gpu"],
+        &[Category::Backends, Category::Counters],
+    ),
+    (
+        &[
+            "backend",
+            "kokkos",
+            "mpi",
+            "ompt",
+            "openmp",
+            "parallelism",
+            "rccl",
+            "rocprofiler",
+            "roctracer",
+            "roctx",
+        ],
+        &[Category::Backends],
+    ),
+];
+
+/// Categories of the original all of whose settings have no effect here, beside those of [`OF_ORIGINAL`].
+const WITHOUT_EFFECT: [&str; 5] = [
+    "timemory",
+    "causal",
+    "coverage",
+    "instrumentation",
+    "threading",
+];
+
+/// What the original's category of settings stands for here.
+fn of_original(table: Option<&str>, name: &str) -> Vec<String> {
+    let is = |other: &str| other.eq_ignore_ascii_case(name);
+    if table.is_some_and(|table| !table.eq_ignore_ascii_case("settings")) {
+        return Vec::new();
+    }
+    let rows = OF_ORIGINAL
+        .iter()
+        .filter(|(names, _)| names.iter().any(|one| is(one)));
+    let ours = rows.flat_map(|(_, categories)| categories.iter().map(|one| one.title()));
+    let theirs = WITHOUT_EFFECT.iter().any(|one| is(one));
+    ours.chain(theirs.then_some(crate::settings::ORIGINAL))
+        .map(|title| format!("settings::{title}"))
+        .collect()
+}
+
 /// Gives each name the table that it belongs to; where there are several, those that are asked for come first.
 pub(super) fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec<String>> {
     let all = all_categories();
-    words
+    let found: anyhow::Result<Vec<Vec<String>>> = words
         .iter()
         .flat_map(|word| word.split(','))
         .map(|word| {
@@ -51,6 +128,7 @@ pub(super) fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec
                 Some((table, name)) => (Some(table), name),
                 None => (None, word),
             };
+            let of_original = of_original(table, name);
             let mut fitting: Vec<_> = all
                 .iter()
                 .filter(|(other, category)| {
@@ -65,7 +143,8 @@ pub(super) fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec
                 fitting.retain(|(table, _)| asked.contains(table));
             }
             match fitting.as_slice() {
-                [(table, category)] => Ok(format!("{table}::{category}")),
+                [(table, category)] => Ok(vec![format!("{table}::{category}")]),
+                [] if !of_original.is_empty() => Ok(of_original),
                 [] => Err(anyhow::anyhow!("{}", unknown_category(word, name, &all))),
                 several => {
                     let names: Vec<String> = several
@@ -79,7 +158,8 @@ pub(super) fn categories(words: &[String], asked: &[&str]) -> anyhow::Result<Vec
                 }
             }
         })
-        .collect()
+        .collect();
+    Ok(found?.concat())
 }
 
 fn unknown_category(word: &str, name: &str, all: &[(&str, &str)]) -> String {

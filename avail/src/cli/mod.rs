@@ -191,7 +191,12 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
         .filter(|(_, option, _)| all || flag(option))
         .map(|(_, _, table)| *table)
         .collect();
-    let chosen = categories(&words("categories"), &asked)?;
+    // `-c N` is how the first versions wrote `-w N`; 0 meant to cut nothing off.
+    let (widths, names): (Vec<String>, Vec<String>) = words("categories")
+        .into_iter()
+        .partition(|word| word.parse::<usize>().is_ok());
+    let old_width: Option<usize> = widths.last().and_then(|word| word.parse().ok());
+    let chosen = categories(&names, &asked)?;
     let mut texts = words("filter");
     texts.extend(words("REGEX_FILTER"));
     let filter = Filter::new(Choice {
@@ -208,7 +213,7 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
         value: all || flag("value"),
         string: all || flag("string"),
         filename: all || flag("filename"),
-        category: all || matches.contains_id("categories"),
+        category: all || (matches.contains_id("categories") && widths.is_empty()),
     };
     let form = if flag("json") {
         Form::Json
@@ -243,8 +248,10 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
             .collect(),
         monochrome: flag("monochrome"),
         highlight: flag("highlight"),
-        column_width: number("column-width").filter(|width| *width > 0),
-        total_width: number("max-total-width"),
+        column_width: number("column-width")
+            .or(old_width)
+            .filter(|width| *width > 0),
+        total_width: number("max-total-width").or(old_width.filter(|width| *width == 0)),
     })
 }
 

@@ -36,6 +36,13 @@ fn every_option_of_the_original_is_known() {
         "--csv --csv-separator ;",
         "--settings=true --components=off",
         "some regex",
+        "-bd --categories omnitrace",
+        "--categories rocprofsys --brief --description",
+        "--categories settings::rocprofsys --brief",
+        "--categories settings::timemory --brief --advanced",
+        "-G x.cfg -F txt json xml --force --all -c rocprofsys",
+        "-c core",
+        "--description -c 0",
     ];
     for line in lines {
         parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -51,6 +58,8 @@ fn tables_follow_from_options_and_categories() {
         ("-H -c GPU", vec![View::Counters]),
         ("-c sampling", vec![View::Settings]),
         ("-S=false", vec![View::Settings]),
+        ("-bd --categories omnitrace", vec![View::Settings]),
+        ("--description -c 0", vec![View::Settings]),
         ("--list-keys", vec![View::Keys]),
         ("-a", vec![View::Settings, View::Components, View::Counters]),
     ];
@@ -115,4 +124,33 @@ fn words_that_are_no_text_are_named() {
     let file = [bytes(b"rsys-avail"), bytes(b"-O"), bytes(b"\xff")];
     let request = parse(&mut options, file).expect("names of files may be any bytes");
     assert_eq!(request.output, Some(PathBuf::from(bytes(b"\xff"))));
+}
+
+#[test]
+fn categories_of_the_original_are_understood() {
+    for (line, row, kept) in [
+        ("-c rocprofsys", "Sampling", true),
+        ("-c omnitrace", "Summaries", true),
+        ("-c settings::core", "General", true),
+        ("-c core", "Sampling", false),
+        ("-c timemory", "Original", true),
+        ("-c process_sampling", "Counters", true),
+    ] {
+        let request = parsed(line).expect(line);
+        assert_eq!(
+            request.filter.chooses("settings", row),
+            kept,
+            "{line}: {row}"
+        );
+        assert!(request.columns.category, "{line}");
+    }
+    assert!(parsed("-c component::core").is_err());
+}
+
+#[test]
+fn a_number_of_categories_is_the_first_versions_width() {
+    let request = parsed("--description -c 0").expect("a width");
+    assert_eq!((request.column_width, request.width(true)), (None, None));
+    assert!(!request.columns.category && request.columns.description);
+    assert_eq!(parsed("-c 30").expect("a width").column_width, Some(30));
 }
