@@ -12,6 +12,7 @@ use crate::files;
 use crate::manual;
 use crate::merge::{self, Merged, Packing};
 use crate::recover::{self, Recovery};
+use crate::words::counted;
 
 /// Merges traces, checks them, and finishes those that a killed profiler left.
 #[derive(Debug, Parser)]
@@ -166,8 +167,11 @@ fn recover_traces(options: &RecoverOptions) -> Result<i32> {
                 samples,
                 original,
             }) => format!(
-                "{}: finished now: {samples} samples, {closed} open slices closed, {cut_bytes} bytes cut off; as it was: {}",
+                "{}: finished now: {}, {} closed, {} cut off; as it was: {}",
                 options.output.as_ref().unwrap_or(path).display(),
+                counted(samples, "sample"),
+                counted(closed, "open slice"),
+                counted(cut_bytes, "byte"),
                 original.display()
             ),
             Err(error) => {
@@ -198,12 +202,12 @@ fn summary(merged: &Merged, request: &merge::Request) -> String {
         }
     }
     text.push_str(&format!(
-        "{}: {} traces, {} ranks, {} hosts, {} packets; {:.1} MB read ({:.1} MB of packets), {:.1} MB written in {:.2} s ({:.0} MB/s)\n",
+        "{}: {}, {}, {}, {}; {:.1} MB read ({:.1} MB of packets), {:.1} MB written in {:.2} s ({:.0} MB/s)\n",
         request.output.display(),
-        merged.traces,
-        merged.ranks,
-        merged.hosts.len(),
-        merged.packets,
+        counted(merged.traces as u64, "trace"),
+        counted(merged.ranks as u64, "rank"),
+        counted(merged.hosts.len() as u64, "host"),
+        counted(merged.packets, "packet"),
         mega(merged.read_bytes),
         mega(merged.plain_bytes),
         mega(merged.written_bytes),

@@ -17,6 +17,7 @@ mod cli;
 mod draft;
 mod manual;
 mod timeline;
+mod words;
 
 use std::ffi::OsString;
 

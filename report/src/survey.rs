@@ -36,8 +36,8 @@ pub struct Survey {
     pub end: Option<Facts>,
     /// What was found when it was finished afterwards.
     pub recovered: Option<Facts>,
-    /// Whether it was made by merging.
-    pub is_merged: bool,
+    /// What it says of the merge, if it was made by one.
+    pub merged: Option<Facts>,
     /// Its processes and the threads with samples or tracks of each.
     pub pids: BTreeSet<u32>,
     /// Names of the processes.
@@ -97,7 +97,7 @@ impl Survey {
         survey.truncation = reader.truncation();
         survey.compressed = reader.has_compressed_packets();
         survey.fingerprint = hash.0;
-        survey.is_merged = metadata.merged.is_some();
+        survey.merged = metadata.merged;
         survey.start = metadata.start;
         survey.end = metadata.end;
         survey.recovered = metadata.recovered;
@@ -111,7 +111,7 @@ impl Survey {
             start: None,
             end: None,
             recovered: None,
-            is_merged: false,
+            merged: None,
             pids: BTreeSet::new(),
             names: BTreeMap::new(),
             labels: Vec::new(),
@@ -218,11 +218,13 @@ impl Survey {
     /// The rank, from the metadata or a label.
     #[must_use]
     pub fn rank(&self) -> Option<u64> {
-        let labelled = || {
-            let number = |label: &String| label.strip_prefix("rank ")?.trim().parse().ok();
-            self.labels.iter().find_map(number)
-        };
-        self.count("rank").or_else(labelled)
+        self.count("rank").or_else(|| self.labelled_ranks().next())
+    }
+
+    /// The ranks that its processes bear as labels.
+    pub fn labelled_ranks(&self) -> impl Iterator<Item = u64> + '_ {
+        let number = |label: &String| label.strip_prefix("rank ")?.trim().parse().ok();
+        self.labels.iter().filter_map(number)
     }
 
     /// The host's name, from the metadata, the machine's description or a label.

@@ -9,6 +9,13 @@ use rsys_proto::schema::{self, ClockSnapshot, event_type};
 
 use crate::clocks::{TraceClocks, is_local};
 
+/// The time bases of samples that are counted elsewhere, as `rsys-sample` names them.
+const OTHER_TIMES: [&[u8]; 2] = [b"waiting-time ns", b"gpu-time ns"];
+
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    bytes.windows(name.len()).any(|window| window == name)
+}
+
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub struct Timeline {
@@ -20,7 +27,7 @@ pub struct Timeline {
     pub last_sequence: u32,
     /// Open slices, by the uuid of their track.
     pub open: BTreeMap<u64, u64>,
-    /// Samples.
+    /// Samples of CPU time, or of an event; not those that stand for time that was waited or spent on GPUs.
     pub samples: u64,
     /// Slices that were begun.
     pub slices: u64,
@@ -31,6 +38,8 @@ struct Sequence {
     default_clock: u32,
     default_track: u64,
     clocks: HashMap<u32, LocalClock>,
+    /// Whether its samples stand for other time than that of the CPU.
+    is_other_time: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +83,7 @@ impl Timeline {
         }
         if let Some(defaults) = defaults {
             sequence.set_defaults(defaults)?;
+            sequence.is_other_time = OTHER_TIMES.iter().any(|name| contains(defaults, name));
         }
         if let Some(snapshot) = snapshot {
             let snapshot = ClockSnapshot::decode(snapshot).map_err(|_| Torn)?;
@@ -92,7 +102,7 @@ impl Timeline {
             false => self.clocks.boottime(clock, value),
         });
         self.last_ns = self.last_ns.max(time_ns.unwrap_or(0));
-        self.samples += u64::from(is_sample);
+        self.samples += u64::from(is_sample && !sequence.is_other_time);
         if let Some(event) = event {
             let default_track = sequence.default_track;
             self.event(event, default_track)?;

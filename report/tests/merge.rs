@@ -245,7 +245,7 @@ fn what_cannot_be_merged_is_refused_and_leaves_nothing() {
     let before = scratch.names();
     for (inputs, why) in [
         (vec![one.clone(), same], "same process instance"),
-        (vec![one.clone(), merged], "merged trace already"),
+        (vec![merged], "merged trace already"),
         (
             vec![one.clone(), text],
             "text.proto: byte 0: not the start of a packet",

@@ -3,21 +3,22 @@
 //! Every rank has a trace, each trace was finished, nothing was lost, and the clocks can be brought together.
 
 mod job;
+mod look;
+mod merged;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
-use rsys_proto::fields::packet;
-use rsys_proto::message::Fields;
 use serde_json::{Value, json};
 
 use crate::clocks::WallClock;
 use crate::files::{short_name, traces};
-use crate::metadata::Datum;
-use crate::survey::{Depth, Survey};
+use crate::words::counted;
 
 pub use job::Job;
+use look::{Found, look_at};
+pub use merged::MergedReport;
 
 /// A wall clock that moves by more than this against BOOTTIME within a trace was set.
 const STEP_NS: u64 = 10_000_000;
@@ -87,6 +88,8 @@ pub struct TraceReport {
 pub struct Report {
     /// The traces, by rank and name.
     pub traces: Vec<TraceReport>,
+    /// Merged traces among them. Beside others they are only counted: what is in them stands there too.
+    pub merged: Vec<MergedReport>,
     /// What the job says of itself.
     pub job: Option<Job>,
     /// Ranks that should be there.
@@ -105,7 +108,13 @@ pub struct Report {
 /// When there are no traces, or a folder cannot be read. What is wrong with a trace is in the report.
 pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
     let files = traces(paths, None)?;
-    let mut reports: Vec<TraceReport> = files.iter().map(|path| look_at(path)).collect();
+    let (mut reports, mut merged) = (Vec::new(), Vec::new());
+    for path in &files {
+        match look_at(path) {
+            Found::Trace(report) => reports.push(*report),
+            Found::Merged(report) => merged.push(report),
+        }
+    }
     reports.sort_by_key(|report| (report.rank.unwrap_or(u64::MAX), report.path.clone()));
     let mut remarks = Vec::new();
     let job = match Job::find(paths) {
@@ -116,13 +125,17 @@ pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
         }
     };
     let expected_ranks = expected_ranks(&reports, job.as_ref());
-    let there: BTreeSet<u64> = reports.iter().filter_map(|report| report.rank).collect();
+    let mut there: BTreeSet<u64> = reports.iter().filter_map(|report| report.rank).collect();
+    if reports.is_empty() {
+        there.extend(merged.iter().flat_map(|one| &one.ranks));
+    }
     let mut missing_ranks: Vec<u64> = expected_ranks.difference(&there).copied().collect();
     if let Some(job) = &job {
         remarks.extend(reasons(&mut missing_ranks, job));
     }
     let mut report = Report {
         missing_ranks,
+        merged,
         traces: reports,
         job,
         expected_ranks,
@@ -131,98 +144,6 @@ pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
     };
     report.judge(loss_percent_max);
     Ok(report)
-}
-
-fn look_at(path: &Path) -> TraceReport {
-    let mut report = TraceReport {
-        path: path.to_path_buf(),
-        state: State::Foreign,
-        rank: None,
-        rank_count: None,
-        host: String::new(),
-        pid: None,
-        command: String::new(),
-        end: String::new(),
-        samples: 0,
-        lost: BTreeMap::new(),
-        coverage_percent: None,
-        torn_bytes: 0,
-        wall_clock: WallClock::default(),
-    };
-    let mut has_content = false;
-    let survey = match Survey::read(path, Depth::Whole, |encoded| {
-        has_content |= !only_describes(encoded);
-    }) {
-        Ok(survey) => survey,
-        Err(error) => {
-            report.state = State::Unreadable(format!("{:#}", error.root_cause()));
-            return report;
-        }
-    };
-    report.rank = survey.rank();
-    report.rank_count = survey.count("rank_count");
-    survey.host().clone_into(&mut report.host);
-    report.pid = survey
-        .count("pid")
-        .or(survey.pids.first().map(|&pid| u64::from(pid)));
-    survey.text("command_line").clone_into(&mut report.command);
-    report.torn_bytes = survey.truncation.map_or(0, |truncation| truncation.bytes);
-    report.state = match (&survey.start, &survey.end, &survey.recovered) {
-        _ if report.torn_bytes > 0 => State::Cut,
-        (None, ..) if !has_content => State::Empty,
-        (None, ..) => State::Foreign,
-        (_, Some(_), _) => State::Finished,
-        (.., Some(_)) => State::Recovered,
-        _ => State::Cut,
-    };
-    if let Some(end) = &survey.end {
-        end.text("end").clone_into(&mut report.end);
-        report.coverage_percent = end.number("coverage_percent");
-        for (key, value) in &end.0 {
-            let Datum::Count(count @ 1..) = value else {
-                continue;
-            };
-            if let Some(cause) = key
-                .strip_prefix("dropped_")
-                .filter(|cause| *cause != "weight")
-            {
-                report.lost.insert(cause.replace('_', " "), *count);
-            } else if key == "corrupt_records" {
-                report.lost.insert("corrupt records".to_owned(), *count);
-            }
-        }
-        let dropped = end.count("dropped").unwrap_or(0);
-        if dropped > 0 && report.lost.is_empty() {
-            report.lost.insert("dropped".to_owned(), dropped);
-        }
-    }
-    let counted = survey.end.as_ref().or(survey.recovered.as_ref());
-    report.samples = counted
-        .and_then(|facts| facts.count("samples"))
-        .unwrap_or(0);
-    report.wall_clock = survey.wall_clock;
-    report.wall_clock.settle();
-    report
-}
-
-/// Whether a packet only says what is what, as those at the start of a trace do.
-fn only_describes(encoded: &[u8]) -> bool {
-    const DESCRIBE: [u32; 11] = [
-        packet::CLOCK_SNAPSHOT,
-        packet::TIMESTAMP,
-        packet::TIMESTAMP_CLOCK_ID,
-        packet::SEQUENCE_ID,
-        packet::SEQUENCE_FLAGS,
-        packet::DEFAULTS,
-        packet::SYSTEM_INFO,
-        packet::TRACE_UUID,
-        packet::TRACK_DESCRIPTOR,
-        packet::PROCESS_DESCRIPTOR,
-        packet::THREAD_DESCRIPTOR,
-    ];
-    Fields::new(encoded)
-        .flatten()
-        .all(|field| DESCRIBE.contains(&field.number))
 }
 
 /// Says why ranks have no trace, as far as they have told, and takes those away with which nothing is wrong.
@@ -248,9 +169,9 @@ fn expected_ranks(reports: &[TraceReport], job: Option<&Job>) -> BTreeSet<u64> {
     if let Some(ranks) = job.and_then(|job| job.profiled_ranks.clone()) {
         return ranks;
     }
-    let counted = job.and_then(|job| job.rank_count);
+    let of_job = job.and_then(|job| job.rank_count);
     let told = reports.iter().filter_map(|report| report.rank_count).max();
-    let count = counted.or(told).unwrap_or(0);
+    let count = of_job.or(told).unwrap_or(0);
     // A count that no machine has comes from a damaged file.
     (0..count.min(1 << 24)).collect()
 }
@@ -270,11 +191,12 @@ impl Report {
             let name = short_name(&trace.path);
             match &trace.state {
                 State::Cut => problems.push(format!(
-                    "{name}: cut off{}; `rsys-report recover` finishes it",
+                    "{name}: cut off{}; `rsys-report recover` finishes it and keeps its {}",
                     match trace.torn_bytes {
                         0 => String::new(),
-                        bytes => format!(" within a packet ({bytes} bytes)"),
-                    }
+                        bytes => format!(" within a packet ({})", counted(bytes, "byte")),
+                    },
+                    counted(trace.samples, "sample")
                 )),
                 State::Empty => problems.push(format!(
                     "{name}: nothing is in it: its profiler was killed in its first moments"
@@ -297,6 +219,10 @@ impl Report {
                     self.remarks.push(line);
                 }
             }
+        }
+        for merged in &self.merged {
+            self.remarks.push(merged.note(self.traces.is_empty()));
+            self.problems.extend(merged.problem());
         }
         self.judge_clocks();
         if let Some(job) = &self.job {
@@ -353,7 +279,7 @@ impl Report {
             words.extend(trace.rank.map(|rank| format!("rank {rank}")));
             words.extend((!trace.host.is_empty()).then(|| format!("host {}", trace.host)));
             words.extend(trace.pid.map(|pid| format!("pid {pid}")));
-            words.push(format!("{} samples", trace.samples));
+            words.push(counted(trace.samples, "sample"));
             words.push(format!("{} lost", trace.lost.values().sum::<u64>()));
             words.extend(
                 trace
@@ -369,9 +295,18 @@ impl Report {
             .iter()
             .map(|trace| trace.host.as_str())
             .collect();
-        let mut sum = format!("{} traces, {} hosts", self.traces.len(), hosts.len());
+        let mut sum = if self.traces.is_empty() {
+            counted(self.merged.len() as u64, "merged trace")
+        } else {
+            let traces = counted(self.traces.len() as u64, "trace");
+            format!("{traces}, {}", counted(hosts.len() as u64, "host"))
+        };
         if !self.expected_ranks.is_empty() {
-            let ranks: BTreeSet<u64> = self.traces.iter().filter_map(|trace| trace.rank).collect();
+            let mut ranks: BTreeSet<u64> =
+                self.traces.iter().filter_map(|trace| trace.rank).collect();
+            if self.traces.is_empty() {
+                ranks.extend(self.merged.iter().flat_map(|one| &one.ranks));
+            }
             let there = self.expected_ranks.intersection(&ranks).count();
             sum.push_str(&format!(", {there} of {} ranks", self.expected_ranks.len()));
         }
@@ -383,7 +318,7 @@ impl Report {
         );
         lines.push(match self.problems.len() {
             0 => format!("ok: {sum}"),
-            count => format!("not ok: {sum}, {count} problems"),
+            count => format!("not ok: {sum}, {}", counted(count as u64, "problem")),
         });
         lines.join("\n") + "\n"
     }
@@ -394,8 +329,8 @@ impl Report {
         let (first, last) = (points.first()?, points.last()?);
         let moved_ns = last.1 - first.1;
         Some(format!(
-            "{} clock snapshots, wall clock moved {:.3} ms",
-            points.len(),
+            "{}, wall clock moved {:.3} ms",
+            counted(points.len() as u64, "clock snapshot"),
             moved_ns as f64 / 1e6
         ))
     }
@@ -436,6 +371,7 @@ impl Report {
         json!({
             "ok": self.is_ok(),
             "traces": traces,
+            "merged": self.merged.iter().map(MergedReport::json).collect::<Vec<_>>(),
             "ranks_expected": self.expected_ranks.len(),
             "ranks_missing": self.missing_ranks,
             "problems": self.problems,

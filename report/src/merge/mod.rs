@@ -109,11 +109,16 @@ pub fn merge(request: &Request) -> Result<Merged> {
         }
         !empty
     });
-    if let Some(merged) = surveys.iter().find(|survey| survey.is_merged) {
-        bail!(
-            "{} is a merged trace already; merge the traces that it was made of",
-            merged.path.display()
-        );
+    let (merged, others): (Vec<Survey>, Vec<Survey>) = surveys
+        .into_iter()
+        .partition(|survey| survey.merged.is_some());
+    surveys = others;
+    for survey in &merged {
+        let path = survey.path.display();
+        if surveys.is_empty() {
+            bail!("{path} is a merged trace already; merge the traces that it was made of");
+        }
+        remarks.push(format!("{path}: a merged trace already, left out"));
     }
     if surveys.is_empty() {
         bail!("no input has a packet in it");

@@ -1,0 +1,121 @@
+//! What one file is and holds.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rsys_proto::fields::packet;
+use rsys_proto::message::Fields;
+
+use super::merged::MergedReport;
+use super::{State, TraceReport};
+use crate::clocks::WallClock;
+use crate::metadata::Datum;
+use crate::survey::{Depth, Survey};
+use crate::timeline::Timeline;
+
+/// What a file is.
+pub(super) enum Found {
+    /// A trace of one process, or one that cannot be read.
+    Trace(Box<TraceReport>),
+    /// A merged trace.
+    Merged(MergedReport),
+}
+
+/// Reads a file as a whole, and says what it is.
+pub(super) fn look_at(path: &Path) -> Found {
+    let mut report = TraceReport {
+        path: path.to_path_buf(),
+        state: State::Foreign,
+        rank: None,
+        rank_count: None,
+        host: String::new(),
+        pid: None,
+        command: String::new(),
+        end: String::new(),
+        samples: 0,
+        lost: BTreeMap::new(),
+        coverage_percent: None,
+        torn_bytes: 0,
+        wall_clock: WallClock::default(),
+    };
+    let mut has_content = false;
+    let mut timeline = Timeline::default();
+    let survey = match Survey::read(path, Depth::Whole, |encoded| {
+        has_content |= !only_describes(encoded);
+        // What is torn in a packet is not counted; the end of the trace is judged below.
+        timeline.packet(encoded).ok();
+    }) {
+        Ok(survey) => survey,
+        Err(error) => {
+            report.state = State::Unreadable(format!("{:#}", error.root_cause()));
+            return Found::Trace(Box::new(report));
+        }
+    };
+    if let Some(facts) = &survey.merged {
+        return Found::Merged(MergedReport::new(&survey, facts, timeline.samples));
+    }
+    report.rank = survey.rank();
+    report.rank_count = survey.count("rank_count");
+    survey.host().clone_into(&mut report.host);
+    report.pid = survey
+        .count("pid")
+        .or(survey.pids.first().map(|&pid| u64::from(pid)));
+    survey.text("command_line").clone_into(&mut report.command);
+    report.torn_bytes = survey.truncation.map_or(0, |truncation| truncation.bytes);
+    report.state = match (&survey.start, &survey.end, &survey.recovered) {
+        _ if report.torn_bytes > 0 => State::Cut,
+        (None, ..) if !has_content => State::Empty,
+        (None, ..) => State::Foreign,
+        (_, Some(_), _) => State::Finished,
+        (.., Some(_)) => State::Recovered,
+        _ => State::Cut,
+    };
+    if let Some(end) = &survey.end {
+        end.text("end").clone_into(&mut report.end);
+        report.coverage_percent = end.number("coverage_percent");
+        for (key, value) in &end.0 {
+            let Datum::Count(count @ 1..) = value else {
+                continue;
+            };
+            if let Some(cause) = key
+                .strip_prefix("dropped_")
+                .filter(|cause| *cause != "weight")
+            {
+                report.lost.insert(cause.replace('_', " "), *count);
+            } else if key == "corrupt_records" {
+                report.lost.insert("corrupt records".to_owned(), *count);
+            }
+        }
+        let dropped = end.count("dropped").unwrap_or(0);
+        if dropped > 0 && report.lost.is_empty() {
+            report.lost.insert("dropped".to_owned(), dropped);
+        }
+    }
+    let told = survey.end.as_ref().or(survey.recovered.as_ref());
+    report.samples = told
+        .and_then(|facts| facts.count("samples"))
+        .unwrap_or(timeline.samples);
+    report.wall_clock = survey.wall_clock;
+    report.wall_clock.settle();
+    Found::Trace(Box::new(report))
+}
+
+/// Whether a packet only says what is what, as those at the start of a trace do.
+fn only_describes(encoded: &[u8]) -> bool {
+    const DESCRIBE: [u32; 11] = [
+        packet::CLOCK_SNAPSHOT,
+        packet::TIMESTAMP,
+        packet::TIMESTAMP_CLOCK_ID,
+        packet::SEQUENCE_ID,
+        packet::SEQUENCE_FLAGS,
+        packet::DEFAULTS,
+        packet::SYSTEM_INFO,
+        packet::TRACE_UUID,
+        packet::TRACK_DESCRIPTOR,
+        packet::PROCESS_DESCRIPTOR,
+        packet::THREAD_DESCRIPTOR,
+    ];
+    Fields::new(encoded)
+        .flatten()
+        .all(|field| DESCRIBE.contains(&field.number))
+}

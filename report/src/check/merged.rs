@@ -1,0 +1,77 @@
+//! Merged traces that stand beside those that they were made of.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::files::short_name;
+use crate::metadata::Facts;
+use crate::survey::Survey;
+use crate::words::counted;
+
+/// What is to be known of a merged trace.
+#[derive(Debug, Clone)]
+pub struct MergedReport {
+    /// The file.
+    pub path: PathBuf,
+    /// How many traces it was made of.
+    pub traces: u64,
+    /// The ranks of its processes.
+    pub ranks: BTreeSet<u64>,
+    /// Samples in it.
+    pub samples: u64,
+    /// Bytes behind the last whole packet.
+    pub torn_bytes: u64,
+}
+
+impl MergedReport {
+    /// From a whole look at the trace, what it says of the merge, and the samples that were counted in it.
+    pub(super) fn new(survey: &Survey, facts: &Facts, samples: u64) -> Self {
+        Self {
+            path: survey.path.clone(),
+            traces: facts.count("traces").unwrap_or(0),
+            ranks: survey.labelled_ranks().collect(),
+            samples,
+            torn_bytes: survey.truncation.map_or(0, |truncation| truncation.bytes),
+        }
+    }
+
+    /// What is in it. Where there are no other traces, it is judged by that.
+    pub(super) fn note(&self, is_all_there_is: bool) -> String {
+        let skipped = if is_all_there_is {
+            ""
+        } else {
+            "; it is not judged, the others are"
+        };
+        format!(
+            "{}: merged from {}, {} and {} are in it{skipped}",
+            short_name(&self.path),
+            counted(self.traces, "trace"),
+            counted(self.ranks.len() as u64, "rank"),
+            counted(self.samples, "sample"),
+        )
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problem(&self) -> Option<String> {
+        (self.torn_bytes > 0).then(|| {
+            format!(
+                "{}: cut off within a packet ({}); merge again",
+                short_name(&self.path),
+                counted(self.torn_bytes, "byte")
+            )
+        })
+    }
+
+    /// The report for programs.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "path": self.path.to_string_lossy(),
+            "traces": self.traces,
+            "ranks": self.ranks,
+            "samples": self.samples,
+            "torn_bytes": self.torn_bytes,
+        })
+    }
+}
