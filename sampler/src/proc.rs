@@ -13,6 +13,28 @@ pub fn catches_samples(pid: u32) -> bool {
         .is_some_and(|caught| caught & 1 << (SAMPLE_SIGNAL - 1) != 0)
 }
 
+/// Whether a process has mapped the memory (`memfd_create`) with this inode: one that executed another program has not.
+#[must_use]
+pub fn maps_memory(pid: u32, inode: u64) -> bool {
+    fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
+        maps.split(|byte| *byte == b'\n')
+            .any(|line| is_memory(line, inode))
+    })
+}
+
+/// Whether a line of `maps` is about this memory (proc(5)): `address perms offset dev inode /memfd:name (deleted)`.
+fn is_memory(line: &[u8], inode: u64) -> bool {
+    let mut fields = line
+        .split(|byte| *byte == b' ')
+        .filter(|field| !field.is_empty());
+    let is_same =
+        |field: &[u8]| std::str::from_utf8(field).is_ok_and(|text| text.parse() == Ok(inode));
+    fields.nth(4).is_some_and(is_same)
+        && fields
+            .next()
+            .is_some_and(|path| path.starts_with(b"/memfd:"))
+}
+
 /// The set of signals with handlers, from a `status` file (proc(5): `SigCgt`).
 fn caught_signals(status: &str) -> Option<u64> {
     let line = status
@@ -53,6 +75,22 @@ mod tests {
         ] {
             assert_eq!(in_stat(stat), expected, "{stat}");
         }
+    }
+
+    #[test]
+    fn memory_is_found_among_mappings() {
+        let line =
+            b"7f00-7f01 rw-s 00000000 00:01 4711                       /memfd:rsys (deleted)";
+        assert!(is_memory(line, 4711));
+        assert!(!is_memory(line, 471));
+        assert!(!is_memory(
+            b"7f00-7f01 rw-s 00000000 00:01 4711 /tmp/memfd:rsys",
+            4711
+        ));
+        for other in [&b"7f00-7f01 rw-p 00000000 00:00 0"[..], b""] {
+            assert!(!is_memory(other, 0));
+        }
+        assert!(!maps_memory(std::process::id(), u64::MAX));
     }
 
     #[test]

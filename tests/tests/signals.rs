@@ -1,6 +1,6 @@
 //! The three signals that are shared with the program: whatever happens to them, the program does as without us.
 
-use rsys_tests::{Outcome, Run, TestResult, workload};
+use rsys_tests::{Outcome, Run, TestResult, script, workload};
 
 fn run(frequency: u32, clock: &str, name: &str, args: &[&str]) -> anyhow::Result<Outcome> {
     let outcome = Run::new()
@@ -23,6 +23,22 @@ fn a_sample_signal_that_nobody_sent_hurts_nobody() -> TestResult {
     // They are counted.
     let outcome = run(1000, "timer", "strays", &["handler"])?;
     assert_eq!(outcome.trace()?.metadata()?.int("unattributed")?, 4);
+    Ok(())
+}
+
+#[test]
+fn a_program_without_an_agent_gets_no_signal_of_ours() -> TestResult {
+    // Linked statically, in the process of a program that had an agent, and with a handler for every signal, as Go's programs are.
+    let program = workload("all_signals")
+        .flags(["-O2", "-static", "-pthread"])
+        .build()?;
+    for line in [
+        format!("exec {}", program.display()),
+        format!("{}; exit $?", program.display()),
+    ] {
+        let outcome = Run::new().freq(1000).command(script(&line)).run()?;
+        assert_eq!(outcome.expect_success().number("strange")?, 0.0, "{line}");
+    }
     Ok(())
 }
 

@@ -44,14 +44,14 @@ impl Adoption {
             .is_none_or(|look| look.elapsed() >= LOOK_EVERY)
     }
 
-    /// Lists the threads of `pid` and asks those that work unseen.
-    pub fn look(&mut self, pid: u32) {
+    /// Lists the threads of `pid` and asks those that work unseen, if it still runs the program whose agent mapped the memory `inode`.
+    pub fn look(&mut self, pid: u32, inode: u64) {
         self.last_look = Some(Instant::now());
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
         };
         if !proc::catches_samples(pid) {
-            // Without the agent's handler the signal would kill the process: it is executing a program, or runs one that has no agent.
+            // Without the agent's handler the signal would kill the process: it is executing a program.
             return;
         }
         let tids: HashSet<u32> = entries
@@ -67,8 +67,10 @@ impl Adoption {
             if state == 'R'
                 && ticks > before
                 && requests < REQUESTS_MAX
+                && proc::maps_memory(pid, inode)
                 && proc::catches_samples(pid)
             {
+                // Both are asked: a program without an agent may have a handler of its own for this signal, as Go's have.
                 // It may be gone, or belong to somebody else by now.
                 os::queue_signal(pid, tid, SAMPLE_SIGNAL, ADOPT_COOKIE.cast_signed()).ok();
                 requests += 1;
@@ -97,7 +99,7 @@ mod tests {
                     .unwrap(),
             );
         }
-        adoption.look(std::process::id());
+        adoption.look(std::process::id(), 1);
         assert!(!adoption.is_due());
         assert!(adoption.others.is_empty());
     }

@@ -268,8 +268,9 @@ impl Collector {
     pub fn adopt(&mut self) {
         for process in &mut self.processes {
             let visible = process.host_pid != 0 && process.host_pid == process.pid;
-            if visible && process.adoption.is_due() && !process.rings.is_dormant() {
-                process.adoption.look(process.host_pid);
+            let asks = visible && process.adoption.is_due() && !process.rings.is_dormant();
+            if let Some(inode) = process.rings.inode().filter(|_| asks) {
+                process.adoption.look(process.host_pid, inode);
             }
         }
     }

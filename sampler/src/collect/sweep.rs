@@ -64,6 +64,12 @@ impl Rings {
         }
     }
 
+    /// The inode of the first segment, which the program has mapped for as long as it runs.
+    #[must_use]
+    pub fn inode(&self) -> Option<u64> {
+        self.segments.first().map(|known| known.segment.inode())
+    }
+
     /// Number of segments.
     #[must_use]
     pub fn segments(&self) -> usize {

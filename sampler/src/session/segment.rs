@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -50,6 +51,7 @@ pub struct MappedSegment {
     consumers: Vec<Consumer<'static>>,
     segment: Segment,
     _mapping: MmapRaw,
+    inode: u64,
 }
 
 impl MappedSegment {
@@ -70,7 +72,8 @@ impl MappedSegment {
             return Err(SegmentError::Unsealed);
         }
         let file = File::from(descriptor);
-        let actual = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        let actual = metadata.len();
         if actual < hello.segment_bytes {
             return Err(SegmentError::Small {
                 actual,
@@ -94,7 +97,14 @@ impl MappedSegment {
             consumers,
             segment,
             _mapping: mapping,
+            inode: metadata.ino(),
         })
+    }
+
+    /// The inode of the memory, by which it is found among the mappings of a process.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inode
     }
 
     /// Number of rings.
