@@ -39,6 +39,7 @@ mod perf;
 mod process;
 mod python;
 mod real;
+mod runtime;
 mod sanitizer;
 mod seccomp;
 mod segments;

@@ -26,6 +26,7 @@ use crate::modules;
 use crate::perf;
 use crate::python;
 use crate::real;
+use crate::runtime;
 use crate::signals;
 use crate::slots;
 use crate::snapshot;
@@ -263,6 +264,10 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     }
     if debugger::is_debugged() || debugger::is_emulated(environment) {
         announce_failure(libc::EBUSY);
+        return None;
+    }
+    if runtime::is_programs_own() {
+        announce_failure(libc::ENOEXEC);
         return None;
     }
     real::resolve_all();

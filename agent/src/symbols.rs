@@ -62,6 +62,13 @@ unsafe extern "C" {
     static _r_debug: LoaderList;
 }
 
+/// The dynamic section of the program itself.
+pub fn program() -> Option<u64> {
+    // SAFETY: the loader's own, filled before any other code runs; the first object is the program.
+    let object = unsafe { _r_debug.first }.addr() as u64;
+    read_u64(object.wrapping_add(16)).filter(|dynamic| *dynamic != 0)
+}
+
 /// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
 pub fn in_c_library(name: &CStr) -> *mut () {
     // Fields of link_map: bias, path, dynamic section, next.

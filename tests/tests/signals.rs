@@ -1,6 +1,6 @@
 //! The three signals that are shared with the program: whatever happens to them, the program does as without us.
 
-use rsys_tests::{Outcome, Run, TestResult, script, workload};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, script, workload};
 
 fn run(frequency: u32, clock: &str, name: &str, args: &[&str]) -> anyhow::Result<Outcome> {
     let outcome = Run::new()
@@ -38,6 +38,30 @@ fn a_program_without_an_agent_gets_no_signal_of_ours() -> TestResult {
     ] {
         let outcome = Run::new().freq(1000).command(script(&line)).run()?;
         assert_eq!(outcome.expect_success().number("strange")?, 0.0, "{line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_that_needs_no_library_is_left_alone() -> TestResult {
+    let program = workload("own_runtime")
+        .flags(["-O2", "-nostdlib", "-fno-stack-protector", "-fPIE", "-pie"])
+        .build()?;
+    for frequency in [100, 2000] {
+        for line in [
+            format!("exec {}", program.display()),
+            format!("{}; exit $?", program.display()),
+        ] {
+            let outcome = Run::new().freq(frequency).command(script(&line)).run()?;
+            outcome.expect_code(7);
+            let said = outcome.stderr.contains("(own_runtime) is not sampled: ");
+            assert!(said, "{}", outcome.story());
+        }
+        let alone = Run::new()
+            .freq(frequency)
+            .command(Invocation::new(&program))
+            .run()?;
+        alone.expect_code(7);
     }
     Ok(())
 }

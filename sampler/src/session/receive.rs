@@ -49,7 +49,8 @@ pub struct Failure {
     pub pid: u32,
     /// Its name, if it could still be asked.
     pub name: String,
-    /// Why it got no segment; EBUSY where it asked for none, because a debugger or Valgrind runs it.
+    /// Why it got no segment. It asked for none with EBUSY, because a debugger or Valgrind runs it, and with ENOEXEC, because its own
+    /// runtime makes its system calls.
     pub errno: Errno,
 }
 
@@ -69,6 +70,11 @@ impl std::fmt::Display for Failure {
             Errno::EBUSY => write!(
                 f,
                 "a debugger or Valgrind runs it, which would stumble over every sample"
+            ),
+            Errno::ENOEXEC => write!(
+                f,
+                "it needs no C library, and would end at the first sample (Go without cgo is built so: CGO_ENABLED=1 and an import of \"C\" \
+                 make it one that can be sampled)"
             ),
             errno => write!(f, "shared memory cannot be had: {errno}"),
         }
