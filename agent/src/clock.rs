@@ -203,6 +203,13 @@ pub fn pause(slot: &Slot) {
     }
 }
 
+/// Lets the calling thread's clocks go on, which were paused for a time that is not to be sampled.
+pub fn go_on(slot: &mut Slot) {
+    slot.first_expiry_ns = sys::thread_cpu_ns().saturating_add(period_ns());
+    slot.accounted_weight = 0;
+    resume(slot);
+}
+
 /// Lets paused clocks go on.
 pub fn resume(slot: &Slot) {
     if slot.timer >= 0 {

@@ -13,9 +13,11 @@ use crate::masks;
 use crate::modules;
 use crate::process;
 use crate::real::{self, SimpleHandler, StartRoutine};
+use crate::restrictions;
 use crate::seccomp;
 use crate::signals::{self, Action};
 use crate::snapshot;
+use crate::sys::calls;
 use crate::threads;
 
 /// What a hook returns when no library has the real function: cannot happen with glibc.
@@ -71,7 +73,9 @@ unsafe fn create(
     real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
 ) -> c_int {
     process::start_early();
-    if !process::is_active() || process::is_confined() || !process::is_own_process() {
+    // A thread that must make no system calls may well have others: they set themselves up.
+    let is_confined = process::is_confined() && !calls::is_dispatched();
+    if !process::is_active() || is_confined || !process::is_own_process() {
         return real(start, argument);
     }
     // Only the first thread can do that, and from now on another may want to record.
@@ -350,10 +354,7 @@ pub unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) ->
     };
     // SAFETY: the caller's own arguments.
     let call = || unsafe { real(option, a, b, c, d) };
-    match seccomp::request_of_prctl(option, a, b) {
-        Some(filter) => seccomp::install(filter, || i64::from(call())) as c_int,
-        None => call(),
-    }
+    restrictions::prctl(option, [a, b, c, d], || i64::from(call())) as c_int
 }
 
 /// # Safety
@@ -375,6 +376,9 @@ pub unsafe extern "C" fn syscall(
     let call = || unsafe { real(number, a, b, c, d, e, f) };
     if let Some(filter) = seccomp::request_of_syscall(number, a, c) {
         return seccomp::install(filter, call);
+    }
+    if number == libc::SYS_prctl {
+        return restrictions::prctl(a as c_int, [b, c, d, e], call);
     }
     if exit::is_end(number) {
         gpu::at_end();

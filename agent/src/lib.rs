@@ -40,6 +40,7 @@ mod process;
 mod python;
 mod real;
 mod runtime;
+mod restrictions;
 mod sanitizer;
 mod seccomp;
 mod segments;

@@ -16,6 +16,7 @@ use rsys_wire::handshake::{
 use rsys_wire::layout::{CPU_TIMER, Counter, Geometry, INFO_BYTES, InfoTag, push_info};
 
 use crate::birth;
+use crate::clock;
 use crate::debugger;
 use crate::environment::Environment;
 use crate::events;
@@ -27,10 +28,12 @@ use crate::perf;
 use crate::python;
 use crate::real;
 use crate::runtime;
+use crate::restrictions;
 use crate::signals;
 use crate::slots;
 use crate::snapshot;
 use crate::sys;
+use crate::sys::calls;
 use crate::threads;
 use crate::tls;
 
@@ -98,10 +101,17 @@ pub fn be_born(parent_instance: u64, own_boottime_ns: u64, cpu_base_ns: u64) -> 
     began_ns
 }
 
-/// Whether new system calls had better be avoided.
+/// Whether new system calls had better be avoided: in this process, or in the calling thread.
 #[inline]
 pub fn is_confined() -> bool {
-    CONFINED.load(Ordering::Relaxed)
+    CONFINED.load(Ordering::Relaxed) || calls::is_dispatched()
+}
+
+/// Ends sampling in this process for good: there is no time to be had.
+pub fn fall_asleep() {
+    slots::for_each_active(clock::pause);
+    slots::set_counter(Counter::Dormant, 1);
+    STATE.store(State::Dormant as u32, Ordering::Release);
 }
 
 /// Notes that the process confines itself, or that it failed to. Returns what was noted before.
@@ -271,7 +281,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         return None;
     }
     real::resolve_all();
-    if crate::clock::wants_perf() {
+    if clock::wants_perf() {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
@@ -354,7 +364,7 @@ fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
     }
     let clock: &[u8] = if settings().overflow.is_some() {
         b"overflow of an event"
-    } else if crate::clock::wants_perf() {
+    } else if clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
     } else {
         CPU_TIMER.as_bytes()
@@ -371,6 +381,7 @@ fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
 /// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
 /// allocates or locks.
 pub extern "C" fn after_fork_in_child() {
+    restrictions::after_fork_in_child();
     // A confined process must not even ask who it is.
     if !is_active() || (!is_confined() && is_own_process()) {
         return;

@@ -6,8 +6,6 @@
 //! executes are left alone. The calls that would be punished are refused by the functions that make them, wherever they are called
 //! from. If even the return from a signal handler is forbidden, the clocks stop.
 
-use std::ffi::c_int;
-
 use crate::birth;
 use crate::clock;
 use crate::environment::Environment;
@@ -15,6 +13,7 @@ use crate::events;
 use crate::guard;
 use crate::process;
 use crate::slots;
+use crate::sys;
 use crate::sys::calls::{self, When};
 
 /// What a filter does to the agent.
@@ -67,6 +66,9 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         }
     } else {
         Environment::current().end_session();
+        if !sys::is_time_known() {
+            process::fall_asleep();
+        }
     }
     result
 }
@@ -90,9 +92,13 @@ fn effect_of(program: u64) -> Effect {
             punished |= 1 << place;
         }
     }
+    let allows = |number| matches!(verdict(program, number), Some(ALLOW | LOG));
+    // Handlers return, and may have to ask for the time.
+    let forbids_handlers = !allows(libc::SYS_rt_sigreturn)
+        || sys::uses_kernel_time() && !allows(libc::SYS_clock_gettime);
     Effect {
         punished,
-        forbids_handlers: !matches!(verdict(program, libc::SYS_rt_sigreturn), Some(ALLOW | LOG)),
+        forbids_handlers,
     }
 }
 
@@ -248,12 +254,11 @@ fn arithmetic(operation: u16, left: Value, right: Value) -> Value {
     }
 }
 
-/// The program's request in `prctl(option, mode, filter)`: the filter, or `None` for strict mode.
+/// The program's request in `prctl(PR_SET_SECCOMP, mode, filter)`: the filter, or `None` for strict mode.
 ///
 /// Returns `None` when the call confines nobody (some only ask whether it could).
-pub fn request_of_prctl(option: c_int, mode: u64, filter: u64) -> Option<Option<u64>> {
+pub fn request_of_prctl(mode: u64, filter: u64) -> Option<Option<u64>> {
     match mode {
-        _ if option != libc::PR_SET_SECCOMP => None,
         mode if mode == u64::from(libc::SECCOMP_MODE_STRICT) => Some(None),
         mode if mode == u64::from(libc::SECCOMP_MODE_FILTER) && filter != 0 => Some(Some(filter)),
         _ => None,

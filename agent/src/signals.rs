@@ -20,6 +20,7 @@ use crate::process;
 use crate::real;
 use crate::slots;
 use crate::sys;
+use crate::sys::calls;
 use crate::tls;
 
 /// The signals that we may handle; the last one only where it brings samples.
@@ -192,6 +193,15 @@ fn learn_restorer(signal: c_int, action: Action) {
 /// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
 /// our handler when they please.
 fn kernel_sigaction(signal: c_int, action: Action) {
+    // The program lets the C library's system calls reach the kernel, if any.
+    if calls::is_dispatched()
+        && let Some(real) = real::sigaction::known()
+    {
+        let new = action.to_c();
+        // SAFETY: a valid structure with a handler of ours or the default.
+        unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
+        return;
+    }
     let new = KernelAction {
         handler: action.handler,
         flags: (action.flags | RESTORER_FLAG) as u64,
@@ -324,16 +334,22 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
         libc::SIG_SETMASK => *signals = *signals & !our_set() | asked & our_set(),
         _ => {}
     }
-    sigset(if how == libc::SIG_UNBLOCK {
-        asked
+    // The sample signal stays blocked where it must not come: see `restrictions`.
+    let kept = if calls::is_dispatched() {
+        sys::bit(SAMPLE_SIGNAL)
     } else {
-        asked & !our_set()
+        0
+    };
+    sigset(match how {
+        libc::SIG_UNBLOCK => asked & !kept,
+        libc::SIG_SETMASK => asked & !our_set() | kept,
+        _ => asked & !our_set(),
     })
 }
 
 /// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
 pub fn add_believed(set: &mut libc::sigset_t, believed: u64) {
-    *set = sigset(set_of(set) | believed & our_set());
+    *set = sigset(set_of(set) & !our_set() | believed & our_set());
 }
 
 /// See [`add_believed`].
@@ -478,6 +494,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         libc::SIG_DFL | libc::SIG_IGN => {
             // Returning repeats the faulting instruction, which now ends the process with the right
             // registers in its core. A signal that was sent has to be sent again.
+            calls::end_dispatch_for_good();
             if raised_by_kernel {
                 kernel_sigaction(
                     signal,

@@ -65,6 +65,8 @@ pub struct Slot {
     pub busy: AtomicBool,
     /// Whether there is a guard page below the signal stack.
     pub guarded: bool,
+    /// Whether the thread that made this one must make no system calls; see [`crate::restrictions`].
+    pub from_dispatched: bool,
     /// Whether the thread was adopted: it does not say when it ends.
     pub adopted: AtomicBool,
     /// framehop's state, when that engine was chosen.
@@ -309,6 +311,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
         (*slot).first_expiry_ns = 0;
         (*slot).not_before_ns = 0;
         (*slot).inherited_signals = 0;
+        (*slot).from_dispatched = false;
         (*slot).busy.store(false, Ordering::Relaxed);
         (*slot).adopted.store(false, Ordering::Relaxed);
         (*slot).active.store(true, Ordering::Relaxed);
@@ -495,6 +498,7 @@ fn map_slots(next: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
                 active: AtomicBool::new(false),
                 busy: AtomicBool::new(false),
                 guarded: false,
+                from_dispatched: false,
                 adopted: AtomicBool::new(false),
                 framehop: std::ptr::null_mut(),
                 ring,

@@ -22,6 +22,7 @@ use crate::signals;
 use crate::slots::{self, SIGNAL_STACK_BYTES, Slot};
 use crate::snapshot;
 use crate::sys;
+use crate::sys::calls;
 use crate::tls;
 
 const NO_KEY: u32 = u32::MAX;
@@ -122,11 +123,15 @@ std::arch::global_asm!(
 
 /// Takes a slot for a thread that is about to be created; null when it cannot be sampled.
 pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
-    if process::is_confined() {
-        return std::ptr::null_mut();
-    }
-    snapshot::renew();
-    let Some(slot) = slots::claim() else {
+    // Without a system call there may be a slot, but no new ones.
+    let from_dispatched = calls::is_dispatched();
+    let claimed = if from_dispatched {
+        slots::claim_existing()
+    } else {
+        snapshot::renew();
+        slots::claim()
+    };
+    let Some(slot) = claimed else {
         return std::ptr::null_mut();
     };
     // SAFETY: the slot is ours until the thread starts.
@@ -135,6 +140,7 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
         (*slot).argument = argument;
         (*slot).inherited_signals = (*tls::words()).signals;
         (*slot).not_before_ns = sys::boottime_ns();
+        (*slot).from_dispatched = from_dispatched;
     }
     slot
 }
@@ -166,8 +172,11 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
     }
     use_signal_stack(slot);
     let blocked = signals::unblock_ours();
-    // SAFETY: the thread's own words.
-    unsafe { (*tls::words()).signals |= blocked };
+    // What its maker blocks for our sake is not the program's wish.
+    if !state.from_dispatched {
+        // SAFETY: the thread's own words.
+        unsafe { (*tls::words()).signals |= blocked };
+    }
     keep_for_the_end(slot.cast());
     if process::settings().unwinder == UnwinderChoice::Framehop {
         crate::framehop::make_engine(state);
@@ -281,7 +290,8 @@ fn end_current(bottom: Option<Registers>) {
         return;
     };
     if process::is_confined() {
-        // What would have to be done may be forbidden. The slot stays the thread's for ever.
+        // What would have to be done may be forbidden. The slot stays the thread's until another looks whether that is gone.
+        state.adopted.store(true, Ordering::Relaxed);
         tls::set_slot(std::ptr::null_mut());
         return;
     }

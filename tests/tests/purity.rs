@@ -26,7 +26,7 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
-const BOUNDARIES: [&str; 8] = [
+const BOUNDARIES: [&str; 9] = [
     "signals::forward",
     "threads::adopt_self",
     BIRTH,
@@ -35,6 +35,7 @@ const BOUNDARIES: [&str; 8] = [
     TURN,
     OPEN,
     CLOSE,
+    TIME,
 ];
 
 /// Where a process begins to record that had nothing to record before.
@@ -50,6 +51,9 @@ const TURN: &str = "clock::turn";
 /// system calls.
 const OPEN: &str = "faults::open";
 const CLOSE: &str = "faults::close";
+
+/// Where it asks the kernel for the time, in a program that must not read the time stamp counter.
+const TIME: &str = "time::ask_kernel";
 
 fn agent() -> PathBuf {
     std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(
@@ -225,7 +229,7 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
 fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    for place in [COUNTERS, TURN, OPEN, CLOSE] {
+    for place in [COUNTERS, TURN, OPEN, CLOSE, TIME] {
         let found = reachable_from(&code, place, &[]);
         let foreign: Vec<String> = found
             .keys()

@@ -82,6 +82,8 @@ pub enum Counter {
     NotWanted = 25,
     /// Events of threads for which no ring could be had.
     EventsWithoutRing = 26,
+    /// How often threads had the program handle their system calls, and were not sampled meanwhile.
+    ThreadsDispatched = 27,
 }
 
 /// How many process-wide counters there is room for.

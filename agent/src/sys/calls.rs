@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::thread_words;
+
 /// When a call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -173,7 +175,52 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(MADE.len() <= u64::BITS as usize);
 
 fn is_refused(place: Place) -> bool {
-    refused() & 1 << place as u64 != 0
+    refused() & 1 << place as u64 != 0 || is_dispatched()
+}
+
+/// Whether the program handles the system calls of a thread itself; see [`crate::restrictions`].
+#[derive(Debug)]
+struct Dispatch {
+    is_on: u64,
+    /// The address of the byte by which the program switches that on and off, or 0.
+    selector: u64,
+}
+
+thread_words! {
+    fn dispatch() -> *mut Dispatch = "rsys_dispatch_words"
+}
+
+/// Whether the calling thread must make no system calls.
+///
+/// # Signal safety
+/// Reads a word of the thread's own.
+#[inline]
+pub fn is_dispatched() -> bool {
+    // SAFETY: the thread's own words.
+    unsafe { (*dispatch()).is_on != 0 }
+}
+
+/// Notes whether the program handles the system calls of the calling thread, and the address of its selector, or 0.
+pub fn set_dispatched(is_on: bool, selector: u64) {
+    // SAFETY: the thread's own words.
+    unsafe {
+        *dispatch() = Dispatch {
+            is_on: u64::from(is_on),
+            selector,
+        };
+    }
+}
+
+/// Lets the system calls of the calling thread, which is about to end the process, reach the kernel.
+pub fn end_dispatch_for_good() {
+    // SAFETY: the thread's own words.
+    let words = unsafe { &mut *dispatch() };
+    if words.is_on != 0 && words.selector != 0 {
+        let selector = std::ptr::with_exposed_provenance_mut::<u8>(words.selector as usize);
+        // SAFETY: the program gave the kernel this byte to read.
+        unsafe { selector.write_volatile(0) };
+        words.is_on = 0;
+    }
 }
 
 /// The calls, as bits by their places in [`MADE`], that are refused.

@@ -1,7 +1,7 @@
 //! Clocks, timers, and waiting.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::clocks;
 
@@ -65,21 +65,42 @@ pub fn monotonic_ns() -> u64 {
 
 /// CPU time of the calling thread in nanoseconds (a system call).
 pub fn thread_cpu_ns() -> u64 {
-    cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    ask_kernel(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// CPU time of another thread of the process in nanoseconds (a system call); 0 when it is gone.
 pub fn cpu_ns_of_thread(tid: u32) -> u64 {
-    cpu_clock_ns(thread_clock(tid))
+    ask_kernel(thread_clock(tid))
 }
 
 /// CPU time of all threads of the process in nanoseconds (a system call).
 pub fn process_cpu_ns() -> u64 {
-    cpu_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+    ask_kernel(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Whether the C library's clocks must not be used: they read the processor's time stamp counter.
+static KERNEL_TIME: AtomicBool = AtomicBool::new(false);
+
+/// Lets all times come from the kernel from now on.
+pub fn use_kernel_time() {
+    KERNEL_TIME.store(true, Ordering::Relaxed);
+}
+
+/// Whether times come from the kernel.
+pub fn uses_kernel_time() -> bool {
+    KERNEL_TIME.load(Ordering::Relaxed)
+}
+
+/// Whether there are times at all.
+pub fn is_time_known() -> bool {
+    own_boottime_ns() != 0
 }
 
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
+    if uses_kernel_time() {
+        return ask_kernel(clock);
+    }
     let mut time = timespec(0);
     // SAFETY: `time` is a valid timespec; errno is untouched on success, which is certain for
     // these clocks.
@@ -87,8 +108,10 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     nanoseconds(time)
 }
 
-/// A clock that only the kernel knows: one system call; 0 when it does not say.
-fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
+/// A clock by a system call; 0 when the kernel does not say. The handler is here where the time stamp counter must not be read.
+#[cold]
+#[inline(never)]
+fn ask_kernel(clock: libc::clockid_t) -> u64 {
     let mut time = timespec(0);
     // SAFETY: room for what the kernel writes.
     unsafe { calls::clock_gettime(clock as u64, address(&raw mut time)) };

@@ -129,7 +129,7 @@ impl ProcessSummary {
     pub fn warning(&self) -> Option<String> {
         const LEAST_PERCENT: f64 = 60.0;
         const LEAST_EXPECTED: f64 = 100.0;
-        if let Some(text) = self.clockless() {
+        if let Some(text) = self.clockless().or_else(|| self.dispatched()) {
             return Some(format!("warning: {text}"));
         }
         let Coverage::OfProcess(percent) = self.coverage else {
@@ -158,6 +158,22 @@ impl ProcessSummary {
         (threads > 0).then(|| {
             format!(
                 "pid {} ({}): {threads} {plural} could have no timer to sample by (see ulimit -i)",
+                self.pid, self.name
+            )
+        })
+    }
+
+    /// Says so when threads were not sampled because the program handled their system calls.
+    fn dispatched(&self) -> Option<String> {
+        let threads = self.counts.counter(Counter::ThreadsDispatched);
+        let were = if threads == 1 {
+            "thread was"
+        } else {
+            "threads were"
+        };
+        (threads > 0).then(|| {
+            format!(
+                "pid {} ({}): {threads} {were} not sampled while the program handled the system calls itself (PR_SET_SYSCALL_USER_DISPATCH)",
                 self.pid, self.name
             )
         })
