@@ -13,6 +13,7 @@
 //! So it interrupts samples, and such a one does nothing: see [`crate::slots::Slot::occupy`].
 
 mod attributes;
+mod place;
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,23 +77,16 @@ pub fn mark(fd: c_int) {
     sys::set_signal_of(fd, SAMPLE_SIGNAL);
 }
 
-/// Opens an event in the group of another (or -1), with a descriptor out of the way of the numbers that the program gets for its
-/// own files, of which three quarters remain free in any case.
+/// Opens an event in the group of another (or -1), with a descriptor out of the way of the program's own; see [`place`].
 ///
 /// # Errors
-/// The kernel's error number; `EMFILE` when we have taken our quarter.
+/// The kernel's error number; `EMFILE` when we have taken our share.
 pub fn open_out_of_the_way(attributes: &Attributes, tid: u32, group: c_int) -> Result<c_int, i32> {
     const CLOSE_ON_EXEC: u64 = 1 << 3;
     let low = sys::perf_event_open(attributes, tid, group, CLOSE_ON_EXEC)?;
-    let limit = sys::descriptor_limit().min(1 << 16);
-    let high = sys::duplicate_from(low, (limit / 2).max(64));
-    sys::close(low);
-    let high = high?;
-    if high as u64 >= limit - limit / 4 && high > 64 {
-        sys::close(high);
-        return Err(libc::EMFILE);
-    }
-    Ok(high)
+    // The stack's address is random in each process, and the time in each thread.
+    let here = (&raw const low).addr() as u64;
+    place::move_away(low, here ^ sys::boottime_ns())
 }
 
 /// Directs the event's wake-ups at the thread, as signals.

@@ -46,7 +46,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             },
             Choice {
                 name: "perf",
-                help: "one perf_event `cpu-clock` per thread: exact, also where a program goes in step with the tick, at the price of a descriptor and a little more time",
+                help: "one perf_event `cpu-clock` per thread: exact, also where a program goes in step with the tick, at the price of a descriptor of the program (with a random number between half and three quarters of `ulimit -n`) and a little more time",
             },
         ]),
         "auto",
