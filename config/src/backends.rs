@@ -113,8 +113,10 @@ pub struct Selection {
     pub(crate) exclude_rank: u8,
     /// What the settings of single backends say, where somebody set them: `USE_ROCTX = true`.
     pub(crate) switches: Vec<(&'static str, bool, u8)>,
-    /// `ROCM_DOMAINS`: the parts of `rocm`, if somebody named them.
+    /// `ROCM_DOMAINS`: the parts of `rocm`, if somebody named them. That switches these on, as `USE_ROCM` would in the same place.
     pub(crate) domains: Option<Vec<String>>,
+    /// Where that was said.
+    pub(crate) domains_rank: u8,
 }
 
 /// What `rocm` stands for, by default.
@@ -172,7 +174,22 @@ impl Selection {
             Some((found.1, found.2))
         };
         let own = said(asked.switch).filter(|_| !asked.switch.is_empty());
-        own.or_else(|| said("USE_ROCM").filter(|(on, _)| self.is_of_rocm(asked, *on)))
+        own.or_else(|| {
+            let rocm = said("USE_ROCM").filter(|(on, _)| self.is_of_rocm(asked, *on));
+            let is_named = self.domains.is_some() && self.is_of_rocm(asked, true);
+            match rocm {
+                Some((_, rank)) if !is_named || rank >= self.domains_rank => rocm,
+                _ => is_named.then_some((true, self.domains_rank)),
+            }
+        })
+    }
+
+    /// Whether the user has said that a backend is to be off.
+    #[must_use]
+    pub fn is_refused(&self, name: &str) -> bool {
+        find(name).is_some_and(|asked| {
+            self.names(&self.exclude, asked, false) || self.switch(asked).is_some_and(|(on, _)| !on)
+        })
     }
 
     /// The backends of this build that are on when none is by default.

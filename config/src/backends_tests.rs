@@ -143,7 +143,49 @@ fn backends_are_switched_in_the_strongest_place() {
             "rcclp",
             true,
         ),
-        ("ROCM_DOMAINS = hsa_api", &[], &[], "", true),
+        // Whoever names domains wants them.
+        ("ROCM_DOMAINS = hsa_api", &[], &[], "hsa", true),
+        (
+            "",
+            &[(
+                "ROCPROFSYS_ROCM_DOMAINS",
+                "hip_runtime_api,marker_api,kernel_dispatch,memory_copy,scratch_memory",
+            )],
+            &[],
+            "roctracer roctx",
+            true,
+        ),
+        ("ROCM_DOMAINS =", &[], &[], "", true),
+        ("USE_ROCM = off\nROCM_DOMAINS = hsa_api", &[], &[], "", true),
+        (
+            "USE_ROCM = off",
+            &[("ROCPROFSYS_ROCM_DOMAINS", "hsa_api")],
+            &[],
+            "hsa",
+            true,
+        ),
+        (
+            "ROCM_DOMAINS = hsa_api",
+            &[("ROCPROFSYS_USE_ROCM", "OFF")],
+            &[],
+            "",
+            true,
+        ),
+        (
+            "ROCM_DOMAINS = hip_api, marker_api\nUSE_ROCTX = off",
+            &[],
+            &[],
+            "roctracer",
+            true,
+        ),
+        (
+            "ROCM_DOMAINS = hip_api",
+            &[],
+            &[include("roctx")],
+            "roctracer roctx",
+            true,
+        ),
+        ("ROCM_DOMAINS = hip_api", &[], &[exclude("rocm")], "", false),
         // The stronger place.
         (
             "USE_ROCTRACER = off",

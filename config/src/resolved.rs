@@ -474,6 +474,7 @@ impl<'a> Reader<'a> {
                 .filter_map(|backend| switch(backend.switch))
                 .collect(),
             domains: (!domains.is_empty()).then_some(domains),
+            domains_rank: self.rank("ROCM_DOMAINS"),
         }
     }
 

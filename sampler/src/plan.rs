@@ -46,6 +46,8 @@ pub struct Plan {
     pub monitors: Option<monitors::Choice>,
     /// Which sensors of GPUs are read, if any are.
     pub gpus: Option<monitors::GpuChoice>,
+    /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user has not said that it is to be off.
+    pub hints_at_gpus: bool,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
     /// Where this run stands in a parallel job.
@@ -147,6 +149,7 @@ impl Plan {
                 processors: resolved.sampling_cpus.clone(),
             }),
             gpus,
+            hints_at_gpus: !resolved.backends.is_refused("roctracer"),
             linger: resolved.linger,
             place,
         }

@@ -371,6 +371,10 @@ impl Watch {
                     say(&line);
                 }
             }
+            let hint = summary::gpu_hint(&outcome.processes).filter(|_| plan.hints_at_gpus);
+            if let Some(hint) = hint {
+                say(&hint);
+            }
         }
         if plan.run.verbosity >= 1 {
             let stats = &outcome.resolver;

@@ -1,7 +1,9 @@
 //! What programs do besides launching kernels: they are written in Python, name their GPUs and streams, have tracers of their own.
 
 use anyhow::ensure;
-use rsys_tests::simgpu::{Machine, Stack, code_object, hip_program, ops};
+use rsys_tests::simgpu::{
+    Machine, Stack, code_object, hip_program, hsa_program, library_program, ops,
+};
 use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing};
 
 /// Compilers are in these two.
@@ -235,4 +237,70 @@ mod rivals {
     fn are_served_on_unstable() -> super::TestResult {
         super::rivals_are_served(Stack::Unstable)
     }
+}
+
+/// Whoever names domains of ROCm, as scripts made for the original do, gets them recorded.
+#[test]
+fn domains_of_the_original_switch_recording_on() -> TestResult {
+    let stack = Stack::Wheel54;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let program = hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]);
+    let outcome = Run::new()
+        .env(
+            "ROCPROFSYS_ROCM_DOMAINS",
+            "hip_runtime_api,kernel_dispatch,memory_copy",
+        )
+        .command(machine.run(program))
+        .run()?;
+    let trace = outcome.expect_success().trace_of("hip_flood")?;
+    ensure!(ops(&trace, "kernel")?.len() == 20, "{}", outcome.story());
+    Ok(())
+}
+
+/// A program that uses a GPU, of which nobody wanted to see anything: one line says how to see it.
+#[test]
+fn a_gpu_that_nobody_asked_for_is_hinted_at() -> TestResult {
+    const HINT: &str = "-I rocm";
+    let stack = Stack::Debian12;
+    skip_if_missing!(missing(stack));
+    let hip = || -> anyhow::Result<_> {
+        Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
+    };
+    let hsa = || -> anyhow::Result<_> {
+        Ok(hsa_program("hsa_flood")?
+            .arg(code_object("gfx90a")?)
+            .args(["reuse", "1", "20", "4"]))
+    };
+    let late = library_program(stack, "hsa_late", &[])?.arg("libhsa-runtime64.so.1");
+    let twice = Invocation::new("sh")
+        .args(["-c", "\"$@\"; \"$@\"", "sh"])
+        .program(hip()?);
+    for (program, options, count) in [
+        (hip()?, &[][..], 1),
+        (hsa()?, &["-f", "1"], 1),
+        (late, &[], 1),
+        // One line for all processes.
+        (twice, &[], 1),
+        // Who has chosen knows.
+        (hsa()?, &["-I", "rocm"], 0),
+        (hip()?, &["-I", "roctx"], 0),
+        (hip()?, &["-E", "rocm"], 0),
+        (hip()?, &["-v", "-1"], 0),
+    ] {
+        let machine = Machine::new(stack)?;
+        let outcome = Run::new()
+            .options(options)
+            .command(machine.run(program))
+            .run()?;
+        outcome.expect_success();
+        let said = outcome.stderr.matches(HINT).count();
+        ensure!(said == count, "{options:?}: {}", outcome.story());
+    }
+    // Without a GPU there is nothing to see.
+    let outcome = Run::new()
+        .command(hsa()?.env("LD_LIBRARY_PATH", stack.libraries()))
+        .run()?;
+    ensure!(!outcome.stderr.contains(HINT), "{}", outcome.story());
+    Ok(())
 }

@@ -84,6 +84,8 @@ pub enum Counter {
     EventsWithoutRing = 26,
     /// How often threads had the program handle their system calls, and were not sampled meanwhile.
     ThreadsDispatched = 27,
+    /// 1 after the process has set up a GPU runtime while nothing of it was asked for.
+    GpuNotAskedFor = 28,
 }
 
 /// How many process-wide counters there is room for.

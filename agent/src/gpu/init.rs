@@ -7,10 +7,13 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::layout::Counter;
 
+use crate::birth;
 use crate::events;
 use crate::gpu::{self, library, threads, tool};
 use crate::process;
+use crate::slots;
 use crate::symbols;
 use crate::sys;
 
@@ -53,6 +56,9 @@ pub unsafe extern "C" fn hsa_init() -> c_int {
         gpu::runtime_is_up();
         if events::is_on() {
             tool::check_is_loaded();
+        } else if birth::be_born() {
+            // The user may not know that there is something to see.
+            slots::set_counter(Counter::GpuNotAskedFor, 1);
         }
     }
     result

@@ -21,10 +21,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         "ROCM_DOMAINS",
         Kind::Text,
         "",
-        "Which parts of ROCm `rocm` stands for in -I, INCLUDE_BACKENDS and USE_ROCM",
+        "Which parts of ROCm are recorded; also what `rocm` stands for in -I, INCLUDE_BACKENDS and USE_ROCM",
     )
     .details(
-        "Domains of the original: hip_api, hip_runtime_api, kernel_dispatch, memory_copy and scratch_memory are the backend roctracer, \
+        "Naming any switches them on, unless USE_ROCM is off in the same or a stronger place. Domains of the original: hip_api, hip_runtime_api, kernel_dispatch, memory_copy and scratch_memory are the backend roctracer, \
          hsa_api is hsa, marker_api is roctx, rccl_api is rcclp; others have no effect. Nothing means roctracer, roctx and rcclp.",
     )
     .advanced(),

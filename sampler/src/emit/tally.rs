@@ -204,7 +204,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 28] = [
+pub const COUNTER_NAMES: [(Counter, &str); 29] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -233,6 +233,7 @@ pub const COUNTER_NAMES: [(Counter, &str); 28] = [
     (Counter::NotWanted, "outside_window_not_taken"),
     (Counter::EventsWithoutRing, "events_without_ring"),
     (Counter::ThreadsDispatched, "threads_dispatched"),
+    (Counter::GpuNotAskedFor, "gpu_not_asked_for"),
 ];
 
 impl AgentCounts {

@@ -1,5 +1,6 @@
 //! What `rsys-sample` says at the end.
 
+mod gpu;
 mod nothing;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use rsys_wire::layout::{CPU_TIMER, Counter};
 use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 
+pub use self::gpu::gpu_hint;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
 use self::nothing::{empty_traces, reason_for_nothing, short_processes};
 

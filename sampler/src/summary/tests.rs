@@ -19,7 +19,7 @@ fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<String
     super::lines(processes, unborn, &usual(), verbose)
 }
 
-fn process() -> ProcessSummary {
+pub(super) fn process() -> ProcessSummary {
     ProcessSummary {
         path: Some("/out/t-7.proto".into()),
         profile: Written::default(),
