@@ -34,6 +34,7 @@ pub mod rank;
 pub mod shorthands;
 pub mod table;
 
+mod category_names;
 mod environment;
 mod files;
 mod ignored;
@@ -47,6 +48,7 @@ mod settings;
 mod value;
 mod windows;
 
+pub use category_names::CategoryNames;
 pub use environment::Environment;
 pub use files::{DEFAULT_FILES, FileChoice};
 pub use ignored::{IGNORED_SETTINGS, IgnoredSetting};

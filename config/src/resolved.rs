@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backends::{BACKENDS, Selection};
+use crate::category_names::CategoryNames;
 use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
@@ -35,6 +36,8 @@ pub struct Resolved {
     pub perfetto_file: String,
     /// `USE_PID`.
     pub use_pid: bool,
+    /// `CATEGORY_NAMES`.
+    pub category_names: CategoryNames,
     /// `COMPRESS_TRACE`.
     pub compress_trace: bool,
     /// `SAMPLING_FREQ`.
@@ -283,6 +286,7 @@ impl Resolved {
             time_format: read.text("TIME_FORMAT").to_owned(),
             perfetto_file: read.text("PERFETTO_FILE").to_owned(),
             use_pid: read.bool("USE_PID"),
+            category_names: CategoryNames::from_word(read.text("CATEGORY_NAMES")),
             compress_trace: read.bool("COMPRESS_TRACE"),
             sampling_freq_hz: match read.float("SAMPLING_CPUTIME_FREQ") {
                 own if own >= 1.0 => own,

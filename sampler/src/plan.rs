@@ -89,6 +89,7 @@ impl Plan {
             } else {
                 Compression::None
             },
+            category_names: resolved.category_names,
             frequency_hz: resolved.sampling_freq_hz,
             realtime_hz: resolved
                 .sampling_realtime

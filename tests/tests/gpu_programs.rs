@@ -1,10 +1,12 @@
 //! What programs do besides launching kernels: they are written in Python, name their GPUs and streams, have tracers of their own.
 
+use std::collections::BTreeMap;
+
 use anyhow::ensure;
 use rsys_tests::simgpu::{
     Machine, Stack, code_object, hip_program, hsa_program, library_program, ops,
 };
-use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing, workload};
 
 /// Compilers are in these two.
 fn missing(stack: Stack) -> Option<String> {
@@ -302,5 +304,76 @@ fn a_gpu_that_nobody_asked_for_is_hinted_at() -> TestResult {
         .command(hsa()?.env("LD_LIBRARY_PATH", stack.libraries()))
         .run()?;
     ensure!(!outcome.stderr.contains(HINT), "{}", outcome.story());
+    Ok(())
+}
+
+/// How many slices each category has; those without one are counted under an empty name.
+fn categories(trace: &Trace) -> anyhow::Result<BTreeMap<String, i64>> {
+    let rows = trace.query(
+        "select ifnull(category, '') as category, count(*) as slices from slice group by 1",
+    )?;
+    rows.iter()
+        .map(|row| Ok((row.text("category")?.to_owned(), row.int("slices")?)))
+        .collect()
+}
+
+/// Scripts that were made for the original find what they look for by its categories.
+#[test]
+fn categories_may_have_the_names_of_the_original() -> TestResult {
+    let stack = Stack::Wheel54;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?;
+    let run = |options: &[&str]| -> anyhow::Result<_> {
+        let program = hip_program(stack, "hip_ops")?.args(["work", "10", "2"]);
+        let outcome = Run::new()
+            .options(["-I", "rocm", "hsa"])
+            .options(options)
+            .command(machine.run(program))
+            .run()?;
+        let trace = outcome.expect_success().trace_of("hip_ops")?;
+        trace.assert_clean();
+        categories(&trace)
+    };
+    let own = run(&[])?;
+    let its = run(&["--category-names", "original"])?;
+    let count = |categories: &BTreeMap<String, i64>, names: &[&str]| -> i64 {
+        names.iter().filter_map(|name| categories.get(*name)).sum()
+    };
+    for (ours, original) in [
+        (&["hip"][..], "rocm_hip_api"),
+        (&["kernel"], "rocm_kernel_dispatch"),
+        (&["copy", "fill"], "rocm_memory_copy"),
+    ] {
+        let (before, after) = (count(&own, ours), count(&its, &[original]));
+        ensure!(
+            before > 0 && before == after && count(&its, ours) == 0,
+            "{ours:?} {before}, {original} {after}: {own:?} {its:?}"
+        );
+    }
+    ensure!(
+        its.contains_key("rocm_hsa_api") && own.contains_key("hsa"),
+        "{its:?}"
+    );
+    // Stacks have no category of ours.
+    ensure!(its.contains_key("timer_sampling") && !own.contains_key("timer_sampling"));
+    Ok(())
+}
+
+#[test]
+fn ranges_may_have_the_category_of_the_original() -> TestResult {
+    let run = |names: &str| -> anyhow::Result<_> {
+        let outcome = Run::new()
+            .options(["-I", "roctx", "--min-samples", "1"])
+            .env("RSYS_CATEGORY_NAMES", names)
+            .command(workload("ranges").args(["linked", "many", "100"]))
+            .run()?;
+        let trace = outcome.expect_success().trace_of("ranges")?;
+        categories(&trace)
+    };
+    let (own, its) = (run("rsys")?, run("original")?);
+    let ranges = own.get("roctx").copied().unwrap_or_default();
+    ensure!(ranges > 0, "{own:?}");
+    ensure!(its.get("rocm_marker_api") == Some(&ranges), "{its:?}");
+    ensure!(!its.contains_key("roctx"), "{its:?}");
     Ok(())
 }

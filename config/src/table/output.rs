@@ -1,6 +1,6 @@
 //! Where the traces go and how they are named.
 
-use super::{Category, Kind, Setting};
+use super::{Category, Choice, Kind, Setting};
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
@@ -66,6 +66,25 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Put the rank or the process id into file names",
     )
     .details("Without it, a number is added where a file exists already: nothing is ever overwritten."),
+    Setting::new(
+        Category::Output,
+        "CATEGORY_NAMES",
+        Kind::Choice(&[
+            Choice {
+                name: "rsys",
+                help: "short ones: kernel, copy, fill, hip, hsa, roctx, rccl; stacks have none",
+            },
+            Choice {
+                name: "original",
+                help: "those of rocprof-sys: rocm_kernel_dispatch, rocm_memory_copy (copies and fills), rocm_scratch_memory, rocm_hip_api, rocm_hsa_api, \
+                    rocm_marker_api, rocm_rccl_api; stacks have timer_sampling or overflow_sampling",
+            },
+        ]),
+        "rsys",
+        "How the categories of slices in the trace are called",
+    )
+    .details("For scripts that were made for rocprof-sys and look for slices by their category.")
+    .option(None, "category-names", "NAMES"),
     Setting::new(
         Category::Output,
         "COMPRESS_TRACE",

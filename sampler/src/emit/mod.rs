@@ -9,6 +9,7 @@
 //! [`metadata`] what a trace says about itself.
 
 pub mod batch;
+pub mod category_names;
 pub mod counters;
 pub mod cpu_windows;
 pub mod events;

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
+use rsys_config::CategoryNames;
 use rsys_proto::schema::{SystemInfo, Utsname};
 use rsys_proto::{
     CallstackIid, ChildOrdering, ClockReadings, CounterTrack, CounterUnit, CpuMode, NamedTrack,
-    PacketBuffer, ProcessNamespace, ProcessTrack, Sample, ThreadTrack, TraceWriter, TrackSequence,
+    PacketBuffer, ProcessNamespace, ProcessTrack, Sample, StringId, ThreadTrack, TraceWriter,
+    TrackSequence,
 };
 
+use super::category_names;
 use super::frames::{FrameId, Frames};
 use super::identity::Identity;
 use super::metadata;
@@ -74,6 +77,10 @@ impl Group {
 pub struct Output {
     writer: TraceWriter<File>,
     path: PathBuf,
+    /// How the categories of slices are called.
+    category_names: CategoryNames,
+    /// That of the functions in samples, if they have one.
+    sample_category: Option<StringId>,
     namespace: ProcessNamespace,
     pid: u32,
     metadata_track: TrackSequence,
@@ -148,9 +155,14 @@ impl Output {
             Some(overflow) => Stacks::new(out, &overflow.event, None),
         };
         let wait_stacks = Stacks::new(out, WALL_TIME, run.realtime_hz);
+        let sample_category =
+            category_names::of_samples(run.category_names, run.overflow.is_some())
+                .map(|name| out.intern(name));
         Self {
             writer,
             path,
+            category_names: run.category_names,
+            sample_category,
             namespace,
             pid: identity.pid,
             metadata_track,
@@ -173,6 +185,18 @@ impl Output {
     #[must_use]
     pub fn path(&self) -> &PathBuf {
         &self.path
+    }
+
+    /// How the categories of slices are called.
+    #[must_use]
+    pub fn category_names(&self) -> CategoryNames {
+        self.category_names
+    }
+
+    /// The category of the functions in samples, if they have one.
+    #[must_use]
+    pub fn sample_category(&self) -> Option<StringId> {
+        self.sample_category
     }
 
     /// The packets that wait.

@@ -2,7 +2,7 @@
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::Rank;
-use rsys_config::{Numbers, ProfileForms};
+use rsys_config::{CategoryNames, Numbers, ProfileForms};
 use rsys_proto::Compression;
 
 use super::file_names::Claimant;
@@ -23,6 +23,8 @@ pub struct RunContext {
     pub trace: bool,
     /// How they are written.
     pub compression: Compression,
+    /// How the categories of slices are called.
+    pub category_names: CategoryNames,
     /// Samples per second of CPU time.
     pub frequency_hz: f64,
     /// Looks at blocked threads per second, if there are any.

@@ -9,6 +9,7 @@ use super::args::Annotations;
 use super::known::Known;
 use super::lanes::Lanes;
 use super::{EventPen, Teller};
+use crate::emit::category_names;
 use crate::emit::output::Output;
 
 /// The tracks beside a thread's.
@@ -35,17 +36,6 @@ impl Group {
             Group::Calls => ("calls", "Calls of HIP, HSA and RCCL that this thread made"),
             Group::Ranges => ("roctx", "Ranges and marks of this thread, by roctx"),
         }
-    }
-}
-
-/// The name of a category in the trace.
-fn category_name(category: Category) -> &'static str {
-    match category {
-        Category::Hip => "hip",
-        Category::Hsa => "hsa",
-        Category::Roctx => "roctx",
-        Category::Rccl => "rccl",
-        Category::Profiler => "rsys",
     }
 }
 
@@ -244,8 +234,9 @@ impl Calls {
                 .text_id(range.name, pen.output)
                 .map_or(Name::Once("?"), Name::Interned),
         };
+        let category = category_names::of_call(pen.output.category_names(), range.category);
         let out = pen.output.buffer();
-        let category = Some(out.intern(category_name(range.category)));
+        let category = Some(out.intern(category));
         let event = Drawn {
             name,
             category,
@@ -304,9 +295,10 @@ fn write(
             flow_count = 1;
         }
     }
+    let category = category_names::of_call(output.category_names(), category);
     let event = Drawn {
         name,
-        category: Some(output.buffer().intern(category_name(category))),
+        category: Some(output.buffer().intern(category)),
         flows: &flows[..flow_count],
         annotations: &annotations.list(),
         ..Drawn::default()

@@ -11,6 +11,7 @@ use super::args::Annotations;
 use super::kept::Call;
 use super::known::Known;
 use super::lanes::Lanes;
+use crate::emit::category_names;
 use crate::emit::frames::FrameId;
 use crate::emit::output::{Group, Output};
 
@@ -126,14 +127,7 @@ impl Gpu {
             .or_insert_with(|| Device::new(op.device, known, pen.output));
         let track = device.track(line, (start_ns, end_ns), known, pen.output);
         let out = pen.output.buffer();
-        let category = match op.kind {
-            OpKind::Kernel => "kernel",
-            OpKind::Copy => "copy",
-            OpKind::Fill => "fill",
-            OpKind::Barrier => "barrier",
-            OpKind::Scratch => "scratch",
-            OpKind::Other => "gpu",
-        };
+        let category = category_names::of_operation(pen.run.category_names, op.kind);
         let event = Drawn {
             name: Name::Interned(out.intern(&name)),
             category: Some(out.intern(category)),

@@ -1,5 +1,7 @@
 //! The tracks of a process's threads: their slices, their names, their ends.
 
+use rsys_proto::{Event, EventKind, Name};
+
 use super::super::frames::{Frames, FunctionId};
 use super::super::output::Output;
 use super::super::profile::Whose;
@@ -82,21 +84,30 @@ impl Pen<'_> {
         sequence: &mut rsys_proto::TrackSequence,
         event: SliceEvent<FunctionId>,
     ) {
+        let category = self.output.sample_category();
         let out = self.output.buffer();
         *self.slices += u64::from(matches!(event, SliceEvent::Begin(..)));
-        match event {
+        let (time_ns, name) = match event {
             SliceEvent::Begin(time_ns, Part::Function(function)) => {
                 let name = self.names.get(function, || {
                     out.intern(&self.frames.function(function).name)
                 });
-                sequence.slice_begin(out, time_ns, name);
+                (time_ns, name)
             }
             SliceEvent::Begin(time_ns, Part::Folded(count)) => {
-                let name = out.intern(&format!("[… {count} frames]"));
-                sequence.slice_begin(out, time_ns, name);
+                (time_ns, out.intern(&format!("[… {count} frames]")))
             }
-            SliceEvent::End(time_ns) => sequence.slice_end(out, time_ns),
+            SliceEvent::End(time_ns) => return sequence.slice_end(out, time_ns),
+        };
+        if category.is_none() {
+            return sequence.slice_begin(out, time_ns, name);
         }
+        let slice = Event {
+            name: Name::Interned(name),
+            category,
+            ..Event::default()
+        };
+        sequence.event(out, time_ns, EventKind::SliceBegin, &slice);
     }
 }
 
