@@ -22,6 +22,7 @@ pub mod resolve;
 pub mod session;
 pub mod smi;
 pub mod summary;
+pub mod terminal;
 pub mod waits;
 pub mod windows;
 pub mod words;

@@ -10,8 +10,9 @@ use rsys_sampler::jobs::place::Place;
 use rsys_sampler::launch::command::find;
 use rsys_sampler::launch::exit;
 use rsys_sampler::plan::Plan;
-use rsys_sampler::profile::{profile, run_without_profiling, say};
+use rsys_sampler::profile::{profile, run_without_profiling};
 use rsys_sampler::smi;
+use rsys_sampler::terminal::{self, say};
 
 fn main() {
     if smi::reader::is_called() {
@@ -22,6 +23,9 @@ fn main() {
         Err(error) => std::process::exit(error.print()),
     };
     let resolved = &invocation.resolved;
+    if resolved.monochrome {
+        terminal::set_monochrome();
+    }
     for warning in &invocation.warnings {
         say(&format!("warning: {warning}"));
     }

@@ -3,7 +3,6 @@
 //! The main thread starts the target and then serves everything that can happen: signals, new processes, their ends, and the time to
 //! empty the rings. Two threads help: one takes datagrams, one writes traces.
 
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use crate::plan::Plan;
 use crate::session::members::{self, Members};
 use crate::session::{Receiver, SessionSocket};
 use crate::summary::{self, Circumstances, ProcessSummary, no_trace};
+use crate::terminal::say;
 use crate::waits::Waits;
 
 /// Rings are emptied after this time at first.
@@ -150,6 +150,8 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let writer = Writer::start(plan.run.clone(), plan.resolver.clone()).map_err(no_thread)?;
     if plan.run.verbosity >= 1 {
         say(&format!("traces go to {}", directory.path().display()));
+    }
+    if plan.run.verbosity >= 2 {
         say(&format!(
             "agent {}: {}",
             agent.display(),
@@ -376,7 +378,7 @@ impl Watch {
                 say(&hint);
             }
         }
-        if plan.run.verbosity >= 1 {
+        if plan.run.verbosity >= 2 {
             let stats = &outcome.resolver;
             say(&format!(
                 "{known} programs announced themselves, {refused} datagrams were refused"
@@ -563,11 +565,6 @@ fn timeout(time: Duration) -> PollTimeout {
     // Rounded up: a poll of 0 ms would spin.
     let milliseconds = u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX);
     PollTimeout::from(milliseconds)
-}
-
-/// One line on standard error. If nobody reads it, nobody misses it.
-pub fn say(line: &str) {
-    writeln!(std::io::stderr().lock(), "rsys: {line}").ok();
 }
 
 #[cfg(test)]

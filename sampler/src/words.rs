@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// A number with its noun: `1 sample`, `2 samples`. For nouns that take an `s`, and those that end in a hiss and take `es`.
+/// A number with its noun, which is given for one: `1 sample`, `2 samples`, `3 processes`, `4 copies`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
-    let plural = match count {
-        1 => "",
-        _ if noun.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{count} {noun}{plural}")
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) if noun.ends_with('s') => format!("{count} {noun}es"),
+        _ => format!("{count} {noun}s"),
+    }
 }
 
 /// A time as people say it: `0.4 ms`, `35 ms`, `2.1 s`.
@@ -33,6 +33,7 @@ mod tests {
         assert_eq!(counted(1, "sample"), "1 sample");
         assert_eq!(counted(0, "sample"), "0 samples");
         assert_eq!(counted(2, "process"), "2 processes");
+        assert_eq!(counted(4, "copy"), "4 copies");
         for (us, text) in [
             (350, "0.3 ms"),
             (3_333, "3.3 ms"),

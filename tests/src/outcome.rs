@@ -58,7 +58,8 @@ impl WaitSummary {
         let read = || {
             let rest = remarks.strip_prefix("waits: ")?;
             let (waits, rest) = rest.split_once(" in ")?;
-            let (samples, rest) = rest.split_once(" samples of ")?;
+            let (samples, rest) = rest.split_once(" of ")?;
+            let samples = without_noun(samples, "sample")?;
             let (seconds, rest) = rest.split_once(" s, ")?;
             let (complete, mut rest) = rest.split_once(" complete")?;
             let mut optional = |what: &str| {
@@ -69,7 +70,9 @@ impl WaitSummary {
             };
             let _scanned: Option<u64> = optional(" scanned");
             let raced = optional(" raced").unwrap_or(0);
-            let unreadable = optional(" threads unreadable").unwrap_or(0);
+            let unreadable = optional(" threads unreadable")
+                .or_else(|| optional(" thread unreadable"))
+                .unwrap_or(0);
             let read = Self {
                 waits: waits.parse().ok()?,
                 samples: samples.parse().ok()?,
@@ -96,9 +99,9 @@ impl Summary {
         let (pid, process) = process.split_once(" (")?;
         let (name, remarks) = process.rsplit_once(')')?;
         let (rest, dropped) = rest.strip_suffix(" dropped")?.rsplit_once(", ")?;
-        let (rest, threads) = rest.strip_suffix(" threads")?.rsplit_once(", ")?;
+        let (rest, threads) = without_noun(rest, "thread")?.rsplit_once(", ")?;
         let (rest, weighted) = rest.strip_suffix(" weighted)")?.rsplit_once(" (")?;
-        let (path, samples) = rest.strip_suffix(" samples")?.rsplit_once(": ")?;
+        let (path, samples) = without_noun(rest, "sample")?.rsplit_once(": ")?;
         let (waits, remarks) = WaitSummary::take(remarks.trim_start_matches(", "));
         Some(Self {
             path: PathBuf::from(path),
@@ -112,6 +115,14 @@ impl Summary {
             remarks: remarks.trim_start_matches(", ").to_owned(),
         })
     }
+}
+
+/// What stands in front of a noun, which has an `s` unless its number is 1.
+fn without_noun<'a>(text: &'a str, noun: &str) -> Option<&'a str> {
+    let (rest, last) = text.rsplit_once(' ')?;
+    let number = rest.rsplit(' ').next()?;
+    let plural = if number == "1" { "" } else { "s" };
+    (last.strip_prefix(noun) == Some(plural)).then_some(rest)
 }
 
 /// What there is to see after a run.
@@ -423,7 +434,7 @@ mod tests {
         };
         assert_eq!((plain.waits.unwrap(), &*plain.remarks), (expected, ""));
         let all = waits(
-            "1 in 1 samples of 0.010 s, 1 complete, 4 scanned, 2 raced, 3 threads unreadable, still running",
+            "1 in 1 sample of 0.010 s, 1 complete, 4 scanned, 2 raced, 3 threads unreadable, still running",
         );
         let found = all.waits.unwrap();
         assert_eq!((found.raced, found.unreadable), (2, 3));
@@ -436,7 +447,8 @@ mod tests {
             "",
             "rsys: cannot open perf events",
             "rsys: x: 1 samples",
-            "x: 1 samples (1 weighted), 1 threads, 0 dropped, pid 1 (a)",
+            "x: 1 sample (1 weighted), 1 thread, 0 dropped, pid 1 (a)",
+            "rsys: x: 1 samples (1 weighted), 1 thread, 0 dropped, pid 1 (a)",
         ] {
             assert_eq!(Summary::parse(line), None, "{line}");
         }

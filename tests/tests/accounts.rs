@@ -78,7 +78,7 @@ fn processes_without_a_trace_count() -> TestResult {
         fs::remove_file(&sum)?;
         let told = outcome.stderr.split_once("left no trace: ");
         let samples: f64 = told
-            .and_then(|(_, rest)| rest.split_once(" samples"))
+            .and_then(|(_, rest)| rest.split_once(" sample"))
             .and_then(|(number, _)| number.parse().ok())
             .unwrap_or(0.0);
         let (least, most) = (0.2 * f64::from(COUNT), 100.0 * used.iter().sum::<f64>());

@@ -306,7 +306,7 @@ fn control_c_in_a_terminal() -> TestResult {
         Some(libc::SIGINT),
         "{status}\n{screen}"
     );
-    assert!(screen.contains("samples ("), "no summary:\n{screen}");
+    assert!(screen.contains(" weighted), "), "no summary:\n{screen}");
     Ok(())
 }
 

@@ -172,7 +172,7 @@ fn hand_made(scratch: &Scratch, bytes: &[u8]) -> anyhow::Result<Trace> {
     let path = scratch.path().join("perfetto-trace-42.proto");
     fs::write(&path, bytes)?;
     let line = format!(
-        "rsys: {}: 10 samples (55 weighted), 1 threads, 0 dropped, pid 42 (demo)",
+        "rsys: {}: 10 samples (55 weighted), 1 thread, 0 dropped, pid 42 (demo)",
         path.display()
     );
     Trace::load(&path, Summary::parse(&line))

@@ -8,6 +8,8 @@ use clap::error::{ContextKind, ErrorKind};
 use rsys_config::Problem;
 use rsys_config::generate::Unwritable;
 
+use crate::terminal::wants_colours;
+
 /// The exit code for a wrong option or setting.
 const USAGE_ERROR: i32 = 2;
 
@@ -98,9 +100,7 @@ impl CliExit {
     }
 
     fn rendered(&self, terminal: bool) -> String {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        if terminal && !self.monochrome && !set("NO_COLOR") && !dumb {
+        if !self.monochrome && wants_colours(terminal) {
             self.text.ansi().to_string()
         } else {
             self.text.to_string()

@@ -39,6 +39,7 @@ use super::waits::WaitTracks;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
+use crate::terminal::say;
 use held::Held;
 use tracks::{rename, rename_by_kernel};
 
@@ -413,7 +414,7 @@ impl ProcessTrace {
                     path.display(),
                     self.identity.pid
                 );
-                eprintln!("rsys: error: {text}");
+                say(&format!("error: {text}"));
                 self.trouble = Some(text);
             }
         }
@@ -430,7 +431,9 @@ impl ProcessTrace {
                 "{}: cannot be written further: {error}",
                 output.path().display()
             );
-            eprintln!("rsys: error: {text}; the trace holds what was written, the program runs on");
+            say(&format!(
+                "error: {text}; the trace holds what was written, the program runs on"
+            ));
             self.trouble = Some(text);
             self.output = None;
             for ring in self.rings.values_mut() {

@@ -13,8 +13,8 @@ use rsys_machine::roots::Roots;
 use super::counter::{Gauge, Group, Reading, Unit};
 use super::kfd::{self, GpuId};
 use super::numbers::ranges;
-use crate::profile::say;
 use crate::smi;
+use crate::terminal::say;
 
 /// The word for no library at all.
 const NO_LIBRARY: &str = "none";

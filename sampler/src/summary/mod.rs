@@ -9,6 +9,7 @@ use rsys_wire::layout::{CPU_TIMER, Counter};
 
 use crate::emit::profile::Written;
 use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
+use crate::words::counted;
 
 pub use self::gpu::gpu_hint;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
@@ -77,11 +78,11 @@ impl ProcessSummary {
         let left_out = self.left_out();
         let events = self.events();
         Some(format!(
-            "{}: {} samples ({} weighted), {} threads, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
+            "{}: {} ({} weighted), {}, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
             path,
-            self.tally.samples,
+            counted(self.tally.samples, "sample"),
             self.tally.weight,
-            self.tally.threads,
+            counted(self.tally.threads, "thread"),
             self.counts.dropped(),
             self.pid,
             self.name,
@@ -156,11 +157,12 @@ impl ProcessSummary {
     /// Says so when threads got no timer. The kernel counts timers as signals that may be pending.
     fn clockless(&self) -> Option<String> {
         let threads = self.counts.counter(Counter::ThreadsWithoutTimer);
-        let plural = if threads == 1 { "thread" } else { "threads" };
         (threads > 0).then(|| {
             format!(
-                "pid {} ({}): {threads} {plural} could have no timer to sample by (see ulimit -i)",
-                self.pid, self.name
+                "pid {} ({}): {} could have no timer to sample by (see ulimit -i)",
+                self.pid,
+                self.name,
+                counted(threads, "thread")
             )
         })
     }
@@ -189,7 +191,7 @@ impl ProcessSummary {
             (self.tally.other_threads, "of other threads"),
         ] {
             if count > 0 {
-                text.push_str(&format!(", {count} samples {what} left out"));
+                text.push_str(&format!(", {} {what} left out", counted(count, "sample")));
             }
         }
         text
@@ -202,20 +204,20 @@ impl ProcessSummary {
             return String::new();
         }
         let mut text = format!(
-            ", waits: {} in {} samples of {:.3} s, {} complete",
+            ", waits: {} in {} of {:.3} s, {} complete",
             waits.waits,
-            waits.samples,
+            counted(waits.samples, "sample"),
             waits.wall_ns as f64 / 1e9,
             waits.complete
         );
-        for (count, what) in [
-            (waits.scanned, "scanned"),
-            (waits.raced, "raced"),
-            (waits.unreadable_threads, "threads unreadable"),
-        ] {
+        for (count, what) in [(waits.scanned, "scanned"), (waits.raced, "raced")] {
             if count > 0 {
                 text.push_str(&format!(", {count} {what}"));
             }
+        }
+        if waits.unreadable_threads > 0 {
+            let threads = counted(waits.unreadable_threads, "thread");
+            text.push_str(&format!(", {threads} unreadable"));
         }
         text
     }
@@ -224,16 +226,16 @@ impl ProcessSummary {
     fn events(&self) -> String {
         let events = &self.tally.events;
         let mut text = String::new();
-        for (count, what) in [
-            (events.calls, "calls"),
-            (events.marks + events.ranges, "marks"),
-            (events.kernels, "kernels"),
-            (events.moves, "copies"),
-            (self.counts.dropped_events, "events dropped"),
-            (self.gpu_dropped(), "GPU operations not recorded"),
+        for (count, what, how) in [
+            (events.calls, "call", ""),
+            (events.marks + events.ranges, "mark", ""),
+            (events.kernels, "kernel", ""),
+            (events.moves, "copy", ""),
+            (self.counts.dropped_events, "event", " dropped"),
+            (self.gpu_dropped(), "GPU operation", " not recorded"),
         ] {
             if count > 0 {
-                text.push_str(&format!(", {count} {what}"));
+                text.push_str(&format!(", {}{how}", counted(count, what)));
             }
         }
         text
@@ -306,13 +308,13 @@ impl ProcessSummary {
         if !self.interpreters.is_empty() {
             let python = &self.tally.python;
             lines.push(format!(
-                "pid {}: {}: {} samples with Python frames, {} of them cut, {} unreadable; {} Python frames without their native function",
+                "pid {}: {}: {} with Python frames, {} of them cut, {} unreadable; {} without native function",
                 self.pid,
                 self.interpreters.join(", "),
-                python.samples,
+                counted(python.samples, "sample"),
                 python.truncated,
                 python.broken,
-                python.unpaired_frames,
+                counted(python.unpaired_frames, "Python frame"),
             ));
         }
         let causes: Vec<_> = self
@@ -325,8 +327,9 @@ impl ProcessSummary {
         }
         if self.tally.corrupt > 0 {
             lines.push(format!(
-                "pid {}: {} records made no sense",
-                self.pid, self.tally.corrupt
+                "pid {}: {} could not be understood",
+                self.pid,
+                counted(self.tally.corrupt, "record")
             ));
         }
         lines.extend(

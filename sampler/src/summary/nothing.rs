@@ -141,13 +141,15 @@ pub(super) fn reason_for_nothing(
     let outside = sum(|process| process.tally.outside_window);
     if outside > 0 {
         return NoTrace::expected(format!(
-            "all {outside} samples lie outside of the time that delay, duration and periods ask for"
+            "{} outside of the time that delay, duration and periods ask for, and none within",
+            counted(outside, "sample")
         ));
     }
     let others = sum(|process| process.tally.other_threads);
     if others > 0 {
         return NoTrace::expected(format!(
-            "all {others} samples are of threads that --tids leaves out"
+            "{} of threads that --tids leaves out, and none of others",
+            counted(others, "sample")
         ));
     }
     let paused = sum(|process| process.counts.counter(Counter::Paused));
@@ -165,7 +167,8 @@ pub(super) fn reason_for_nothing(
         causes.sort_unstable();
         causes.dedup();
         return NoTrace::wrong(format!(
-            "all {dropped} records were dropped ({})",
+            "{} dropped ({}), and none kept",
+            counted(dropped, "record"),
             causes.join(", ")
         ));
     }

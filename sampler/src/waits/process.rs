@@ -13,7 +13,7 @@ use super::look::{Eye, Leave, Rate, Thread};
 use super::record::{Missed, WaitRecord};
 use super::thread::ThreadFiles;
 use crate::os;
-use crate::profile::say;
+use crate::terminal::say;
 
 /// How many descriptors may still be kept open.
 #[derive(Debug)]

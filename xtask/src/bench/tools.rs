@@ -227,7 +227,8 @@ fn rsys_samples(stderr: &str) -> (f64, f64) {
         .filter(|line| line.contains(" weighted), "))
         .fold((0.0, 0.0), |(samples, weighted), line| {
             (
-                samples + number_before(line, " samples ("),
+                // A process with one sample is `1 sample`.
+                samples + number_before(line, " sample"),
                 weighted + number_before(line, " weighted), "),
             )
         })
@@ -290,9 +291,9 @@ mod tests {
 
     #[test]
     fn counts_of_all_processes_are_summed() {
-        let said = "rsys: /o/a.proto: 10 samples (12 weighted), 1 threads, 0 dropped, pid 1 (a)\n\
-                    rsys: /o/b.proto: 5 samples (5 weighted), 1 threads, 0 dropped, pid 2 (b)\n";
-        assert_eq!(rsys_samples(said), (15.0, 17.0));
+        let said = "rsys: /o/a.proto: 10 samples (12 weighted), 1 thread, 0 dropped, pid 1 (a)\n\
+                    rsys: /o/b.proto: 1 sample (5 weighted), 1 thread, 0 dropped, pid 2 (b)\n";
+        assert_eq!(rsys_samples(said), (11.0, 17.0));
     }
 
     #[test]

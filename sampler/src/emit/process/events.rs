@@ -5,6 +5,7 @@ use rsys_wire::event::Event;
 use super::{NOTES_MAX, ProcessTrace, Tools};
 use crate::emit::events::{EventPen, Teller, is_worth_a_file};
 use crate::os;
+use crate::terminal::say;
 
 impl ProcessTrace {
     /// Takes what other events refer to.
@@ -14,11 +15,11 @@ impl ProcessTrace {
         };
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&note) {
             if self.verbosity >= 0 {
-                eprintln!(
-                    "rsys: pid {} ({}): {note}",
+                say(&format!(
+                    "pid {} ({}): {note}",
                     self.identity.pid,
                     self.identity.name()
-                );
+                ));
             }
             self.notes.push(note);
         }

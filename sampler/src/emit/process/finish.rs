@@ -8,6 +8,7 @@ use super::super::tally::{AgentCounts, Coverage, End};
 use super::{ProcessTrace, Tools};
 use crate::os;
 use crate::summary::ProcessSummary;
+use crate::terminal::say;
 
 impl ProcessTrace {
     /// Ends the trace.
@@ -65,7 +66,7 @@ impl ProcessTrace {
                 "{}: the trace was removed while it was written",
                 path.display()
             );
-            eprintln!("rsys: error: {text}");
+            say(&format!("error: {text}"));
             self.trouble = Some(text);
         }
         let profile = self.write_profile(tools);

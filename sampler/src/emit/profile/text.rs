@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::{Gathered, Share, View, ranked};
 use crate::emit::frames::FunctionId;
+use crate::words::counted;
 
 /// Functions of the process that are listed.
 const FUNCTIONS: usize = 200;
@@ -48,10 +49,10 @@ fn section(
     let threads = gathered.threads();
     writeln!(
         out,
-        "== {title}: {} in {} samples of {} threads\n",
+        "== {title}: {} in {} of {}\n",
         seconds(gathered.cost.ns),
-        gathered.cost.samples,
-        threads.len()
+        counted(gathered.cost.samples, "sample"),
+        counted(threads.len() as u64, "thread")
     )?;
     writeln!(out, "{HEADER}")?;
     functions(view, &gathered.functions, gathered.cost.ns, FUNCTIONS, out)?;
@@ -65,12 +66,12 @@ fn section(
         } else {
             writeln!(
                 out,
-                "\n-- Thread {} {} (tid {}): {} in {} samples\n",
+                "\n-- Thread {} {} (tid {}): {} in {}\n",
                 thread.number,
                 thread.name,
                 thread.tid,
                 seconds(thread.cost.ns),
-                thread.cost.samples
+                counted(thread.cost.samples, "sample")
             )?;
         }
         functions(
@@ -183,8 +184,8 @@ fn tree(view: &View<'_>, gathered: &Gathered, out: &mut dyn Write) -> io::Result
     if gathered.cut > 0 {
         writeln!(
             out,
-            "\n{} samples are counted at one of their callers: the tree is too large",
-            gathered.cut
+            "\nThe tree is too large: {} counted at a caller",
+            counted(gathered.cut, "sample")
         )?;
     }
     Ok(())
@@ -194,11 +195,11 @@ fn tree(view: &View<'_>, gathered: &Gathered, out: &mut dyn Write) -> io::Result
 pub(super) fn console(view: &View<'_>) -> Vec<String> {
     let gathered = &view.profile.running;
     let mut lines = vec![format!(
-        "pid {} ({}): {} of CPU time in {} samples",
+        "pid {} ({}): {} of CPU time in {}",
         view.about.pid,
         view.about.name,
         seconds(gathered.cost.ns),
-        gathered.cost.samples
+        counted(gathered.cost.samples, "sample")
     )];
     lines.push(HEADER.to_owned());
     let ranked = ranked(&gathered.functions, view.frames);
