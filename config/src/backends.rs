@@ -298,16 +298,25 @@ pub fn missing_warning(include: &[String], exclude: &[String]) -> Option<String>
     let mut missing: Vec<&str> = Vec::new();
     for name in include {
         let Some(backend) = find(name) else { continue };
-        let present = backend.built || (backend.name == ALL && BACKENDS.iter().any(|b| b.built));
-        if !present && !excluded(backend) && !missing.contains(&name.as_str()) {
+        if backend.name == ALL {
+            let all = BACKENDS.iter().filter(|one| one.name != ALL);
+            missing.extend(
+                all.filter(|one| !one.built && !excluded(one))
+                    .map(|one| one.name),
+            );
+        } else if !backend.built && !excluded(backend) {
             missing.push(name);
         }
     }
+    let mut seen = Vec::new();
+    missing.retain(|name| {
+        let backend = find(name).map(|backend| backend.name);
+        let is_new = !seen.contains(&backend);
+        seen.push(backend);
+        is_new
+    });
     match missing.as_slice() {
         [] => None,
-        [name] if *name == ALL => {
-            Some("no backend is part of this build; the run goes on with call stacks".to_owned())
-        }
         [name] => Some(format!(
             "backend '{name}' is not part of this build; the run goes on without it"
         )),

@@ -18,7 +18,16 @@ fn names_of_all_versions_are_known() {
 
 #[test]
 fn missing_backends_make_one_line() {
-    assert_eq!(missing_warning(&list(&["roctracer", "all"]), &[]), None);
+    assert_eq!(missing_warning(&list(&["roctracer"]), &[]), None);
+    // Who asks for all hears what is left out, once.
+    let all = missing_warning(&list(&["roctracer", "all", "mpi"]), &list(&["ompt"]));
+    assert_eq!(
+        all.as_deref(),
+        Some(
+            "backends 'rocprofiler', 'mpip', 'kokkosp', 'mutex-locks', 'rw-locks', 'spin-locks' are not part of this build; the run goes on \
+             without them"
+        )
+    );
     assert_eq!(
         missing_warning(&list(&["mpip"]), &[]).as_deref(),
         Some("backend 'mpip' is not part of this build; the run goes on without it")

@@ -26,6 +26,7 @@ const NO_GPU_COUNTERS: &str = "GPU counters are not part of this build";
 const NO_MONITORS: &str = "sensors of network cards are not read";
 const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
+const DEBUG_PARTS: &str = "DEBUG counts for all parts";
 const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
 const NO_INSTRUMENTATION: &str = "there is no binary instrumentation here";
 const NO_LOCKS: &str = "lock wrappers are not part of this build";
@@ -41,10 +42,24 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("PERFETTO_BACKEND", ALWAYS_PERFETTO),
     row("STRICT_CONFIG", "an unknown setting is always an error"),
     row("SUPPRESS_PARSING", "the environment is always read"),
+    row("PERFETTO_BACKEND_SYSTEM", ALWAYS_PERFETTO),
     row("CI", INTERNAL),
-    row("CI_TIMEOUT*", INTERNAL),
+    row("CI_*", INTERNAL),
     row("DL_VERBOSE", "VERBOSE counts for all parts"),
+    row("DL_DEBUG", DEBUG_PARTS),
+    row("VERBOSE_*", "VERBOSE counts for all parts"),
+    row("DEBUG_INIT", DEBUG_PARTS),
+    row("DEBUG_FINALIZE", DEBUG_PARTS),
+    row("DEBUG_AVAIL", DEBUG_PARTS),
+    row("DEBUG_MARK", DEBUG_PARTS),
+    row("DEBUG_PIDS", DEBUG_PARTS),
+    row("DEBUG_TIDS", DEBUG_PARTS),
+    row("DEBUG_PUSH", DEBUG_PARTS),
+    row("DEBUG_POP", DEBUG_PARTS),
+    row("DEBUG_SAMPLING", DEBUG_PARTS),
+    row("DEBUG_USER_REGIONS", DEBUG_PARTS),
     row("LOG_*", "VERBOSE says how much is printed"),
+    row("NUM_THREADS", "threads need no preparation here"),
     row("NUM_THREADS_HINT", "threads need no preparation here"),
     row("THREAD_POOL_SIZE", "threads need no preparation here"),
     row(
@@ -69,6 +84,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     ),
     row("KILL_DELAY", "what was recorded survives SIGKILL"),
     row("SAMPLING_CPUTIME", "CPU-time sampling is always on"),
+    row("SAMPLING_TIMER", "SAMPLING_CLOCK chooses the clock"),
     row(
         "SAMPLING_KEEP_INTERNAL",
         "the profiler's own frames are never recorded",
@@ -138,8 +154,17 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("USE_CODE_COVERAGE", NO_INSTRUMENTATION),
     row("COVERAGE_*", NO_INSTRUMENTATION),
     row("IGNORE_DYNINST_TRAMPOLINE", NO_INSTRUMENTATION),
+    row("INSTRUMENTATION_INTERVAL", NO_INSTRUMENTATION),
+    row("INSTRUMENT_MODE", NO_INSTRUMENTATION),
+    row("DEFAULT_MIN_INSTRUCTIONS", NO_INSTRUMENTATION),
+    row("REGEX_*", NO_INSTRUMENTATION),
+    row(
+        "CRITICAL_TRACE*",
+        "critical traces are not part of this profiler",
+    ),
     row("USE_ROCPROFILER", NO_BACKEND),
     row("USE_KOKKOSP", NO_BACKEND),
+    row("USE_MPI", NO_BACKEND),
     row("USE_MPIP", NO_BACKEND),
     row("USE_OMPT", NO_BACKEND),
     row("USE_UCX", NO_BACKEND),
@@ -147,6 +172,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("USE_HIPFILE", NO_BACKEND),
     row("USE_AINIC", NO_BACKEND),
     row("USE_UNIFIED_MEMORY_PROFILING", NO_BACKEND),
+    row("KOKKOS_*", NO_BACKEND),
     row("KOKKOSP_*", NO_BACKEND),
     row("SHMEM_*", NO_BACKEND),
     row("MPIP_*", NO_BACKEND),
@@ -158,6 +184,7 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("*_OPERATIONS_EXCLUDE", NO_GPU),
     row("*_ANNOTATE_BACKTRACE", NO_GPU),
     row("GPU_PERF_COUNTERS", NO_GPU_COUNTERS),
+    row("CPU_FREQ", "PROCESS_SAMPLING_FREQ counts for all counters"),
     row("CPU_METRICS", "HOST_SAMPLING reads all that the host tells"),
     row("NETWORK_INTERFACE", "the sum of all interfaces is recorded"),
     row("PAPI_*", NO_PAPI),
@@ -174,10 +201,15 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("ROOT", INTERNAL),
     row("ROOT_PROCESS", INTERNAL),
     row("SCRIPT_PATH", INTERNAL),
+    row("SCRIPT_DIR", INTERNAL),
+    row("ROCM_PATH", INTERNAL),
+    row("LAUNCHER", "launchers such as srun are recognised"),
+    row("FORK", "the command is always a process of its own"),
+    row("FORCE_*", INTERNAL),
     row("COMMAND_LINE", INTERNAL),
     row("INIT_*", INTERNAL),
     row("PRINT_ENV", "-v says what is set"),
-    row("SETTINGS_DESC", "rsys-avail -G -d writes descriptions"),
+    row("SETTINGS_DESC*", "rsys-avail -G -d writes descriptions"),
     row("RECYCLE_TIDS", "threads have the kernel's numbers here"),
     row("LIBRARY", INTERNAL),
     row("DL_LIBRARY", INTERNAL),
@@ -202,6 +234,14 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
 ];
 
 impl IgnoredSetting {
+    /// Why data does not go where this value sends it, if it does not.
+    #[must_use]
+    pub(crate) fn elsewhere(&self, value: &str) -> Option<&'static str> {
+        let sends = |word: &str| value.trim().eq_ignore_ascii_case(word);
+        (self.name == "PERFETTO_BACKEND" && (sends("system") || sends("all")))
+            .then_some("traces go to files, not to the tracing service of the system (traced)")
+    }
+
     /// Whether data is missing for it, and not only something to turn.
     #[must_use]
     pub fn is_lack(&self) -> bool {

@@ -63,3 +63,9 @@ pub use resolved::{
 pub use settings::{Note, Settings, Sources};
 pub use value::Value;
 pub use windows::{Period, Window};
+
+/// Whether a setting of that name is known: one in use, or one of the original that has no effect.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    table::find(name).is_some() || ignored::find(name).is_some()
+}

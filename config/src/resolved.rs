@@ -1,6 +1,6 @@
 //! The settings as plain typed fields, for the code that uses them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backends::{BACKENDS, Selection};
@@ -26,6 +26,8 @@ pub struct Resolved {
     pub enabled: bool,
     /// `OUTPUT_PATH`, with its path keys.
     pub output_path: String,
+    /// Whether `-o` named the trace itself, of which [`Self::output_path`] is the folder then.
+    pub output_is_file: bool,
     /// `OUTPUT_PREFIX`, with its path keys.
     pub output_prefix: String,
     /// `TIME_OUTPUT`.
@@ -134,6 +136,8 @@ pub struct Resolved {
     pub launch_stacks: bool,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
+    /// `DEBUG_SETTINGS`.
+    pub list_settings: bool,
     /// `MONOCHROME`.
     pub monochrome: bool,
 }
@@ -278,13 +282,26 @@ impl Resolved {
             own => own,
         };
         let verbose = read.int("VERBOSE").clamp(-1, 3);
+        let file = read.output_file();
+        let time_output = match &file {
+            Some(_) if !matches!(settings.origin("TIME_OUTPUT"), Some(Origin::CommandLine(_))) => {
+                false
+            }
+            _ => read.bool("TIME_OUTPUT"),
+        };
+        let output_is_file = file.is_some();
+        let (output_path, perfetto_file) = file.unwrap_or_else(|| {
+            let text = |name| read.text(name).to_owned();
+            (text("OUTPUT_PATH"), text("PERFETTO_FILE"))
+        });
         Self {
             enabled: read.bool("ENABLED"),
-            output_path: read.text("OUTPUT_PATH").to_owned(),
+            output_path,
+            output_is_file,
             output_prefix: read.text("OUTPUT_PREFIX").to_owned(),
-            time_output: read.bool("TIME_OUTPUT"),
+            time_output,
             time_format: read.text("TIME_FORMAT").to_owned(),
-            perfetto_file: read.text("PERFETTO_FILE").to_owned(),
+            perfetto_file,
             use_pid: read.bool("USE_PID"),
             category_names: CategoryNames::from_word(read.text("CATEGORY_NAMES")),
             compress_trace: read.bool("COMPRESS_TRACE"),
@@ -384,6 +401,7 @@ impl Resolved {
             } else {
                 i8::try_from(verbose).unwrap_or(3)
             },
+            list_settings: read.bool("DEBUG_SETTINGS"),
             monochrome: read.bool("MONOCHROME"),
         }
     }
@@ -480,6 +498,23 @@ impl<'a> Reader<'a> {
             domains: (!domains.is_empty()).then_some(domains),
             domains_rank: self.rank("ROCM_DOMAINS"),
         }
+    }
+
+    /// Folder and name of the trace, where `-o` names a file and not a folder.
+    fn output_file(&self) -> Option<(String, String)> {
+        const EXTENSIONS: [&str; 3] = [".proto", ".pftrace", ".perfetto-trace"];
+        let by_option = |name| matches!(self.0.origin(name), Some(Origin::CommandLine(_)));
+        let path = self.text("OUTPUT_PATH");
+        let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let is_trace = EXTENSIONS
+            .iter()
+            .any(|end| name.len() > end.len() && name.ends_with(end));
+        let is_file = by_option("OUTPUT_PATH")
+            && !by_option("PERFETTO_FILE")
+            && is_trace
+            && !Path::new(path).is_dir();
+        let folder = if folder.is_empty() { "/" } else { folder };
+        is_file.then(|| (folder.to_owned(), name.to_owned()))
     }
 
     fn text(&self, name: &str) -> &'a str {

@@ -193,14 +193,14 @@ impl Settings {
     /// Variables with one of our prefixes that are no settings: known ones of the original get a note for `-v`, and what looks
     /// like a slip of the pen gets a visible one. Everything else is somebody else's business.
     fn note_other_variables(&mut self, environment: &Environment) {
-        for (variable, _) in environment.iter() {
+        for (variable, value) in environment.iter() {
             let prefixed = PREFIXES.iter().any(|prefix| variable.starts_with(prefix));
             if !prefixed || table::find(variable).is_some() {
                 continue;
             }
             let origin = Origin::Environment(variable.to_owned());
             if let Some(ignored) = ignored::find(variable) {
-                self.note_ignored(variable, ignored, origin);
+                self.note_ignored(variable, value, ignored, origin);
             } else if let Some(nearest) = table::nearest(variable) {
                 self.notes.push(Note {
                     origin,
@@ -211,17 +211,24 @@ impl Settings {
         }
     }
 
-    pub(crate) fn note_ignored(&mut self, name: &str, ignored: &IgnoredSetting, origin: Origin) {
-        // Who asks for data in so many words must hear that it will not come.
-        let important = matches!(origin, Origin::CommandLine(_)) && ignored.is_lack();
+    pub(crate) fn note_ignored(
+        &mut self,
+        name: &str,
+        value: &str,
+        ignored: &IgnoredSetting,
+        origin: Origin,
+    ) {
+        // Data that is asked for by an option and does not come, or comes elsewhere than asked, is a warning.
+        let elsewhere = ignored.elsewhere(value);
+        let is_lack = matches!(origin, Origin::CommandLine(_)) && ignored.is_lack();
         self.notes.push(Note {
             origin,
             text: format!(
                 "{} has no effect: {}",
                 table::bare_name(name),
-                ignored.reason
+                elsewhere.unwrap_or(ignored.reason)
             ),
-            important,
+            important: is_lack || elsewhere.is_some(),
         });
     }
 
@@ -250,7 +257,7 @@ impl Settings {
         };
         let Some(setting) = table::find(name) else {
             if let Some(ignored) = ignored::find(name) {
-                self.note_ignored(name, ignored, origin);
+                self.note_ignored(name, text, ignored, origin);
                 return Ok(());
             }
             let kind = ProblemKind::UnknownSetting {

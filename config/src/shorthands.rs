@@ -42,6 +42,8 @@ pub enum Takes {
     Maybe(&'static str),
     /// One value or more.
     List(&'static str),
+    /// Nothing, or one value or more.
+    MaybeList(&'static str),
 }
 
 /// What becomes of the value.
@@ -70,6 +72,8 @@ enum Effect {
     TraceFormats,
     /// An event, how often it occurs, and threads.
     Overflow,
+    /// Clocks of the original.
+    Clocks,
 }
 
 const fn row(
@@ -121,6 +125,7 @@ impl Shorthand {
                 "SAMPLING_OVERFLOW_EVENT",
                 "SAMPLING_OVERFLOW_FREQ",
             ],
+            Effect::Clocks => vec!["SAMPLING_REALTIME", "SAMPLING_OVERFLOW"],
             Effect::Variable(_) | Effect::TraceFormats => Vec::new(),
         }
     }
@@ -132,8 +137,8 @@ impl Shorthand {
     }
 }
 
-use Category::{Backends, Diagnostics, Output, Profile, Sampling, Windows};
-use Takes::{Bool, List, Maybe, One};
+use Category::{Backends, Diagnostics, Output, Processes, Profile, Sampling, Windows};
+use Takes::{Bool, List, Maybe, MaybeList, One};
 
 #[rustfmt::skip]
 const ROWS: &[Shorthand] = &[
@@ -190,6 +195,10 @@ const ROWS: &[Shorthand] = &[
     row(None, "profile-diff", List("PATH"), Profile, Effect::Same(&["INPUT_PATH"]), "Summaries are not compared with older ones").old(),
     row(None, "cputime", Bool, Sampling, Effect::Same(&["SAMPLING_CPUTIME"]),
         "Samples of CPU time are always taken; may be followed by frequency, delay and threads").aliases(&["sample-cputime"]).old(),
+    row(Some('S'), "sample", MaybeList("CLOCK"), Sampling, Effect::Clocks,
+        "Call stacks are always sampled; may be followed by clocks: cputime, realtime, overflow").old(),
+    row(None, "fork", Bool, Processes, Effect::Same(&["FORK"]), "The command is always a process of its own").old(),
+    row(Some('l'), "launcher", One("REGEX"), Processes, Effect::Same(&["LAUNCHER"]), "Launchers such as srun are recognised").old(),
     row(None, "ai-nics", List("NICS"), Backends, Effect::Same(&["SAMPLING_AINICS"]), "Network cards whose counters are read").old(),
     row(None, "selected-regions", List("REGION"), Windows, Effect::Same(&["SELECTED_REGIONS"]), "Keep what happens in these regions only").old(),
     row(None, "rank-filter-id", List("RANKS"), Output, Effect::Same(&["RANKS"]), "Ranks that are profiled").old(),
@@ -301,6 +310,7 @@ impl Call<'_> {
                     self.set("SAMPLING_OVERFLOW_TIDS", &threads.join(","));
                 }
             }
+            Effect::Clocks => self.clocks(&text),
             Effect::TraceFormats => {
                 let others: Vec<&str> = words(&text).filter(|word| *word != "perfetto").collect();
                 if !others.is_empty() {
@@ -364,6 +374,21 @@ impl Call<'_> {
             match backend.or_else(|| backends::find(word).map(|backend| backend.name)) {
                 Some(backend) => self.add("INCLUDE_BACKENDS", &[backend]),
                 None => self.unknown_word(word, known),
+            }
+        }
+    }
+
+    fn clocks(&mut self, text: &str) {
+        const CLOCKS: &[(&str, &str)] = &[
+            ("cputime", "SAMPLING_CPUTIME"),
+            ("realtime", "SAMPLING_REALTIME"),
+            ("overflow", "SAMPLING_OVERFLOW"),
+        ];
+        for word in words(text) {
+            match CLOCKS.iter().find(|(clock, _)| *clock == word) {
+                Some((_, setting)) => self.set(setting, "true"),
+                None if parse_bool(word).is_some() => self.set("USE_SAMPLING", word),
+                None => self.unknown_word(word, CLOCKS),
             }
         }
     }

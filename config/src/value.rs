@@ -130,7 +130,11 @@ pub fn allowed(setting: &Setting) -> String {
         Kind::Text => "a text".to_owned(),
         Kind::Choice(choices) => {
             let names: Vec<_> = choices.iter().map(|choice| choice.name).collect();
-            format!("one of {}", names.join(", "))
+            let others = match setting.also_takes {
+                "" => String::new(),
+                others => format!("; also {others}"),
+            };
+            format!("one of {}{others}", names.join(", "))
         }
         Kind::Path { empty_means: None } => "a path".to_owned(),
         Kind::Path {

@@ -29,7 +29,7 @@ fn main() {
     for warning in &invocation.warnings {
         say(&format!("warning: {warning}"));
     }
-    if resolved.verbose >= 1 {
+    if resolved.verbose >= 1 || resolved.list_settings {
         for line in invocation.settings.report() {
             say(&line);
         }
@@ -103,7 +103,8 @@ fn calling_words(invocation: &Invocation) -> Vec<OsString> {
             .filter(|word| word != "--"),
     );
     // Ranks may start in another folder. What begins with a key may be absolute, though.
-    let output = &invocation.resolved.output_path;
+    let output = invocation.settings.get("OUTPUT_PATH");
+    let output = output.map(ToString::to_string).unwrap_or_default();
     if !output.starts_with(['/', '%', '$'])
         && let Ok(folder) = std::env::current_dir()
     {

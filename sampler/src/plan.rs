@@ -80,7 +80,12 @@ impl Plan {
                 directory,
                 prefix: resolved.output_prefix.clone(),
                 file_name: resolved.perfetto_file.clone(),
-                name_processes: resolved.use_pid,
+                // Ranks would take the same name, and number each other by chance.
+                name_processes: if resolved.output_is_file {
+                    place.rank.is_some()
+                } else {
+                    resolved.use_pid
+                },
             },
             keys,
             trace: resolved.trace,

@@ -325,7 +325,7 @@ impl<'a> FileReader<'a> {
         if table::find(key).is_none()
             && let Some(ignored) = ignored::find(key)
         {
-            self.settings.note_ignored(key, ignored, origin);
+            self.settings.note_ignored(key, &value, ignored, origin);
             return Ok(());
         }
         self.settings.set(key, &value, origin).map_err(|problem| {

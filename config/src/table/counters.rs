@@ -24,6 +24,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "10",
         "How often per second these counters are read; 0 means as often as SAMPLING_FREQ, but at most 100 times",
     )
+    .aliases(&["ROCM_SMI_FREQ", "AMD_SMI_FREQ"])
     .option(None, "process-freq", "HZ"),
     Setting::new(
         Category::Counters,
@@ -64,7 +65,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "GPUs whose sensors are read: `all`, `none`, or numbers and ranges",
     )
     .details("Numbers are those of rsys-avail. Of them, only GPUs count that ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES leave visible.")
-    .aliases(&["ROCM_SMI_DEVICES"])
+    .aliases(&["ROCM_SMI_DEVICES", "AMD_SMI_DEVICES"])
     .option(None, "gpus", "LIST"),
     Setting::new(
         Category::Counters,

@@ -12,9 +12,10 @@ pub(super) const SETTINGS: &[Setting] = &[
             unit: "",
         },
         "0",
-        "How much rsys-sample says: -1 only errors, 0 results, 1 settings and choices, 2 processes, 3 everything",
+        "How much rsys-sample says: -1 errors alone, 0 results and warnings, 1 also settings and how good the samples of each process \
+         are, 2 and 3 also what happens inside rsys-sample",
     )
-    .details("Values above 3 count as 3.")
+    .details("-v is 1, -vv is 2. Values above 3 count as 3.")
     .option(Some('v'), "verbose", "N"),
     Setting::new(
         Category::Diagnostics,
@@ -24,6 +25,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Say everything: the same as VERBOSE = 3",
     )
     .option(None, "debug", ""),
+    Setting::new(
+        Category::Diagnostics,
+        "DEBUG_SETTINGS",
+        Kind::Bool,
+        "false",
+        "List the settings that are not at their default when the run starts, as -v does",
+    )
+    .advanced(),
     Setting::new(
         Category::Diagnostics,
         "MONOCHROME",

@@ -52,7 +52,7 @@ pub(super) const BACKEND_SETTINGS: &[Setting] = &[
         "EXCLUDE_BACKENDS",
         Kind::Backends,
         "",
-        "Backends to switch off; wins over INCLUDE_BACKENDS",
+        "Backends to switch off, whatever INCLUDE_BACKENDS says",
     )
     .option(Some('E'), "exclude", "BACKEND"),
 ];

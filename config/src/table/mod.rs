@@ -37,6 +37,8 @@ pub struct Setting {
     pub details: &'static str,
     /// The command-line option that sets it.
     pub option: Option<CommandOption>,
+    /// What else it takes beside the words of a [`Kind::Choice`]; may be empty.
+    pub also_takes: &'static str,
     /// Whether few users ever need it, so that lists leave it out unless asked.
     pub advanced: bool,
 }
@@ -192,8 +194,14 @@ impl Setting {
             summary,
             details: "",
             option: None,
+            also_takes: "",
             advanced: false,
         }
+    }
+
+    const fn also_takes(mut self, words: &'static str) -> Self {
+        self.also_takes = words;
+        self
     }
 
     const fn advanced(mut self) -> Self {

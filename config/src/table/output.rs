@@ -8,13 +8,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "OUTPUT_PATH",
         Kind::Path { empty_means: None },
         "rsys-%tag%-output",
-        "Folder for the traces; it is created",
+        "Folder for the traces, which is created; after -o also the trace itself: run.proto",
     )
     .details(
-        "May hold path keys: %tag% (name of the command), %pid%, %rank%, %job%, %host%, %launch_time%, %env{NAME}% and others; \
+        "A name that ends in .proto, .pftrace or .perfetto-trace is the trace of the command, without a folder of the run; other processes \
+         have a number behind that name, ranks of a job their rank. May hold path keys: %tag% (name of the command), %pid%, %rank%, %job%, %host%, %launch_time%, %env{NAME}% and others; \
          `rsys-sample --help` lists all.",
     )
-    .option(Some('o'), "output", "DIR"),
+    .option(Some('o'), "output", "DIR|FILE"),
     Setting::new(
         Category::Output,
         "OUTPUT_PREFIX",
@@ -46,7 +47,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "true",
         "Write a trace for each process; without it, only what PROFILE asks for",
     )
-    .aliases(&["USE_PERFETTO"])
+    .aliases(&["USE_PERFETTO", "USE_TRACE"])
     .details("`false` has no effect while PROFILE is off too: nothing else would be written. The option is `-T`."),
     Setting::new(
         Category::Output,
@@ -65,7 +66,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         "true",
         "Put the rank or the process id into file names",
     )
-    .details("Without it, a number is added where a file exists already: nothing is ever overwritten."),
+    .details(
+        "Without it the command has the plain names. Every other process has a number in all of its names, and so has the command where \
+         files of that name exist already: nothing is ever overwritten.",
+    ),
     Setting::new(
         Category::Output,
         "CATEGORY_NAMES",

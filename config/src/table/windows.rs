@@ -80,7 +80,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         Kind::Choice(&[
             Choice {
                 name: "realtime",
-                help: "the time on the wall (CLOCK_BOOTTIME); so for every other clock of the original but the next",
+                help: "the time on the wall, also while the machine sleeps (CLOCK_BOOTTIME)",
             },
             Choice {
                 name: "cputime",
@@ -90,7 +90,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         "realtime",
         "The clock of the windows",
     )
-    .details("The numbers 0 to 7 and the names CLOCK_* are understood.")
+    .also_takes(
+        "CLOCK_REALTIME, CLOCK_PROCESS_CPUTIME_ID, the original's other clocks (monotonic, monotonic_raw, realtime_coarse, monotonic_coarse, \
+         boottime, with or without CLOCK_), which count as realtime, and the clocks' numbers 0, 1, 2 and 4 to 7, of which 2 is cputime",
+    )
     .option(None, "trace-clock-id", "CLOCK")
     .advanced(),
     inherited(

@@ -10,6 +10,7 @@ use rsys_config::{Environment, Settings, generate, presets};
 use super::command;
 use super::completions;
 use super::exit::CliExit;
+use super::help;
 use crate::emit::naming::FileId;
 use crate::jobs::place::Place;
 use crate::launch::command as program;
@@ -20,7 +21,7 @@ pub(super) fn help_about(words: &[OsString]) -> Option<CliExit> {
     let topic = words
         .iter()
         .find_map(|word| word.to_str()?.strip_prefix("--help="))?;
-    let mut options = command::command();
+    let mut options = command::by_topic();
     if matches!(topic, "" | "all") {
         return Some(CliExit::answer(options.render_long_help()));
     }
@@ -48,14 +49,14 @@ pub(super) fn help_about(words: &[OsString]) -> Option<CliExit> {
         })
         .long_about("")
         .about("")
-        .after_long_help("'--help' tells of all options.");
+        .after_long_help("'--help' lists the options of all topics.");
     Some(CliExit::answer(options.render_long_help()))
 }
 
 /// Answers that need no settings.
 pub(super) fn without_settings(matches: &ArgMatches, monochrome: bool) -> Option<CliExit> {
     if matches.get_flag(command::LIST_KEYS) {
-        return Some(CliExit::answer(command::key_rows()));
+        return Some(CliExit::answer(help::key_rows()));
     }
     if matches.get_flag(command::LIST_PRESETS) {
         return Some(CliExit::answer(presets::list()));
@@ -79,7 +80,7 @@ pub(super) fn without_settings(matches: &ArgMatches, monochrome: bool) -> Option
 fn manual() -> String {
     let mut page = Vec::new();
     // Nothing can go wrong where nothing is written to a file.
-    clap_mangen::Man::new(command::command())
+    clap_mangen::Man::new(command::by_topic().about(help::SUMMARY))
         .render(&mut page)
         .ok();
     String::from_utf8_lossy(&page).into_owned()

@@ -2,12 +2,13 @@
 
 use clap::builder::{StyledStr, Styles, ValueParser};
 use clap::{Arg, ArgAction, Command};
+use rsys_config::backends;
 use rsys_config::documents::allowed_text;
 use rsys_config::shorthands::{self, Shorthand, Takes};
 use rsys_config::table::{self, Category, CommandOption, Kind, Setting};
-use rsys_config::{backends, keys};
 
 use super::greedy::is_list;
+use super::help;
 
 /// The id of the words of the command.
 pub(super) const COMMAND: &str = "command";
@@ -19,6 +20,8 @@ pub(super) const LIST_KEYS: &str = "list-keys";
 pub(super) const DRY_RUN: &str = "dry-run";
 /// The id of `--export-config`.
 pub(super) const EXPORT_CONFIG: &str = "export-config";
+/// The id of `--set`.
+pub(super) const SET: &str = "set";
 /// The id of `--preset`.
 pub(super) const PRESET: &str = "preset";
 /// The id of `--list-presets`.
@@ -32,28 +35,58 @@ pub(super) const MAN: &str = "man";
 /// What a bare `-v` stands for.
 pub(super) const ONE_MORE: &str = "+";
 
-/// The whole command line.
+/// The whole command line, with the options that most people use in front.
 pub(super) fn command() -> Command {
-    let mut command = Command::new("rsys-sample")
+    let command = by_topic();
+    let (mut usual, others): (Vec<Arg>, Vec<Arg>) =
+        command.get_arguments().cloned().partition(|argument| {
+            let id = argument.get_id().as_str();
+            help::USUAL.contains(&id)
+        });
+    let place = |argument: &Arg| {
+        let id = argument.get_id().as_str();
+        help::USUAL.iter().position(|usual| *usual == id)
+    };
+    usual.sort_by_key(place);
+    let usual = usual.into_iter().enumerate().map(|(place, argument)| {
+        argument
+            .help_heading(help::USUAL_HEADING)
+            .display_order(place)
+    });
+    // Headings are listed in the order in which they come up.
+    frame().args(usual).args(others.into_iter().map(|argument| {
+        let is_help = matches!(argument.get_id().as_str(), "help" | "version");
+        let is_old = argument.get_help_heading() == Some(help::ORIGINAL_HEADING);
+        argument.hide_short_help(!is_help).hide_long_help(is_old)
+    }))
+}
+
+/// The command line without options.
+fn frame() -> Command {
+    Command::new("rsys-sample")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Runs a program and writes where its time goes as Perfetto traces")
-        .long_about(introduction())
+        .about(help::short_introduction())
+        .long_about(help::introduction())
         .override_usage("rsys-sample [OPTIONS] [--] COMMAND [ARGUMENTS]...")
-        .after_help("'--help' tells more, with examples.")
-        .after_long_help(epilogue())
+        .after_help(help::MORE)
+        .after_long_help(help::epilogue())
         .styles(Styles::styled())
         .max_term_width(110)
         .args_override_self(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .arg(
-            Arg::new(COMMAND)
-                .value_name("COMMAND")
-                .num_args(0..)
-                .trailing_var_arg(true)
-                .value_parser(ValueParser::os_string())
-                .hide(true),
-        );
+}
+
+/// The whole command line, with each option under its topic.
+pub(super) fn by_topic() -> Command {
+    let mut command = frame().arg(
+        Arg::new(COMMAND)
+            .value_name("COMMAND")
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .value_parser(ValueParser::os_string())
+            .hide(true),
+    );
     for category in Category::ALL {
         let options = table::all()
             .filter(|setting| setting.category == category)
@@ -61,17 +94,31 @@ pub(super) fn command() -> Command {
         command = command
             .args(
                 shorthands::all()
-                    .filter(|row| row.category == category)
+                    .filter(|row| row.category == category && !row.old)
                     .map(shorthand),
             )
             .args(options.map(|(setting, option)| argument(setting, option)));
     }
-    command.args(whole_sets()).args(questions())
+    let old = shorthands::all().filter(|row| row.old).map(shorthand);
+    command
+        .args(whole_sets())
+        .args(questions())
+        .args(old.map(|argument| argument.help_heading(help::ORIGINAL_HEADING)))
 }
 
-/// Options that set many settings.
-fn whole_sets() -> [Arg; 2] {
+/// Options that set many settings, or any.
+fn whole_sets() -> [Arg; 3] {
     [
+        Arg::new(SET)
+            .long("set")
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .help("Set any setting by its name")
+            .long_help(
+                "Set any setting by its name, also those without an option of their own: --set TIME_FORMAT=%j. A setting may also be written \
+                 as an option itself: --time-format=%j.",
+            )
+            .help_heading(Category::General.title()),
         Arg::new(QUIET)
             .short('q')
             .long("quiet")
@@ -100,7 +147,6 @@ fn questions() -> Vec<Arg> {
             .long(id)
             .action(ArgAction::SetTrue)
             .help(help)
-            .hide_short_help(true)
             .help_heading("Help")
     };
     vec![
@@ -119,14 +165,12 @@ fn questions() -> Vec<Arg> {
                 "Run nothing: write the settings as they are now to a configuration file. Its extension says in which form: .cfg, \
                  .toml, .json or .xml. A file that exists is not overwritten. Without a file they are printed.",
             )
-            .hide_short_help(true)
             .help_heading("Help"),
         flag(LIST_PRESETS, "Print the names for --preset"),
         Arg::new(EXPLAIN)
             .long("explain")
             .value_name("NAME")
             .help("Say what a preset sets, and why")
-            .hide_short_help(true)
             .help_heading("Help"),
         flag(LIST_KEYS, "Print the keys that output paths may hold"),
         Arg::new(COMPLETIONS)
@@ -134,7 +178,6 @@ fn questions() -> Vec<Arg> {
             .value_name("SHELL")
             .value_parser(clap::value_parser!(clap_complete::Shell))
             .help("Print completions for a shell")
-            .hide_short_help(true)
             .help_heading("Help"),
         flag(MAN, "Print the manual page, for man -l"),
         Arg::new("help")
@@ -176,7 +219,6 @@ fn shorthand(row: &'static Shorthand) -> Arg {
         .aliases(row.aliases)
         .help(row.summary)
         .long_help(text)
-        .hide_short_help(row.old)
         .help_heading(row.category.title());
     if let Some(short) = row.short {
         argument = argument.short(short);
@@ -184,12 +226,14 @@ fn shorthand(row: &'static Shorthand) -> Arg {
     match row.takes {
         Takes::One(name) => argument.value_name(name),
         Takes::List(name) => argument.value_name(name).action(ArgAction::Append),
-        Takes::Bool | Takes::Maybe(_) => {
-            let name = match row.takes {
-                Takes::Maybe(name) => name,
-                _ => "BOOL",
+        Takes::Bool | Takes::Maybe(_) | Takes::MaybeList(_) => {
+            let (name, action) = match row.takes {
+                Takes::MaybeList(name) => (name, ArgAction::Append),
+                Takes::Maybe(name) => (name, ArgAction::Set),
+                _ => ("BOOL", ArgAction::Set),
             };
             argument
+                .action(action)
                 .value_name(name)
                 .num_args(0..=1)
                 .require_equals(true)
@@ -205,7 +249,6 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
         .aliases(option.aliases)
         .help(short_help(setting))
         .long_help(long_help(setting, option))
-        .hide_short_help(!in_short_help(setting))
         .help_heading(setting.category.title());
     if let Some(short) = option.short {
         argument = argument.short(short);
@@ -235,15 +278,23 @@ fn argument(setting: &'static Setting, option: &'static CommandOption) -> Arg {
     }
 }
 
-/// Whether the short help tells of a setting: of windows of time, it tells of the options for all kinds of data.
-pub(super) fn in_short_help(setting: &Setting) -> bool {
-    !setting.advanced && setting.category != Category::Windows
-}
-
 fn short_help(setting: &Setting) -> StyledStr {
     let mut text = setting.summary.to_owned();
     if let Kind::Choice(choices) = setting.kind {
         let names: Vec<_> = choices.iter().map(|choice| choice.name).collect();
+        let others = if setting.also_takes.is_empty() {
+            ""
+        } else {
+            " (and the clocks of the original: see --help)"
+        };
+        text.push_str(&format!(": {}{others}", names.join(", ")));
+    }
+    if setting.kind == Kind::Backends {
+        let names: Vec<_> = backends::BACKENDS
+            .iter()
+            .filter(|backend| backend.built)
+            .map(|backend| backend.name)
+            .collect();
         text.push_str(&format!(": {}", names.join(", ")));
     }
     let is_off = setting.kind == Kind::Bool && setting.default == "false";
@@ -263,6 +314,9 @@ fn long_help(setting: &Setting, option: &CommandOption) -> StyledStr {
         Kind::Choice(choices) => {
             for choice in choices {
                 text.push_str(&format!("\n- {}: {}", choice.name, choice.help));
+            }
+            if !setting.also_takes.is_empty() {
+                text.push_str(&format!("\nAlso {}.", setting.also_takes));
             }
             text.push('\n');
         }
@@ -295,78 +349,3 @@ fn default_text(setting: &Setting) -> String {
         .trim_end()
         .to_owned()
 }
-
-fn introduction() -> StyledStr {
-    let heading = *Styles::styled().get_header();
-    format!(
-        "Runs a program and writes where its time goes as Perfetto traces: one per process of its tree.\n\n\
-         The program is not changed and needs no recompilation; it prints, returns and receives signals as without rsys-sample. \
-         Open the traces in https://ui.perfetto.dev.\n\n\
-         {heading}Examples:{heading:#}\n{EXAMPLES}"
-    )
-    .into()
-}
-
-const EXAMPLES: &str = "  \
-  rsys-sample -- python3 train.py            a program and all that it starts
-  rsys-sample ./solver -n 100                '--' may be left out
-  rsys-sample -f 1000 -o traces -- ./solver  1000 Hz; traces go to ./traces
-  rsys-sample -c my.cfg -I roctracer -- ./a  settings from a file, one backend
-  rsys-sample --follow none -- make -j4      the command without its children
-  srun -n 4 rsys-sample -- ./mpi_program     each rank writes its own trace";
-
-/// What follows the options in the long help; no line is longer than 80 characters.
-fn epilogue() -> StyledStr {
-    let heading = *Styles::styled().get_header();
-    let key_rows = key_rows();
-    let sections = [
-        ("Where the command begins", BEGINNING),
-        (
-            "Keys in --output, --output-prefix and --trace-file",
-            key_rows.trim_end(),
-        ),
-        ("Exit status", EXIT_STATUS),
-        ("Environment", ENVIRONMENT),
-        ("Files", FILES),
-    ];
-    let sections: Vec<String> = sections
-        .iter()
-        .map(|(title, body)| format!("{heading}{title}:{heading:#}\n{body}"))
-        .collect();
-    sections.join("\n\n").into()
-}
-
-/// The keys for output paths, one per line.
-pub(super) fn key_rows() -> String {
-    keys::KEYS
-        .iter()
-        .map(|(key, meaning)| format!("  {key:<26}{meaning}\n"))
-        .collect()
-}
-
-const BEGINNING: &str = "  \
-  Options end at '--' or at the first word that is not an option. From there,
-  every word belongs to the command. Names of backends after -I and -E may stand
-  one after another; such a list ends at the first word that names no backend.
-  So may files after -c: 'none', or names that end in .cfg, .conf, .toml, .json
-  or .xml.";
-
-const EXIT_STATUS: &str = "  \
-  The command's own. If a signal ended it, rsys-sample ends by the same signal.
-  2    an option or a setting is wrong; the command was not run
-  125  rsys-sample itself failed
-  126  the command was found but cannot be executed
-  127  the command was not found";
-
-const ENVIRONMENT: &str = "  \
-  RSYS_<SETTING>   sets any setting, for example RSYS_SAMPLING_FREQ=100; without
-                   it, ROCPROFSYS_<SETTING> and OMNITRACE_<SETTING> count
-  NO_COLOR         switches colours off, like --monochrome
-  Options win over the environment, and the environment wins over files.";
-
-const FILES: &str = "  \
-  ~/.rsys.cfg, ~/.rocprof-sys.cfg, ~/.rocprofiler-systems.cfg
-                   read where they exist, unless -c or RSYS_CONFIG_FILE names
-                   others; the first of them wins. They hold lines KEY = value,
-                   TOML, JSON or XML; rsys-avail -G writes one. -c none reads
-                   no file; -v says what was read.";

@@ -7,9 +7,10 @@
 use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, Command};
+use rsys_config::table::{self, Kind};
 use rsys_config::{Numbers, backends};
 
-use super::command::EXPORT_CONFIG;
+use super::command::{EXPORT_CONFIG, SET};
 
 /// Rewrites the words before the command; the command's own words are never touched. Tells too how many words are options.
 pub(super) fn attach_values(options: &Command, words: &[OsString]) -> (Vec<OsString>, usize) {
@@ -27,8 +28,13 @@ fn attach<'a>(
     result: &mut Vec<OsString>,
 ) -> &'a [OsString] {
     while let [word, after @ ..] = rest {
-        let Some(option) = word.to_str().and_then(|word| last_option(options, word)) else {
-            break;
+        let text = word.to_str().unwrap_or_default();
+        let Some(option) = last_option(options, text) else {
+            match setting_in(text) {
+                Some(setting) => rest = attach_setting(options, &setting, after, result),
+                None => break,
+            }
+            continue;
         };
         rest = after;
         let id = option.arg.get_id().as_str();
@@ -56,6 +62,58 @@ fn attach<'a>(
         rest = attach_list(options, &option, rest, result);
     }
     rest
+}
+
+/// A setting that is written as an option, as every setting could be for the original's `run`: `--time-format %j`, `--use-rocm=on`.
+struct NamedSetting<'a> {
+    name: &'a str,
+    value: Option<&'a str>,
+}
+
+/// The setting that a word names, if it is one of ours or of the original.
+fn setting_in(word: &str) -> Option<NamedSetting<'_>> {
+    let long = word.strip_prefix("--")?;
+    let (name, value) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (long, None),
+    };
+    // Names have small letters and hyphens here; what looks otherwise is a mistake.
+    let is_word =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    (name.chars().all(is_word) && rsys_config::is_known(name))
+        .then_some(NamedSetting { name, value })
+}
+
+/// The option that stands for a setting.
+pub(super) fn long_of(setting: &str) -> String {
+    format!("--{}", setting.to_ascii_lowercase().replace('_', "-"))
+}
+
+/// Moves such a setting to `result`, with the word that is its value, and tells what is left. Without a value it is switched on.
+fn attach_setting<'a>(
+    options: &Command,
+    setting: &NamedSetting<'_>,
+    rest: &'a [OsString],
+    result: &mut Vec<OsString>,
+) -> &'a [OsString] {
+    let kind = table::find(setting.name).map(|known| known.kind);
+    let next = rest.first().and_then(|word| word.to_str());
+    let may_be_value = |word: &str| {
+        let is_word = !word.starts_with('-') || word.parse::<f64>().is_ok();
+        match kind {
+            Some(Kind::Bool) => is_truth(word) && reaches_command(options, &rest[1..]),
+            Some(_) => is_word,
+            // Of the original's own settings the type is not known.
+            None => is_word && reaches_command(options, &rest[1..]),
+        }
+    };
+    let (value, left) = match (setting.value, next) {
+        (Some(value), _) => (value, rest),
+        (None, Some(word)) if may_be_value(word) => (word, &rest[1..]),
+        (None, _) => ("true", rest),
+    };
+    result.push(format!("--{SET}={}={value}", setting.name).into());
+    left
 }
 
 /// Gives the words that belong to the list of an option one each.
@@ -136,6 +194,7 @@ fn takes_word<'a>(
             word.starts_with(|first: char| first.is_ascii_digit() || first == '.')
                 .then_some(Some(long))
         }
+        "sample" if option.is_bare && ["cputime", "realtime", "overflow"].contains(&word) => own,
         "profile-format" if ["text", "json", "console"].contains(&word) => own,
         "OUTPUT_PATH" if is_prefix(word) && single() => Some(Some("output-prefix")),
         "profile-diff" if is_prefix(word) && single() => Some(None),
@@ -152,7 +211,7 @@ fn reaches_command(options: &Command, rest: &[OsString]) -> bool {
     let mut words = rest.iter().take_while(|word| *word != "--");
     let is_ours = |word: &OsString| {
         let text = word.to_str().unwrap_or("-");
-        !text.starts_with('-') || last_option(options, text).is_some()
+        !text.starts_with('-') || last_option(options, text).is_some() || setting_in(text).is_some()
     };
     rest.iter().any(|word| word == "--") && words.all(is_ours)
 }

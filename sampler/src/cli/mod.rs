@@ -9,6 +9,7 @@ mod command;
 mod completions;
 mod exit;
 mod greedy;
+mod help;
 mod presets;
 
 use std::ffi::{OsStr, OsString};
@@ -188,6 +189,15 @@ fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
         }
         problems.extend(settings.set(setting.name, &text, origin).err());
     }
+    for text in matches
+        .get_many::<String>(command::SET)
+        .into_iter()
+        .flatten()
+    {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let origin = Origin::CommandLine(greedy::long_of(name));
+        problems.extend(settings.set(name, value, origin).err());
+    }
     problems.extend(apply_shorthands(settings, matches, true));
     if matches.get_flag(command::QUIET) {
         let origin = Origin::CommandLine("-q".to_owned());
@@ -203,7 +213,7 @@ fn apply_shorthands(settings: &mut Settings, matches: &ArgMatches, late: bool) -
             continue;
         };
         let mut values: Vec<String> = values.filter(|value| !value.is_empty()).cloned().collect();
-        if !matches!(row.takes, Takes::List(_)) {
+        if !matches!(row.takes, Takes::List(_) | Takes::MaybeList(_)) {
             values = values.pop().into_iter().collect();
         }
         let origin = Origin::CommandLine(option_name(row.short, row.long));
@@ -286,6 +296,8 @@ fn wants_monochrome(arguments: &[OsString], sources: &Sources) -> bool {
     asked || settings.get("MONOCHROME") == Some(&Value::Bool(true))
 }
 
+#[cfg(test)]
+mod options_tests;
 #[cfg(test)]
 mod original_tests;
 #[cfg(test)]
