@@ -179,8 +179,45 @@ const THIRD: &[Row] = &[
     ("SAMPLING_FREQ", "100", "100"),
 ];
 
+/// What omnitrace 1.0 to 1.7 had otherwise, with what its tests put into the same files.
+const EARLY: &[Row] = &[
+    ("USE_PERFETTO", "true", "true"),
+    ("USE_TIMEMORY", "true", "true"),
+    ("USE_THREAD_SAMPLING", "true", "true"),
+    ("CRITICAL_TRACE", "false", ""),
+    ("CRITICAL_TRACE_BUFFER_COUNT", "2000", ""),
+    ("CRITICAL_TRACE_SERIALIZE_NAMES", "false", ""),
+    ("INSTRUMENTATION_INTERVAL", "1", ""),
+    ("KOKKOS_KERNEL_LOGGER", "false", ""),
+    ("NUM_THREADS", "8", ""),
+    ("DEBUG_SETTINGS", "true", "true"),
+    ("DEBUG_INIT", "false", ""),
+    ("DL_DEBUG", "false", ""),
+    ("CI_SKIP_PUSH_POP_CHECK", "true", ""),
+    ("REGEX_INCLUDE", "^main$", ""),
+    ("DEFAULT_MIN_INSTRUCTIONS", "64", ""),
+    ("ROCM_SMI_FREQ", "5", "5"),
+    ("ROCM_SMI_DEVICES", "0-1", "0-1"),
+    ("PERFETTO_COMBINE_TRACES", "true", ""),
+    ("SAMPLING_CPUS", "all", "all"),
+    ("SAMPLING_FREQ", "10", "10"),
+    ("SETTINGS_DESC_MARKDOWN", "false", ""),
+];
+
+/// Deprecated names of later versions.
+const RENAMED: &[Row] = &[
+    ("AMD_SMI_FREQ", "5", "5"),
+    ("AMD_SMI_DEVICES", "0,2", "0,2"),
+    ("USE_TRACE", "true", "true"),
+    ("USE_MPI", "true", ""),
+    ("CPU_FREQ", "10", ""),
+    ("SAMPLING_TIMER", "cputime", ""),
+];
+
 /// A generation's name, the prefix of its settings, the root of its documents, its settings.
-const FILES: [(&str, &str, &str, &[Row]); 4] = [
+const FILES: [(&str, &str, &str, &[Row]); 6] = [
+    ("omnitrace 1.2", "OMNITRACE_", "omnitrace", EARLY),
+    ("renamed", "ROCPROFSYS_", "rocprofiler-systems", RENAMED),
     ("omnitrace", "OMNITRACE_", "omnitrace", FIRST),
     ("0.1", "ROCPROFSYS_", "rocprofiler-systems", FIRST),
     ("1.1", "ROCPROFSYS_", "rocprofiler-systems", SECOND),

@@ -118,9 +118,13 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
             "warning: {reason}: it runs, but cannot be sampled"
         ));
     }
-    if let Verdict::Refused(_) = verdict {
-        return Ok(run_without_profiling(&plan.command, &plan.exports));
-    }
+    let unsampled = match verdict {
+        Verdict::Refused(_) => {
+            return Ok(run_without_profiling(&plan.command, &plan.exports));
+        }
+        Verdict::Ignored(reason) => Some(reason),
+        Verdict::Sampled => None,
+    };
     if plan.run.verbosity >= 0 {
         for complaint in &plan.complaints {
             say(&format!("warning: {complaint}"));
@@ -178,7 +182,8 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let target = match target {
         Ok(target) => target,
         Err(refusal) => {
-            end_record(record, &plan, Ending::Code(refusal.code), &[], 0);
+            let circumstances = Circumstances::of(&plan.run, unsampled);
+            end_record(record, &circumstances, Ending::Code(refusal.code), &[], 0);
             directory.remove_if_empty();
             return Err(refusal);
         }
@@ -206,6 +211,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
         target,
         ending: None,
         refusal: None,
+        unsampled,
         session,
         last_pass: Instant::now(),
     };
@@ -240,12 +246,12 @@ fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> 
 
 fn end_record(
     record: Option<TaskRecord>,
-    plan: &Plan,
+    circumstances: &Circumstances,
     ending: Ending,
     processes: &[ProcessSummary],
     unborn: u64,
 ) {
-    let no_trace = || no_trace(processes, unborn, &Circumstances::of(&plan.run));
+    let no_trace = || no_trace(processes, unborn, circumstances);
     let end = |record: TaskRecord| record.end(ending, processes, unborn, no_trace());
     if let Some(Err(error)) = record.map(end) {
         warn_of_record(&error);
@@ -322,6 +328,8 @@ struct Watch {
     ending: Option<Ending>,
     /// Why the first of the refused datagrams was.
     refusal: Option<String>,
+    /// Why the command itself cannot be sampled, if that was seen beforehand.
+    unsampled: Option<String>,
     /// Name of the session, as the agents know it.
     session: String,
     /// When the rings were emptied last.
@@ -351,8 +359,9 @@ impl Watch {
                 "warning: the kernel had no room for {lost} records of context switches"
             ));
         }
+        let circumstances = Circumstances::of(&plan.run, self.unsampled.take());
         let outcome = self.close();
-        end_record(record, plan, ending, &outcome.processes, unborn);
+        end_record(record, &circumstances, ending, &outcome.processes, unborn);
         if plan.run.verbosity >= 0 {
             if let Some(reason) = refusal {
                 say(&format!(
@@ -367,7 +376,6 @@ impl Watch {
             if all_failed {
                 say("no trace: see the warnings above");
             } else {
-                let circumstances = Circumstances::of(&plan.run);
                 let verbose = plan.run.verbosity >= 1;
                 for line in summary::lines(&outcome.processes, unborn, &circumstances, verbose) {
                     say(&line);

@@ -100,6 +100,21 @@ fn work_in_a_program_without_our_environment_is_no_lack_of_work() -> TestResult 
 }
 
 #[test]
+fn a_static_command_is_the_reason_itself() -> TestResult {
+    let program = workload("rate")
+        .flags(["-O2", "-static"])
+        .args(["--seconds", "0.1"]);
+    let outcome = Run::new().command(program).run()?;
+    assert!(outcome.expect_success().number("cpu")? > 0.09);
+    let text = reason(&outcome);
+    assert!(
+        text.contains("statically linked") && !text.contains("musl") && !text.contains("env -i"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
 fn a_waiting_shell_does_not_hide_what_its_children_did() -> TestResult {
     let program = workload("rate").build()?;
     let line = format!("'{}' --seconds 0.5; true", program.display());

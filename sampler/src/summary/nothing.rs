@@ -48,17 +48,20 @@ pub struct Circumstances {
     pub period: Duration,
     /// CPU time of the command and of all descendants that were waited for.
     pub cpu: Duration,
+    /// Why the command itself cannot be sampled, if that was seen before it was started.
+    pub unsampled: Option<String>,
 }
 
 impl Circumstances {
     /// Those of this run, whose command has ended.
     #[must_use]
-    pub fn of(run: &RunContext) -> Self {
+    pub fn of(run: &RunContext, unsampled: Option<String>) -> Self {
         Self {
             overflow: run.overflow.clone(),
             realtime: run.realtime_hz.is_some(),
             period: Duration::from_nanos(run.period_ns()),
             cpu: os::children_cpu(),
+            unsampled,
         }
     }
 }
@@ -128,6 +131,11 @@ pub(super) fn reason_for_nothing(
     unborn: u64,
     circumstances: &Circumstances,
 ) -> NoTrace {
+    if let (true, Some(reason)) = (processes.is_empty(), &circumstances.unsampled) {
+        return NoTrace::wrong(format!(
+            "{reason}, and no program that it started was sampled"
+        ));
+    }
     if processes.is_empty() {
         return NoTrace::wrong(format!("no process could be sampled: {UNSEEN}"));
     }

@@ -12,6 +12,7 @@ fn usual() -> Circumstances {
         realtime: false,
         period: Duration::from_micros(3_333),
         cpu: Duration::from_micros(1_200),
+        unsampled: None,
     }
 }
 
@@ -189,6 +190,19 @@ fn nothing_has_a_reason() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_command_that_cannot_be_sampled_is_the_reason() {
+    let known = Circumstances {
+        unsampled: Some("/bin/busybox is statically linked".to_owned()),
+        ..usual()
+    };
+    let text = super::lines(&[], 0, &known, false).join("\n");
+    assert_eq!(
+        text,
+        "no trace: /bin/busybox is statically linked, and no program that it started was sampled"
+    );
 }
 
 #[test]
