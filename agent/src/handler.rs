@@ -261,14 +261,14 @@ fn walk(
         UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP + fault_bytes() => UnwinderChoice::Cfi,
         choice => choice,
     };
+    let engine = process::cfi_engine();
+    // Guesses read in vain now and then.
+    let mut engine = match room < ROOM_FOR_OURS + fault_bytes() {
+        true => engine.by_tables_only(),
+        false => engine,
+    };
     match choice {
         UnwinderChoice::Cfi => {
-            let engine = process::cfi_engine();
-            // Guesses read in vain now and then.
-            let mut engine = match room < ROOM_FOR_OURS + fault_bytes() {
-                true => engine.by_tables_only(),
-                false => engine,
-            };
             let end = engine.walk(registers, &Guarded, seen, frames);
             if modules::some_unreported() {
                 note_all(seen, frames);
@@ -276,7 +276,7 @@ fn walk(
             end
         }
         UnwinderChoice::FramePointer => {
-            let end = FramePointerEngine.walk(registers, &Guarded, seen, frames);
+            let end = FramePointerEngine::new(engine).walk(registers, &Guarded, seen, frames);
             note_all(seen, frames);
             end
         }

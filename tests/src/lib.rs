@@ -52,7 +52,9 @@ pub use samples::{Frame, Sample, Samples, Shares, THREAD_ROOTS};
 pub use screenshot::{View, screenshot, view};
 pub use timeline::{Slice, Timeline};
 pub use trace::{Metadata, Trace, key};
-pub use workload::{Workload, minor_version, python, python_by, pythons, script, workload};
+pub use workload::{
+    Workload, language_source, minor_version, python, python_by, pythons, script, workload,
+};
 
 /// What a test function returns.
 pub type TestResult = anyhow::Result<()>;

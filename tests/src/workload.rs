@@ -48,6 +48,12 @@ pub fn python(name: &str) -> Invocation {
         .arg(workloads_dir().join(name))
 }
 
+/// The source of a program in a language that brings its own run-time system.
+#[must_use]
+pub fn language_source(name: &str) -> PathBuf {
+    workloads_dir().join("languages").join(name)
+}
+
 /// A Python workload, run by this interpreter.
 #[must_use]
 pub fn python_by(interpreter: &Path, name: &str) -> Invocation {

@@ -24,7 +24,7 @@
 //!
 //! - [`CfiEngine`] evaluates the complete call frame information of `.eh_frame` and is the default. Where code has none it
 //!   tries the frame pointer, then the words on the stack, and says so in the frame ([`SCANNED`]).
-//! - [`FramePointerEngine`] follows the frame pointers and needs no tables.
+//! - [`FramePointerEngine`] follows the frame pointers and needs tables only where these end.
 //! - `FramehopEngine` (feature `framehop`) is the second opinion: the same interface over the framehop crate.
 //!
 //! # Signal safety

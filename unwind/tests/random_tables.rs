@@ -59,7 +59,7 @@ fn check(world: &World, registers: &Registers, limit: usize) -> Result<(), TestC
         let end = match round {
             0 => CfiEngine::without_cache().walk(registers, world, world, &mut frames),
             1 | 2 => cached.walk(registers, world, world, &mut frames),
-            _ => FramePointerEngine.walk(registers, world, world, &mut frames),
+            _ => FramePointerEngine::default().walk(registers, world, world, &mut frames),
         };
         let count = frames.len();
         prop_assert!(count <= limit);

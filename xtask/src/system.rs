@@ -54,6 +54,10 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Daemon("slurmd"), "slurmd"),
     (Probe::Daemon("munged"), "munge"),
     (Probe::Library("libpfm.so.4"), "libpfm4"),
+    (Probe::Program("javac"), "default-jdk-headless"),
+    (Probe::Program("go"), "golang-go"),
+    (Probe::Program("sbcl"), "sbcl"),
+    (Probe::Program("erlc"), "erlang-base"),
 ];
 
 impl Probe {

@@ -1,7 +1,7 @@
 //! What is handed from the collector to the writer.
 
 /// The words of one ring.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RingWords {
     /// Number of the ring in its process.
     pub ring: u32,

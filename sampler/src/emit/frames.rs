@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use rsys_wire::record::{FRAME_ADDRESS, FRAME_EXACT};
 
+mod mappings;
 mod python;
 
+use self::mappings::Mappings;
 use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
 use crate::launch::agent::AGENT_FILE;
-use crate::resolve::{
-    ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame, unknown_frame,
-};
+use crate::resolve::{ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
 
 /// Distinct addresses of one process that get names of their own; a process beyond it makes code without end, or fools us.
 const ADDRESSES_MAX: usize = 1 << 21;
@@ -103,6 +103,7 @@ pub struct Frames {
     perf_map: PerfMap,
     perf_map_path: PathBuf,
     perf_map_read: Option<Instant>,
+    mappings: Mappings,
     too_many: Option<(u32, u32)>,
     unresolved: u64,
     root: Option<PathBuf>,
@@ -112,9 +113,9 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The tables of a process. `root` is its root directory as we see it, where that differs from ours.
+    /// The tables of a process, whose id we see as `host_pid`. `root` is its root directory as we see it, where that differs from ours.
     #[must_use]
-    pub fn new(pid: u32, executable: &str, root: Option<PathBuf>) -> Self {
+    pub fn new(pid: u32, host_pid: u32, executable: &str, root: Option<PathBuf>) -> Self {
         let perf_map_path = PerfMap::path(root.as_deref(), pid);
         let made_up = |path: &str| CodeFile {
             path: path.to_owned(),
@@ -135,6 +136,7 @@ impl Frames {
             perf_map: PerfMap::default(),
             perf_map_path,
             perf_map_read: None,
+            mappings: Mappings::new(host_pid),
             too_many: None,
             unresolved: 0,
             root,
@@ -326,6 +328,11 @@ impl Frames {
             .collect()
     }
 
+    /// Has the map of names read once more before the next names are found: its writer has ended, and will have written the rest.
+    pub fn read_map_again(&mut self) {
+        self.perf_map_read = None;
+    }
+
     fn resolve_nowhere(&mut self) {
         if self
             .perf_map_read
@@ -343,7 +350,7 @@ impl Frames {
         for address in std::mem::take(&mut self.wanted_nowhere) {
             let frame = self.perf_map.resolve(address).unwrap_or_else(|| {
                 self.unresolved += 1;
-                unknown_frame(address)
+                self.mappings.frame(address)
             });
             self.insert_place((NO_FILE, address), &[frame]);
         }

@@ -1,5 +1,6 @@
 //! The records of one process become its trace.
 
+mod awaited;
 mod counters;
 mod events;
 mod finish;
@@ -40,6 +41,7 @@ use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
 use crate::terminal::say;
+use awaited::AwaitedMap;
 use held::Held;
 use tracks::{rename, rename_by_kernel};
 
@@ -102,6 +104,7 @@ pub struct ProcessTrace {
     later: Vec<RingWords>,
     /// What waits until the process is worth a file.
     held: Held,
+    awaited: AwaitedMap,
     slice_names: SliceNames,
     marks: Marks,
     python_view: PythonView,
@@ -133,7 +136,7 @@ impl ProcessTrace {
     #[must_use]
     pub fn new(identity: Identity, run: &RunContext) -> Self {
         let root = identity.foreign_root();
-        let mut frames = Frames::new(identity.pid, &identity.executable, root);
+        let mut frames = Frames::new(identity.pid, identity.host_pid, &identity.executable, root);
         let marks = Marks {
             truncated: frames.pseudo_frame("[truncated]"),
             broken: frames.pseudo_frame("[broken]"),
@@ -148,6 +151,7 @@ impl ProcessTrace {
             rings: HashMap::new(),
             later: Vec::new(),
             held: Held::new(run.selects(identity.rank.as_ref())),
+            awaited: AwaitedMap::of(&identity),
             slice_names: SliceNames::default(),
             marks,
             python_view: run.python,

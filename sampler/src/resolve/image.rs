@@ -15,6 +15,7 @@ use blazesym::symbolize::{
 };
 
 use super::locate::Located;
+use super::names::Language;
 use super::types::ModuleProblem;
 
 /// After so many panics of the parser a module is given up.
@@ -31,6 +32,8 @@ pub(super) struct RawFrame {
     pub line: Option<u32>,
     /// Start of the function that is not inlined.
     pub function_start: u64,
+    /// By whose customs the symbol is written.
+    pub language: Language,
 }
 
 /// An opened module. Bound to its thread.
@@ -106,6 +109,17 @@ impl Image {
     /// # Errors
     /// When the parser has panicked too often.
     pub fn frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
+        let mut frames = self.named_frames(vaddr)?;
+        if frames.is_empty() {
+            frames.extend(self.start_code(vaddr));
+        }
+        for frame in &mut frames {
+            frame.language = Language::of(frame, self.located.head.is_go);
+        }
+        Ok(frames)
+    }
+
+    fn named_frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
         match guarded(&self.path, || self.frames_from_dwarf(vaddr)) {
             Ok(DwarfAnswer::Frames(frames)) => return Ok(frames),
             // The same symbol tables have been asked already.
@@ -117,6 +131,19 @@ impl Image {
             Ok(frames) => Ok(frames),
             Err(problem) => self.count_panic(problem).map(|()| Vec::new()),
         }
+    }
+
+    /// The frame of the code at which a program begins: it has a name also where all symbols were stripped.
+    fn start_code(&self, vaddr: u64) -> Option<RawFrame> {
+        const START_CODE_BYTES: u64 = 64;
+        let entry = self.located.head.entry?;
+        (vaddr.wrapping_sub(entry) < START_CODE_BYTES).then(|| RawFrame {
+            symbol: "_start".to_owned(),
+            file: None,
+            line: None,
+            function_start: entry,
+            language: Language::Other,
+        })
     }
 
     fn count_panic(&mut self, problem: ModuleProblem) -> Result<(), ModuleProblem> {
@@ -144,6 +171,7 @@ impl Image {
                 file: inlined.code_info.as_ref().and_then(source_file),
                 line: inlined.code_info.as_ref().and_then(|code| code.line),
                 function_start: symbol.addr,
+                language: Language::Other,
             });
         }
         // DWARF gives C++ functions without linkage (lambdas, statics, anonymous namespaces) their bare name: `operator()`. The
@@ -156,6 +184,7 @@ impl Image {
             file: symbol.code_info.as_deref().and_then(source_file),
             line: symbol.code_info.as_deref().and_then(|code| code.line),
             function_start: symbol.addr,
+            language: Language::Other,
         });
         DwarfAnswer::Frames(frames)
     }
@@ -188,6 +217,7 @@ impl Image {
                     file: None,
                     line: None,
                     function_start: symbol.addr,
+                    language: Language::Other,
                 }];
             }
         }

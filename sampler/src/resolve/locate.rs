@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
+use object::elf::{ET_EXEC, FileHeader64, NT_GNU_BUILD_ID, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, ReadCache, ReadRef};
 
@@ -25,8 +25,19 @@ pub(super) struct Located {
     pub file_bytes: u64,
     /// A separate debug file with the same build-id.
     pub debug_path: Option<PathBuf>,
+    /// What its head says.
+    pub head: ElfHead,
     /// Keeps `path` valid where that is a memory file.
     pub _memory_file: Option<File>,
+}
+
+/// What names need to know of the head of an ELF file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ElfHead {
+    /// Where a program begins.
+    pub entry: Option<u64>,
+    /// Go's linker made it.
+    pub is_go: bool,
 }
 
 /// What the head of an ELF file says about it.
@@ -34,6 +45,7 @@ pub(super) struct Located {
 struct ElfIdentity {
     build_id: Option<Vec<u8>>,
     has_debug_info: bool,
+    head: ElfHead,
 }
 
 /// Finds the file of a module: in the roots of the processes that map it, then in ours.
@@ -58,6 +70,7 @@ pub(super) fn locate(
                     path,
                     file_bytes,
                     debug_path,
+                    head: identity.head,
                     _memory_file: None,
                 });
             }
@@ -73,6 +86,7 @@ pub(super) fn locate(
             path: debug_path,
             file_bytes,
             debug_path: None,
+            head: ElfHead::default(),
             _memory_file: None,
         });
     }
@@ -91,6 +105,7 @@ fn locate_vdso(desc: &ModuleDesc) -> Result<Located, ModuleProblem> {
         path,
         file_bytes,
         debug_path: None,
+        head: ElfHead::default(),
         _memory_file: Some(file),
     })
 }
@@ -162,9 +177,17 @@ fn identity<'data>(data: impl ReadRef<'data>) -> object::Result<ElfIdentity> {
     let header = FileHeader64::<LittleEndian>::parse(data)?;
     let endian = LittleEndian;
     let mut identity = ElfIdentity::default();
+    // Linkers gave libraries an entry, too, which means nothing.
+    let mut segments = header.program_headers(endian, data)?.iter();
+    let is_program = header.e_type(endian) == ET_EXEC
+        || segments.any(|segment| segment.p_type(endian) == PT_INTERP);
+    let entry = header.e_entry(endian);
+    identity.head.entry = (is_program && entry != 0).then_some(entry);
     // Debug files keep their notes' sections but not their segments, and files without sections have segments only.
     if let Ok(sections) = header.sections(endian, data) {
-        identity.has_debug_info = sections.section_by_name(endian, b".debug_info").is_some();
+        let has = |name: &[u8]| sections.section_by_name(endian, name).is_some();
+        identity.has_debug_info = has(b".debug_info");
+        identity.head.is_go = has(b".gopclntab") || has(b".note.go.buildid");
         for section in sections.iter() {
             if let Ok(Some(mut notes)) = section.notes(endian, data) {
                 while let Ok(Some(note)) = notes.next() {

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use super::image::RawFrame;
 use super::types::Symbolized;
 
 /// Displayed names are cut to about this many characters.
@@ -43,6 +44,46 @@ const FORTRAN_EXTENSIONS: &[&str] = &[
 const FORTRAN_LIBRARIES: &[&str] = &[
     "blas", "lapack", "mkl", "libsci", "flame", "blis", "arpack", "fftw",
 ];
+
+/// By whose customs a symbol is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Language {
+    /// Those of C, C++, Rust and all that follow them.
+    Other,
+    /// Fortran's: procedures have an underscore at the end.
+    Fortran,
+    /// Go's: points stand between package, type and function, and nothing is mangled.
+    Go,
+}
+
+impl Language {
+    /// The language of a frame. `in_go`: of a file that Go's linker made, which may hold C as well.
+    pub fn of(frame: &RawFrame, in_go: bool) -> Self {
+        match frame.file.as_deref() {
+            Some(file) if is_fortran_source(file) => Self::Fortran,
+            Some(file) if in_go && (file.ends_with(".go") || file.ends_with(".s")) => Self::Go,
+            None if in_go && is_go_symbol(&frame.symbol) => Self::Go,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether a symbol of a Go program is Go's: it has points, and not as the suffixes of C have them.
+fn is_go_symbol(symbol: &str) -> bool {
+    let suffix = split(symbol).suffix;
+    let mut words = suffix.split('.').skip(1);
+    !symbol.starts_with("_Z")
+        && !suffix.is_empty()
+        && !words.all(|word| is_number(word) || SILENT_SUFFIXES.contains(&word))
+}
+
+/// A Go function's name without the mark of its calling convention.
+fn go_name(symbol: &str) -> &str {
+    symbol
+        .strip_suffix(".abi0")
+        .or_else(|| symbol.strip_suffix(".abiinternal"))
+        .unwrap_or(symbol)
+}
 
 /// A symbol's name, taken apart before it is demangled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,20 +172,27 @@ fn is_number(word: &str) -> bool {
 
 /// The name to show for `symbol`.
 ///
-/// `demangled` is what the demangler made of the symbol without its suffixes, if anything. That the source is Fortran, or the
+/// `demangled` is what the demangler made of the symbol without its suffixes, if anything. Names of Go are as Go writes them. That the
+/// source is Fortran, or the
 /// module (a base name) a library of that tradition, is the evidence on which a procedure's trailing underscore is dropped.
 #[must_use]
 pub(super) fn display_name(
     symbol: &str,
     demangled: Option<&str>,
-    fortran: bool,
+    language: Language,
     module: &str,
 ) -> String {
+    if language == Language::Go {
+        return shorten(go_name(symbol), NAME_CHARACTERS_MAX).into_owned();
+    }
     let parts = split(symbol);
     let suffix = shown_suffix(parts.suffix);
     let base: Cow<'_, str> = match demangled {
         Some(demangled) => Cow::Borrowed(demangled),
-        None => fortran_name(public_name(parts.base), fortran, module),
+        None => {
+            let fortran = language == Language::Fortran;
+            fortran_name(public_name(parts.base), fortran, module)
+        }
     };
     let whole = if suffix.is_empty() {
         base
@@ -296,7 +344,7 @@ mod tests {
         ];
         for (symbol, expected) in table {
             assert_eq!(
-                display_name(symbol, None, false, "a.out"),
+                display_name(symbol, None, Language::Other, "a.out"),
                 expected,
                 "{symbol}"
             );
@@ -359,9 +407,12 @@ mod tests {
             ("_", Some("a.f90"), "app", "_"),
         ];
         for (symbol, file, module, expected) in table {
-            let fortran = file.is_some_and(is_fortran_source);
+            let language = match file.is_some_and(is_fortran_source) {
+                true => Language::Fortran,
+                false => Language::Other,
+            };
             assert_eq!(
-                display_name(symbol, None, fortran, module),
+                display_name(symbol, None, language, module),
                 expected,
                 "{symbol} in {module}"
             );
@@ -377,6 +428,44 @@ mod tests {
         assert_eq!(shorten("short", 5), "short");
         assert_eq!(shorten("äöüäö", 5), "äöüäö");
         assert_eq!(shorten("abc", 1), "…");
+    }
+
+    #[test]
+    fn names_of_go_are_left_alone_and_those_of_c_beside_them_are_not() {
+        let table = [
+            ("main.main", None, "main.main"),
+            (
+                "main.(*Tree[...]).walk.func1",
+                None,
+                "main.(*Tree[...]).walk.func1",
+            ),
+            ("runtime.goexit.abi0", None, "runtime.goexit"),
+            (
+                "runtime.asmcgocall.abi0",
+                Some("/go/src/runtime/asm_amd64.s"),
+                "runtime.asmcgocall",
+            ),
+            ("type..eq.main.Circle", None, "type..eq.main.Circle"),
+            ("main.cold", Some("/src/main.go"), "main.cold"),
+            ("grind.cold", None, "grind"),
+            ("grind.constprop.0", Some("/src/grind.c"), "grind"),
+            ("_cgo_0123_Cfunc_grind", None, "_cgo_0123_Cfunc_grind"),
+        ];
+        for (symbol, file, expected) in table {
+            let frame = RawFrame {
+                symbol: symbol.to_owned(),
+                file: file.map(str::to_owned),
+                line: None,
+                function_start: 0,
+                language: Language::Other,
+            };
+            let language = Language::of(&frame, true);
+            assert_eq!(
+                display_name(symbol, None, language, "app"),
+                expected,
+                "{symbol}"
+            );
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::demangle::demangle_all;
 use super::image::{Image, RawFrame};
 use super::locate::{cache_key, fingerprint, locate};
 use super::module::{Answer, Module};
-use super::names::{display_name, is_fortran_source, module_frame, split};
+use super::names::{Language, display_name, module_frame, split};
 use super::resolver::Shared;
 use super::types::{ModuleProblem, Symbolized};
 
@@ -292,18 +292,23 @@ impl Worker {
     /// Makes answers of raw frames: each distinct symbol is demangled once, equal lists of frames are shared.
     fn finish(&self, module: &Module, raw: Vec<(u64, Vec<RawFrame>)>) -> Vec<(u64, Answer)> {
         type Name = (Arc<str>, Option<Arc<str>>);
-        let mut names: HashMap<(&str, bool), Option<Name>> = HashMap::new();
+        let mut names: HashMap<(&str, Language), Option<Name>> = HashMap::new();
         for frame in raw.iter().flat_map(|(_, frames)| frames) {
-            let fortran = frame.file.as_deref().is_some_and(is_fortran_source);
-            names.entry((&frame.symbol, fortran)).or_default();
+            names.entry((&frame.symbol, frame.language)).or_default();
         }
-        let keys: Vec<(&str, bool)> = names.keys().copied().collect();
-        let bases: Vec<&str> = keys.iter().map(|(symbol, _)| split(symbol).base).collect();
-        for (&(symbol, fortran), demangled) in keys.iter().zip(demangle_all(&bases)) {
-            let display = display_name(symbol, demangled.as_deref(), fortran, &module.name);
+        let keys: Vec<(&str, Language)> = names.keys().copied().collect();
+        let bases: Vec<&str> = keys
+            .iter()
+            .map(|(symbol, language)| match language {
+                Language::Go => "",
+                _ => split(symbol).base,
+            })
+            .collect();
+        for (&(symbol, language), demangled) in keys.iter().zip(demangle_all(&bases)) {
+            let display = display_name(symbol, demangled.as_deref(), language, &module.name);
             let mangled = (display != symbol).then(|| self.shared.intern(symbol));
             names.insert(
-                (symbol, fortran),
+                (symbol, language),
                 Some((self.shared.intern(&display), mangled)),
             );
         }
@@ -314,9 +319,8 @@ impl Worker {
             let last = raw_frames.len().saturating_sub(1);
             let mut list = Vec::with_capacity(raw_frames.len());
             for (index, frame) in raw_frames.iter().enumerate() {
-                let fortran = frame.file.as_deref().is_some_and(is_fortran_source);
                 let name = names
-                    .get(&(frame.symbol.as_str(), fortran))
+                    .get(&(frame.symbol.as_str(), frame.language))
                     .cloned()
                     .flatten();
                 let (name, mangled) =

@@ -58,7 +58,7 @@ pub struct Symbolized {
 
 impl Symbolized {
     /// A frame that has a name and nothing else.
-    pub(super) fn from_name(name: impl Into<Arc<str>>) -> Self {
+    pub fn from_name(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
             mangled: None,

@@ -126,7 +126,7 @@ fuzz_target!(|data: &[u8]| {
         let end = match round {
             0 | 1 => cached.walk(&registers, &world, &world, &mut frames),
             2 => CfiEngine::without_cache().walk(&registers, &world, &world, &mut frames),
-            _ => FramePointerEngine.walk(&registers, &world, &world, &mut frames),
+            _ => FramePointerEngine::default().walk(&registers, &world, &world, &mut frames),
         };
         assert!(end != End::Truncated || frames.len() == FRAMES);
         assert!(world.reads.get() < READS_PER_FRAME * (FRAMES as u32 + 1));

@@ -48,3 +48,26 @@ pub(crate) fn leaf_return_address<M: Memory>(
 ) -> Option<(u64, u64)> {
     Some((registers.get(LR)?, registers.sp()))
 }
+
+/// Whether the code at `pc` begins or ends a function. The link register says enough here.
+pub(crate) fn has_no_frame<M: Memory>(_memory: &M, _pc: u64) -> bool {
+    false
+}
+
+/// Whether a function begins by making itself a frame record: `stp x29, x30, [sp, -n]!`.
+pub(crate) fn makes_frame_pointer<M: Memory>(memory: &M, start: u64) -> bool {
+    memory
+        .read_u32(start)
+        .is_some_and(|first| first & 0xffc0_7fff == 0xa980_7bfd)
+}
+
+/// Whether a return address is that of Go's `runtime.goexit`, to which the first function of a goroutine returns: `nop; bl; nop`,
+/// entered behind the first `nop`.
+pub(crate) fn is_goroutine_end<M: Memory>(memory: &M, address: u64) -> bool {
+    const NOP: u32 = 0xd503_201f;
+    memory.read_u32(address.wrapping_sub(4)) == Some(NOP)
+        && memory
+            .read_u32(address)
+            .is_some_and(|call| call >> 26 == 0b10_0101)
+        && memory.read_u32(address.wrapping_add(4)) == Some(NOP)
+}

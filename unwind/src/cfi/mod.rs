@@ -92,6 +92,20 @@ impl Engine for CfiEngine<'_> {
         if out.push(registers.pc(), EXACT).is_err() {
             return End::Truncated;
         }
+        self.go_on(registers, true, memory, modules, out)
+    }
+}
+
+impl CfiEngine<'_> {
+    /// Finds the callers of a frame that is in `out` already. `exact`: its program counter is no return address.
+    pub(crate) fn go_on<M: Memory, S: Modules>(
+        &self,
+        registers: &Registers,
+        exact: bool,
+        memory: &M,
+        modules: &S,
+        out: &mut FrameBuffer<'_>,
+    ) -> End {
         let mut walk = Walk {
             cache: self.cache,
             generation: modules.generation(),
@@ -99,9 +113,14 @@ impl Engine for CfiEngine<'_> {
             modules,
             registers: *registers,
             saved: arch::rules::Saved::default(),
-            exact: true,
+            exact,
             doubtful: false,
+            searched: false,
             switches: 0,
+            generated: 0,
+            sound_to: 0,
+            found: [0; 2],
+            found_again: 0,
             scanned_words: self.scanned_words.unwrap_or(fallback::MAX_SCANNED_WORDS),
             by_tables_only: self.by_tables_only,
         };
@@ -156,7 +175,16 @@ struct Walk<'a, M, S> {
     exact: bool,
     /// The last step was a guess, so registers may have wrong values.
     doubtful: bool,
+    /// Some frame was found by a search since the last one of a signal: what comes next may be anything.
+    searched: bool,
     switches: u32,
+    /// Where generated code was seen to run, or 0.
+    generated: u64,
+    /// Up to here the records that frame pointers name are known to lead into a module.
+    sound_to: u64,
+    /// What the last two searches found, and how often in a row that was the same.
+    found: [u64; 2],
+    found_again: u32,
     /// How many words are searched for a frame whose CFA cannot be computed.
     scanned_words: u32,
     by_tables_only: bool,
@@ -273,7 +301,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             Ok((cfa, address)) => (cfa, arch::strip(address)),
             Err(reason) => return self.scan(Some(rule), reason),
         };
-        if return_address == 0 && !self.doubtful {
+        if return_address == 0 && !self.searched {
             return Ok(Step::Root);
         }
         let sp = self.registers.sp();
@@ -344,6 +372,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 arch::signal::restore(&mut self.registers, self.memory)
                     .ok_or(Broken::UnreadableStack)?;
                 self.doubtful = false;
+                self.searched = false;
                 Ok(Step::Interrupted)
             }
             Kind::Evaluate if rule.leaves() => self.leave(rule.fde()),
@@ -368,10 +397,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let cfa = evaluate::to_caller(&row, &mut self.registers, self.memory)?;
         if signal {
             self.doubtful = false;
+            self.searched = false;
             return Ok(Step::Interrupted);
         }
         let return_address = self.registers.pc();
-        if return_address == 0 && !self.doubtful {
+        if return_address == 0 && !self.searched {
             return Ok(Step::Root);
         }
         match self.check(sp, cfa, return_address, false) {

@@ -14,11 +14,24 @@ use crate::arch::{self, calls::CallBefore};
 use crate::frames::{Broken, SCANNED};
 use crate::{Memory, Modules, fallback};
 
-/// How many return addresses are tried.
+/// How many return addresses in modules are tried.
 const MAX_CANDIDATES: u32 = 24;
 
-/// A word of the stack that can be the caller: where it lies, and the address.
-pub(super) type Candidate = (u64, u64);
+/// Functions that a run-time compiler makes are not larger.
+const MAX_GENERATED_BYTES: u64 = 1 << 20;
+/// How often in a row the same may be found.
+const MAX_FOUND_AGAIN: u32 = 16;
+
+/// A word of the stack that can be the caller's return address.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    /// Where it lies.
+    pub(super) slot: u64,
+    /// What it is.
+    pub(super) return_address: u64,
+    /// The caller's frame pointer is in the word below, where generated code saves it first of all, and not in the register still.
+    pub(super) has_saved: bool,
+}
 
 /// Where the tables lead from a candidate.
 enum Lead {
@@ -47,22 +60,63 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             Some(recovered) => recovered,
             None => (self.search(rule).ok_or(reason)?, false),
         };
-        self.assume(rule, candidate);
+        let found = candidate.return_address;
+        if !sure && self.is_going_round(found) && !self.calls_itself(found) {
+            return Err(reason);
+        }
+        self.assume(rule, &candidate);
         self.doubtful = !sure;
+        self.searched |= !sure || self.generated != 0;
         Ok(Step::Caller { flags: SCANNED })
     }
 
+    /// Counts how often searches find what one of the last two has found. A search that goes on so has found a pattern in memory, or
+    /// a recursion that nothing else speaks for.
+    fn is_going_round(&mut self, found: u64) -> bool {
+        let [before, last] = self.found;
+        if found == before || found == last {
+            self.found_again = self.found_again.wrapping_add(1);
+        } else {
+            self.found_again = 0;
+        }
+        self.found = [last, found];
+        self.found_again > MAX_FOUND_AGAIN
+    }
+
+    /// Whether the call before a return address in generated code leads to the very function that it is in: a recursion.
+    fn calls_itself(&self, return_address: u64) -> bool {
+        self.modules.find(return_address).is_none()
+            && self.calls_around(return_address, return_address)
+    }
+
+    /// Whether the call before a return address leads to a function that `pc` can be in, and that has not made itself a frame pointer.
+    pub(super) fn calls_around(&self, return_address: u64, pc: u64) -> bool {
+        match arch::calls::call_before(self.memory, return_address) {
+            Some(CallBefore::Direct(target)) => {
+                pc.wrapping_sub(target) < MAX_GENERATED_BYTES
+                    && !arch::calls::makes_frame_pointer(self.memory, target)
+            }
+            _ => false,
+        }
+    }
+
     /// Makes the registers those of a candidate.
-    fn assume(&mut self, rule: Option<Rule>, (slot, return_address): Candidate) {
+    fn assume(&mut self, rule: Option<Rule>, candidate: &Candidate) {
         if let Some(rule) = rule {
-            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
-            self.apply(rule, cfa, return_address);
+            let cfa = candidate.slot.wrapping_sub(arch::rules::return_slot(rule));
+            self.apply(rule, cfa, candidate.return_address);
             return;
         }
-        let above = slot.wrapping_add(8);
-        let fp = fallback::plausible_fp(&self.registers, above);
+        let above = candidate.slot.wrapping_add(8);
+        let fp = match candidate.has_saved {
+            true => self
+                .memory
+                .read_u64(candidate.slot.wrapping_sub(8))
+                .and_then(|saved| fallback::plausible(saved, above)),
+            false => fallback::plausible_fp(&self.registers, above),
+        };
         self.registers.keep_only(0);
-        self.registers.set_pc(return_address);
+        self.registers.set_pc(candidate.return_address);
         self.registers.set_sp(arch::caller_sp(above, fp));
         self.registers.set_fp(fp);
     }
@@ -70,24 +124,45 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// The return address on the stack for which most speaks.
     #[inline(never)]
     fn search(&mut self, rule: Option<Rule>) -> Option<Candidate> {
-        let registers = self.registers;
-        let (pc, exact) = (registers.pc(), self.exact);
-        let mut from = registers.sp();
-        let mut end = from.saturating_add(8 * u64::from(fallback::MAX_SCANNED_WORDS));
+        let (pc, exact) = (self.registers.pc(), self.exact);
+        // What tables describe is not called by generated code without their knowledge.
+        let generated = if rule.is_none() { self.generated } else { 0 };
+        let mut from = self.registers.sp();
+        let words = match generated {
+            0 => fallback::MAX_SCANNED_WORDS,
+            _ => fallback::MAX_SCANNED_WORDS_GENERATED,
+        };
+        let mut end = from.saturating_add(8 * u64::from(words));
         // Best first: it joins another stack, it needs something unknown, its own call names another function.
         let (mut joining, mut open, mut other) = (None, None, None);
-        for _ in 0..MAX_CANDIDATES {
-            let found = fallback::scan(from, end, self.memory, self.modules);
-            let Some(candidate) = found else {
+        let mut probed = 0;
+        while probed < MAX_CANDIDATES {
+            let found = fallback::scan(from, end, self.memory, self.modules, generated);
+            let Some(found) = found else {
                 break;
             };
-            let (slot, return_address) = candidate;
+            let (slot, return_address) = found;
             from = slot.wrapping_add(8);
+            let mut candidate = Candidate {
+                slot,
+                return_address,
+                has_saved: generated != 0,
+            };
+            if self.modules.find(return_address).is_none() {
+                // No tables tell whether it leads on. Its own call can: to the code that runs.
+                if self.calls_around(return_address, pc) {
+                    return Some(candidate);
+                }
+                other.get_or_insert(candidate);
+                continue;
+            }
+            probed = probed.wrapping_add(1);
             let calls = self.can_call(return_address, pc, exact);
-            self.assume(rule, candidate);
-            let lead = self.lead();
-            self.registers = registers;
-            self.saved = arch::rules::Saved::default();
+            let mut lead = self.lead_of(rule, &candidate);
+            if candidate.has_saved && !matches!(lead, Some(Lead::Sound)) {
+                candidate.has_saved = false;
+                lead = self.lead_of(rule, &candidate);
+            }
             let better = match lead {
                 Some(Lead::Sound) if calls => return Some(candidate),
                 Some(Lead::Joins(slot)) if calls => {
@@ -101,6 +176,16 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             better.get_or_insert(candidate);
         }
         joining.or(open).or(other)
+    }
+
+    /// Where the tables lead from a candidate, unless to what cannot be a frame.
+    fn lead_of(&mut self, rule: Option<Rule>, candidate: &Candidate) -> Option<Lead> {
+        let registers = self.registers;
+        self.assume(rule, candidate);
+        let lead = self.lead();
+        self.registers = registers;
+        self.saved = arch::rules::Saved::default();
+        lead
     }
 
     /// Where the tables lead from the registers, unless to what cannot be a frame. Uses up the registers.

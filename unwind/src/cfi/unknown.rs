@@ -37,6 +37,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// call says that it is the one.
     #[inline(never)]
     pub(super) fn recover(&mut self, rule: Rule) -> Option<(Candidate, bool)> {
+        let found = |slot, return_address| Candidate {
+            slot,
+            return_address,
+            has_saved: false,
+        };
         let (registers, saved) = (self.registers, self.saved);
         let (function, size) = self.function(self.exact);
         for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
@@ -53,7 +58,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 self.registers = registers;
                 self.saved = saved;
                 if leads_on.is_some() {
-                    return Some(((slot, candidate), true));
+                    return Some((found(slot, candidate), true));
                 }
             }
         }
@@ -64,8 +69,8 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let mut best: Option<(Evidence, u64, u64)> = None;
         for _ in 0..MAX_CANDIDATES {
             let words = self.scanned_words;
-            let found = fallback::scan_words(from, end, words, self.memory, self.modules);
-            let Some((slot, candidate)) = found else {
+            let word = fallback::scan_words(from, end, words, self.memory, self.modules, 0);
+            let Some((slot, candidate)) = word else {
                 break;
             };
             from = slot.wrapping_add(8);
@@ -83,7 +88,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             }
         }
-        best.map(|(evidence, slot, candidate)| ((slot, candidate), evidence == Evidence::Call))
+        best.map(|(evidence, slot, candidate)| (found(slot, candidate), evidence == Evidence::Call))
     }
 
     /// Where the function of the frame begins and how long it is; zeros if that is not known.

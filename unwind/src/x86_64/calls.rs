@@ -156,6 +156,48 @@ pub(crate) fn leaf_return_address<M: Memory>(
     Some((memory.read_u64(sp)?, sp.wrapping_add(8)))
 }
 
+/// Whether the code at `pc` begins or ends a function: its frame holds the return address, and perhaps the frame pointer below it.
+pub(crate) fn has_no_frame<M: Memory>(memory: &M, pc: u64) -> bool {
+    let Some(word) = memory.read_u64(pc) else {
+        return false;
+    };
+    matches!(
+        word.to_le_bytes(),
+        // ret; ret n; push rbp; pop rbp.
+        [0xc3 | 0xc2 | 0x55 | 0x5d, ..]
+            // endbr64.
+            | [0xf3, 0x0f, 0x1e, 0xfa, ..]
+            // mov rbp, rsp, in its two forms.
+            | [0x48, 0x89, 0xe5, ..]
+            | [0x48, 0x8b, 0xec, ..]
+            // sub rsp, n, short and long.
+            | [0x48, 0x83 | 0x81, 0xec, ..]
+            // mov [rsp - n], eax: the JVM looks whether there is stack.
+            | [0x89, 0x84, 0x24, _, _, _, 0xff, _]
+    )
+}
+
+/// Whether a function begins by making itself a frame pointer: `[endbr64] push rbp; mov rbp, rsp`.
+pub(crate) fn makes_frame_pointer<M: Memory>(memory: &M, start: u64) -> bool {
+    const ENDBR64: u32 = 0xfa1e_0ff3;
+    let start = match memory.read_u32(start) {
+        Some(ENDBR64) => start.wrapping_add(4),
+        _ => start,
+    };
+    matches!(
+        memory.read_u32(start).map(u32::to_le_bytes),
+        Some([0x55, 0x48, 0x89, 0xe5] | [0x55, 0x48, 0x8b, 0xec])
+    )
+}
+
+/// Whether a return address is that of Go's `runtime.goexit`, to which the first function of a goroutine returns: `nop; call; nop`,
+/// entered behind the first `nop`.
+pub(crate) fn is_goroutine_end<M: Memory>(memory: &M, address: u64) -> bool {
+    memory
+        .read_u64(address.wrapping_sub(1))
+        .is_some_and(|word| matches!(word.to_le_bytes(), [0x90, 0xe8, _, _, _, _, 0x90, _]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

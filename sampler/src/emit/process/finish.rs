@@ -25,7 +25,9 @@ impl ProcessTrace {
                 "the process ended while {lost} GPU operations were under way or not yet told of: they are not in the trace"
             ));
         }
-        let rings = std::mem::take(&mut self.later);
+        let mut rings = self.awaited.end();
+        rings.append(&mut self.later);
+        self.frames.read_map_again();
         self.hold_or_handle(rings, tools);
         let short = self.end_of_holding(end, tools);
         self.open_for_command(end, tools);

@@ -90,6 +90,9 @@ fn worth_a_file(record: &Record<'_>) -> bool {
 impl ProcessTrace {
     /// Holds words back as long as the process is not worth a file; handles them from then on.
     pub(super) fn hold_or_handle(&mut self, rings: Vec<RingWords>, tools: &mut Tools<'_>) {
+        let Some(rings) = self.awaited.keep(rings) else {
+            return;
+        };
         if self.held.state != State::Holding {
             self.handle(rings.iter(), tools);
         } else if self.held.add(rings, tools.run) {

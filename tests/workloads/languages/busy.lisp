@@ -1,0 +1,8 @@
+(defun fib (n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))
+(defun sorting (n) (let ((v (make-array n))) (dotimes (i n) (setf (aref v i) (mod (* i 7919) 10007))) (sort v #'<) (aref v (floor n 2))))
+(defun texts (n) (let ((table (make-hash-table :test 'equal))) (dotimes (i n) (setf (gethash (format nil "~a" i) table) (list i i))) (hash-table-count table)))
+(defun churn (seconds)
+  (let ((end (+ (get-internal-run-time) (* seconds internal-time-units-per-second))) (sum 0))
+    (loop while (< (get-internal-run-time) end) do (incf sum (+ (fib 20) (sorting 3000) (texts 500))))
+    sum))
+(format t "done ~a~%" (plusp (churn (parse-integer (second sb-ext:*posix-argv*)))))
