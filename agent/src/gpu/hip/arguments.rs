@@ -31,22 +31,24 @@ pub enum Arguments {
 impl Arguments {
     fn u32(self, offset: u16) -> Option<u32> {
         match self {
-            // SAFETY: the table's offsets lie within the arguments of the call; so below.
             Arguments::Record(record) => {
-                Some(unsafe { record.byte_add(usize::from(offset)).cast::<u32>().read() })
+                let place = record.wrapping_byte_add(usize::from(offset));
+                // SAFETY: the table's offsets lie within the arguments of the call; so below.
+                Some(unsafe { place.cast::<u32>().read() })
             }
-            Arguments::Program(address) => guard::read_u32(address.wrapping_add(u64::from(offset))),
+            Arguments::Program(address) => guard::read_u32(address.wrapping_add(offset.into())),
         }
     }
 
     /// A number of 64 bits.
     pub fn u64(self, offset: u16) -> Option<u64> {
         match self {
-            // SAFETY: as above.
             Arguments::Record(record) => {
-                Some(unsafe { record.byte_add(usize::from(offset)).cast::<u64>().read() })
+                let place = record.wrapping_byte_add(usize::from(offset));
+                // SAFETY: as above.
+                Some(unsafe { place.cast::<u64>().read() })
             }
-            Arguments::Program(address) => guard::read_u64(address.wrapping_add(u64::from(offset))),
+            Arguments::Program(address) => guard::read_u64(address.wrapping_add(offset.into())),
         }
     }
 

@@ -17,8 +17,11 @@ use crate::sys;
 /// then they go on without us, and later calls are told.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// Where the first function is in all versions that were looked at, smallest first. Arguments lie in front, and have only grown.
-pub const PLACES: [usize; 2] = [856, 1536];
+/// Where the first function is in HIP 5.3 to 5.7, and from HIP 6 on. The largest arguments lie in front, those of `hipChooseDevice`, which hold
+/// a `hipDeviceProp_t`: of 792 bytes, and of 1472 since HIP 6 (headers of 5.2.3 to 7.2.4). They have only grown.
+const PLACES: [usize; 2] = [856, 1536];
+/// HIP 6.0, as HIP counts versions.
+const HIP_6: u32 = 60_000_000;
 
 /// Where the two functions are, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +33,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What is known of a version. The largest arguments are those of `hipChooseDevice`, which hold a `hipDeviceProp_t`: of 792 bytes before
-    /// HIP 6 and of 1472 since, by the headers of 5.2.3 to 7.2.4.
+    /// What is known of a version.
     fn of_version(version: u32) -> Option<Layout> {
         let [small, large] = PLACES;
         let enter = match version / 100_000 {
@@ -91,7 +93,9 @@ fn find() -> bool {
 fn work() {
     let version = library::ask_version();
     let known = Layout::of_version(version);
-    let measured = painted::measure(known);
+    let [small, large] = PLACES;
+    let least = if version < HIP_6 { small } else { large };
+    let measured = painted::measure(known, least);
     if let Some(layout) = measured.or(known) {
         ENTER.store(layout.enter, Ordering::Relaxed);
         EXIT.store(layout.exit, Ordering::Relaxed);

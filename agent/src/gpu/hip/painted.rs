@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::calibrate::{Layout, PLACES};
+use super::calibrate::Layout;
 use super::library;
 
 /// Numbered functions; their numbers repeat on the stack at this distance in words.
@@ -20,15 +20,19 @@ const FILLED: usize = 4096;
 
 /// Byte offset of the function that HIP calls first where that is known of the version, else 0.
 static KNOWN: AtomicUsize = AtomicUsize::new(0);
+/// Below this offset there are arguments in any case.
+static LEAST: AtomicUsize = AtomicUsize::new(0);
 /// Of the one call: the record, how far it was free, and the numbers that HIP called.
 static RECORD: AtomicUsize = AtomicUsize::new(0);
 static FREE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static CALLED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 static IS_TRYING: AtomicU32 = AtomicU32::new(0);
 
-/// Measures the layout of HIP's record, where `known` is what is known of this version. On a thread of ours.
-pub fn measure(known: Option<Layout>) -> Option<Layout> {
+/// Measures the layout of HIP's record, where `known` is what is known of this version; the functions are not below `least` bytes in any case.
+/// On a thread of ours.
+pub fn measure(known: Option<Layout>, least: usize) -> Option<Layout> {
     KNOWN.store(known.map_or(0, |known| known.enter), Ordering::Relaxed);
+    LEAST.store(least, Ordering::Relaxed);
     // The first call of a thread does more than the others.
     call_once();
     fill_stack();
@@ -96,17 +100,14 @@ pub unsafe fn on_call(data: *mut c_void) -> c_int {
             unsafe { place.write_volatile(numbered(place.addr())) };
         }
     }
-    let least = PLACES[0];
+    let least = LEAST.load(Ordering::Relaxed);
     let free = (least..NUMBERED * 8)
         .step_by(8)
         .find(|offset| !is_free(*offset) && !is_free(offset + 8))
         .unwrap_or(least);
-    // HIP calls what lies at its place. Nothing else is known of a version that is new, so the places of others must be free at least.
-    let are_places_free = PLACES
-        .iter()
-        .flat_map(|place| [*place, place + 8])
-        .all(|place| place >= free || is_free(place));
-    if known == 0 && (free < least + 16 || !are_places_free) {
+    // HIP calls what lies at its place, most probably the least.
+    let is_plausible = free >= least + 16 && is_free(least) && is_free(least + 8);
+    if known == 0 && !is_plausible {
         return SKIPPED;
     }
     RECORD.store(data.addr(), Ordering::Relaxed);
