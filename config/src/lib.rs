@@ -43,6 +43,8 @@ mod nodes;
 mod numbers;
 mod origin;
 mod problem;
+mod rates;
+mod reader;
 mod resolved;
 mod settings;
 mod value;
@@ -56,6 +58,7 @@ pub use nodes::Nodes;
 pub use numbers::Numbers;
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, ProblemKind};
+pub use rates::rates;
 pub use resolved::{
     Follow, GpuLevel, GpuSource, ProfileForms, Python, Resolved, SamplingClock, SymbolCache,
     Unwinder,

@@ -91,8 +91,8 @@ pub(super) fn look_at(path: &Path) -> Found {
             report.lost.insert("dropped".to_owned(), dropped);
         }
     }
-    let told = survey.end.as_ref().or(survey.recovered.as_ref());
-    report.samples = told
+    let facts = survey.end.as_ref().or(survey.recovered.as_ref());
+    report.samples = facts
         .and_then(|facts| facts.count("samples"))
         .unwrap_or(timeline.samples);
     report.wall_clock = survey.wall_clock;

@@ -175,7 +175,7 @@ fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
         };
         let origin = Origin::CommandLine(option_name(option.short, option.long));
         if setting.name == "SAMPLING_FREQ"
-            && let Some(rates) = shorthands::rates(&text)
+            && let Some(rates) = rsys_config::rates(&text)
         {
             match rates {
                 Ok(rates) => problems.extend(

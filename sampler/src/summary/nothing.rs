@@ -146,6 +146,17 @@ pub(super) fn reason_for_nothing(
         return NoTrace::wrong(trouble.clone());
     }
     let sum = |count: fn(&ProcessSummary) -> u64| processes.iter().map(count).sum::<u64>();
+    let unselected: u64 = processes
+        .iter()
+        .filter(|process| !process.short)
+        .map(|process| process.tally.unwritten)
+        .sum();
+    if unselected > 0 {
+        return NoTrace::expected(format!(
+            "{} of ranks that --ranks or --local-ranks leaves out, and none of others",
+            counted(unselected, "sample")
+        ));
+    }
     let outside = sum(|process| process.tally.outside_window);
     if outside > 0 {
         return NoTrace::expected(format!(

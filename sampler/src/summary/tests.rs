@@ -274,6 +274,21 @@ fn an_empty_trace_has_a_reason() {
         ..idle.clone()
     };
     assert!(reason(&others, &usual()).contains("--tids"));
+    let unselected = ProcessSummary {
+        path: None,
+        tally: Tally {
+            samples: 7,
+            unwritten: 7,
+            ..Tally::default()
+        },
+        ..idle.clone()
+    };
+    assert_eq!(
+        lines(&[unselected], 0, false),
+        [
+            "no trace: 7 samples of ranks that --ranks or --local-ranks leaves out, and none of others"
+        ]
+    );
     // Where another process has samples, nothing is missing.
     assert_eq!(lines(&[idle, process()], 0, false).len(), 2);
 }
