@@ -19,6 +19,7 @@ use crate::process;
 use crate::real;
 use crate::slots::{self, Slot};
 use crate::sys;
+use crate::threads;
 use crate::tls;
 
 #[used]
@@ -58,6 +59,7 @@ pub fn account() {
     handler::account_for_tail(slot, periods, None);
     slot.account_ahead(periods);
     counters::record(slot, sys::boottime_ns());
+    threads::put_name(slot);
     Slot::vacate(slot);
     sys::sigmask(libc::SIG_SETMASK, before);
 }

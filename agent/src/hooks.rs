@@ -67,6 +67,27 @@ pub unsafe extern "C" fn thrd_create(
     }
 }
 
+/// Names a thread; the sampler is told of the caller's own name, and sees the others'.
+///
+/// # Safety
+/// As `pthread_setname_np(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setname_np(
+    thread: libc::pthread_t,
+    name: *const std::ffi::c_char,
+) -> c_int {
+    let Some(real) = real::pthread_setname_np::get() else {
+        return MISSING;
+    };
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(thread, name) };
+    // SAFETY: no arguments.
+    if thread == unsafe { libc::pthread_self() } {
+        threads::note_name();
+    }
+    result
+}
+
 unsafe fn create(
     start: StartRoutine,
     argument: *mut c_void,

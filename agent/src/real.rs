@@ -106,6 +106,7 @@ pub type SimpleHandler = usize;
 reals! {
     pthread_create = "pthread_create": fn(*mut libc::pthread_t, *const libc::pthread_attr_t, StartRoutine, *mut c_void) -> c_int;
     thrd_create = "thrd_create": fn(*mut libc::pthread_t, StartRoutine, *mut c_void) -> c_int;
+    pthread_setname_np = "pthread_setname_np": fn(libc::pthread_t, *const std::ffi::c_char) -> c_int;
     sigaction = "sigaction": fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
     signal = "signal": fn(c_int, SimpleHandler) -> SimpleHandler;
     sysv_signal = "__sysv_signal": fn(c_int, SimpleHandler) -> SimpleHandler;

@@ -21,6 +21,7 @@ use crate::seccomp;
 use crate::slots;
 use crate::sys;
 use crate::sys::calls;
+use crate::threads;
 use crate::tls;
 
 /// From include/uapi/linux/prctl.h.
@@ -38,6 +39,11 @@ pub fn prctl(option: c_int, [a, b, _, d]: [u64; 4], call: impl FnOnce() -> i64) 
         libc::PR_SET_TSC if a == libc::PR_TSC_SIGSEGV as u64 => without_counter(call),
         PR_SET_SYSCALL_USER_DISPATCH if a == PR_SYS_DISPATCH_OFF => end_dispatch(call),
         PR_SET_SYSCALL_USER_DISPATCH => dispatch(d, call),
+        libc::PR_SET_NAME => {
+            let result = call();
+            threads::note_name();
+            result
+        }
         _ => call(),
     }
 }

@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
+use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
@@ -226,7 +227,7 @@ fn tell_start(slot: &Slot, clock: Clock, time_ns: u64) {
         time_ns,
         slot.tid,
         clock as u64,
-        &[0; 16],
+        &sys::thread_name(),
         routine,
     );
     if !written {
@@ -273,6 +274,37 @@ fn leave_signal_stack(slot: *mut Slot) {
     }
 }
 
+/// The calling thread has a new name. The sampler looks at names now and then only, and not at those of processes that are gone.
+pub fn note_name() {
+    // A child after vfork has the memory of its parent.
+    if !process::is_active()
+        || process::is_unborn()
+        || process::is_confined()
+        || !process::is_own_process()
+    {
+        return;
+    }
+    // SAFETY: the thread's own slot or null.
+    let Some(slot) = (unsafe { tls::slot().as_mut() }) else {
+        return;
+    };
+    // A thread made by a raw clone shares the words of its maker.
+    if slot.tid != sys::gettid() || !Slot::occupy(slot) {
+        return;
+    }
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
+    put_name(slot);
+    Slot::vacate(slot);
+    sys::sigmask(libc::SIG_SETMASK, before);
+}
+
+/// Records the calling thread's name into its slot, which must be occupied.
+pub fn put_name(slot: &Slot) {
+    if !record::put_thread_name(slot.ring(), &sys::thread_name()) {
+        slot.ring().header().count_drop(DropCause::RingFull, 0);
+    }
+}
+
 unsafe extern "C" fn on_exit(_slot: *mut c_void) {
     end_current(None);
 }
@@ -299,14 +331,15 @@ fn end_current(bottom: Option<Registers>) {
     // kernel hands out what it has for a thread before the thread returns from a system call.
     Slot::occupy(slot);
     let cpu_time_ns = clock::cpu_ns_at_end(state, sys::boottime_ns());
-    handler::account_for_tail(state, clock::unsampled_periods(state, cpu_time_ns), bottom);
+    let tail = clock::unsampled_periods(state, cpu_time_ns);
+    handler::account_for_tail(state, tail, bottom);
     clock::stop(state);
     tls::set_slot(std::ptr::null_mut());
     let time_ns = sys::boottime_ns();
     counters::record(state, time_ns);
     counters::close(state);
     // Nobody sees the name of a thread without samples.
-    let named = state.previous_frames > 0;
+    let named = state.previous_frames > 0 || tail > 0;
     let name = if named { sys::thread_name() } else { [0; 16] };
     if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
         state.ring().header().count_drop(DropCause::RingFull, 0);

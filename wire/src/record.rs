@@ -59,6 +59,8 @@ pub enum Kind {
     Module = 4,
     /// Something to tell the user.
     Note = 5,
+    /// The thread of this ring has a name.
+    ThreadName = 6,
     /// The Python frames of the samples that follow.
     PythonStack = 16,
     /// What is behind the key of a Python code object.
@@ -96,6 +98,7 @@ pub const INTERPRETER_KNOWN: u8 = 1;
 /// Words of a thread's or module's fixed part.
 const START_WORDS: usize = 7;
 const END_WORDS: usize = 5;
+const NAME_WORDS: usize = 3;
 const SAMPLE_WORDS: usize = 3;
 const MODULE_WORDS: usize = 6;
 const NOTE_WORDS: usize = 4;
@@ -146,6 +149,23 @@ pub fn put_thread_end(
     let [first, second] = name_words(name);
     record.put(header(Kind::ThreadEnd, 0, END_WORDS));
     for word in [time_ns, cpu_time_ns, first, second] {
+        record.put(word);
+    }
+    record.commit();
+    true
+}
+
+/// Writes the name that a thread has from now on. Returns whether there was room.
+///
+/// # Signal safety
+/// Stores into the ring only.
+#[must_use]
+pub fn put_thread_name(ring: &Producer<'_>, name: &ThreadName) -> bool {
+    let Some(mut record) = ring.begin(NAME_WORDS) else {
+        return false;
+    };
+    record.put(header(Kind::ThreadName, 0, NAME_WORDS));
+    for word in name_words(name) {
         record.put(word);
     }
     record.commit();
@@ -258,6 +278,11 @@ pub enum Record<'a> {
         name: ThreadName,
         /// Address of the start routine, or 0.
         routine: u64,
+    },
+    /// See [`put_thread_name`].
+    ThreadName {
+        /// The thread's name.
+        name: ThreadName,
     },
     /// See [`put_thread_end`].
     ThreadEnd {
@@ -432,6 +457,9 @@ fn parse(words: &[u64]) -> Option<Record<'_>> {
                 routine: *routine,
             })
         }
+        (6, name) => Some(Record::ThreadName {
+            name: name_of(name)?,
+        }),
         (2, [time_ns, cpu_time_ns, name @ ..]) if name.len() == 2 => Some(Record::ThreadEnd {
             time_ns: *time_ns,
             cpu_time_ns: *cpu_time_ns,

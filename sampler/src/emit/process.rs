@@ -330,6 +330,11 @@ impl ProcessTrace {
                 });
                 self.tally.threads += 1;
             }
+            Record::ThreadName { name } => {
+                if let Some(thread) = &mut ring.thread {
+                    rename_by_kernel(self.output.as_mut(), thread, &thread_name(&name));
+                }
+            }
             Record::ThreadEnd {
                 time_ns: _,
                 cpu_time_ns,

@@ -76,6 +76,7 @@ fn worth_a_file(record: &Record<'_>) -> bool {
         Record::Sample { .. }
         | Record::ThreadStart { .. }
         | Record::ThreadEnd { .. }
+        | Record::ThreadName { .. }
         | Record::Module { .. }
         | Record::PythonStack { .. }
         | Record::PythonThread { .. }

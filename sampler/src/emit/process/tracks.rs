@@ -111,6 +111,9 @@ impl Pen<'_> {
     }
 }
 
+/// The kernel keeps names of threads up to this length, in bytes.
+const KERNEL_NAME_MAX: usize = 15;
+
 /// Takes over the kernel's name when it is another one than before.
 pub(super) fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
     if name == thread.kernel_name {
@@ -118,8 +121,9 @@ pub(super) fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread,
     }
     let first = thread.kernel_name.is_empty();
     name.clone_into(&mut thread.kernel_name);
-    // A young thread's name is not known yet, while Python's may be.
-    if !first || thread.name.is_empty() {
+    // A young thread's name is not known yet, while Python's may be: the whole of what the kernel cuts.
+    let is_cut = name.len() == KERNEL_NAME_MAX && thread.name.starts_with(name);
+    if (!first || thread.name.is_empty()) && !is_cut {
         rename(output, thread, name.to_owned());
     }
 }
