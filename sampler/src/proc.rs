@@ -43,6 +43,25 @@ fn caught_signals(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
+/// The process id that was given last in our namespace (proc(5), loadavg).
+#[must_use]
+pub fn last_pid() -> Option<u32> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().nth(4)?.parse().ok()
+}
+
+/// Whether a process is a thread of the kernel's. One that is gone is none.
+#[must_use]
+pub fn is_kernel_thread(pid: u32) -> bool {
+    /// PF_KTHREAD, from the kernel's include/linux/sched.h; flags are field 9 of the line.
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = line
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
 /// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a thread, as `4711/task/4712`.
 #[must_use]
 pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
@@ -91,6 +110,17 @@ mod tests {
             assert!(!is_memory(other, 0));
         }
         assert!(!maps_memory(std::process::id(), u64::MAX));
+    }
+
+    #[test]
+    fn the_kernels_threads_are_known() {
+        let own = std::process::id();
+        assert!(!is_kernel_thread(own));
+        assert!(last_pid().is_some_and(|last| last > 0));
+        // Where there is one to be seen, kthreadd.
+        if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+            assert!(is_kernel_thread(2));
+        }
     }
 
     #[test]

@@ -275,18 +275,19 @@ fn stragglers_are_waited_for_as_linger_says() -> TestResult {
 fn a_straggler_that_has_done_nothing_yet_is_waited_for() -> TestResult {
     // While it sleeps, nothing of it is recorded. It must not be taken for one that never will be.
     let line = format!(
-        "sh -c 'sleep 1; exec {} --seconds 1' & exit 0",
+        "sh -c 'sleep 1; exec {} --seconds 0.4' & exit 0",
         workload("rate").build()?.display()
     );
+    // It is waited for as long as it lives, on a busy machine, too: no run that works comes to the end of this.
     let outcome = Run::new()
         .freq(500)
-        .options(["--linger", "30"])
+        .options(["--linger", "390"])
         .command(script(&line))
         .run()?;
     outcome.expect_success();
     let weighted = weight_of_rate(&outcome);
     assert!(
-        weighted > 400,
+        weighted > 160,
         "{weighted} weighted samples\n{}",
         outcome.story()
     );

@@ -25,25 +25,41 @@ pub enum Members {
 
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
 ///
-/// Only process ids above `first` are looked at: those of a run are younger than its command. (After a wrap of the ids some are
-/// not; then a straggler may be missed.) Where hundreds of ranks end at once, each looks at all the others: it has to be cheap.
+/// Only process ids that were given since `first` are looked at: those of a run are younger than its command. Where hundreds of ranks
+/// end at once, each looks at all the others: it has to be cheap.
 #[must_use]
 pub fn any(session: &str, first: u32, which: Members) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return false;
     };
+    let last = proc::last_pid().unwrap_or(u32::MAX);
     let variable = format!("\0{ENV_SESSION}={session}\0").into_bytes();
     let mut environment = vec![0; 1 + CHUNK_BYTES];
     entries.flatten().any(|entry| {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
-        let Some(pid) = pid.filter(|&pid| pid > first) else {
+        let Some(pid) = pid.filter(|&pid| is_since(pid, first, last)) else {
             return false;
         };
-        File::open(entry.path().join("environ"))
-            .is_ok_and(|file| holds(file, &variable, &mut environment))
-            && (which == Members::All || proc::catches_samples(pid) || is_coming_up(pid))
+        let Ok(file) = File::open(entry.path().join("environ")) else {
+            return false;
+        };
+        match found_in(file, &variable, &mut environment) {
+            Found::Yes => which == Members::All || proc::catches_samples(pid) || is_coming_up(pid),
+            Found::No => false,
+            // In the midst of an exec there is none yet; on a busy machine that takes a while. It may be any program.
+            Found::Nothing => is_coming_up(pid) && !proc::is_kernel_thread(pid),
+        }
     })
+}
+
+/// Whether a process id was given since `first` was, when `last` is the newest. The ids begin anew when they are used up.
+fn is_since(pid: u32, first: u32, last: u32) -> bool {
+    if last >= first {
+        pid > first
+    } else {
+        pid > first || pid <= last
+    }
 }
 
 /// Whether a process does not wait for anything and has hardly done anything yet: on a busy machine it may take a while to load its
@@ -55,8 +71,17 @@ fn is_coming_up(pid: u32) -> bool {
         .is_some_and(|(state, ticks)| matches!(state, 'R' | 'D') && ticks < TICKS)
 }
 
+/// What an environment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Yes,
+    No,
+    /// There is none.
+    Nothing,
+}
+
 /// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is memory to work in.
-fn holds(mut file: File, variable: &[u8], buffer: &mut Vec<u8>) -> bool {
+fn found_in(mut file: File, variable: &[u8], buffer: &mut Vec<u8>) -> Found {
     // In front of the first variable there is none.
     let mut length = 1;
     buffer[0] = 0;
@@ -70,7 +95,11 @@ fn holds(mut file: File, variable: &[u8], buffer: &mut Vec<u8>) -> bool {
         length += count;
         // The kernel fills what it is given, unless that is the end.
         if count < room {
-            return os::contains(&buffer[..length], variable);
+            return match os::contains(&buffer[..length], variable) {
+                true => Found::Yes,
+                false if length == 1 => Found::Nothing,
+                false => Found::No,
+            };
         }
     }
 }
@@ -80,6 +109,21 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn ids_that_began_anew_are_younger() {
+        for (pid, first, last, expected) in [
+            (8, 7, 100, true),
+            (7, 7, 100, false),
+            (6, 7, 100, false),
+            (32_000, 31_000, 50, true),
+            (50, 31_000, 50, true),
+            (51, 31_000, 50, false),
+            (30_000, 31_000, 50, false),
+        ] {
+            assert_eq!(is_since(pid, first, last), expected, "{pid} {first} {last}");
+        }
+    }
 
     #[test]
     fn a_child_is_found_by_its_environment_while_it_lives() {
