@@ -9,7 +9,7 @@
 
 use super::entry::Fde;
 use super::row::{Cfa, Row};
-use super::{Rule, Step, Walk, program};
+use super::{Rule, Step, Walk};
 use crate::arch::{self, calls::CallBefore};
 use crate::frames::{Broken, SCANNED};
 use crate::{Memory, Modules, fallback};
@@ -240,7 +240,8 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline(never)]
     fn can_be_called(&self, fde: &Fde) -> bool {
         let mut row = Row::new(fde.address);
-        program::run_to(self.memory, fde, fde.start, &mut row).is_none()
+        // Not `run_to` itself: one more caller, and it is slower for all of them (`examples/walk_speed.rs`, cold).
+        self.row_of(fde.address, fde.start, &mut row).is_none()
             || row.cfa
                 == Cfa::Register {
                     register: arch::STACK_POINTER,
