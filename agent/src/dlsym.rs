@@ -173,8 +173,22 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// For a C library without `dlsym`, which there is not.
-extern "C" fn nothing(_handle: *mut c_void, _name: *const c_char) -> *mut c_void {
+/// Stands in for `dlsym` where no library has it: glibc before 2.34 had it in libdl, which not every program loads. Then only the
+/// agent itself asks.
+extern "C" fn search_behind(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    if handle != libc::RTLD_NEXT || name.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a C string of the agent's.
+    symbols::behind(unsafe { CStr::from_ptr(name) }).cast()
+}
+
+/// Stands in for `dlvsym` where no library has it.
+extern "C" fn nothing(
+    _handle: *mut c_void,
+    _name: *const c_char,
+    _version: *const c_char,
+) -> *mut c_void {
     std::ptr::null_mut()
 }
 
@@ -193,9 +207,11 @@ fn real() -> *const () {
             unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) }
         })
         .find(|found| !found.is_null());
-    let Some(found) = found.map(<*mut c_void>::cast::<()>) else {
-        return nothing as *const ();
-    };
+    // musl has no versions, and only one `dlsym`.
+    let found = found.map_or_else(|| symbols::behind(c"dlsym"), <*mut c_void>::cast::<()>);
+    if found.is_null() {
+        return search_behind as *const ();
+    }
     REAL.store(found, Ordering::Relaxed);
     found
 }

@@ -20,6 +20,7 @@ mod clock;
 mod counters;
 mod debugger;
 mod dlsym;
+mod elsewhere;
 mod environment;
 mod events;
 mod exec;

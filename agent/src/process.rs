@@ -18,6 +18,7 @@ use rsys_wire::layout::{CPU_TIMER, Counter, Geometry, INFO_BYTES, InfoTag, push_
 use crate::birth;
 use crate::clock;
 use crate::debugger;
+use crate::elsewhere;
 use crate::environment::Environment;
 use crate::events;
 use crate::gpu;
@@ -237,8 +238,11 @@ pub fn start_early() {
 
 fn start_once(environment: impl FnOnce() -> Environment<'static>) {
     // Constructors run one after another, on one thread.
-    if STATE.load(Ordering::Acquire) == State::NotStarted as u32 && start(&environment()).is_none()
-    {
+    if STATE.load(Ordering::Acquire) != State::NotStarted as u32 {
+        return;
+    }
+    // Other C libraries give constructors no arguments.
+    if !elsewhere::is_glibc() || start(&environment()).is_none() {
         STATE.store(State::Dormant as u32, Ordering::Release);
     }
 }

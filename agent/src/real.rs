@@ -142,5 +142,15 @@ reals! {
     deregister_frame = "__deregister_frame": fn(*mut c_void) -> ();
     deregister_frame_info = "__deregister_frame_info": fn(*mut c_void) -> *mut c_void;
     deregister_frame_info_bases = "__deregister_frame_info_bases": fn(*mut c_void) -> *mut c_void;
+    // See `elsewhere`.
+    dlopen = "dlopen": fn(*const std::ffi::c_char, c_int) -> *mut c_void;
+    dlerror = "dlerror": fn() -> *mut std::ffi::c_char;
+    pthread_key_create = "pthread_key_create": fn(*mut libc::pthread_key_t, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int;
+    pthread_key_delete = "pthread_key_delete": fn(libc::pthread_key_t) -> c_int;
+    pthread_setspecific = "pthread_setspecific": fn(libc::pthread_key_t, *const c_void) -> c_int;
+    pthread_getspecific = "pthread_getspecific": fn(libc::pthread_key_t) -> *mut c_void;
+    pthread_detach = "pthread_detach": fn(libc::pthread_t) -> c_int;
+    pthread_attr_setstacksize = "pthread_attr_setstacksize": fn(*mut libc::pthread_attr_t, usize) -> c_int;
+    register_atfork = "__register_atfork": fn(Option<unsafe extern "C" fn()>, Option<unsafe extern "C" fn()>, Option<unsafe extern "C" fn()>, *mut c_void) -> c_int;
     dl_find_object = "_dl_find_object": fn(*mut c_void, *mut c_void) -> c_int;
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::elsewhere;
 use crate::guard::{copy_c_string, read_u8, read_u16, read_u32, read_u64};
 use crate::modules;
 
@@ -42,7 +43,12 @@ struct Search<'a> {
     path: [u8; MOST_PATH],
 }
 
-/// The function of this name in the first library behind us that has it, or null. The library then stays loaded.
+/// The function of this name in the first library behind us that has it, or null.
+pub fn behind(name: &CStr) -> *mut () {
+    pointer(search(name, Where::Behind).found)
+}
+
+/// As [`behind`]. The library then stays loaded.
 pub fn next(name: &CStr) -> *mut () {
     let search = search(name, Where::Behind);
     if search.found != 0 {
@@ -51,29 +57,22 @@ pub fn next(name: &CStr) -> *mut () {
     pointer(search.found)
 }
 
-/// The loader's list of objects, as far as debuggers and we read it (`<link.h>`).
-#[repr(C)]
-struct LoaderList {
-    version: c_int,
-    first: *const c_void,
-}
-
-unsafe extern "C" {
-    static _r_debug: LoaderList;
+/// The loader's first object, the program itself: the address of its `link_map`.
+fn first_object() -> u64 {
+    // `struct r_debug` of <link.h>: a version, then the first object.
+    let first = (elsewhere::loader_list().addr() as u64).wrapping_add(8);
+    read_u64(first).unwrap_or(0)
 }
 
 /// The dynamic section of the program itself.
 pub fn program() -> Option<u64> {
-    // SAFETY: the loader's own, filled before any other code runs; the first object is the program.
-    let object = unsafe { _r_debug.first }.addr() as u64;
-    read_u64(object.wrapping_add(16)).filter(|dynamic| *dynamic != 0)
+    read_u64(first_object().wrapping_add(16)).filter(|dynamic| *dynamic != 0)
 }
 
 /// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
 pub fn in_c_library(name: &CStr) -> *mut () {
     // Fields of link_map: bias, path, dynamic section, next.
-    // SAFETY: the loader's own, filled before any other code runs.
-    let mut object = unsafe { _r_debug.first }.addr() as u64;
+    let mut object = first_object();
     let mut path = [0_u8; MOST_PATH];
     for _ in 0..MOST_ENTRIES {
         let field = |at: u64| read_u64(object.wrapping_add(at));

@@ -124,6 +124,10 @@ std::arch::global_asm!(
 
 /// Takes a slot for a thread that is about to be created; null when it cannot be sampled.
 pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
+    if KEY.load(Ordering::Relaxed) == NO_KEY {
+        // Before glibc 2.34 a program may have loaded its threads later than us.
+        register_hooks();
+    }
     // Without a system call there may be a slot, but no new ones.
     let from_dispatched = calls::is_dispatched();
     let claimed = if from_dispatched {
