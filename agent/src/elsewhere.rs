@@ -110,4 +110,3 @@ pub fn loader_list() -> *const c_void {
 pub fn is_glibc() -> bool {
     !loader_list().is_null()
 }
-

@@ -57,22 +57,28 @@ pub fn next(name: &CStr) -> *mut () {
     pointer(search.found)
 }
 
-/// The loader's first object, the program itself: the address of its `link_map`.
-fn first_object() -> u64 {
+/// The loader's first object, the program itself: the address of its `link_map`. `None` without glibc.
+fn first_object() -> Option<u64> {
+    let list = elsewhere::loader_list();
+    // Guarded reads are not guarded before the agent has started.
+    if list.is_null() {
+        return None;
+    }
     // `struct r_debug` of <link.h>: a version, then the first object.
-    let first = (elsewhere::loader_list().addr() as u64).wrapping_add(8);
-    read_u64(first).unwrap_or(0)
+    read_u64((list.addr() as u64).wrapping_add(8))
 }
 
 /// The dynamic section of the program itself.
 pub fn program() -> Option<u64> {
-    read_u64(first_object().wrapping_add(16)).filter(|dynamic| *dynamic != 0)
+    read_u64(first_object()?.wrapping_add(16)).filter(|dynamic| *dynamic != 0)
 }
 
 /// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
 pub fn in_c_library(name: &CStr) -> *mut () {
+    let Some(mut object) = first_object() else {
+        return std::ptr::null_mut();
+    };
     // Fields of link_map: bias, path, dynamic section, next.
-    let mut object = first_object();
     let mut path = [0_u8; MOST_PATH];
     for _ in 0..MOST_ENTRIES {
         let field = |at: u64| read_u64(object.wrapping_add(at));

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,3 +22,7 @@
 
 STAT(, stat)
 STAT(64, stat64)
+
+/* glibc 2.25 and 2.27. */
+ssize_t getrandom(void *to, size_t bytes, unsigned flags) { return syscall(SYS_getrandom, to, bytes, flags); }
+int memfd_create(const char *name, unsigned flags) { return syscall(SYS_memfd_create, name, flags); }

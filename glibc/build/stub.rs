@@ -76,8 +76,8 @@ impl Stubs {
                     (Some(_), _) if name == "__libc_start_main" => {}
                     (Some(version), Some(export)) => source.add(export, Some(("@@@", version)))?,
                     // Whatever the C library at run time has is taken: fit for weak references.
-                    (None, Some(export)) => source.add(export, None)?,
-                    (_, None) => {}
+                    (None, Some(export)) if export.is_default => source.add(export, None)?,
+                    _ => {}
                 }
             }
             if soname == C_LIBRARY {
@@ -136,8 +136,13 @@ impl Source {
     }
 }
 
+/// What a program of the floor's time would be linked with. Nothing if nothing of this name is for programs of today: some functions
+/// are only there for old programs, and today in `libc_nonshared.a`.
 fn newest_old(exports: &[Export]) -> Option<&Export> {
-    let old = exports.iter().filter(|export| export.is_old());
+    let is_current = exports.iter().any(|export| export.is_default);
+    let old = exports
+        .iter()
+        .filter(|export| is_current && export.is_old());
     old.max_by_key(|export| crate::numbers(&export.version))
 }
 

@@ -43,7 +43,7 @@ enum Task {
     Repeat(repeat::RepeatOptions),
     /// Fetch the ROCm runtimes that the tests with simulated GPUs use, about 1 GB of downloads
     Runtimes {
-        /// Only these: debian12, wheel54, debian13 or unstable
+        /// Only these: debian11, debian12, wheel54, debian13 or unstable
         name: Option<String>,
     },
     /// Check that folders use one another in one direction only, as floors.toml says

@@ -18,7 +18,7 @@
 
 mod machine;
 mod programs;
-mod stack;
+pub(crate) mod stack;
 mod told;
 mod truth;
 

@@ -77,17 +77,7 @@ impl Stack {
                 runtimes_dir().display()
             ));
         }
-        if !self.is_tree() {
-            return None;
-        }
-        missing_tool("unshare").or_else(|| {
-            static WORKS: OnceLock<bool> = OnceLock::new();
-            let works = WORKS.get_or_init(|| {
-                let tried = Command::new("unshare").args(["--mount", "true"]).output();
-                tried.is_ok_and(|tried| tried.status.success())
-            });
-            (!works).then(|| "only root can have mounts of its own".to_owned())
-        })
+        self.is_tree().then(missing_mounts).flatten()
     }
 
     /// Whether programs need its whole file tree, because its libraries need a newer C library than ours.
@@ -133,18 +123,35 @@ impl Stack {
     }
 }
 
+/// Says so when a program cannot have mounts of its own.
+pub(crate) fn missing_mounts() -> Option<String> {
+    missing_tool("unshare").or_else(|| {
+        static WORKS: OnceLock<bool> = OnceLock::new();
+        let works = WORKS.get_or_init(|| {
+            let tried = Command::new("unshare").args(["--mount", "true"]).output();
+            tried.is_ok_and(|tried| tried.status.success())
+        });
+        (!works).then(|| "only root can have mounts of its own".to_owned())
+    })
+}
+
 /// A program whose root is a file tree. Our own folders are where they are outside.
 pub(super) fn in_tree(tree: &Path, program: Invocation) -> Invocation {
+    entering(tree).program(program)
+}
+
+/// The words that make a file tree the root of the program behind them.
+pub(crate) fn entering(tree: &Path) -> Invocation {
     let mut wrapped = Invocation::new("unshare")
         .args(["--mount", "/bin/sh", "-c", IN_TREE, "sh"])
         .arg(tree);
     for folder in [workspace_dir(), target_dir(), runtimes_dir()] {
         wrapped = wrapped.arg(folder.canonicalize().unwrap_or(folder));
     }
-    wrapped.arg("--").program(program)
+    wrapped.arg("--")
 }
 
-pub(super) fn runtimes_dir() -> PathBuf {
+pub(crate) fn runtimes_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
     if let Some(folder) = set("RSYS_RUNTIMES_DIR") {
         return folder.into();

@@ -33,6 +33,21 @@ enum Source {
 /// Folder names and where their content comes from. The tests know these names (`tests/src/simgpu/stack.rs`).
 const STACKS: &[(&str, Source)] = &[
     (
+        // No GPU runtime: an older C library, with a shell and a Python.
+        "debian11",
+        Source::Debian {
+            release: "bullseye",
+            packages: &[
+                "base-files",
+                "bash",
+                "dash",
+                "coreutils",
+                "libgcc-s1",
+                "python3-minimal",
+            ],
+        },
+    ),
+    (
         // ROCr, HIP and SMI 5.2.3; the compiler for its programs.
         "debian12",
         Source::Debian {
