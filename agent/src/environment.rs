@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
 use rsys_wire::launchers::{base_name, is_launcher};
 use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
+use rsys_wire::program::AGENT_FILE;
 
 use crate::guard;
 use crate::process::c_string;
@@ -54,6 +55,48 @@ fn strings<'a>(vector: *const *const c_char) -> impl Iterator<Item = &'a CStr> {
         let string = c_string(unsafe { *next })?;
         next = next.wrapping_add(1);
         Some(string)
+    })
+}
+
+/// The pointers of a vector that a program hands over, up to the null at its end. `None` in place of what cannot be read: the kernel
+/// refuses such a vector.
+pub fn pointers(
+    vector: *const *const c_char,
+) -> impl Iterator<Item = Option<*const c_char>> + Clone {
+    let mut next = vector.addr() as u64;
+    std::iter::from_fn(move || {
+        if next == 0 {
+            return None;
+        }
+        let word = guard::read_u64(next);
+        next = word.map_or(0, |_| next.wrapping_add(8));
+        let pointer = word.map(|word| std::ptr::with_exposed_provenance::<c_char>(word as usize));
+        pointer
+            .is_none_or(|pointer| !pointer.is_null())
+            .then_some(pointer)
+    })
+}
+
+/// What follows `start` in a string that begins so. Reads no further than the two agree.
+pub fn rest_of<'a>(string: *const c_char, start: &[u8]) -> Option<&'a CStr> {
+    let address = string.addr() as u64;
+    let begins_so = (address..)
+        .zip(start)
+        .all(|(at, byte)| guard::read_u8(at) == Some(*byte));
+    begins_so.then_some(())?;
+    c_string(string.wrapping_add(start.len()))
+}
+
+/// Whether a byte separates the entries of LD_PRELOAD (ld.so(8)) or HSA_TOOLS_LIB.
+pub fn is_separator(byte: u8) -> bool {
+    matches!(byte, b':' | b' ')
+}
+
+/// The agent's path in a list of libraries.
+pub fn agent_in(list: &[u8]) -> Option<&[u8]> {
+    list.split(|byte| is_separator(*byte)).find(|entry| {
+        let folder = entry.strip_suffix(AGENT_FILE.as_bytes());
+        folder.is_some_and(|folder| folder.ends_with(b"/"))
     })
 }
 
@@ -187,9 +230,9 @@ fn without_agent(entry: *mut c_char) -> bool {
     };
     let prefix = b"LD_PRELOAD=".len();
     let value = &string.to_bytes()[prefix..];
-    let is_separator = |byte: &u8| *byte == b':' || *byte == b' ';
-    let first = value.split(is_separator).next().unwrap_or(value);
-    if !first.ends_with(b"/librsys_agent.so") {
+    let mut entries = value.split(|byte| is_separator(*byte));
+    let first = entries.next().unwrap_or(value);
+    if agent_in(first).is_none() {
         return true;
     }
     let rest_at = prefix + (first.len() + 1).min(value.len());

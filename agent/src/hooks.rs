@@ -4,9 +4,10 @@
 //! except as the real function sets it. `dlopen` is not among them: it finds libraries relative to
 //! its caller, and would take us for it.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::birth;
+use crate::exec;
 use crate::exit;
 use crate::gpu::{self, threads as runtime_threads};
 use crate::masks;
@@ -72,10 +73,7 @@ pub unsafe extern "C" fn thrd_create(
 /// # Safety
 /// As `pthread_setname_np(3)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setname_np(
-    thread: libc::pthread_t,
-    name: *const std::ffi::c_char,
-) -> c_int {
+pub unsafe extern "C" fn pthread_setname_np(thread: libc::pthread_t, name: *const c_char) -> c_int {
     let Some(real) = real::pthread_setname_np::get() else {
         return MISSING;
     };
@@ -400,6 +398,18 @@ pub unsafe extern "C" fn syscall(
     }
     if number == libc::SYS_prctl {
         return restrictions::prctl(a as c_int, [b, c, d, e], call);
+    }
+    let replaced = |environment: *const *const c_char| {
+        let environment = environment.expose_provenance() as u64;
+        let (c, d) = match number {
+            libc::SYS_execve => (environment, d),
+            _ => (c, environment),
+        };
+        // SAFETY: the caller's own arguments, with a part of its variables.
+        unsafe { real(number, a, b, c, d, e, f) }
+    };
+    if let Some(result) = exec::by_number(number, &[a, b, c, d, e], replaced) {
+        return result;
     }
     if exit::is_end(number) {
         gpu::at_end();

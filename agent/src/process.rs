@@ -21,6 +21,7 @@ use crate::debugger;
 use crate::elsewhere;
 use crate::environment::Environment;
 use crate::events;
+use crate::exec;
 use crate::gpu;
 use crate::jit;
 use crate::markers;
@@ -201,7 +202,8 @@ pub fn announce_short(periods: u64) {
     if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
 }
 
-fn hello(kind: HelloKind, segment: u32) -> Hello {
+/// A datagram without memory of ours in it. `segment` as its kind says.
+pub fn hello(kind: HelloKind, segment: u32) -> Hello {
     Hello {
         magic: MAGIC,
         version: VERSION,
@@ -215,7 +217,8 @@ fn hello(kind: HelloKind, segment: u32) -> Hello {
     }
 }
 
-fn session_name() -> &'static [u8] {
+/// The name of the sampler's socket. Only once the agent has started.
+pub fn session_name() -> &'static [u8] {
     // SAFETY: written by `start` before the first segment is made.
     let session = unsafe { (*SESSION.0.get()).assume_init_ref() };
     session.bytes.get(..session.length).unwrap_or(&[])
@@ -285,6 +288,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         return None;
     }
     real::resolve_all();
+    exec::begin(environment);
     if clock::wants_perf() {
         perf::choose_delivery();
     }

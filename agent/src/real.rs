@@ -59,7 +59,7 @@ macro_rules! reals {
             pub mod $constant {
                 use super::*;
                 #[allow(unused_imports, reason = "not every signature needs them")]
-                use std::ffi::{c_int, c_long, c_void};
+                use std::ffi::{c_char, c_int, c_long, c_void};
                 /// The signature.
                 pub type Function = unsafe extern "C" fn($($argument),*) -> $result;
                 /// Where it is.
@@ -125,13 +125,15 @@ reals! {
     quick_exit = "quick_exit": fn(c_int) -> !;
     abort = "abort": fn() -> !;
     fork_raw = "_Fork": fn() -> libc::pid_t;
+    execve = "execve": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
+    execvpe = "execvpe": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
+    fexecve = "fexecve": fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
+    execveat = "execveat": fn(c_int, *const c_char, *const *const c_char, *const *const c_char, c_int) -> c_int;
+    posix_spawn = "posix_spawn": fn(*mut libc::pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int;
+    posix_spawnp = "posix_spawnp": fn(*mut libc::pid_t, *const c_char, *const c_void, *const c_void, *const *const c_char, *const *const c_char) -> c_int;
     // Called with whatever the program gives: see `exec`.
-    execve = "execve": fn() -> c_int;
     execv = "execv": fn() -> c_int;
     execvp = "execvp": fn() -> c_int;
-    execvpe = "execvpe": fn() -> c_int;
-    fexecve = "fexecve": fn() -> c_int;
-    execveat = "execveat": fn() -> c_int;
     execl = "execl": fn() -> c_int;
     execlp = "execlp": fn() -> c_int;
     execle = "execle": fn() -> c_int;
@@ -143,8 +145,8 @@ reals! {
     deregister_frame_info = "__deregister_frame_info": fn(*mut c_void) -> *mut c_void;
     deregister_frame_info_bases = "__deregister_frame_info_bases": fn(*mut c_void) -> *mut c_void;
     // See `elsewhere`.
-    dlopen = "dlopen": fn(*const std::ffi::c_char, c_int) -> *mut c_void;
-    dlerror = "dlerror": fn() -> *mut std::ffi::c_char;
+    dlopen = "dlopen": fn(*const c_char, c_int) -> *mut c_void;
+    dlerror = "dlerror": fn() -> *mut c_char;
     pthread_key_create = "pthread_key_create": fn(*mut libc::pthread_key_t, Option<unsafe extern "C" fn(*mut c_void)>) -> c_int;
     pthread_key_delete = "pthread_key_delete": fn(libc::pthread_key_t) -> c_int;
     pthread_setspecific = "pthread_setspecific": fn(libc::pthread_key_t, *const c_void) -> c_int;

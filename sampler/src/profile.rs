@@ -352,6 +352,7 @@ impl Watch {
         let (refused, unborn) = (self.receiver.refused(), self.receiver.short());
         let refusal = self.refusal.take();
         let failures = self.receiver.failures();
+        let left_out = self.receiver.left_out();
         if let Some(lost) = self.collector.lost_switches()
             && plan.run.verbosity >= 0
         {
@@ -371,9 +372,12 @@ impl Watch {
             for failure in &failures {
                 say(&format!("warning: {failure}"));
             }
-            let all_failed =
-                !failures.is_empty() && !outcome.processes.iter().any(ProcessSummary::has_output);
-            if all_failed {
+            for line in left_out.lines() {
+                say(&format!("warning: {line}"));
+            }
+            let has_output = outcome.processes.iter().any(ProcessSummary::has_output);
+            let is_explained = !failures.is_empty() || !left_out.is_empty();
+            if is_explained && !has_output {
                 say("no trace: see the warnings above");
             } else {
                 let verbose = plan.run.verbosity >= 1;

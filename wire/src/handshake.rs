@@ -31,7 +31,13 @@ pub enum HelloKind {
     Events = 4,
     /// A process that ended with too little to tell for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for.
     Short = 5,
+    /// A program that runs without the agent; [`Hello::segment`] holds the number of the [`Obstacle`](crate::program::Obstacle), and
+    /// up to [`PATH_BYTES`] of its path follow.
+    LeftOut = 6,
 }
+
+/// How much of a path follows a [`Hello`] at most.
+pub const PATH_BYTES: usize = 256;
 
 /// The datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +53,7 @@ pub struct Hello {
     pub instance: u64,
     /// The process id as the sender sees it (it may live in another pid namespace).
     pub pid: u32,
-    /// Number of this segment, counted from 0; see [`HelloKind::Failed`] and [`HelloKind::Short`].
+    /// Number of this segment, counted from 0; see [`HelloKind::Failed`], [`HelloKind::Short`] and [`HelloKind::LeftOut`].
     pub segment: u32,
     /// Number of rings in the segment.
     pub ring_count: u32,
@@ -79,7 +85,26 @@ impl Hello {
         bytes
     }
 
-    /// Reads a datagram.
+    /// Reads a datagram: what it says, and the path behind it.
+    ///
+    /// # Errors
+    /// [`HelloError`] says what is wrong with it.
+    pub fn with_path(bytes: &[u8]) -> Result<(Hello, &[u8]), HelloError> {
+        let (hello, path) = bytes
+            .split_at_checked(Self::BYTES)
+            .ok_or(HelloError::Size)?;
+        let hello = Self::from_bytes(hello)?;
+        let most = match hello.kind()? {
+            HelloKind::LeftOut => PATH_BYTES,
+            _ => 0,
+        };
+        if path.len() > most {
+            return Err(HelloError::Size);
+        }
+        Ok((hello, path))
+    }
+
+    /// Reads a datagram without a path.
     ///
     /// # Errors
     /// [`HelloError`] says what is wrong with it.
@@ -123,6 +148,7 @@ impl Hello {
             3 => Ok(HelloKind::Failed),
             4 => Ok(HelloKind::Events),
             5 => Ok(HelloKind::Short),
+            6 => Ok(HelloKind::LeftOut),
             _ => Err(HelloError::Kind),
         }
     }

@@ -14,7 +14,8 @@
 //! * [`clocks`]: whose CLOCK_BOOTTIME the times are of.
 //! * [`counting`]: what the threads count beside their samples.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
-//! * [`launchers`]: the programs in which an agent sleeps, because they only start others.
+//! * [`launchers`]: the programs in which an agent sleeps, because they only start others;
+//! * [`program`]: the programs that it cannot be loaded into.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
@@ -28,6 +29,7 @@ pub mod event;
 pub mod handshake;
 pub mod launchers;
 pub mod layout;
+pub mod program;
 pub mod record;
 pub mod ring;
 mod sync;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use rsys_wire::counting::{EventCode, EventList, MOST_EVENTS, Overflow};
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloKind,
-    PythonChoice, UnwinderChoice,
+    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloError,
+    HelloKind, PythonChoice, UnwinderChoice,
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
 use rsys_wire::record::{self, ForeignText, Record, Records};
@@ -419,6 +419,9 @@ proptest! {
         if let Ok(hello) = Hello::from_bytes(&bytes) {
             prop_assert_eq!(&hello.to_bytes()[..], &bytes[..]);
         }
+        if let Ok((hello, path)) = Hello::with_path(&bytes) {
+            prop_assert_eq!([&hello.to_bytes()[..], path].concat(), bytes);
+        }
         let hello = Hello {
             magic: handshake::MAGIC,
             version: VERSION,
@@ -431,6 +434,19 @@ proptest! {
             segment_bytes: 0,
         };
         prop_assert_eq!(Hello::from_bytes(&hello.to_bytes()), Ok(hello));
+        let left_out = Hello { kind: HelloKind::LeftOut as u32, ..hello };
+        for (hello, path_bytes, is_valid) in [
+            (hello, 0, true),
+            (hello, 1, false),
+            (left_out, 0, true),
+            (left_out, handshake::PATH_BYTES, true),
+            (left_out, handshake::PATH_BYTES + 1, false),
+        ] {
+            let path = vec![b'p'; path_bytes];
+            let datagram = [&hello.to_bytes()[..], &path].concat();
+            let read = Hello::with_path(&datagram);
+            prop_assert_eq!(read, if is_valid { Ok((hello, &path[..])) } else { Err(HelloError::Size) });
+        }
         prop_assert_eq!(Geometry::of_hello(&hello), None);
         if let Some(geometry) = Geometry::new(count, 1024) {
             let right = Hello { segment_bytes: geometry.bytes() as u64, ..hello };

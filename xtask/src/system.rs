@@ -20,6 +20,8 @@ enum Probe {
     PythonLibrary,
     /// A library by the name that programs load it by.
     Library(&'static str),
+    /// What gcc must be able to make a program with.
+    Compiles(&'static str),
 }
 
 /// Probes, and the Debian packages that make them succeed. `MINOR` is that of the system's Python: 11 for 3.11.
@@ -30,6 +32,9 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("gdb"), "gdb"),
     (Probe::Program("valgrind"), "valgrind"),
     (Probe::Program("clang"), "clang"),
+    (Probe::Program("musl-gcc"), "musl-tools"),
+    (Probe::Compiles("-m32"), "gcc-multilib"),
+    (Probe::Program("perl"), "perl"),
     (Probe::Program("objdump"), "binutils"),
     (Probe::Program("xz"), "xz-utils"),
     (Probe::Program("fish"), "fish"),
@@ -77,6 +82,12 @@ impl Probe {
                 "/usr/bin/python3",
                 &["-c", &format!("import ctypes; ctypes.CDLL('{name}')")],
             ),
+            Self::Compiles(option) => {
+                let line = format!(
+                    "echo 'int main(void) {{ return 0; }}' | gcc {option} -x c -o /dev/null -"
+                );
+                succeeds("sh", &["-c", &line])
+            }
             Self::PythonLibrary => succeeds(
                 "/usr/bin/python3",
                 &[

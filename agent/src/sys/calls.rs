@@ -127,6 +127,7 @@ ours: [
         clock_gettime(clock, time) = SYS_clock_gettime;
         close(fd) = SYS_close;
         exit_group(status) = SYS_exit_group;
+        faccessat(folder, path, mode) = SYS_faccessat;
         fcntl(fd, command, argument) = SYS_fcntl;
         ftruncate(fd, bytes) = SYS_ftruncate;
         futex(word, operation, value, timeout) = SYS_futex;
@@ -138,6 +139,7 @@ ours: [
         mprotect(address, bytes, protection) = SYS_mprotect;
         munmap(address, bytes) = SYS_munmap;
         openat(folder, path, flags, mode) = SYS_openat;
+        pread64(fd, buffer, bytes, offset) = SYS_pread64;
         prctl(option, argument) = SYS_prctl;
         prlimit64(pid, resource, new, old) = SYS_prlimit64;
         read(fd, buffer, bytes) = SYS_read;

@@ -102,6 +102,37 @@ pub fn read_file(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     usize::try_from(result).unwrap_or(0)
 }
 
+/// Opens a file for reading, without waiting for anything. The kernel looks whether there is a path at all.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn open_at(folder: c_int, path: *const std::ffi::c_char) -> Result<c_int, i32> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let at = i64::from(folder) as u64;
+    // SAFETY: the kernel refuses an address that is no path.
+    let opened = unsafe { calls::openat(at, address(path), flags as u64, 0) };
+    checked(opened).map(|fd| fd as c_int)
+}
+
+/// Reads a part of a file into a buffer; returns the number of bytes, 0 when it cannot be read.
+pub fn pread(fd: c_int, buffer: &mut [u8], offset: u64) -> usize {
+    let destination = address(buffer.as_mut_ptr());
+    // SAFETY: a buffer with its length.
+    let result = unsafe { calls::pread64(fd as u64, destination, buffer.len() as u64, offset) };
+    usize::try_from(result).unwrap_or(0)
+}
+
+/// Whether the process may use a file so (`R_OK`, `X_OK`), by its real user, who it is after an exec.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn access(path: *const std::ffi::c_char, mode: c_int) -> Result<(), i32> {
+    let at = libc::AT_FDCWD as u64;
+    // SAFETY: the kernel refuses an address that is no path.
+    let result = unsafe { calls::faccessat(at, address(path), mode as u64) };
+    checked(result).map(drop)
+}
+
 /// `ioctl`. A negative result is `-errno`.
 ///
 /// # Safety

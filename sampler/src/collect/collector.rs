@@ -156,7 +156,7 @@ impl Collector {
         let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
         match kind {
             // Told by the receiver.
-            HelloKind::Failed | HelloKind::Short => {}
+            HelloKind::Failed | HelloKind::Short | HelloKind::LeftOut => {}
             HelloKind::Segment | HelloKind::Events => {
                 let known = self
                     .processes

@@ -17,8 +17,8 @@ mod python;
 use self::mappings::Mappings;
 use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
-use crate::launch::agent::AGENT_FILE;
 use crate::resolve::{ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
+use rsys_wire::program::AGENT_FILE;
 
 /// Distinct addresses of one process that get names of their own; a process beyond it makes code without end, or fools us.
 const ADDRESSES_MAX: usize = 1 << 21;

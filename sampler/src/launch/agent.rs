@@ -5,9 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
-
-/// File name of the agent.
-pub const AGENT_FILE: &str = "librsys_agent.so";
+use rsys_wire::program::AGENT_FILE;
 
 /// Environment variable with the agent's path, for unusual installations.
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";

@@ -2,21 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, geteuid};
+use rsys_wire::program::{DEFAULT_PATH, INTERPRETERS_MAX, Kind, kind_of};
 
-use super::elf::{HEAD_BYTES, Kind, kind_of};
 use crate::os::has_file_capabilities;
-
-/// Where programs are looked for when PATH is not set, as in the C library.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
-
-/// Interpreters of interpreters are followed so far; the kernel gives up sooner.
-const INTERPRETERS_MAX: u32 = 4;
 
 /// Why a command cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,20 +111,21 @@ pub fn judge(path: &Path) -> Verdict {
         if let Some(reason) = secure_mode(&path) {
             return Verdict::Ignored(reason);
         }
-        let Some(head) = head_of(&path) else {
+        match kind_of_file(&path) {
             // Executable and not readable: the loader can still load an agent.
-            return Verdict::Sampled;
-        };
-        let name = path.display();
-        match kind_of(&head) {
-            Kind::Dynamic(loader) if loader.contains("ld-musl") => {
-                return Verdict::Refused(format!("{name} uses the musl C library"));
+            None | Some(Kind::Fits) => return Verdict::Sampled,
+            Some(Kind::Unfit(obstacle)) => {
+                let reason = format!("{} {obstacle}", path.display());
+                return if obstacle.forbids_agent() {
+                    Verdict::Refused(reason)
+                } else {
+                    Verdict::Ignored(reason)
+                };
             }
-            Kind::Dynamic(_) => return Verdict::Sampled,
-            Kind::Static => return Verdict::Ignored(format!("{name} is statically linked")),
-            Kind::Foreign(what) => return Verdict::Refused(format!("{name} {what}")),
-            Kind::Script(interpreter) => path = PathBuf::from(interpreter),
-            Kind::Other => path = PathBuf::from("/bin/sh"),
+            Some(Kind::Script(interpreter)) => {
+                path = PathBuf::from(OsStr::from_bytes(interpreter.path()));
+            }
+            Some(Kind::Other) => path = PathBuf::from("/bin/sh"),
         }
     }
     Verdict::Sampled
@@ -153,14 +147,12 @@ fn secure_mode(path: &Path) -> Option<String> {
     None
 }
 
-fn head_of(path: &Path) -> Option<Vec<u8>> {
-    let mut head = Vec::new();
-    File::open(path)
-        .ok()?
-        .take(HEAD_BYTES as u64)
-        .read_to_end(&mut head)
-        .ok()?;
-    Some(head)
+fn kind_of_file(path: &Path) -> Option<Kind> {
+    let file = File::open(path).ok()?;
+    let path = path.as_os_str().as_bytes();
+    kind_of(path, |offset, buffer| {
+        file.read_at(buffer, offset).unwrap_or(0)
+    })
 }
 
 #[cfg(test)]

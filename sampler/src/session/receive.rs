@@ -11,7 +11,9 @@ use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::unistd::{geteuid, getuid};
 use rsys_wire::handshake::{Hello, HelloKind};
+use rsys_wire::program::Obstacle;
 
+use super::left_out::LeftOut;
 use super::segment::MappedSegment;
 use super::socket::{Datagram, SessionSocket};
 use crate::os;
@@ -87,6 +89,7 @@ enum News {
     Arrival(Arrival),
     Failure(Failure),
     Short,
+    LeftOut(Obstacle, Vec<u8>),
     /// See [`Receiver::settle`].
     Mark(u64),
 }
@@ -103,6 +106,7 @@ struct Shared {
     first_refusal: Mutex<Option<String>>,
     failures: Mutex<Vec<Failure>>,
     short: AtomicU64,
+    left_out: Mutex<LeftOut>,
     stop: AtomicBool,
     /// The last mark that came; see [`Receiver::settle`].
     mark: Mutex<u64>,
@@ -137,6 +141,7 @@ impl Receiver {
             first_refusal: Mutex::default(),
             failures: Mutex::default(),
             short: AtomicU64::new(0),
+            left_out: Mutex::default(),
             stop: AtomicBool::new(false),
             mark: Mutex::new(0),
             marked: Condvar::new(),
@@ -189,6 +194,12 @@ impl Receiver {
     #[must_use]
     pub fn failures(&self) -> Vec<Failure> {
         lock(&self.shared.failures).clone()
+    }
+
+    /// Programs that run without an agent.
+    #[must_use]
+    pub fn left_out(&self) -> LeftOut {
+        lock(&self.shared.left_out).clone()
     }
 
     /// How many processes ended before they began to record, with something to record.
@@ -253,6 +264,7 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
             Ok(News::Short) => {
                 shared.short.fetch_add(1, Ordering::Relaxed);
             }
+            Ok(News::LeftOut(obstacle, path)) => lock(&shared.left_out).add(obstacle, &path),
             Ok(News::Arrival(arrival)) => {
                 lock(&shared.arrivals).push_back(arrival);
                 // Full means that it is ringing already.
@@ -276,7 +288,7 @@ fn news(datagram: Datagram) -> Result<News, String> {
     if let Some(mark) = mark_in(&datagram.bytes) {
         return Ok(News::Mark(mark));
     }
-    let hello = Hello::from_bytes(&datagram.bytes).map_err(|error| error.to_string())?;
+    let (hello, path) = Hello::with_path(&datagram.bytes).map_err(|error| error.to_string())?;
     let kind = hello.kind().map_err(|error| error.to_string())?;
     let sender = datagram.sender.ok_or("a datagram without a sender")?;
     // Abstract names are public: others must not fill our files. A target may have changed its user if it was root.
@@ -297,6 +309,10 @@ fn news(datagram: Datagram) -> Result<News, String> {
     }
     if kind == HelloKind::Short {
         return Ok(News::Short);
+    }
+    if kind == HelloKind::LeftOut {
+        let obstacle = Obstacle::from_number(hello.segment).ok_or("an unknown obstacle")?;
+        return Ok(News::LeftOut(obstacle, path.to_vec()));
     }
     let life = match pid {
         0 => Life::Unwatched,

@@ -9,7 +9,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, UnixAddr,
     UnixCredentials, bind, recvmsg, sendto, setsockopt, shutdown, socket, sockopt,
 };
-use rsys_wire::handshake::Hello;
+use rsys_wire::handshake::{Hello, PATH_BYTES};
 
 use crate::os;
 
@@ -22,7 +22,7 @@ const DESCRIPTORS_MAX: usize = 253;
 /// A datagram with what came beside it.
 #[derive(Debug)]
 pub struct Datagram {
-    /// Its bytes; one more than a [`Hello`] has, if it is longer.
+    /// Its bytes; one more than a [`Hello`] with a path has, if it is longer.
     pub bytes: Vec<u8>,
     /// The descriptors.
     pub descriptors: Vec<OwnedFd>,
@@ -67,7 +67,7 @@ impl SessionSocket {
     /// # Errors
     /// What the system says; after [`SessionSocket::stop`] it returns empty datagrams at once.
     pub fn receive(&self) -> Result<Datagram, Errno> {
-        let mut bytes = vec![0; Hello::BYTES + 1];
+        let mut bytes = vec![0; Hello::BYTES + PATH_BYTES + 1];
         let mut control = cmsg_space!(UnixCredentials, [i32; DESCRIPTORS_MAX]);
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let message = recvmsg::<UnixAddr>(

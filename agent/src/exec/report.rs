@@ -1,0 +1,30 @@
+//! What the sampler is told of programs that run without the agent.
+
+use std::ffi::{CStr, c_char};
+
+use rsys_wire::handshake::{Hello, HelloKind, PATH_BYTES};
+
+use super::judge::{Verdict, session_in};
+use crate::environment::pointers;
+use crate::process;
+use crate::sys;
+
+/// Sends a verdict on the program of a process, to the session that its environment names, else to that of this process.
+#[inline(never)]
+pub fn send(verdict: &Verdict, environment: *const *const c_char, pid: u32) {
+    let named = pointers(environment).find_map(|entry| session_in(entry?));
+    let session = named.map_or_else(process::session_name, CStr::to_bytes);
+    let hello = Hello {
+        pid,
+        ..process::hello(HelloKind::LeftOut, verdict.obstacle as u32)
+    };
+    let mut datagram = [0; Hello::BYTES + PATH_BYTES];
+    let parts = [&hello.to_bytes()[..], verdict.path()];
+    let mut length = 0;
+    for (to, from) in datagram.iter_mut().zip(parts.into_iter().flatten()) {
+        *to = *from;
+        length += 1;
+    }
+    // The program is not to notice if nobody listens.
+    if sys::send(session, datagram.get(..length).unwrap_or(&[]), None).is_err() {}
+}
