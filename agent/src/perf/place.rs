@@ -52,5 +52,9 @@ fn is_guessed(number: u64) -> bool {
     let near_power = [number, number + 1, number - 1]
         .iter()
         .any(|near| near.is_power_of_two());
-    number % 2 == 0 || number % 5 == 0 || number % 100 == 99 || number % 16 == 15 || near_power
+    number.is_multiple_of(2)
+        || number.is_multiple_of(5)
+        || number % 100 == 99
+        || number % 16 == 15
+        || near_power
 }
