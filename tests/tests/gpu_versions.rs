@@ -39,7 +39,7 @@ fn calls_are_recorded_whatever_lies_in_the_record() -> TestResult {
         // Nothing can be measured.
         (V7, "1536", "0-511", true),
         (V5, "856", "0-511", true),
-        // Versions that nobody knows are measured.
+        // Unknown versions are measured.
         (NEW, "1704", "", true),
         (NEW, "1704", "0", true),
         (NEW, "1704", "0-191 200 210", true),
@@ -196,7 +196,7 @@ fn new_copies_and_fills_have_their_bytes() -> TestResult {
         bytes.sort_unstable();
         Ok(bytes)
     };
-    // The stand-in reports sizes of the batch only; of the batch of boxes nobody says them.
+    // The stand-in reports sizes of the batch only; those of the batch of boxes are not known.
     ensure!(
         bytes("copy")? == [0, 0, 100, 200, 300, 800, 800],
         "{:?}",

@@ -56,7 +56,7 @@ const FAILED: u32 = 3;
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static ENTER: AtomicUsize = AtomicUsize::new(0);
 static EXIT: AtomicUsize = AtomicUsize::new(0);
-/// Whether somebody has waited in vain: nobody waits any more.
+/// Whether a caller has waited in vain: no other waits.
 static IS_IMPATIENT: AtomicBool = AtomicBool::new(false);
 static WORK: Work = Work::new(work);
 

@@ -73,7 +73,7 @@ fn fill_stack() {
     let mut words = [std::mem::MaybeUninit::<u64>::uninit(); FILLED];
     for word in &mut words {
         let value = numbered((&raw const *word).addr());
-        // SAFETY: within the array. Volatile, because nobody reads it here.
+        // SAFETY: within the array. Volatile, because it is not read here.
         unsafe { word.as_mut_ptr().write_volatile(value) };
     }
     std::hint::black_box(&mut words);

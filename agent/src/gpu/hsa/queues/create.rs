@@ -109,7 +109,7 @@ pub unsafe fn create(wish: &Wish, queue: *mut *mut Queue) -> Status {
     }
     state.used.store(false, Ordering::Release);
     if let Some(destroy) = table::queue_destroy::get() {
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: it was not handed out yet.
         unsafe { destroy(made) };
     }
     plain()
@@ -249,7 +249,7 @@ fn renew_events() {
         }
     }
     for signal in signals.into_iter().filter(|signal| *signal != 0) {
-        // SAFETY: nobody else has it.
+        // SAFETY: made above, and not handed out.
         unsafe { destroy(signal) };
     }
 }
