@@ -9,22 +9,37 @@ use rsys_unwind::{Broken, End, Engine, FrameBuffer, FramehopEngine, FramehopModu
 use crate::guard::Guarded;
 use crate::modules::Seen;
 use crate::slots::Slot;
+use crate::thread_words;
 
-/// Makes the engine of a thread from the libraries that are loaded now.
+thread_words! {
+    /// The calling thread's engine once more. LeakSanitizer looks for pointers here, and not in the memory that slots are in.
+    fn engine() -> *mut *mut c_void = "rsys_framehop_engine"
+}
+
+/// Makes the engine of the calling thread from the libraries that are loaded now.
 #[inline(never)]
 pub fn make_engine(slot: &mut Slot) {
     let mut modules: Vec<FramehopModule> = Vec::new();
     // SAFETY: the callback matches the signature and only touches `modules`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };
     slot.framehop = Box::into_raw(Box::new(FramehopEngine::new(modules))).cast();
+    // SAFETY: the thread's own word.
+    unsafe { *engine() = slot.framehop };
 }
 
-/// Frees the engine of a thread that ends.
+/// Frees the engine of the calling thread, which ends.
 pub fn drop_engine(slot: &mut Slot) {
-    let engine = std::mem::replace(&mut slot.framehop, std::ptr::null_mut());
-    if !engine.is_null() {
-        // SAFETY: made by `make_engine`, and the thread's clock has stopped.
-        drop(unsafe { Box::from_raw(engine.cast::<FramehopEngine>()) });
+    slot.framehop = std::ptr::null_mut();
+    forget_parents();
+}
+
+/// Frees the engine of the calling thread, in the child of a fork too, where its slot is forgotten.
+pub fn forget_parents() {
+    // SAFETY: the thread's own word.
+    let made = unsafe { std::mem::replace(&mut *engine(), std::ptr::null_mut()) };
+    if !made.is_null() {
+        // SAFETY: made by `make_engine`, and the thread's clock has stopped, or is its parent's.
+        drop(unsafe { Box::from_raw(made.cast::<FramehopEngine>()) });
     }
 }
 

@@ -22,6 +22,7 @@ use crate::elsewhere;
 use crate::environment::Environment;
 use crate::events;
 use crate::exec;
+use crate::framehop;
 use crate::gpu;
 use crate::jit;
 use crate::markers;
@@ -398,6 +399,7 @@ pub extern "C" fn after_fork_in_child() {
     // Forgetting the parent's slots comes first: this thread must not write into its ring, and
     // perf events would go on for the parent's thread.
     tls::set_slot(std::ptr::null_mut());
+    framehop::forget_parents();
     if is_confined() {
         STATE.store(State::Dormant as u32, Ordering::Release);
         return;

@@ -36,6 +36,20 @@ fn sanitizers_find_what_they_find_without_us() -> TestResult {
 }
 
 #[test]
+fn what_framehop_allocates_is_no_leak() -> TestResult {
+    for (sanitizer, mode) in [("address", "ok"), ("address", "fork"), ("leak", "fork")] {
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--unwinder", "framehop"])
+            .command(sanitized(sanitizer, mode, "0.1"))
+            .run()?;
+        outcome.expect_success();
+        assert!(!outcome.summaries.is_empty(), "{}", outcome.story());
+    }
+    Ok(())
+}
+
+#[test]
 fn a_busy_runtime_is_not_interrupted_by_itself() -> TestResult {
     // Called through ThreadSanitizer's own handler, ours crashed one run in three on a busy machine, one in eight on an idle one.
     for _ in 0..40 {

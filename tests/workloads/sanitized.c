@@ -1,6 +1,7 @@
-/* For the sanitizers' runtimes: sanitized ok|misuse|leak|race [--seconds S]. Two threads spend three quarters of their time in
+/* For the sanitizers' runtimes: sanitized ok|misuse|leak|race|fork [--seconds S]. Two threads spend three quarters of their time in
  * `threefold` and one in `once`; then comes what the runtime should find. */
 #include "work.h"
+#include <sys/wait.h>
 
 static double seconds;
 static long shared;
@@ -33,6 +34,14 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     seconds = option(argc, argv, "--seconds", 0.3);
     races = strcmp(mode, "race") == 0;
+    if (strcmp(mode, "fork") == 0) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        worker(NULL);
+        int status = 0;
+        CHECK(child == 0 || (waitpid(child, &status, 0) == child && WIFEXITED(status)));
+        return WEXITSTATUS(status);
+    }
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, worker, NULL) == 0);
     worker(NULL);
