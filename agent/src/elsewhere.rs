@@ -85,7 +85,7 @@ std::arch::global_asm!(
 /// glibc's loader describes itself to debuggers at this address; null where another loader runs the program.
 pub fn loader_list() -> *const c_void {
     let list: *const c_void;
-    // SAFETY: reads an entry of the global offset table, which is null for a weak symbol that nobody has.
+    // SAFETY: reads an entry of the global offset table, which is null for a weak symbol that no library has.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

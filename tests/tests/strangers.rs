@@ -130,7 +130,7 @@ fn a_static_child_behaves_as_bare() -> TestResult {
     started_in_every_way(&linked_statically()?, "nothing")
 }
 
-/// Nobody sees the instruction: musl's loader loads the agent, which passes everything on.
+/// No hook sees the instruction: musl's loader loads the agent, which passes everything on.
 #[test]
 fn the_agent_is_harmless_in_a_musl_program() -> TestResult {
     skip_if_missing!(missing_tool("musl-gcc"));

@@ -1,4 +1,4 @@
-//! What the sampler is told of programs that run without the agent.
+//! Reports to the sampler about programs that run without the agent.
 
 use std::ffi::{CStr, c_char};
 
@@ -25,6 +25,6 @@ pub fn send(verdict: &Verdict, environment: *const *const c_char, pid: u32) {
         *to = *from;
         length += 1;
     }
-    // The program is not to notice if nobody listens.
+    // A sampler that is gone is no concern of the program.
     if sys::send(session, datagram.get(..length).unwrap_or(&[]), None).is_err() {}
 }
