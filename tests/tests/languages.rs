@@ -50,7 +50,7 @@ fn assert_honest(samples: &Samples, roots: &[&str], what: &str) -> f64 {
     };
     let ends = |sample: &Sample| {
         is_root(sample)
-            || ["[broken]", "[truncated]"].contains(&sample.names().first().unwrap_or(&""))
+            || ["[broken]", "[truncated]"].contains(sample.names().first().unwrap_or(&""))
     };
     let astray: Vec<_> = samples.iter().filter(|sample| !ends(sample)).collect();
     assert!(

@@ -290,6 +290,10 @@ impl Frames {
 
     /// Finds the names of all that was wanted; without a resolver, makes names of the addresses.
     pub fn resolve_wanted(&mut self, resolver: Option<&Resolver>) {
+        // First of all: names of libraries may take longer than the process lives.
+        for &address in &self.wanted_nowhere {
+            self.mappings.look(address);
+        }
         if !self.wanted.is_empty() {
             let (files, requests): (Vec<u32>, Vec<(ModuleId, Vec<u64>)>) =
                 std::mem::take(&mut self.wanted)

@@ -28,23 +28,28 @@ impl Mappings {
         }
     }
 
+    /// Reads the mappings, if an address is in none that is known, as long as the process is there.
+    pub fn look(&mut self, address: u64) {
+        let is_due = self.read.is_none_or(|read| read.elapsed() >= MAP_REFRESH);
+        if !is_due || address >= KERNEL_START || self.name(address).is_some() {
+            return;
+        }
+        self.read = Some(Instant::now());
+        // Of a process that has ended, what was seen before has to do.
+        if let Ok(maps) = fs::read_to_string(&self.path)
+            && !maps.is_empty()
+        {
+            self.executable = parse(&maps);
+        }
+    }
+
     /// The frame of code at an address that is in no module.
     pub fn frame(&mut self, address: u64) -> Symbolized {
         if address >= KERNEL_START {
             return unknown_frame(address);
         }
-        let mut name = self.name(address);
-        if name.is_none() && self.read.is_none_or(|read| read.elapsed() >= MAP_REFRESH) {
-            self.read = Some(Instant::now());
-            // Of a process that has ended, what was seen before has to do.
-            if let Ok(maps) = fs::read_to_string(&self.path)
-                && !maps.is_empty()
-            {
-                self.executable = parse(&maps);
-            }
-            name = self.name(address);
-        }
-        match name {
+        self.look(address);
+        match self.name(address) {
             Some(name) => Symbolized::from_name(name),
             None if self.executable.is_empty() => Symbolized::from_name("[unknown code]"),
             None => unknown_frame(address),
