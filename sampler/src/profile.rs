@@ -165,7 +165,7 @@ fn run(plan: Plan) -> Result<Ending, Refusal> {
     let record = begin_record(&plan, &directory);
     let off_cpu = off_cpu(&plan);
     let mask = *signals.original_mask();
-    // Behind the target: whoever looks for it takes our first child. Its program has no handlers yet.
+    // Behind the target: whoever looks for it takes our first child. Its program begins when the witness is there.
     let call_witness = || signals.call_witness();
     let target = spawn::spawn(
         &file,

@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -149,8 +149,7 @@ impl Image {
     }
 }
 
-/// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a process, before it is known whether it
-/// could execute the file.
+/// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a process, before that executes the file.
 ///
 /// # Errors
 /// When it did not start; the file's errors come from the child before its exec.
@@ -164,9 +163,11 @@ pub fn spawn(
 ) -> Result<Pid, SpawnError> {
     let image = Image::new(file, command, environment)?;
     let (told, telling) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
+    let (waiting, going) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
     // SAFETY: the child makes system calls on prepared data only, until it execs or exits.
     match unsafe { fork() }.map_err(SpawnError::Fork)? {
         ForkResult::Child => {
+            wait_for_start(waiting.as_raw_fd(), going.as_raw_fd());
             let errno = image.execute(mask, inherited).to_ne_bytes();
             // SAFETY: writes four valid bytes and ends, without running anything of ours that fork copied.
             unsafe {
@@ -177,6 +178,9 @@ pub fn spawn(
         ForkResult::Parent { child } => {
             drop(telling);
             beside();
+            // If that fails, the child goes on when the pipe is closed.
+            nix::unistd::write(&going, b"!").ok();
+            drop(going);
             match read_errno(told) {
                 None => Ok(child),
                 Some(errno) => {
@@ -189,6 +193,21 @@ pub fn spawn(
                 }
             }
         }
+    }
+}
+
+/// Waits in the child for a byte from the parent, or for its end, by a pipe of which both ends were inherited.
+///
+/// # Signal safety
+/// System calls with numbers and a byte on this stack.
+fn wait_for_start(waiting: RawFd, going: RawFd) {
+    let mut byte = 0_u8;
+    // SAFETY: as above.
+    unsafe {
+        libc::close(going);
+        while libc::read(waiting, (&raw mut byte).cast(), 1) < 0
+            && *libc::__errno_location() == libc::EINTR
+        {}
     }
 }
 
