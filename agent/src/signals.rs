@@ -334,12 +334,7 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
         libc::SIG_SETMASK => *signals = *signals & !our_set() | asked & our_set(),
         _ => {}
     }
-    // The sample signal stays blocked where it must not come: see `restrictions`.
-    let kept = if calls::is_dispatched() {
-        sys::bit(SAMPLE_SIGNAL)
-    } else {
-        0
-    };
+    let kept = blocked_by_us();
     sigset(match how {
         libc::SIG_UNBLOCK => asked & !kept,
         libc::SIG_SETMASK => asked & !our_set() | kept,
@@ -349,7 +344,17 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
 
 /// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
 pub fn add_believed(set: &mut libc::sigset_t, believed: u64) {
-    *set = sigset(set_of(set) & !our_set() | believed & our_set());
+    *set = sigset(set_of(set) & !blocked_by_us() | believed & our_set());
+}
+
+/// The signals that we block in the calling thread and that the program does not: the sample signal where it must not come; see
+/// [`crate::restrictions`].
+fn blocked_by_us() -> u64 {
+    if calls::is_dispatched() {
+        sys::bit(SAMPLE_SIGNAL)
+    } else {
+        0
+    }
 }
 
 /// See [`add_believed`].

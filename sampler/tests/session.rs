@@ -415,7 +415,7 @@ fn noise() {
 fn odd_announcements_are_refused_and_harmless() {
     let folder = Folder::new("noise");
     let output = sampler(&folder)
-        .args(["-f", "100", "-v"])
+        .args(["-f", "100", "-vv"])
         .args(fake_command("noise"))
         .output()
         .unwrap();

@@ -195,7 +195,7 @@ fn a_static_program_runs_and_the_reason_is_told() -> TestResult {
     let outcome = Run::new().command(program).run()?;
     assert!(outcome.expect_success().number("cpu")? > 0.09);
     let last = outcome.stderr.lines().last().unwrap_or_default();
-    let is_named = last.starts_with("rsys: no trace: ") && last.ends_with(" is statically linked");
+    let is_named = last.starts_with("rsys: no trace: ") && last.contains(" is statically linked, ");
     assert!(is_named, "{}", outcome.story());
     Ok(())
 }
