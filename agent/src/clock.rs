@@ -8,6 +8,8 @@
 //!   signals that coincide are merged. Therefore the timer runs beside it as the accountant: what
 //!   perf did not deliver since the last tick is the weight of the timer's sample.
 
+use std::ffi::c_int;
+
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::counting::Overflow;
 use rsys_wire::handshake::ClockChoice;
@@ -201,6 +203,36 @@ pub fn pause(slot: &Slot) {
     if slot.perf >= 0 {
         perf::stop(slot.perf);
     }
+}
+
+/// Keeps perf from interrupting a sample of the calling thread, where there is no room for the signal's frame. False when that may not be.
+///
+/// # Signal safety
+/// A system call where samples come as SIGTRAP, which nothing blocks; else none.
+#[inline]
+pub fn hold(slot: &Slot) -> bool {
+    slot.perf < 0 || !perf::uses_traps() || stop_perf(slot.perf)
+}
+
+/// Ends what [`hold`] began.
+///
+/// # Signal safety
+/// As [`hold`].
+#[inline]
+pub fn let_go(slot: &Slot) {
+    if slot.perf >= 0 && perf::uses_traps() {
+        start_perf(slot.perf);
+    }
+}
+
+#[inline(never)]
+fn stop_perf(fd: c_int) -> bool {
+    perf::stop(fd)
+}
+
+#[inline(never)]
+fn start_perf(fd: c_int) {
+    perf::start(fd);
 }
 
 /// Lets the calling thread's clocks go on, which were paused for a time that is not to be sampled.

@@ -161,8 +161,13 @@ fn missing_ticks(slot: &mut Slot, ticks: u64) -> u64 {
 #[inline]
 fn sample_if_there_is_room(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t) {
     let room = stack_room(machine);
-    if room >= ROOM_FOR_A_LEAF {
+    if room >= ROOM_FOR_ANY + 2 * fault_bytes() {
         return sample(slot, weight, kind, machine, room);
+    }
+    // perf's next SIGTRAP would come on the same stack.
+    if room >= ROOM_FOR_A_LEAF && clock::hold(slot) {
+        sample(slot, weight, kind, machine, room);
+        return clock::let_go(slot);
     }
     slot.accounted_weight = slot.accounted_weight.wrapping_add(weight);
     slot.ring()
@@ -312,6 +317,8 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
 const ROOM_FOR_A_LEAF: usize = 1280;
 const ROOM_FOR_OURS: usize = 3584;
 const ROOM_FOR_FRAMEHOP: usize = rsys_unwind::FRAMEHOP_STACK_BYTES + 1024;
+/// The most of these.
+const ROOM_FOR_ANY: usize = ROOM_FOR_FRAMEHOP;
 
 /// What the kernel and our handler take of the same stack for a fault in a guarded read, in bytes.
 static FAULT_BYTES: AtomicUsize = AtomicUsize::new(4096);

@@ -197,7 +197,7 @@ fn what_is_forbidden_is_said_and_left_out() -> TestResult {
             .under([filter.as_os_str(), answer.as_ref()])
             .options(["--clock", "timer", "-C", "page-faults", "--off-cpu"])
             .options(["--overflow", "page-faults"])
-            .command(workload("counted"))
+            .command(workload("counted").args(["--no-perf"]))
             .run()?;
         let warnings = &outcome.expect_success().stderr;
         let reason = "a seccomp filter forbids perf_event_open";

@@ -26,7 +26,7 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
-const BOUNDARIES: [&str; 9] = [
+const BOUNDARIES: [&str; 11] = [
     "signals::forward",
     "threads::adopt_self",
     BIRTH,
@@ -35,6 +35,8 @@ const BOUNDARIES: [&str; 9] = [
     TURN,
     OPEN,
     CLOSE,
+    HOLD,
+    LET_GO,
     TIME,
 ];
 
@@ -51,6 +53,10 @@ const TURN: &str = "clock::turn";
 /// system calls.
 const OPEN: &str = "faults::open";
 const CLOSE: &str = "faults::close";
+
+/// Where it stops perf's clock for a sample on a small stack, and starts it again.
+const HOLD: &str = "clock::stop_perf";
+const LET_GO: &str = "clock::start_perf";
 
 /// Where it asks the kernel for the time, in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
@@ -229,7 +235,7 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
 fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    for place in [COUNTERS, TURN, OPEN, CLOSE, TIME] {
+    for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, TIME] {
         let found = reachable_from(&code, place, &[]);
         let foreign: Vec<String> = found
             .keys()

@@ -1,9 +1,9 @@
 // What is counted of threads and processes, with the kernel's own accounts of it.
 //
-//   counted [--threads N] [--faults N] [--stay FILE]
+//   counted [--threads N] [--faults N] [--stay FILE] [--no-perf]
 //
 // Each thread touches N pages that were never touched, and works for a while. Prints of each what getrusage says of that:
-// `thread=TID faults=N cpu_ns=N` (the latter as perf counts it), and of the process its threads, page faults, switches, CPU times, memory and bytes written. With
+// `thread=TID faults=N cpu_ns=N` (the latter as perf counts it, but with --no-perf), and of the process its threads, page faults, switches, CPU times, memory and bytes written. With
 // --stay it then waits until the file is there.
 #include "work.h"
 
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 static long faults = 20000;
+static int uses_perf = 1;
 static pthread_barrier_t all_done, may_end;
 
 static long thread_faults(void) {
@@ -71,7 +72,7 @@ static void *thread(void *unused) {
     /* What it takes to begin a thread is not counted. */
     long faults_before = thread_faults();
     long long cpu_before = cpu_ns();
-    int clock = open_task_clock();
+    int clock = uses_perf ? open_task_clock() : -1;
     touch();
     work();
     long long counted = task_clock(clock), cpu = cpu_ns() - cpu_before;
@@ -88,6 +89,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[++i]);
         else if (strcmp(argv[i], "--faults") == 0) faults = atol(argv[++i]);
         else if (strcmp(argv[i], "--stay") == 0) stay = argv[++i];
+        else if (strcmp(argv[i], "--no-perf") == 0) uses_perf = 0;
         else CHECK(!"known option");
     }
     size_t kept_bytes = 64 << 20;

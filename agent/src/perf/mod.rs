@@ -110,10 +110,10 @@ pub fn start(fd: c_int) {
     unsafe { sys::ioctl(fd, ENABLE, 0) };
 }
 
-/// Stops the clock. Closing does not: a fork child may hold the descriptor open.
-pub fn stop(fd: c_int) {
+/// Stops the clock. Closing does not: a fork child may hold the descriptor open. False when that may not be.
+pub fn stop(fd: c_int) -> bool {
     // SAFETY: as above.
-    unsafe { sys::ioctl(fd, DISABLE, 0) };
+    unsafe { sys::ioctl(fd, DISABLE, 0) >= 0 }
 }
 
 /// Changes the period, also of the one that has begun. False when that may not be.

@@ -4,10 +4,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::MAP_REFRESH;
 use crate::resolve::{KERNEL_START, Symbolized, unknown_frame};
+
+/// The mappings are read again after this many times the time that it took: a program that makes code all the time costs a twentieth of a
+/// processor at most.
+const PAUSE: u32 = 20;
 
 /// The executable mappings of a process, as far as they were looked at.
 #[derive(Debug)]
@@ -15,7 +18,8 @@ pub struct Mappings {
     path: PathBuf,
     /// By address.
     executable: Vec<(Range<u64>, Arc<str>)>,
-    read: Option<Instant>,
+    /// When they were read last, and how long that took.
+    read: Option<(Instant, Duration)>,
 }
 
 impl Mappings {
@@ -28,19 +32,22 @@ impl Mappings {
         }
     }
 
-    /// Reads the mappings, if an address is in none that is known, as long as the process is there.
-    pub fn look(&mut self, address: u64) {
-        let is_due = self.read.is_none_or(|read| read.elapsed() >= MAP_REFRESH);
+    /// Reads the mappings, if an address is in none that is known, as long as the process is there. Returns whether they were read.
+    pub fn look(&mut self, address: u64) -> bool {
+        let is_due = self
+            .read
+            .is_none_or(|(read, took)| read.elapsed() >= took * PAUSE);
         if !is_due || address >= KERNEL_START || self.name(address).is_some() {
-            return;
+            return false;
         }
-        self.read = Some(Instant::now());
+        let begin = Instant::now();
         // Of a process that has ended, what was seen before has to do.
-        if let Ok(maps) = fs::read_to_string(&self.path)
-            && !maps.is_empty()
-        {
+        let maps = fs::read_to_string(&self.path).unwrap_or_default();
+        if !maps.is_empty() {
             self.executable = parse(&maps);
         }
+        self.read = Some((Instant::now(), begin.elapsed()));
+        !maps.is_empty()
     }
 
     /// The frame of code at an address that is in no module.
@@ -48,11 +55,13 @@ impl Mappings {
         if address >= KERNEL_START {
             return unknown_frame(address);
         }
-        self.look(address);
+        let is_fresh = self.look(address);
         match self.name(address) {
             Some(name) => Symbolized::from_name(name),
-            None if self.executable.is_empty() => Symbolized::from_name("[unknown code]"),
-            None => unknown_frame(address),
+            // It is in no mapping.
+            None if is_fresh => unknown_frame(address),
+            // It may have been in one that came later, or is gone.
+            None => Symbolized::from_name("[unknown code]"),
         }
     }
 
