@@ -225,6 +225,25 @@ pub fn let_go(slot: &Slot) {
     }
 }
 
+/// Leaves a thread to its timer alone whose stack for signals bears no second one: its samples have the resolution of the kernel's tick
+/// from now on, and their weights are right.
+///
+/// # Signal safety
+/// Two system calls, once in a thread.
+#[inline]
+pub fn without_traps(slot: &mut Slot) {
+    if slot.perf >= 0 && slot.timer >= 0 && perf::uses_traps() {
+        stop_perf(slot.perf);
+        close_perf(slot.perf);
+        slot.perf = -1;
+    }
+}
+
+#[inline(never)]
+fn close_perf(fd: c_int) {
+    perf::close(fd);
+}
+
 #[inline(never)]
 fn stop_perf(fd: c_int) -> bool {
     perf::stop(fd)

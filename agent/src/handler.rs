@@ -164,7 +164,10 @@ fn sample_if_there_is_room(slot: &mut Slot, weight: u64, kind: u8, machine: &lib
     if room >= ROOM_FOR_ANY + 2 * fault_bytes() {
         return sample(slot, weight, kind, machine, room);
     }
-    // perf's next SIGTRAP would come on the same stack.
+    // perf's next SIGTRAP would come on the same stack, and it may come before the clock is held.
+    if room < ROOM_FOR_AN_INTERRUPTION + fault_bytes() {
+        clock::without_traps(slot);
+    }
     if room >= ROOM_FOR_A_LEAF && clock::hold(slot) {
         sample(slot, weight, kind, machine, room);
         return clock::let_go(slot);
@@ -317,6 +320,8 @@ fn registers(machine: &libc::ucontext_t) -> Registers {
 const ROOM_FOR_A_LEAF: usize = 1280;
 const ROOM_FOR_OURS: usize = 3584;
 const ROOM_FOR_FRAMEHOP: usize = rsys_unwind::FRAMEHOP_STACK_BYTES + 1024;
+/// What the handler has taken when it holds perf's clock, and what a signal takes that finds a sample under way.
+const ROOM_FOR_AN_INTERRUPTION: usize = 512;
 /// The most of these.
 const ROOM_FOR_ANY: usize = ROOM_FOR_FRAMEHOP;
 

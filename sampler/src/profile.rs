@@ -360,7 +360,10 @@ impl Watch {
                 "warning: the kernel had no room for {lost} records of context switches"
             ));
         }
-        let circumstances = Circumstances::of(&plan.run, self.unsampled.take());
+        let circumstances = Circumstances {
+            warned: !left_out.is_empty(),
+            ..Circumstances::of(&plan.run, self.unsampled.take())
+        };
         let outcome = self.close();
         end_record(record, &circumstances, ending, &outcome.processes, unborn);
         if plan.run.verbosity >= 0 {

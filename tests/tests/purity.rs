@@ -26,7 +26,7 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
-const BOUNDARIES: [&str; 11] = [
+const BOUNDARIES: [&str; 12] = [
     "signals::forward",
     "threads::adopt_self",
     BIRTH,
@@ -37,6 +37,7 @@ const BOUNDARIES: [&str; 11] = [
     CLOSE,
     HOLD,
     LET_GO,
+    LEAVE,
     TIME,
 ];
 
@@ -54,9 +55,10 @@ const TURN: &str = "clock::turn";
 const OPEN: &str = "faults::open";
 const CLOSE: &str = "faults::close";
 
-/// Where it stops perf's clock for a sample on a small stack, and starts it again.
+/// Where it stops perf's clock for a sample on a small stack, and starts it again; and where it leaves the thread to its timer.
 const HOLD: &str = "clock::stop_perf";
 const LET_GO: &str = "clock::start_perf";
+const LEAVE: &str = "clock::close_perf";
 
 /// Where it asks the kernel for the time, in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
@@ -235,7 +237,7 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
 fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, TIME] {
+    for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME] {
         let found = reachable_from(&code, place, &[]);
         let foreign: Vec<String> = found
             .keys()

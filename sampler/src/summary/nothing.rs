@@ -50,6 +50,8 @@ pub struct Circumstances {
     pub cpu: Duration,
     /// Why the command itself cannot be sampled, if that was seen before it was started.
     pub unsampled: Option<String>,
+    /// Whether warnings have named programs that could not be sampled.
+    pub warned: bool,
 }
 
 impl Circumstances {
@@ -62,6 +64,7 @@ impl Circumstances {
             period: Duration::from_nanos(run.period_ns()),
             cpu: os::children_cpu(),
             unsampled,
+            warned: false,
         }
     }
 }
@@ -218,8 +221,13 @@ fn without_ticks(
     let unseen = circumstances.cpu.saturating_sub(known);
     let is_seen_elsewhere = unborn > 0 || processes.iter().any(|process| process.short);
     if unseen >= MUCH_UNSEEN.max(circumstances.period * 10) && !is_seen_elsewhere {
+        let which = if circumstances.warned {
+            "see the warnings above"
+        } else {
+            UNSEEN
+        };
         return NoTrace::wrong(format!(
-            "{} of CPU time passed in programs that cannot be sampled: {UNSEEN}",
+            "{} of CPU time passed in programs that cannot be sampled: {which}",
             time(unseen)
         ));
     }

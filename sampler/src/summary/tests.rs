@@ -13,6 +13,7 @@ fn usual() -> Circumstances {
         period: Duration::from_micros(3_333),
         cpu: Duration::from_micros(1_200),
         unsampled: None,
+        warned: false,
     }
 }
 
