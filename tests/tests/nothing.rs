@@ -93,8 +93,15 @@ fn work_in_a_program_without_our_environment_is_no_lack_of_work() -> TestResult 
     assert!(outcome.expect_success().number("cpu")? > 0.9);
     let text = reason(&outcome);
     assert!(
-        !text.contains("too little") && text.contains("empt") && text.contains("environment"),
+        !text.contains("too little") && text.contains("see the warnings above"),
         "{text}"
+    );
+    assert!(
+        outcome
+            .stderr
+            .contains("was started with an emptied environment"),
+        "{}",
+        outcome.story()
     );
     Ok(())
 }
