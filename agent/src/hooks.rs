@@ -68,7 +68,7 @@ pub unsafe extern "C" fn thrd_create(
     }
 }
 
-/// Names a thread; the sampler is told of the caller's own name, and sees the others'.
+/// Names a thread; the caller's own name is recorded, the others' the sampler sees.
 ///
 /// # Safety
 /// As `pthread_setname_np(3)`.

@@ -110,7 +110,7 @@ pub fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed) || calls::is_dispatched()
 }
 
-/// Ends sampling in this process for good: there is no time to be had.
+/// Ends sampling in this process for good: the time cannot be read.
 pub fn fall_asleep() {
     slots::for_each_active(clock::pause);
     slots::set_counter(Counter::Dormant, 1);

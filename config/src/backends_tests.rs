@@ -152,7 +152,7 @@ fn backends_are_switched_in_the_strongest_place() {
             "rcclp",
             true,
         ),
-        // Whoever names domains wants them.
+        // Named domains are wanted.
         ("ROCM_DOMAINS = hsa_api", &[], &[], "hsa", true),
         (
             "",

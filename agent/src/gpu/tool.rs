@@ -12,7 +12,7 @@ use crate::process;
 
 /// Whether the runtime that is up has loaded us. A fork's child has its parent's runtime, loaded or not.
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
-/// Whether the user was told that it has not.
+/// Whether the line that says that it has not was recorded.
 static IS_SAID: AtomicBool = AtomicBool::new(false);
 
 /// `hsa_init` has succeeded: says so if the runtime has not loaded us, for then much is missing that would otherwise look as if it had not

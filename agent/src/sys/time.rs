@@ -195,7 +195,7 @@ pub fn timer_delete(timer: c_int) {
 
 /// Sleeps for a time, or until a signal. Returns false when the program's seccomp filter does not allow that.
 ///
-/// By a futex that nobody wakes: it is one call less than sleeping by `nanosleep`, and one that no program can do without.
+/// Waits on a futex that is never woken: filters rarely forbid `futex`, and `nanosleep` need not be called.
 pub fn nap(ns: u64) -> bool {
     let word = AtomicU32::new(0);
     futex_wait(&word, 0, ns) != -i64::from(libc::EPERM)

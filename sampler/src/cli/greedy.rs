@@ -21,7 +21,7 @@ pub(super) fn attach_values(options: &Command, words: &[OsString]) -> (Vec<OsStr
     (result, count)
 }
 
-/// Moves options with their values to `result` and tells what is left.
+/// Moves options with their values to `result` and returns what is left.
 fn attach<'a>(
     options: &Command,
     mut rest: &'a [OsString],
@@ -89,7 +89,7 @@ pub(super) fn long_of(setting: &str) -> String {
     format!("--{}", setting.to_ascii_lowercase().replace('_', "-"))
 }
 
-/// Moves such a setting to `result`, with the word that is its value, and tells what is left. Without a value it is switched on.
+/// Moves such a setting to `result`, with the word that is its value, and returns what is left. Without a value it is switched on.
 fn attach_setting<'a>(
     options: &Command,
     setting: &NamedSetting<'_>,

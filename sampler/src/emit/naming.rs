@@ -19,7 +19,7 @@ pub struct Layout {
     pub name_processes: bool,
 }
 
-/// What tells the files of one process from those of others. All its files have the same.
+/// What distinguishes the files of one process from those of others. All its files have the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileId {
     /// The rank or the process id.

@@ -2,7 +2,7 @@
 //!
 //! That depends on the size of the arguments of HIP's largest call, and so on its version. HIP's record lies uninitialised on the
 //! stack when we are asked about a call. So on a thread of our own the stack is filled with addresses of numbered functions, one call is
-//! made, and HIP itself calls the function that happens to lie where it takes its own from: the number tells the place ([`painted`]).
+//! made, and HIP calls the function at the place from which it takes its own: its number is the place ([`painted`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 

@@ -39,7 +39,7 @@ const REFUSED: u32 = 2;
 const LOST: u32 = 3;
 /// This is the child of a fork whose parent had used HIP, which does not survive that.
 const FORKED: u32 = 4;
-/// As [`FORKED`], and the user was told that calls are missing.
+/// As [`FORKED`], after the line that says that calls are missing.
 const FORKED_AND_SAID: u32 = 5;
 
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);

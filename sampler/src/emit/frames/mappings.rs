@@ -1,4 +1,4 @@
-//! Names for code that was made at run time and that no map of names tells about: one for each mapping.
+//! Names for code that was made at run time and that is in no map of names: one for each mapping.
 
 use std::fs;
 use std::ops::Range;
