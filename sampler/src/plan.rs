@@ -8,9 +8,10 @@ use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH,
-    PythonChoice, UnwinderChoice,
+    AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH, PythonChoice,
+    UnwinderChoice,
 };
+use rsys_wire::sources::{EventChoice, SOURCES, Source};
 
 use crate::counting;
 use crate::emit::naming::Layout;
@@ -238,17 +239,19 @@ fn may_begin_late(resolved: &Resolved) -> bool {
         && resolved.unwinder != Unwinder::Framehop
 }
 
-/// Which events the chosen backends tell.
+/// Which events the chosen backends record.
 fn events(resolved: &Resolved) -> EventChoice {
-    let is_on = |name: &str| resolved.backends.is_on(name, false);
-    let (hip, hsa) = (is_on("roctracer"), is_on("hsa"));
-    EventChoice {
-        hip,
-        hsa,
-        gpu: (hip || hsa) && resolved.gpu_source != rsys_config::GpuSource::Off,
-        roctx: is_on("roctx"),
-        rccl: is_on("rcclp"),
+    let is_on = |source: &&Source| {
+        source
+            .backend
+            .is_some_and(|name| resolved.backends.is_on(name, false))
+    };
+    let mut choice = EventChoice::default();
+    for source in SOURCES.iter().filter(is_on) {
+        choice = choice.with(source.category);
+        choice.gpu |= source.with_gpu && resolved.gpu_source != rsys_config::GpuSource::Off;
     }
+    choice
 }
 
 fn key_values(command: &[OsString], host: &str) -> KeyValues {

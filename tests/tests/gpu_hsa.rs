@@ -9,7 +9,7 @@ use rsys_tests::simgpu::{
 };
 use rsys_tests::{Invocation, Run, TestResult, skip_if_missing};
 
-#[path = "../../agent/src/gpu/hsa/version.rs"]
+#[path = "../../agent/src/sources/gpu/hsa/version.rs"]
 mod version;
 
 use version::{Verdict, judge, release_of_path};

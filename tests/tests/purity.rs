@@ -25,11 +25,11 @@ const ALLOWED: [&str; 8] = [
 ];
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
-/// runs once for a thread that the agent missed, a birth once in a process, and framehop is for comparison only.
+/// runs once for a thread that the agent missed, a deferred start once in a process, and framehop is for comparison only.
 const BOUNDARIES: [&str; 12] = [
     "signals::forward",
-    "threads::adopt_self",
-    BIRTH,
+    "adopt::adopt_self",
+    START,
     "framehop::walk",
     COUNTERS,
     TURN,
@@ -41,11 +41,12 @@ const BOUNDARIES: [&str; 12] = [
     TIME,
 ];
 
-/// Where a process begins to record that had nothing to record before.
-const BIRTH: &str = "birth::begin";
+/// Where the handler starts a process whose start was deferred, and what it calls by a pointer.
+const START: &str = "deferred::start_now";
+const DEFERRED_START: &str = "deferred_start::start";
 
 /// Where the handler reads the events that a thread counts, if the user asked for events.
-const COUNTERS: &str = "counters::read_group";
+const COUNTERS: &str = "thread_counters::read_group";
 
 /// Where it changes the period of perf's clock, now and then.
 const TURN: &str = "clock::turn";
@@ -254,12 +255,12 @@ fn some_places_make_system_calls_alone() -> TestResult {
     Ok(())
 }
 
-/// What begins in the handler makes system calls, but takes nothing from the program's allocator, which may be at work.
+/// What starts in the handler makes system calls, but takes nothing from the program's allocator, which may be at work.
 #[test]
-fn a_birth_allocates_nothing() -> TestResult {
+fn a_deferred_start_allocates_nothing() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     let code = disassemble();
-    let found = reachable_from(&code, BIRTH, &[]);
+    let found = reachable_from(&code, DEFERRED_START, &[]);
     let foreign: Vec<String> = found
         .keys()
         .filter(|name| {
@@ -272,7 +273,7 @@ fn a_birth_allocates_nothing() -> TestResult {
         .collect();
     assert!(
         foreign.is_empty() && found.contains_key("a system call"),
-        "a birth reaches:\n{}",
+        "a deferred start reaches:\n{}",
         foreign.join("\n")
     );
     Ok(())

@@ -7,6 +7,7 @@
 
 use crate::VERSION;
 use crate::counting::{EventList, Overflow};
+use crate::sources::EventChoice;
 
 /// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
 pub const ENV_SESSION: &str = "RSYS_AGENT_SESSION";
@@ -231,59 +232,6 @@ pub enum PythonChoice {
     On,
     /// The Python ones only.
     Only,
-}
-
-/// Which events are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EventChoice {
-    /// Calls of HIP.
-    pub hip: bool,
-    /// Calls of HSA.
-    pub hsa: bool,
-    /// Kernels, copies and fills of GPUs.
-    pub gpu: bool,
-    /// Ranges and marks by roctx.
-    pub roctx: bool,
-    /// Calls of RCCL.
-    pub rccl: bool,
-}
-
-impl EventChoice {
-    const NAMES: [&'static str; 5] = ["hip", "hsa", "gpu", "roctx", "rccl"];
-
-    /// Whether anything is told.
-    #[must_use]
-    pub fn any(self) -> bool {
-        self != Self::default()
-    }
-
-    fn switches(&mut self) -> [&mut bool; 5] {
-        [
-            &mut self.hip,
-            &mut self.hsa,
-            &mut self.gpu,
-            &mut self.roctx,
-            &mut self.rccl,
-        ]
-    }
-
-    fn to_words(mut self) -> String {
-        let on = self.switches().map(|switch| *switch);
-        let names: Vec<&str> = Self::NAMES
-            .into_iter()
-            .zip(on)
-            .filter_map(|(name, on)| on.then_some(name))
-            .collect();
-        names.join(",")
-    }
-
-    fn from_words(words: &str) -> Self {
-        let mut choice = Self::default();
-        for (name, switch) in Self::NAMES.into_iter().zip(choice.switches()) {
-            *switch = words.split(',').any(|word| word == name);
-        }
-        choice
-    }
 }
 
 /// Where GPU operations come from.

@@ -9,7 +9,8 @@
 //! * [`layout`]: the bytes of a segment, and the checks that a sampler makes before it trusts one.
 //! * [`ring`]: the single-producer single-consumer ring, in whole 64-bit words.
 //! * [`record`]: what the words mean.
-//! * [`event`]: those of them that tell what a program or a GPU did.
+//! * [`event`]: those of them that record what a program or a GPU did.
+//! * [`sources`]: what such events come from.
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
 //! * [`clocks`]: whose CLOCK_BOOTTIME the times are of.
 //! * [`counting`]: what the threads count beside their samples.
@@ -32,6 +33,7 @@ pub mod layout;
 pub mod program;
 pub mod record;
 pub mod ring;
+pub mod sources;
 mod sync;
 mod words;
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use rsys_wire::counting::{EventCode, EventList, MOST_EVENTS, Overflow};
 use rsys_wire::handshake::{
-    AgentSettings, ClockChoice, EventChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloError,
-    HelloKind, PythonChoice, UnwinderChoice,
+    AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, Hello, HelloError, HelloKind,
+    PythonChoice, UnwinderChoice,
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
 use rsys_wire::record::{self, ForeignText, Record, Records};
 use rsys_wire::ring::{Consumer, Drained, DropCause, Producer, RingHeader};
+use rsys_wire::sources::{Category, EventChoice};
 use rsys_wire::{VERSION, handshake, layout};
 
 fn words(count: usize) -> Vec<AtomicU64> {
@@ -498,11 +499,7 @@ proptest! {
             follow: FollowChoice::Exec,
             ring_words: 1 << 14,
             python: PythonChoice::Only,
-            events: EventChoice {
-                gpu: true,
-                rccl: true,
-                ..EventChoice::default()
-            },
+            events: EventChoice::default().with(Category::Rccl).with_gpu(),
             gpu_source: GpuSource::Hsa,
             gpu_level: GpuLevel::Lite,
             launch_stacks: false,

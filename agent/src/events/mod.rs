@@ -4,23 +4,30 @@
 //! ([`rings`]) and gives it back when it ends. An event is never dropped while the sampler lives: a full ring makes its thread wait.
 //! Signal handlers must not tell anything.
 
+pub mod arguments;
 mod rings;
 mod stacks;
+pub mod texts;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{self, Arg, ArgWords, Category, GpuOp, Labelled};
 
-use crate::process;
+pub use crate::events::rings::{prepare, register_hook};
+pub use crate::events::stacks::{callers, launch_stack};
+use crate::state;
 use crate::sys;
-
-pub use self::rings::{EventRing, prepare, register_hook};
-pub use self::stacks::{callers, launch_stack, new_generation};
 
 /// Whether this process tells events.
 #[inline]
 pub fn is_on() -> bool {
-    process::is_active() && process::settings().events.any()
+    state::is_active() && state::settings().events.any()
+}
+
+/// Whether the events of this source are recorded.
+#[inline]
+pub fn records(category: Category) -> bool {
+    state::is_active() && state::settings().events.has(category)
 }
 
 /// Numbers of texts, correlations and ranges.
@@ -89,7 +96,6 @@ pub fn generation() -> u64 {
 pub fn forget_parents() {
     rings::forget_parents();
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    new_generation();
 }
 
 /// A GPU did something. Returns whether it was told.

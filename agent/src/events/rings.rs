@@ -1,6 +1,6 @@
 //! Rings for events: one for each thread that has something to tell.
 //!
-//! As with [`crate::slots`], segments are made when they are needed and never unmapped but in a fork child.
+//! As with [`crate::sampling::slots`], segments are made when they are needed and never unmapped but in a fork child.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -11,13 +11,15 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Counter, Segment};
 use rsys_wire::ring::{DropCause, Producer, RingHeader};
 
-use crate::birth;
-use crate::modules::{MOST_NEW, Object};
-use crate::process;
-use crate::segments::{self, Made};
-use crate::slots;
+use crate::channel::counters;
+use crate::channel::segments::{self, Made};
+use crate::code::object::Object;
+use crate::sampling::seen::MOST_NEW;
+use crate::state;
+use crate::state::deferred;
 use crate::sys;
-use crate::tls;
+use crate::sys::lock::Lock;
+use crate::thread_words;
 
 /// Words of a ring: a megabyte, of which only what is used is ever touched.
 const RING_WORDS: u32 = 128 * 1024;
@@ -42,7 +44,7 @@ pub struct EventRing {
     pub frames: UnsafeCell<[u64; STACK_DEPTH]>,
     /// Room for its Python frames.
     pub python_frames: UnsafeCell<[u64; STACK_DEPTH]>,
-    /// What is known of the thread's Python; see [`crate::slots::Slot::python_thread`].
+    /// What is known of the thread's Python; see [`crate::sampling::slots::Slot::python_thread`].
     pub python_thread: UnsafeCell<u64>,
     /// Room for the modules that it shows for the first time.
     pub new_modules: UnsafeCell<[Object; MOST_NEW]>,
@@ -67,7 +69,24 @@ struct Block {
 }
 
 static NEWEST: AtomicPtr<Block> = AtomicPtr::new(std::ptr::null_mut());
-static GROWING: AtomicBool = AtomicBool::new(false);
+static GROWING: Lock = Lock::new();
+
+thread_words! {
+    /// The word with the calling thread's ring.
+    fn word() -> *mut *mut EventRing = "rsys_event_ring"
+}
+
+/// The calling thread's ring, or null.
+#[inline]
+fn own() -> *mut EventRing {
+    // SAFETY: the thread's own word.
+    unsafe { *word() }
+}
+
+fn set_own(ring: *mut EventRing) {
+    // SAFETY: as above.
+    unsafe { *word() = ring }
+}
 
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
@@ -82,8 +101,7 @@ pub fn register_hook() {
 }
 
 unsafe extern "C" fn on_thread_end(ring: *mut c_void) {
-    // SAFETY: the thread's own words.
-    unsafe { (*tls::words()).events = std::ptr::null_mut() };
+    set_own(std::ptr::null_mut());
     // SAFETY: the key's value is a ring of ours, which is never unmapped but in a fork child, whose key was reset.
     if let Some(ring) = unsafe { ring.cast::<EventRing>().as_ref() } {
         ring.producer.header().release();
@@ -99,14 +117,13 @@ pub fn put(write: impl Fn(&Producer<'static>) -> bool) -> bool {
 /// Does something with the calling thread's ring, unless there is none or it is being written into.
 #[inline]
 pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
-    // SAFETY: the thread's own words.
-    let mut known = unsafe { (*tls::words()).events };
+    let mut known = own();
     if known.is_null() {
         known = claim();
     }
     // SAFETY: a ring is never unmapped while a thread knows it.
     let Some(ring) = (unsafe { known.as_ref() }) else {
-        slots::count(Counter::EventsWithoutRing, 1);
+        counters::count(Counter::EventsWithoutRing, 1);
         return false;
     };
     if ring.busy.load(Ordering::Relaxed) {
@@ -132,7 +149,12 @@ impl EventRing {
     #[inline(never)]
     fn wait_and_put(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
         let header = self.producer.header();
-        let place = || (header.tail.load(Ordering::Relaxed), slots::sampler_work());
+        let place = || {
+            (
+                header.tail.load(Ordering::Relaxed),
+                counters::sampler_work(),
+            )
+        };
         let mut seen = place();
         let given_up = self.stalled.load(Ordering::Relaxed) == seen.0.wrapping_add(1);
         if !given_up {
@@ -183,8 +205,7 @@ impl Block {
 
 /// Gets the calling thread its ring before system calls may be forbidden.
 pub fn prepare() {
-    // SAFETY: the thread's own words.
-    if super::is_on() && unsafe { (*tls::words()).events }.is_null() {
+    if super::is_on() && own().is_null() {
         claim();
     }
 }
@@ -192,44 +213,41 @@ pub fn prepare() {
 #[cold]
 #[inline(never)]
 fn claim() -> *mut EventRing {
-    if !process::is_active() || !process::is_own_process() {
+    if !state::is_active() || !state::is_own_process() {
         return std::ptr::null_mut();
     }
-    if !birth::be_born() {
+    if !deferred::start() {
         return std::ptr::null_mut();
     }
     // A filter may forbid to ask.
     let Some(tid) = sys::known_tid() else {
         return std::ptr::null_mut();
     };
-    let mut round = 0;
     let ring = loop {
         if let Some(ring) = blocks().find_map(Block::claim) {
             break ring;
         }
-        if GROWING.swap(true, Ordering::Acquire) {
-            sys::back_off(&mut round);
-            continue;
-        }
-        // Another thread may have made one since.
-        let found = blocks().find_map(Block::claim);
-        let grown = found.is_some() || grow().is_ok();
-        GROWING.store(false, Ordering::Release);
+        let found = GROWING.with(|| {
+            // Another thread may have made one since.
+            let found = blocks().find_map(Block::claim);
+            if found.is_none() {
+                grow()?;
+            }
+            Ok::<_, i32>(found)
+        });
         match found {
-            Some(ring) => break ring,
-            None if grown => {}
-            None => return std::ptr::null_mut(),
+            Ok(Some(ring)) => break ring,
+            Ok(None) => {}
+            Err(_) => return std::ptr::null_mut(),
         }
     };
     // SAFETY: claimed for this thread.
     let state = unsafe { &*ring };
     state.busy.store(false, Ordering::Relaxed);
     state.stalled.store(0, Ordering::Relaxed);
-    // SAFETY: as above; the words are the thread's own.
-    unsafe {
-        *state.python_thread.get() = 0;
-        (*tls::words()).events = ring;
-    }
+    // SAFETY: as above.
+    unsafe { *state.python_thread.get() = 0 };
+    set_own(ring);
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.
@@ -241,7 +259,7 @@ fn claim() -> *mut EventRing {
 }
 
 fn grow() -> Result<(), i32> {
-    if process::is_confined() {
+    if state::is_confined() {
         return Err(libc::EPERM);
     }
     let newest = NEWEST.load(Ordering::Acquire);
@@ -302,9 +320,8 @@ fn furnish(newest: *mut Block, number: u32, made: Made) -> Result<*mut Block, i3
 /// Forgets the parent's rings in a fork child.
 pub fn forget_parents() {
     let mut next = NEWEST.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    GROWING.store(false, Ordering::Relaxed);
-    // SAFETY: the thread's own words.
-    unsafe { (*tls::words()).events = std::ptr::null_mut() };
+    GROWING.break_open();
+    set_own(std::ptr::null_mut());
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.

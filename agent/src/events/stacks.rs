@@ -7,31 +7,26 @@ use rsys_wire::event::{self, Stack};
 use rsys_wire::handshake::PythonChoice;
 use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
-use super::rings::{self, EventRing};
-use crate::guard::Guarded;
-use crate::modules::{self, Seen};
-use crate::process;
-use crate::python;
+use crate::code::modules;
+use crate::code::rules;
+use crate::events::rings::{self, EventRing};
+use crate::sampling::python;
+use crate::sampling::seen::{self, Seen};
+use crate::state;
 use crate::sys;
+use crate::sys::guard::Guarded;
 
 /// Places for ids of stacks that were told; one that is overwritten is told again.
 const TOLD: usize = 16 * 1024;
 static STACKS: [AtomicU64; TOLD] = [const { AtomicU64::new(0) }; TOLD];
-/// Changes the ids of all stacks when libraries come and go: the same addresses may then mean something else.
-static GENERATION: AtomicU64 = AtomicU64::new(1);
 /// The agent's own code, of which no frame is shown: its first address and one past its last.
 static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
-/// Lets every stack be told again.
-pub fn new_generation() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
 
 /// Tells the stack of the calling function's caller, if that was not done before. Returns its id, or 0 when launch stacks are off or
 /// there was no room.
 #[inline(never)]
 pub fn launch_stack() -> u64 {
-    if !process::settings().launch_stacks {
+    if !state::settings().launch_stacks {
         return 0;
     }
     let registers = here();
@@ -41,8 +36,8 @@ pub fn launch_stack() -> u64 {
         let words = unsafe { &mut *ring.frames.get() };
         let seen = Seen::new(ring.new_modules.get().cast());
         let mut buffer = FrameBuffer::new(words);
-        let end = process::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
-        if modules::some_unreported() {
+        let end = rules::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
+        if seen::some_unreported() {
             for word in buffer.words() {
                 seen.note(word & FRAME_ADDRESS);
             }
@@ -87,7 +82,7 @@ pub fn launch_stack() -> u64 {
 
 /// The calling thread's Python frames, innermost first, and their flags.
 fn python_frames(ring: &EventRing) -> (&[u64], u8) {
-    if process::settings().python == PythonChoice::Off {
+    if state::settings().python == PythonChoice::Off {
         return (&[], 0);
     }
     // SAFETY: the ring is the calling thread's, and `put_in` lets nobody else in.
@@ -98,7 +93,7 @@ fn python_frames(ring: &EventRing) -> (&[u64], u8) {
         )
     };
     let (count, flags) = python::frames(known, words, |interpreter, key, address| {
-        ring.put_or_wait(&|ring| python::tell(ring, interpreter, key, address));
+        ring.put_or_wait(&|ring| python::record_code(ring, interpreter, key, address));
     });
     (words.get(..count).unwrap_or(&[]), flags)
 }
@@ -116,7 +111,7 @@ pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
         let room = words.get_mut(..OURS + COUNT).unwrap_or_default();
         let seen = Seen::new(ring.new_modules.get().cast());
         let mut buffer = FrameBuffer::new(room);
-        process::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
+        rules::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
         for (to, frame) in callers.iter_mut().zip(without_ours(buffer.words())) {
             *to = frame & FRAME_ADDRESS;
         }
@@ -127,7 +122,8 @@ pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
 
 /// A number for the stack that another one will hardly have.
 fn hash(frames: &[u64], python: &[u64], flags: u64) -> u64 {
-    let mut hash = GENERATION.load(Ordering::Relaxed) << 8 | flags;
+    // The same addresses mean something else when libraries come and go.
+    let mut hash = u64::from(modules::libraries_generation()) << 8 | flags;
     for frame in frames.iter().chain(python) {
         hash = (hash.rotate_left(5) ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

@@ -1,6 +1,6 @@
 //! The table of all system calls that the agent makes, and the functions that make them.
 //!
-//! A seccomp filter of the program's may punish one of them with death ([`crate::seccomp`]). So each is declared here, once: the
+//! A seccomp filter of the program's may punish one of them with death ([`crate::lifecycle::seccomp`]). So each is declared here, once: the
 //! function that enters the kernel and what is judged follow from the same row. A call that would be punished is refused here, as if
 //! the filter had returned an error. `tests/tests/purity.rs` compares the table with the machine code.
 
@@ -180,7 +180,7 @@ fn is_refused(place: Place) -> bool {
     refused() & 1 << place as u64 != 0 || is_dispatched()
 }
 
-/// Whether the program handles the system calls of a thread itself; see [`crate::restrictions`].
+/// Whether the program handles the system calls of a thread itself; see [`crate::lifecycle::restrictions`].
 #[derive(Debug)]
 struct Dispatch {
     is_on: u64,

@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use super::{address, calls, checked};
+use crate::sys::calls;
+use crate::sys::{address, checked};
 
 /// Closes a descriptor.
 pub fn close(fd: c_int) {

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::files::{limit_on, set_limit_on};
-use super::{address, calls, checked, close};
+use crate::sys::calls;
+use crate::sys::files::{limit_on, set_limit_on};
+use crate::sys::{address, checked, close};
 
 /// Unmaps memory.
 ///

@@ -5,9 +5,15 @@
 
 pub mod calls;
 mod files;
+pub mod guard;
+pub mod lock;
 mod memory;
+#[cfg(not(test))]
+mod panics;
 mod signals;
 mod socket;
+pub mod text;
+pub mod thread_words;
 mod time;
 
 use std::ffi::c_int;

@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use super::{address, calls, getpid};
+use crate::sys::calls;
+use crate::sys::{address, getpid};
 
 /// Changes the calling thread's signal mask behind libc's back.
 ///

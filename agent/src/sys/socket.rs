@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use super::{address, calls, checked, close};
+use crate::sys::calls;
+use crate::sys::{address, checked, close};
 
 /// Sends one datagram, with a descriptor if there is one, to a socket in the abstract namespace.
 ///

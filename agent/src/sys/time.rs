@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::clocks;
 
-use super::{address, calls, checked, read_file, readlink};
+use crate::sys::calls;
+use crate::sys::{address, checked, read_file, readlink};
 
 /// How far this process' CLOCK_BOOTTIME is ahead of the sampler's, in nanoseconds.
 static BOOT_AHEAD_NS: AtomicU64 = AtomicU64::new(0);

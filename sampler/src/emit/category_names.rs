@@ -6,14 +6,8 @@ use rsys_wire::event::{Category, OpKind};
 /// The category of calls, ranges and marks.
 #[must_use]
 pub fn of_call(names: CategoryNames, category: Category) -> &'static str {
-    let (ours, original) = match category {
-        Category::Hip => ("hip", "rocm_hip_api"),
-        Category::Hsa => ("hsa", "rocm_hsa_api"),
-        Category::Roctx => ("roctx", "rocm_marker_api"),
-        Category::Rccl => ("rccl", "rocm_rccl_api"),
-        Category::Profiler => ("rsys", "rsys"),
-    };
-    choose(names, ours, original)
+    let source = category.source();
+    choose(names, source.name, source.original)
 }
 
 /// The category of what GPUs do. The original has no fills (it shows the kernels behind them), barriers and others.

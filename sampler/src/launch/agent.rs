@@ -149,6 +149,7 @@ fn preload_value(agent: &Path, existing: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rsys_wire::sources::Category;
 
     fn with_preload(existing: Option<&str>) -> String {
         let inherited = existing
@@ -192,7 +193,9 @@ mod tests {
     fn the_hsa_runtime_is_told_of_the_agent_when_events_are_asked_for() {
         let tools = |existing: Option<&str>, hip| {
             let mut settings = AgentSettings::default();
-            settings.events.hip = hip;
+            if hip {
+                settings.events = settings.events.with(Category::Hip);
+            }
             let inherited = existing.map(|value| (HSA_TOOLS_LIB.into(), value.into()));
             target_environment(inherited, Path::new("/x/agent.so"), "s", &settings)
                 .into_iter()
@@ -213,7 +216,9 @@ mod tests {
     fn tools_are_loaded_beside_registered_ones_unless_the_user_says_otherwise() {
         let beside = |existing: Option<&str>, hip| {
             let mut settings = AgentSettings::default();
-            settings.events.hip = hip;
+            if hip {
+                settings.events = settings.events.with(Category::Hip);
+            }
             let inherited = existing.map(|value| (HSA_TOOLS_BESIDE_OTHERS.into(), value.into()));
             target_environment(inherited, Path::new("/x/agent.so"), "s", &settings)
                 .into_iter()

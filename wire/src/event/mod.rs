@@ -29,41 +29,14 @@ mod write;
 
 use crate::words::ThreadName;
 
+pub use crate::sources::Category;
+
 pub use self::args::{Arg, ArgWords, Args, ArgsIter, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
     TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_call, put_end, put_fact,
     put_gpu, put_label, put_mark, put_stack, put_text, put_thread,
 };
-
-/// What a call or a mark belongs to: the track that it is drawn on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Category {
-    /// A call of the HIP runtime.
-    Hip = 1,
-    /// A call of the HSA runtime.
-    Hsa = 2,
-    /// A range or mark of the program, by roctx.
-    Roctx = 3,
-    /// A call of RCCL.
-    Rccl = 4,
-    /// Something that the profiler says about itself.
-    Profiler = 5,
-}
-
-impl Category {
-    fn from_flags(flags: u8) -> Option<Self> {
-        Some(match flags {
-            1 => Category::Hip,
-            2 => Category::Hsa,
-            3 => Category::Roctx,
-            4 => Category::Rccl,
-            5 => Category::Profiler,
-            _ => return None,
-        })
-    }
-}
 
 /// What a GPU did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rsys_proto::{Event as Drawn, EventKind, Name, TrackSequence};
 use rsys_wire::event::{Args, Category, Event, Key, Read};
+use rsys_wire::sources::Track;
 
 use super::args::Annotations;
 use super::known::Known;
@@ -25,9 +26,9 @@ impl Group {
     const COUNT: usize = 2;
 
     fn of(category: Category) -> Self {
-        match category {
-            Category::Hip | Category::Hsa | Category::Rccl => Group::Calls,
-            Category::Roctx | Category::Profiler => Group::Ranges,
+        match category.source().track {
+            Track::Calls => Group::Calls,
+            Track::Ranges => Group::Ranges,
         }
     }
 
@@ -290,7 +291,7 @@ fn write(
     if correlation != 0 {
         annotations.push_number("correlation", correlation, output);
         // The flow of a collective has no end of its own: its kernels hang on the calls within it.
-        if category != Category::Rccl {
+        if category.source().owns_operations {
             flows = [output.flow(correlation)];
             flow_count = 1;
         }

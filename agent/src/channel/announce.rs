@@ -1,0 +1,89 @@
+//! Datagrams to the sampler: a process, a segment, a failure.
+
+use std::ffi::c_int;
+
+use rsys_wire::VERSION;
+use rsys_wire::handshake::{Hello, HelloKind, MAGIC};
+use rsys_wire::layout::Geometry;
+
+use crate::state::{self, WriteOnce};
+use crate::sys;
+
+static SESSION: WriteOnce<SessionName> = WriteOnce::new();
+
+/// The name of the sampler's socket.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionName {
+    bytes: [u8; 100],
+    length: usize,
+}
+
+impl SessionName {
+    /// A copy of `name`; `None` when it is longer than the name of a socket can be.
+    pub fn new(name: &[u8]) -> Option<SessionName> {
+        let mut bytes = [0; 100];
+        bytes.get_mut(..name.len())?.copy_from_slice(name);
+        Some(SessionName {
+            bytes,
+            length: name.len(),
+        })
+    }
+}
+
+/// Writes the name of the sampler's socket.
+///
+/// # Safety
+/// As [`WriteOnce::set`].
+pub unsafe fn set_session_name(name: SessionName) {
+    // SAFETY: as the caller says.
+    unsafe { SESSION.set(name) };
+}
+
+/// Sends a segment to the sampler.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn announce(kind: HelloKind, segment: u32, geometry: Geometry, fd: c_int) -> Result<(), i32> {
+    let hello = Hello {
+        ring_count: geometry.ring_count(),
+        ring_words: geometry.ring_words(),
+        segment_bytes: geometry.bytes() as u64,
+        ..hello(kind, segment)
+    };
+    sys::send(session_name(), &hello.to_bytes(), Some(fd))
+}
+
+/// Reports that this process cannot be sampled, with an error number that says why. If that fails too, the sampler is gone.
+pub fn announce_failure(error: i32) {
+    let hello = hello(HelloKind::Failed, error.unsigned_abs());
+    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
+/// Reports a process that ended before its deferred start, after this many periods of CPU time.
+pub fn announce_short(periods: u64) {
+    let hello = hello(HelloKind::Short, u32::try_from(periods).unwrap_or(u32::MAX));
+    // As above.
+    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
+/// A datagram without memory of ours in it. `segment` as its kind says.
+pub fn hello(kind: HelloKind, segment: u32) -> Hello {
+    Hello {
+        magic: MAGIC,
+        version: VERSION,
+        kind: kind as u32,
+        instance: state::instance(),
+        pid: sys::getpid(),
+        segment,
+        ring_count: 0,
+        ring_words: 0,
+        segment_bytes: 0,
+    }
+}
+
+/// The name of the sampler's socket. Only once the agent has started.
+pub fn session_name() -> &'static [u8] {
+    // SAFETY: the start of the process wrote it before the first datagram.
+    let session = unsafe { SESSION.get() };
+    session.bytes.get(..session.length).unwrap_or(&[])
+}

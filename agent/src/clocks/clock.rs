@@ -1,0 +1,404 @@
+//! The clocks that interrupt a thread.
+//!
+//! * The **timer**: a POSIX timer on the thread's CPU clock. It follows the thread wherever it runs,
+//!   needs no descriptor and interrupts no system call, but the kernel looks at it only once per
+//!   tick. The expirations in between come as overruns, so the weights are right at any frequency.
+//! * **perf** `cpu-clock`, with a signal to the thread ([`perf`]): as fine as asked for. It counts
+//!   user mode only (a signal raised in kernel mode could make a system call return `EINTR`), and
+//!   signals that coincide are merged. Therefore the timer runs beside it as the accountant: what
+//!   perf did not deliver since the last tick is the weight of the timer's sample.
+
+use std::ffi::c_int;
+
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::counting::Overflow;
+use rsys_wire::handshake::ClockChoice;
+use rsys_wire::layout::Counter;
+use rsys_wire::record::Clock;
+
+use crate::channel::counters;
+use crate::clocks::dither::Dither;
+use crate::clocks::perf;
+use crate::state;
+use crate::sys;
+
+/// perf is used when a period is shorter than this fraction of the tick.
+const PERF_BELOW: f64 = 1.0 / 1.5;
+
+/// The period of the samples in nanoseconds.
+pub fn period_ns() -> u64 {
+    (1e9 / state::settings().frequency_hz) as u64
+}
+
+/// Whether threads shall have perf beside the timer.
+pub fn wants_perf() -> bool {
+    if state::settings().overflow.is_some() {
+        return true;
+    }
+    match state::settings().clock {
+        ClockChoice::Timer => false,
+        ClockChoice::Perf => true,
+        ClockChoice::Auto => (period_ns() as f64) < sys::tick_ns() as f64 * PERF_BELOW,
+    }
+}
+
+/// The clocks of one thread, and what they have accounted for.
+#[derive(Debug, Default)]
+pub struct ThreadClock {
+    /// The kernel's id of the thread.
+    pub tid: u32,
+    /// What the clocks' signals carry.
+    value: u64,
+    /// The kernel's id of the timer, if there is one.
+    timer: Option<i32>,
+    /// perf's descriptor, if there is one.
+    perf: Option<c_int>,
+    /// Balance between perf and the timer, in periods: positive when perf is ahead of the timer's count.
+    perf_balance: i64,
+    dither: Dither,
+    /// Periods that the samples so far stand for, recorded or dropped.
+    accounted_weight: u64,
+    /// CPU time that the thread had used when its recording began.
+    pub cpu_base_ns: u64,
+    /// CPU time of the thread at which the timer expires first.
+    first_expiry_ns: u64,
+    /// When the thread was not there yet (CLOCK_BOOTTIME); 0 when that is not known.
+    pub not_before_ns: u64,
+}
+
+impl ThreadClock {
+    /// No clock yet. `value` is what the signals will carry.
+    pub fn new(value: u64) -> Self {
+        ThreadClock {
+            value,
+            ..ThreadClock::default()
+        }
+    }
+
+    /// Makes the thread's clocks without starting them; returns which it has.
+    pub fn prepare(&mut self) -> Clock {
+        if let Some(overflow) = state::settings().overflow {
+            return self.prepare_overflow(&overflow);
+        }
+        let clock = self.prepare_timer();
+        self.prepare_perf(clock)
+    }
+
+    /// Makes what the thread wants beside its timer; returns which clocks it has.
+    pub fn prepare_perf(&mut self, clock: Clock) -> Clock {
+        if !wants_perf() {
+            return clock;
+        }
+        match perf::open(self.tid, &perf::Clock::of_time(period_ns()), self.value) {
+            Ok(fd) => {
+                self.perf = Some(fd);
+                // perf's period ends after the timer's, and by less than one: a tick between them is not to count what perf will
+                // deliver.
+                self.perf_balance = self.perf_balance.saturating_add(1);
+                Clock::PerfAndTimer
+            }
+            Err(error) => {
+                counters::count(Counter::ThreadsWithoutPerf, 1);
+                counters::set_counter(Counter::LastError, error as u64);
+                clock
+            }
+        }
+    }
+
+    /// Makes a clock of an event: there is no CPU time to account for, and so no timer.
+    fn prepare_overflow(&mut self, overflow: &Overflow) -> Clock {
+        let clock = perf::Clock {
+            event: overflow.event,
+            period: overflow.period,
+        };
+        match perf::open(self.tid, &clock, self.value) {
+            Ok(fd) => {
+                self.perf = Some(fd);
+                Clock::Overflow
+            }
+            Err(error) => {
+                counters::count(Counter::ThreadsWithoutPerf, 1);
+                counters::set_counter(Counter::LastError, error as u64);
+                Clock::None
+            }
+        }
+    }
+
+    /// Makes the thread's timer alone.
+    pub fn prepare_timer(&mut self) -> Clock {
+        if let Some(overflow) = state::settings().overflow {
+            return self.prepare_overflow(&overflow);
+        }
+        match sys::timer_create(self.tid, SAMPLE_SIGNAL, self.value) {
+            Ok(timer) => {
+                self.timer = Some(timer);
+                Clock::Timer
+            }
+            Err(error) => {
+                counters::count(Counter::ThreadsWithoutTimer, 1);
+                counters::set_counter(Counter::LastError, error as u64);
+                Clock::None
+            }
+        }
+    }
+
+    /// Takes over a timer that runs: it expires first at `first_expiry_ns` of the thread's CPU time, and `reported` periods of it were
+    /// accounted for.
+    pub fn take_over(&mut self, timer: i32, first_expiry_ns: u64, reported: u64) {
+        self.timer = (timer >= 0).then_some(timer);
+        self.first_expiry_ns = first_expiry_ns;
+        self.account_ahead(reported);
+    }
+
+    /// Starts the clocks. The first expiry is anywhere in the first period, so that threads do
+    /// not go in lock-step and short threads are neither favoured nor missed on average.
+    pub fn start(&mut self, now_ns: u64) {
+        let period = period_ns();
+        if let Some(timer) = self.timer {
+            let phase = phase_ns(self.tid, now_ns);
+            self.first_expiry_ns = self.cpu_base_ns + phase;
+            sys::timer_arm(timer, phase, period);
+        }
+        self.start_perf();
+    }
+
+    /// Starts perf's clock alone, where the timer runs already.
+    pub fn start_perf(&self) {
+        if let Some(fd) = self.perf {
+            perf::start(fd);
+        }
+    }
+
+    /// Whether the thread has a timer.
+    pub fn has_timer(&self) -> bool {
+        self.timer.is_some()
+    }
+
+    /// Whether the signal of the timer with this id comes from this clock.
+    #[inline]
+    pub fn is_timer(&self, timer: i32) -> bool {
+        self.timer == Some(timer)
+    }
+
+    /// Whether the signal of this descriptor comes from this clock.
+    #[inline]
+    pub fn is_perf(&self, fd: c_int) -> bool {
+        self.perf == Some(fd)
+    }
+
+    /// Notes the periods that a sample stands for, recorded or dropped.
+    #[inline]
+    pub fn account(&mut self, periods: u64) {
+        self.accounted_weight = self.accounted_weight.wrapping_add(periods);
+    }
+
+    /// Notes periods that were accounted for before the timer counts them.
+    pub fn account_ahead(&mut self, periods: u64) {
+        self.accounted_weight = self.accounted_weight.saturating_add(periods);
+        self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
+    }
+
+    /// Notes a period of perf's clock.
+    #[inline]
+    pub fn count_perf(&mut self) {
+        self.perf_balance = self.perf_balance.wrapping_add(1);
+    }
+
+    /// How many of the timer's ticks nothing accounts for yet.
+    #[inline]
+    pub fn missing_ticks(&mut self, ticks: u64) -> u64 {
+        if self.perf.is_none() && self.perf_balance == 0 {
+            return ticks;
+        }
+        // perf sampled, or an end that did not come accounted for, some of these ticks already; the rest
+        // is time in the kernel and merged signals.
+        self.perf_balance = self.perf_balance.wrapping_sub_unsigned(ticks);
+        if self.perf_balance >= 0 {
+            return 0;
+        }
+        let missing = self.perf_balance.unsigned_abs();
+        self.perf_balance = 0;
+        missing
+    }
+
+    /// Dithers perf's sampling phase across the period, so that a program in lock-step with the clock is not sampled at the same few
+    /// places. To be called once for each sample; every thirteenth time or so it makes two system calls.
+    ///
+    /// The timer stands where it is. perf stays behind it, and by less than a period, as [`ThreadClock::prepare_perf`] has it: so all
+    /// is counted once.
+    #[inline]
+    pub fn vary(&mut self) {
+        if self.dither.left > 1 {
+            self.dither.left -= 1;
+        } else {
+            turn(self);
+        }
+    }
+
+    /// Ends the dithering of [`ThreadClock::vary`]: no system call may follow that would change the period again.
+    pub fn steady(&self) {
+        if let (Some(fd), Some(_)) = (self.perf, self.timer) {
+            perf::set_period(fd, period_ns());
+        }
+    }
+
+    /// Periods that ended since the thread's last sample, when its CPU time is `cpu_ns`.
+    ///
+    /// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread
+    /// never becomes a signal. Over many short threads that would be much. What is more than some ticks
+    /// has another cause, such as a signal that somebody else takes: that is not for the last stack to bear.
+    pub fn unsampled_periods(&self, cpu_ns: u64) -> u64 {
+        const TICKS: u64 = 4;
+        if self.timer.is_none() {
+            return 0;
+        }
+        let expired = periods_between(self.first_expiry_ns, cpu_ns);
+        let most = 1 + TICKS * sys::tick_ns() / period_ns().max(1);
+        expired.saturating_sub(self.accounted_weight).min(most)
+    }
+
+    /// CPU time of the calling thread, which ends. Of one that was there for less time than its timer needs to expire once, that time
+    /// instead, which is no less and costs no system call.
+    pub fn cpu_ns_at_end(&self, now_ns: u64) -> u64 {
+        let there_ns = now_ns.saturating_sub(self.not_before_ns);
+        if self.timer.is_some() && there_ns < self.first_expiry_ns {
+            return there_ns;
+        }
+        sys::thread_cpu_ns()
+    }
+
+    /// Silences the clocks for the time being; any thread may do that.
+    pub fn pause(&self) {
+        if let Some(timer) = self.timer {
+            sys::timer_arm(timer, 0, 0);
+        }
+        if let Some(fd) = self.perf {
+            perf::stop(fd);
+        }
+    }
+
+    /// Keeps perf from interrupting a sample of the calling thread, where there is no room for the signal's frame. False when that may
+    /// not be.
+    ///
+    /// # Signal safety
+    /// A system call where samples come as SIGTRAP, which nothing blocks; else none.
+    #[inline]
+    pub fn hold(&self) -> bool {
+        match self.perf {
+            Some(fd) if perf::uses_traps() => stop_perf(fd),
+            _ => true,
+        }
+    }
+
+    /// Ends what [`ThreadClock::hold`] began.
+    ///
+    /// # Signal safety
+    /// As [`ThreadClock::hold`].
+    #[inline]
+    pub fn let_go(&self) {
+        if let Some(fd) = self.perf
+            && perf::uses_traps()
+        {
+            start_perf(fd);
+        }
+    }
+
+    /// Leaves a thread to its timer alone whose stack for signals bears no second one: its samples have the resolution of the kernel's
+    /// tick from now on, and their weights are right.
+    ///
+    /// # Signal safety
+    /// Two system calls, once in a thread.
+    #[inline]
+    pub fn without_traps(&mut self) {
+        if let (Some(fd), Some(_)) = (self.perf, self.timer)
+            && perf::uses_traps()
+        {
+            stop_perf(fd);
+            close_perf(fd);
+            self.perf = None;
+        }
+    }
+
+    /// Lets the calling thread's clocks go on, which were paused for a time that is not to be sampled.
+    pub fn go_on(&mut self) {
+        self.first_expiry_ns = sys::thread_cpu_ns().saturating_add(period_ns());
+        self.accounted_weight = 0;
+        self.resume();
+    }
+
+    /// Lets paused clocks go on.
+    pub fn resume(&self) {
+        if let Some(timer) = self.timer {
+            sys::timer_arm(timer, period_ns(), period_ns());
+        }
+        self.start_perf();
+    }
+
+    /// Stops and removes the clocks.
+    pub fn stop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            sys::timer_delete(timer);
+        }
+        if let Some(fd) = self.perf.take() {
+            perf::stop(fd);
+            perf::close(fd);
+        }
+    }
+
+    /// Closes what the child of a fork has inherited of its parent's clocks: timers it has none.
+    pub fn forget_parents(&mut self) {
+        if let Some(fd) = self.perf.take() {
+            perf::close(fd);
+        }
+    }
+}
+
+/// The dithered phase turns round.
+#[cold]
+fn turn(clock: &mut ThreadClock) {
+    /// Samples until system calls may be permitted again.
+    const LATER: u32 = 1000;
+    // A clock of an event has no timer beside it.
+    let (Some(fd), Some(_), false) = (clock.perf, clock.timer, state::is_confined()) else {
+        clock.dither.left = LATER;
+        return;
+    };
+    let cpu_ns = sys::thread_cpu_ns();
+    let behind_ns = cpu_ns.saturating_sub(clock.first_expiry_ns);
+    let length = clock.dither.turn(behind_ns, period_ns(), cpu_ns);
+    if !perf::set_period(fd, length) {
+        // A filter forbids it: the period would stay a little wrong. The timer alone is right.
+        perf::close(fd);
+        clock.perf = None;
+    }
+}
+
+#[inline(never)]
+fn close_perf(fd: c_int) {
+    perf::close(fd);
+}
+
+#[inline(never)]
+fn stop_perf(fd: c_int) -> bool {
+    perf::stop(fd)
+}
+
+#[inline(never)]
+fn start_perf(fd: c_int) {
+    perf::start(fd);
+}
+
+/// How often a timer has expired at a thread's CPU time `cpu_ns`, if it expired first at `first_ns`.
+pub fn periods_between(first_ns: u64, cpu_ns: u64) -> u64 {
+    cpu_ns
+        .checked_sub(first_ns)
+        .map_or(0, |after| 1 + after / period_ns().max(1))
+}
+
+/// CPU time until a thread's timer expires first: anywhere in the first period.
+pub fn phase_ns(tid: u32, now_ns: u64) -> u64 {
+    let mut mixed = now_ns ^ u64::from(tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ mixed >> 32) % period_ns().max(1)
+}

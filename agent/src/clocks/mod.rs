@@ -1,0 +1,6 @@
+//! What interrupts a thread, and what is counted along with its samples.
+
+pub mod clock;
+pub mod dither;
+pub mod perf;
+pub mod thread_counters;

@@ -1,0 +1,7 @@
+//! Which code lies where, and how stacks of it are walked: loaded modules, code made at run time, unwind rules.
+
+pub mod jit;
+pub mod modules;
+pub mod object;
+pub mod rules;
+pub mod snapshot;

@@ -1,0 +1,245 @@
+//! `dlsym` and `dlvsym`: whoever asks for a function that the agent wraps gets the wrapper.
+//!
+//! The real `dlsym` finds out who asks from its return address, on which `RTLD_NEXT` and `RTLD_DEFAULT` depend. So what is exported here
+//! is not a function that calls the real one but a jump to it, with registers and stack as the caller left them. Only where a
+//! handle's library has one of our functions, the answer comes from here.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::interpose::real_dlsym::{Function, Versioned, real, real_versioned};
+use crate::interpose::symbols;
+use crate::sources;
+use crate::state;
+
+/// What the exported function does: in two registers.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Answer {
+    /// 1: return the address; 0: jump to it.
+    decided: usize,
+    address: *const (),
+}
+
+/// # Safety
+/// As `dlsym(3)`.
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "call {answer}",
+        "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "test rax, rax",
+        "mov rax, rdx",
+        "jz 2f",
+        "ret",
+        "2:",
+        "jmp rax",
+        ".cfi_endproc",
+        answer = sym answer,
+    )
+}
+
+/// # Safety
+/// As `dlvsym(3)`.
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rdx",
+        ".cfi_adjust_cfa_offset 8",
+        "call {answer}",
+        "mov r11, rdx",
+        "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "test rax, rax",
+        "mov rax, r11",
+        "jz 2f",
+        "ret",
+        "2:",
+        "jmp rax",
+        ".cfi_endproc",
+        answer = sym answer_versioned,
+    )
+}
+
+/// # Safety
+/// As `dlvsym(3)`.
+#[cfg(target_arch = "aarch64")]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-48]!",
+        ".cfi_def_cfa_offset 48",
+        ".cfi_offset x29, -48",
+        ".cfi_offset x30, -40",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "str x2, [sp, #32]",
+        "bl {answer}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldr x2, [sp, #32]",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #48",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "cbz x17, 2f",
+        "mov x0, x16",
+        "ret",
+        "2:",
+        "br x16",
+        ".cfi_endproc",
+        answer = sym answer_versioned,
+    )
+}
+
+/// # Safety
+/// As `dlsym(3)`.
+#[cfg(target_arch = "aarch64")]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "bl {answer}",
+        "mov x16, x1",
+        "mov x17, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "cbz x17, 2f",
+        "mov x0, x16",
+        "ret",
+        "2:",
+        "br x16",
+        ".cfi_endproc",
+        answer = sym answer,
+    )
+}
+
+/// Decides what `dlsym(handle, name)` returns. May run before any constructor.
+unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer {
+    let real = real();
+    // SAFETY: the C library's function or ours of the same signature.
+    let function = unsafe { std::mem::transmute::<*const (), Function>(real) };
+    // SAFETY: the caller's own name. A failure leaves the error that the caller is to find; so below.
+    let ask = |handle| unsafe { function(handle, name) }.cast_const().cast();
+    // SAFETY: null, or the caller's C string.
+    let decided = unsafe { decide(handle, name, ask) };
+    Answer {
+        decided: usize::from(decided.is_some()),
+        address: decided.unwrap_or(real),
+    }
+}
+
+/// Decides what `dlvsym(handle, name, version)` returns.
+unsafe extern "C" fn answer_versioned(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> Answer {
+    let real = real_versioned();
+    // SAFETY: as above.
+    let function = unsafe { std::mem::transmute::<*const (), Versioned>(real) };
+    let ask = |handle| {
+        // SAFETY: the caller's own name and version.
+        unsafe { function(handle, name, version) }
+            .cast_const()
+            .cast()
+    };
+    // SAFETY: as above.
+    let decided = unsafe { decide(handle, name, ask) };
+    Answer {
+        decided: usize::from(decided.is_some()),
+        address: decided.unwrap_or(real),
+    }
+}
+
+/// What is returned for a name; `None`: what the real function returns. `ask` is the real function for another handle.
+///
+/// # Safety
+/// `name` must be null or a C string.
+unsafe fn decide(
+    handle: *mut c_void,
+    name: *const c_char,
+    ask: impl Fn(*mut c_void) -> *const (),
+) -> Option<*const ()> {
+    if name.is_null() || !state::is_active() {
+        return None;
+    }
+    // SAFETY: the caller's.
+    let name = unsafe { CStr::from_ptr(name) };
+    if handle != libc::RTLD_NEXT
+        && let Some(answer) = sources::answer(name)
+    {
+        return Some(answer(ask(handle), &|| ask(libc::RTLD_NEXT)));
+    }
+    let (wrapped, is_always_there) = sources::find(name)?;
+    let is_there = || is_always_there || !wrapped.real::<0>().is_null();
+    if handle == libc::RTLD_NEXT && is_there() {
+        // What comes behind whom only the real one can tell.
+        return None;
+    }
+    let found: *const () = match handle {
+        libc::RTLD_NEXT => std::ptr::null(),
+        _ => ask(handle),
+    };
+    let ours = handle == libc::RTLD_NEXT || (!found.is_null() && symbols::is_ours(found));
+    Some(if ours {
+        // What only we have, the program must not find.
+        if is_there() {
+            found
+        } else {
+            ask(libc::RTLD_NEXT)
+        }
+    } else if found.is_null() {
+        found
+    } else {
+        match wrapped.wrapper_of(found) {
+            wrapper if wrapper.is_null() => found,
+            wrapper => wrapper,
+        }
+    })
+}

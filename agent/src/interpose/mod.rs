@@ -1,0 +1,6 @@
+//! Finding functions of the program's libraries, and wrapping them.
+
+pub mod libraries;
+pub mod real_dlsym;
+pub mod symbols;
+pub mod wrapped;

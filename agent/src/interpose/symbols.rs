@@ -1,0 +1,311 @@
+//! Finding functions in the libraries behind us, without `dlsym`.
+//!
+//! `dlsym(RTLD_NEXT)` does not see libraries that were loaded with `RTLD_LOCAL`, though their functions are called through ours:
+//! Python loads PyTorch so, and with it RCCL. It also leaves an error for the program's next `dlerror`. So the symbol tables of
+//! what is loaded are read here, in the loader's order, which for libraries of the global scope is the order of `RTLD_NEXT`.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::code::modules;
+use crate::sys::guard::{copy_c_string, read_u8, read_u16, read_u32, read_u64};
+use crate::target::other_libc;
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const DT_VERSYM: u64 = 0x6fff_fff0;
+/// Set in a symbol's version when it is there for old programs only.
+const VERSION_HIDDEN: u16 = 0x8000;
+const SYMBOL_BYTES: u64 = 24;
+/// No library has more dynamic entries, nor a chain of the hash table more symbols.
+const MOST_ENTRIES: u64 = 1 << 12;
+const MOST_PATH: usize = 1024;
+
+/// Which objects are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// Those behind ours.
+    Behind,
+    /// The one with code at this address.
+    At(u64),
+}
+
+/// A search through the loaded objects.
+#[derive(Debug)]
+struct Search<'a> {
+    name: &'a CStr,
+    place: Where,
+    /// Whether our own object was met.
+    behind: bool,
+    found: u64,
+    path: [u8; MOST_PATH],
+}
+
+/// The function of this name in the first library behind us that has it, or null.
+pub fn behind(name: &CStr) -> *mut () {
+    pointer(search(name, Where::Behind).found)
+}
+
+/// As [`behind`]. The library then stays loaded.
+pub fn next(name: &CStr) -> *mut () {
+    let search = search(name, Where::Behind);
+    if search.found != 0 {
+        pin(&search.path);
+    }
+    pointer(search.found)
+}
+
+/// The loader's first object, the program itself: the address of its `link_map`. `None` without glibc.
+fn first_object() -> Option<u64> {
+    let list = other_libc::loader_list();
+    // Guarded reads are not guarded before the agent has started.
+    if list.is_null() {
+        return None;
+    }
+    // `struct r_debug` of <link.h>: a version, then the first object.
+    read_u64((list.addr() as u64).wrapping_add(8))
+}
+
+/// The dynamic section of the program itself.
+pub fn program() -> Option<u64> {
+    read_u64(first_object()?.wrapping_add(16)).filter(|dynamic| *dynamic != 0)
+}
+
+/// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
+pub fn in_c_library(name: &CStr) -> *mut () {
+    let Some(mut object) = first_object() else {
+        return std::ptr::null_mut();
+    };
+    // Fields of link_map: bias, path, dynamic section, next.
+    let mut path = [0_u8; MOST_PATH];
+    for _ in 0..MOST_ENTRIES {
+        let field = |at: u64| read_u64(object.wrapping_add(at));
+        let (Some(bias), Some(name_at), Some(dynamic), Some(next)) =
+            (field(0), field(8), field(16), field(24))
+        else {
+            break;
+        };
+        let bytes = copy_c_string(name_at, &mut path);
+        let file = path
+            .get(..bytes)
+            .and_then(|path| path.rsplit(|byte| *byte == b'/').next());
+        // glibc before 2.34 has it in a library of its own.
+        let is_c =
+            file.is_some_and(|file| file.starts_with(b"libc.so") || file.starts_with(b"libdl.so"));
+        if is_c
+            && let Some(tables) = Tables::read(bias, dynamic)
+            && let Some(found) = tables.find(name)
+        {
+            return pointer(found);
+        }
+        if next == 0 {
+            break;
+        }
+        object = next;
+    }
+    std::ptr::null_mut()
+}
+
+/// The function of this name in the library with code at `address`, or null.
+pub fn beside(address: *const (), name: &CStr) -> *mut () {
+    pointer(search(name, Where::At(address.addr() as u64)).found)
+}
+
+/// Whether an address lies in this library.
+pub fn is_ours(address: *const ()) -> bool {
+    let ours = modules::find(here());
+    ours.is_some_and(|ours| (ours.start..ours.end).contains(&(address.addr() as u64)))
+}
+
+/// Keeps the library with code at `address` loaded: its functions are called through pointers that we keep.
+pub fn keep(address: *const ()) {
+    if let Some(object) = modules::find(address.addr() as u64) {
+        let mut path = [0_u8; MOST_PATH];
+        copy_c_string(object.path, &mut path[..MOST_PATH - 1]);
+        pin(&path);
+    }
+}
+
+fn pin(path: &[u8]) {
+    // The program itself has no path and is never unloaded.
+    let Ok(path) = CStr::from_bytes_until_nul(path) else {
+        return;
+    };
+    if !path.is_empty() {
+        // SAFETY: the library is loaded under this very name; nothing is run.
+        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    }
+}
+
+fn pointer(address: u64) -> *mut () {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+fn here() -> u64 {
+    (search as fn(&'static CStr, Where) -> Search<'static> as *const ()).addr() as u64
+}
+
+fn search(name: &CStr, place: Where) -> Search<'_> {
+    let mut search = Search {
+        name,
+        place,
+        behind: false,
+        found: 0,
+        path: [0; MOST_PATH],
+    };
+    // SAFETY: the callback gets the search that lives on this stack.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search
+}
+
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: as `search` passes it; the loader's own structure.
+    let (search, info) = unsafe { (&mut *data.cast::<Search<'_>>(), &*info) };
+    let holds = |address: u64| {
+        headers(info).any(|header| {
+            header.p_type == PT_LOAD
+                && address.wrapping_sub(info.dlpi_addr.wrapping_add(header.p_vaddr))
+                    < header.p_memsz
+        })
+    };
+    let wanted = match search.place {
+        Where::Behind if search.behind => true,
+        Where::Behind => {
+            search.behind = holds(here());
+            false
+        }
+        Where::At(address) => holds(address),
+    };
+    if !wanted {
+        return 0;
+    }
+    let dynamic = headers(info).find(|header| header.p_type == PT_DYNAMIC);
+    let found = dynamic.and_then(|header| {
+        let table = Tables::read(info.dlpi_addr, info.dlpi_addr.wrapping_add(header.p_vaddr))?;
+        table.find(search.name)
+    });
+    let Some(found) = found else { return 0 };
+    search.found = found;
+    let name: *const c_char = info.dlpi_name;
+    copy_c_string(name.addr() as u64, &mut search.path[..MOST_PATH - 1]);
+    1
+}
+
+fn headers(info: &libc::dl_phdr_info) -> impl Iterator<Item = &libc::Elf64_Phdr> {
+    // SAFETY: the loader's array with this many entries.
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }.iter()
+}
+
+/// The tables of one object that name its symbols.
+#[derive(Debug, Default)]
+struct Tables {
+    bias: u64,
+    symbols: u64,
+    strings: u64,
+    hashes: u64,
+    versions: u64,
+}
+
+impl Tables {
+    fn read(bias: u64, dynamic: u64) -> Option<Self> {
+        let mut tables = Tables {
+            bias,
+            ..Self::default()
+        };
+        for number in 0..MOST_ENTRIES {
+            let entry = dynamic.wrapping_add(number.wrapping_mul(16));
+            let value = read_u64(entry.wrapping_add(8))?;
+            // glibc has turned these into addresses, except where the section is read-only (the vDSO).
+            let address = if value < bias {
+                bias.wrapping_add(value)
+            } else {
+                value
+            };
+            match read_u64(entry)? {
+                0 => break,
+                DT_STRTAB => tables.strings = address,
+                DT_SYMTAB => tables.symbols = address,
+                DT_GNU_HASH => tables.hashes = address,
+                DT_VERSYM => tables.versions = address,
+                _ => {}
+            }
+        }
+        (tables.symbols != 0 && tables.strings != 0 && tables.hashes != 0).then_some(tables)
+    }
+
+    /// The address of a function that this object defines: of its newest version, if it has several.
+    fn find(&self, name: &CStr) -> Option<u64> {
+        let hash = name.to_bytes().iter().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+        });
+        // The GNU hash table: four numbers, a Bloom filter of so many words, buckets, chains.
+        let number = |at: u64, index: u64| read_u32(at.wrapping_add(index.wrapping_mul(4)));
+        let buckets = u64::from(number(self.hashes, 0)?);
+        let first = u64::from(number(self.hashes, 1)?);
+        let filter_words = u64::from(number(self.hashes, 2)?);
+        let bucket_table = self
+            .hashes
+            .wrapping_add(16)
+            .wrapping_add(filter_words.wrapping_mul(8));
+        let chain_table = bucket_table.wrapping_add(buckets.wrapping_mul(4));
+        let start = u64::from(number(bucket_table, u64::from(hash).checked_rem(buckets)?)?);
+        if start < first {
+            return None;
+        }
+        let mut old = None;
+        for index in start..start.wrapping_add(MOST_ENTRIES) {
+            let chained = number(chain_table, index.wrapping_sub(first))?;
+            if chained | 1 == hash | 1
+                && let Some(address) = self.defined(index, name)
+            {
+                let version = match self.versions {
+                    0 => 0,
+                    versions => read_u16(versions.wrapping_add(index.wrapping_mul(2)))?,
+                };
+                if version & VERSION_HIDDEN == 0 {
+                    return Some(address);
+                }
+                old = old.or(Some(address));
+            }
+            if chained & 1 != 0 {
+                break;
+            }
+        }
+        old
+    }
+
+    /// The address of a symbol if it has this name and is defined here.
+    fn defined(&self, index: u64, name: &CStr) -> Option<u64> {
+        let symbol = self.symbols.wrapping_add(index.wrapping_mul(SYMBOL_BYTES));
+        let mut at = self.strings.wrapping_add(u64::from(read_u32(symbol)?));
+        for byte in name.to_bytes_with_nul() {
+            if read_u8(at)? != *byte {
+                return None;
+            }
+            at = at.wrapping_add(1);
+        }
+        let section = read_u16(symbol.wrapping_add(6))?;
+        let value = read_u64(symbol.wrapping_add(8))?;
+        (section != 0 && value != 0).then(|| self.bias.wrapping_add(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_c_library_are_found_in_its_own_tables() {
+        assert_eq!(
+            in_c_library(c"getpid").addr(),
+            libc::getpid as *const () as usize
+        );
+        assert!(in_c_library(c"no_such_function_anywhere").is_null());
+    }
+}

@@ -1,0 +1,237 @@
+//! The functions by which a process becomes another program, or starts one.
+//!
+//! What the GPU runtimes have not reported by then is lost: [`gpu::before_exec`] collects it. Then the program is judged
+//! ([`judge`]). Where the agent can live it gets the very arguments of the caller: each of these functions keeps its arguments, some
+//! of which are of unknown number ([`call`]), as they are, and goes on in the C library's. Where it cannot, the program gets the
+//! environment that it would have without us ([`without`]), and the sampler gets a [`report`].
+//!
+//! All of this may run in a child after vfork, or of a process with threads: it locks nothing, allocates nothing but a mapping of its
+//! own, and writes nothing that the parent reads.
+
+mod call;
+mod file;
+mod judge;
+mod report;
+mod spawn;
+mod without;
+
+use std::ffi::{c_char, c_int};
+
+use crate::sources::{self, Ending};
+use crate::target::real::{self, Real};
+
+use call::{Call, REGISTERS, Words};
+
+pub use judge::begin;
+
+/// The C library's functions, in the order of their numbers.
+static REALS: [&Real; 9] = [
+    &real::execve::REAL,
+    &real::execv::REAL,
+    &real::execvp::REAL,
+    &real::execvpe::REAL,
+    &real::fexecve::REAL,
+    &real::execveat::REAL,
+    &real::execl::REAL,
+    &real::execlp::REAL,
+    &real::execle::REAL,
+];
+
+/// What an exported function does: in two registers.
+#[derive(Debug)]
+#[repr(C)]
+struct Answer {
+    /// 1: return the number; 0: jump to the address.
+    decided: usize,
+    address: *const (),
+}
+
+/// Called with the number of the function that the program called, its first arguments, and where the others are.
+unsafe extern "C" fn enter(
+    number: u32,
+    first: &[usize; REGISTERS],
+    others: *const usize,
+) -> Answer {
+    sources::at_end(Ending::Exec);
+    // SAFETY: as the caller of the exported function passed them.
+    let call = unsafe { Call::new(number, Words { first, others }) };
+    if let Some(call) = call
+        && let Some(verdict) = judge::judge(&call.file, call.environment)
+    {
+        report::send(&verdict, call.environment, crate::sys::getpid());
+        let execute = |environment, list| {
+            let arguments = call.vector().unwrap_or(list);
+            // SAFETY: as above, with a part of the variables.
+            unsafe { execute(&call, arguments, environment) }
+        };
+        if verdict.obstacle.forbids_agent()
+            && let Some(result) = without::agent(call.environment, call.list(), execute)
+        {
+            return Answer {
+                decided: 1,
+                address: std::ptr::without_provenance(result as u32 as usize),
+            };
+        }
+    }
+    // It was looked up before: here nothing may lock.
+    let real = REALS.get(number as usize).map(|real| real.address());
+    let address = match real {
+        Some(address) if !address.is_null() => address,
+        _ => missing as *const (),
+    };
+    Answer {
+        decided: 0,
+        address,
+    }
+}
+
+/// Executes what is called for, with other vectors. Returns only when that failed.
+unsafe fn execute(
+    call: &Call<'_>,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    use call::File;
+    // SAFETY: the caller's own arguments and vectors that end with null.
+    let done = unsafe {
+        match call.file {
+            File::Path(path) => real::execve::get().map(|real| real(path, arguments, environment)),
+            File::Searched(name) => {
+                real::execvpe::get().map(|real| real(name, arguments, environment))
+            }
+            File::Descriptor(fd) => {
+                real::fexecve::get().map(|real| real(fd, arguments, environment))
+            }
+            File::At(folder, path, flags) => {
+                real::execveat::get().map(|real| real(folder, path, arguments, environment, flags))
+            }
+        }
+    };
+    done.unwrap_or_else(|| missing())
+}
+
+/// Stands in where the C library has no such function.
+extern "C" fn missing() -> c_int {
+    // SAFETY: the thread's own word.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
+}
+
+/// What a raw `execve` or `execveat` is called with instead of its environment, if the agent cannot live in the program:
+/// `call(environment)` makes it. `None` where nothing is to be changed.
+pub fn by_number(
+    number: i64,
+    words: &[u64; 5],
+    call: impl FnOnce(*const *const c_char) -> i64,
+) -> Option<i64> {
+    let words = words.map(|word| word as usize);
+    let (file, environment) = call::File::of_number(number, words)?;
+    let verdict = judge::judge(&file, environment)?;
+    report::send(&verdict, environment, crate::sys::getpid());
+    if !verdict.obstacle.forbids_agent() {
+        return None;
+    }
+    without::agent(environment, std::iter::empty(), |environment, _| {
+        call(environment)
+    })
+}
+
+macro_rules! functions {
+    ($($name:ident = $number:literal, $manual:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg(target_arch = "x86_64")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                std::arch::naked_asm!(
+                    ".cfi_startproc",
+                    // The number of vector registers that a function of unknown arguments gets.
+                    "push rax",
+                    "push r9",
+                    "push r8",
+                    "push rcx",
+                    "push rdx",
+                    "push rsi",
+                    "push rdi",
+                    ".cfi_adjust_cfa_offset 56",
+                    concat!("mov edi, ", $number),
+                    "mov rsi, rsp",
+                    "lea rdx, [rsp + 64]",
+                    "call {enter}",
+                    "mov r10, rax",
+                    "mov r11, rdx",
+                    "pop rdi",
+                    "pop rsi",
+                    "pop rdx",
+                    "pop rcx",
+                    "pop r8",
+                    "pop r9",
+                    "pop rax",
+                    ".cfi_adjust_cfa_offset -56",
+                    "test r10, r10",
+                    "jz 2f",
+                    "mov eax, r11d",
+                    "ret",
+                    "2:",
+                    "jmp r11",
+                    ".cfi_endproc",
+                    enter = sym enter,
+                );
+            }
+
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg(target_arch = "aarch64")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                std::arch::naked_asm!(
+                    ".cfi_startproc",
+                    "stp x29, x30, [sp, #-80]!",
+                    ".cfi_adjust_cfa_offset 80",
+                    ".cfi_offset x29, -80",
+                    ".cfi_offset x30, -72",
+                    "stp x0, x1, [sp, #16]",
+                    "stp x2, x3, [sp, #32]",
+                    "stp x4, x5, [sp, #48]",
+                    "stp x6, x7, [sp, #64]",
+                    concat!("mov w0, #", $number),
+                    "add x1, sp, #16",
+                    "add x2, sp, #80",
+                    "bl {enter}",
+                    "mov x16, x1",
+                    "mov x17, x0",
+                    "ldp x0, x1, [sp, #16]",
+                    "ldp x2, x3, [sp, #32]",
+                    "ldp x4, x5, [sp, #48]",
+                    "ldp x6, x7, [sp, #64]",
+                    "ldp x29, x30, [sp], #80",
+                    ".cfi_adjust_cfa_offset -80",
+                    ".cfi_restore x29",
+                    ".cfi_restore x30",
+                    "cbz x17, 2f",
+                    "mov w0, w16",
+                    "ret",
+                    "2:",
+                    "br x16",
+                    ".cfi_endproc",
+                    enter = sym enter,
+                );
+            }
+        )*
+    };
+}
+
+functions! {
+    execve = "0", "execve(2)";
+    execv = "1", "execv(3)";
+    execvp = "2", "execvp(3)";
+    execvpe = "3", "execvpe(3)";
+    fexecve = "4", "fexecve(3)";
+    execveat = "5", "execveat(2)";
+    execl = "6", "execl(3)";
+    execlp = "7", "execlp(3)";
+    execle = "8", "execle(3)";
+}

@@ -1,0 +1,112 @@
+//! The end of a process.
+//!
+//! What a thread did since its last tick is accounted for when it ends; the thread that ends the process is no
+//! exception: over many short processes, that is most of their time. It is seen in the library's destructor (a
+//! return from `main`, `exit`) and in the functions that end a process without destructors. A process that is killed
+//! ends without that.
+
+use std::ffi::{c_int, c_long};
+
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::lifecycle::deferred_start;
+use crate::lifecycle::process;
+use crate::lifecycle::threads;
+use crate::sampling::slots::Slot;
+use crate::sampling::tail;
+use crate::sampling::words;
+use crate::sources::{self, Ending};
+use crate::state;
+use crate::sys;
+use crate::target::real;
+
+#[cfg_attr(not(test), used)]
+#[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
+static DESTRUCTOR: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    sources::at_end(Ending::Exit);
+    account();
+}
+
+/// Accounts for the time of the calling thread up to now, and tells how much CPU time the process has used.
+///
+/// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
+pub fn account() {
+    // A child after vfork ends here, too, with the memory of its parent.
+    if !state::may_set_up() {
+        return;
+    }
+    if state::is_deferred() {
+        return deferred_start::account();
+    }
+    counters::set_counter(Counter::CpuTime, process::cpu_time_ns());
+    let Some(slot) = words::own_slot() else {
+        return;
+    };
+    if !Slot::occupy(slot) {
+        return;
+    }
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
+    let periods = slot.clock.unsampled_periods(sys::thread_cpu_ns());
+    tail::account_for_tail(slot, periods, None);
+    slot.clock.account_ahead(periods);
+    let ring = *slot.ring();
+    slot.counters.record(&ring, sys::boottime_ns());
+    threads::put_name(slot);
+    Slot::vacate(slot);
+    sys::sigmask(libc::SIG_SETMASK, before);
+}
+
+/// Ends the process when the C library's function cannot be found: it always can.
+fn end(status: c_int) -> ! {
+    loop {
+        sys::exit_group(status);
+    }
+}
+
+macro_rules! ends {
+    ($($name:ident = $real:ident, $manual:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C" fn $name(status: c_int) -> ! {
+                sources::at_end(Ending::Exit);
+                account();
+                match real::$real::get() {
+                    // SAFETY: the caller's own argument.
+                    Some(real) => unsafe { real(status) },
+                    None => end(status),
+                }
+            }
+        )*
+    };
+}
+
+ends! {
+    _exit = exit_at_once, "_exit(2)";
+    _Exit = exit_at_once, "_Exit(3)";
+    quick_exit = quick_exit, "quick_exit(3)";
+}
+
+/// GPU runtimes end the process so when a GPU has failed: what it had done before is told first.
+///
+/// # Safety
+/// As `abort(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn abort() -> ! {
+    sources::at_end(Ending::Abort);
+    match real::abort::get() {
+        // SAFETY: no arguments.
+        Some(real) => unsafe { real() },
+        None => end(128 + libc::SIGABRT),
+    }
+}
+
+/// Whether `syscall(number)` ends the process.
+pub fn is_end(number: c_long) -> bool {
+    number == libc::SYS_exit_group
+}

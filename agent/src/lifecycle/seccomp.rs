@@ -1,0 +1,136 @@
+//! A program that confines itself with seccomp, and what that means for the agent.
+//!
+//! A filter may punish with death what the program itself never does. Before it is installed, its verdict on
+//! every system call that the agent makes ([`calls::MADE`]) is found by running it here. If all are allowed or merely fail, nothing
+//! changes. Else the process is *confined*: what runs keeps running, nothing new is set up, and programs that it
+//! executes are left alone. The calls that would be punished are refused by the functions that make them, wherever they are called
+//! from. If even the return from a signal handler is forbidden, the clocks stop.
+
+use crate::clocks::clock;
+use crate::events;
+use crate::lifecycle::bpf::{self, ALLOW, ERRNO, LOG};
+use crate::lifecycle::process;
+use crate::sampling::slots;
+use crate::state;
+use crate::state::deferred;
+use crate::sys;
+use crate::sys::calls::{self, When};
+use crate::sys::guard;
+use crate::target::environment::Environment;
+
+/// What a filter does to the agent.
+#[derive(Debug, Clone, Copy)]
+struct Effect {
+    /// The calls of ours that it would punish, as bits by their places in [`calls::MADE`].
+    punished: u64,
+    /// Whether it would even punish the return from a signal handler.
+    forbids_handlers: bool,
+}
+
+/// That of strict mode, which allows four calls.
+const STRICT: Effect = Effect {
+    punished: u64::MAX,
+    forbids_handlers: false,
+};
+
+/// Lets the program install the filter at `program` (a `struct sock_fprog`), or, without one, go into strict mode.
+///
+/// `install` returns a negative number when it fails.
+pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
+    if !state::is_active() {
+        return install();
+    }
+    let effect = program.map_or(STRICT, effect_of);
+    if effect.punished == 0 && !effect.forbids_handlers {
+        return install();
+    }
+    // What is not set up by now never will be.
+    deferred::start();
+    events::prepare();
+    let stops = effect.forbids_handlers && !state::is_confined();
+    if stops {
+        slots::for_each_active(|slot| slot.clock.pause());
+    }
+    // Before the filter holds: afterwards it might be too late for a call of ours that is under way.
+    let before = process::confine(true);
+    if !before {
+        // An earlier filter would punish it.
+        slots::for_each_active(|slot| slot.clock.steady());
+    }
+    let refused = calls::refused();
+    calls::refuse(refused | effect.punished);
+    let result = install();
+    if result < 0 {
+        calls::refuse(refused);
+        process::confine(before);
+        if stops {
+            slots::for_each_active(|slot| slot.clock.resume());
+        }
+    } else {
+        Environment::current().end_session();
+        if !sys::is_time_known() {
+            process::fall_asleep();
+        }
+    }
+    result
+}
+
+fn effect_of(program: u64) -> Effect {
+    let settings = state::settings();
+    let uses_perf = clock::wants_perf() || !settings.counters.as_slice().is_empty();
+    let uses_gpus = settings.events.any_of_gpus();
+    let mut punished = 0;
+    for (place, call) in calls::MADE.iter().enumerate() {
+        let is_made = match call.when {
+            When::Always | When::Library => true,
+            When::Perf => uses_perf,
+            When::Threads => uses_gpus,
+        };
+        let harmless = || {
+            let verdict = verdict(program, i64::from(call.number));
+            matches!(verdict, Some(ALLOW | LOG | ERRNO))
+        };
+        if is_made && !harmless() {
+            punished |= 1 << place;
+        }
+    }
+    let allows = |number| matches!(verdict(program, number), Some(ALLOW | LOG));
+    // Handlers return, and may have to ask for the time.
+    let forbids_handlers = !allows(libc::SYS_rt_sigreturn)
+        || sys::uses_kernel_time() && !allows(libc::SYS_clock_gettime);
+    Effect {
+        punished,
+        forbids_handlers,
+    }
+}
+
+/// What the filter at `program` (a `struct sock_fprog`) says of a system call by its number alone; `None` when it looks at more.
+fn verdict(program: u64, number: i64) -> Option<u32> {
+    let count = (guard::read_u64(program)? & 0xffff) as usize;
+    let code = guard::read_u64(program.wrapping_add(8))?;
+    let instruction = |at: usize| guard::read_u64(code.wrapping_add(8 * at as u64));
+    bpf::verdict(count, instruction, number)
+}
+
+/// The program's request in `prctl(PR_SET_SECCOMP, mode, filter)`: the filter, or `None` for strict mode.
+///
+/// Returns `None` when the call confines nobody (some only ask whether it could).
+pub fn request_of_prctl(mode: u64, filter: u64) -> Option<Option<u64>> {
+    match mode {
+        mode if mode == u64::from(libc::SECCOMP_MODE_STRICT) => Some(None),
+        mode if mode == u64::from(libc::SECCOMP_MODE_FILTER) && filter != 0 => Some(Some(filter)),
+        _ => None,
+    }
+}
+
+/// The same for `syscall(SYS_seccomp, operation, flags, filter)`.
+pub fn request_of_syscall(number: i64, operation: u64, filter: u64) -> Option<Option<u64>> {
+    match operation {
+        _ if number != libc::SYS_seccomp => None,
+        operation if operation == u64::from(libc::SECCOMP_SET_MODE_STRICT) => Some(None),
+        operation if operation == u64::from(libc::SECCOMP_SET_MODE_FILTER) && filter != 0 => {
+            Some(Some(filter))
+        }
+        _ => None,
+    }
+}

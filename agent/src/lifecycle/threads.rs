@@ -1,0 +1,324 @@
+//! Threads, from their first instruction to their last.
+//!
+//! `pthread_create` gets a trampoline as start routine, which gives the thread its slot, clock and
+//! signal stack, and takes them back at the end. `pthread_exit` and cancellation unwind through the
+//! trampoline (it has call-frame information and nothing to clean up) and end in the destructor of
+//! a thread-specific key instead.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rsys_unwind::Registers;
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+use rsys_wire::handshake::UnwinderChoice;
+use rsys_wire::record::{self, Clock};
+use rsys_wire::ring::DropCause;
+
+use crate::clocks::clock::ThreadClock;
+use crate::code::snapshot;
+use crate::sampling::adopt;
+use crate::sampling::slots::{self, SIGNAL_STACK_BYTES, Slot};
+use crate::sampling::tail;
+use crate::sampling::words;
+use crate::signals;
+use crate::signals::believed;
+use crate::state;
+use crate::sys;
+use crate::sys::calls;
+
+const NO_KEY: u32 = u32::MAX;
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+
+/// Makes the key whose destructor ends threads.
+pub fn register_hooks() {
+    let mut key = 0;
+    // SAFETY: `key` is valid; the destructor has the right signature.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(on_exit)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C" {
+    /// The start routine of every thread: `slot` in, the real routine's result out.
+    pub fn rsys_thread_trampoline(slot: *mut c_void) -> *mut c_void;
+    /// Where the trampoline goes on after the end of the thread.
+    fn rsys_thread_trampoline_end();
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".text",
+    ".globl rsys_thread_trampoline",
+    ".hidden rsys_thread_trampoline",
+    ".type rsys_thread_trampoline, @function",
+    "rsys_thread_trampoline:",
+    ".cfi_startproc",
+    "push rbx",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbx, -16",
+    "push r12",
+    ".cfi_def_cfa_offset 24",
+    ".cfi_offset r12, -24",
+    "sub rsp, 8",
+    ".cfi_def_cfa_offset 32",
+    "mov rbx, qword ptr [rdi]",
+    "mov r12, qword ptr [rdi + 8]",
+    "call {begin}",
+    "mov rdi, r12",
+    "call rbx",
+    "mov rbx, rax",
+    "mov rdi, rsp",
+    "call {end}",
+    ".globl rsys_thread_trampoline_end",
+    ".hidden rsys_thread_trampoline_end",
+    "rsys_thread_trampoline_end:",
+    "mov rax, rbx",
+    "add rsp, 8",
+    ".cfi_def_cfa_offset 24",
+    "pop r12",
+    ".cfi_def_cfa_offset 16",
+    "pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
+    begin = sym begin,
+    end = sym end_from_trampoline,
+);
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".text",
+    ".globl rsys_thread_trampoline",
+    ".hidden rsys_thread_trampoline",
+    ".type rsys_thread_trampoline, @function",
+    "rsys_thread_trampoline:",
+    ".cfi_startproc",
+    "stp x29, x30, [sp, #-32]!",
+    ".cfi_def_cfa_offset 32",
+    ".cfi_offset x29, -32",
+    ".cfi_offset x30, -24",
+    "mov x29, sp",
+    "stp x19, x20, [sp, #16]",
+    ".cfi_offset x19, -16",
+    ".cfi_offset x20, -8",
+    "ldp x19, x20, [x0]",
+    "bl {begin}",
+    "mov x0, x20",
+    "blr x19",
+    "mov x19, x0",
+    "mov x0, sp",
+    "bl {end}",
+    ".globl rsys_thread_trampoline_end",
+    ".hidden rsys_thread_trampoline_end",
+    "rsys_thread_trampoline_end:",
+    "mov x0, x19",
+    "ldp x19, x20, [sp, #16]",
+    "ldp x29, x30, [sp], #32",
+    "ret",
+    ".cfi_endproc",
+    ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
+    begin = sym begin,
+    end = sym end_from_trampoline,
+);
+
+/// Takes a slot for a thread that is about to be created; null when it cannot be sampled.
+pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
+    if KEY.load(Ordering::Relaxed) == NO_KEY {
+        // Before glibc 2.34 a program may have loaded its threads later than us.
+        register_hooks();
+    }
+    // Without a system call there may be a slot, but no new ones.
+    let from_dispatched = calls::is_dispatched();
+    let claimed = if from_dispatched {
+        slots::claim_existing()
+    } else {
+        snapshot::renew();
+        slots::claim()
+    };
+    let Some(slot) = claimed else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: the slot is ours until the thread starts.
+    unsafe {
+        (*slot).start = start;
+        (*slot).argument = argument;
+        (*slot).inherited_signals = believed::get();
+        (*slot).clock.not_before_ns = sys::boottime_ns();
+        (*slot).from_dispatched = from_dispatched;
+    }
+    slot
+}
+
+/// Begins the calling thread, which is not new: the first of a process, or of a fork child.
+pub fn begin_current() {
+    let Some(slot) = slots::claim() else { return };
+    // SAFETY: the slot is ours.
+    unsafe {
+        (*slot).start = std::ptr::null_mut();
+        (*slot).inherited_signals = believed::get();
+        (*slot).clock.cpu_base_ns = sys::thread_cpu_ns();
+        begin(slot);
+    }
+}
+
+/// Gives the calling thread its clock and signal stack.
+///
+/// # Safety
+/// The slot must have been claimed for this thread.
+unsafe extern "C" fn begin(slot: *mut Slot) {
+    // SAFETY: claimed for this thread; its handler does not run before the clock starts.
+    let state = unsafe { &mut *slot };
+    state.clock.tid = sys::gettid();
+    believed::set(state.inherited_signals);
+    words::set_slot(slot);
+    use_signal_stack(slot);
+    let blocked = signals::unblock_ours();
+    // What its maker blocks for our sake is not the program's wish.
+    if !state.from_dispatched {
+        believed::add(blocked);
+    }
+    keep_for_the_end(slot.cast());
+    if state::settings().unwinder == UnwinderChoice::Framehop {
+        crate::sampling::framehop::make_engine(state);
+    }
+    adopt::start_recording(state, ThreadClock::prepare);
+}
+
+/// Begins the only thread of a process whose start was deferred: its timer runs and its signal stack is there. It began at `began_ns`
+/// (the sampler's CLOCK_BOOTTIME).
+pub fn begin_deferred(slot: *mut Slot, began_ns: u64) {
+    // SAFETY: claimed for this thread, and its timer does not find it yet.
+    let state = unsafe { &mut *slot };
+    state.clock.tid = sys::gettid();
+    words::set_slot(slot);
+    let clock = if state.clock.has_timer() {
+        state.clock.prepare_perf(Clock::Timer)
+    } else {
+        state.clock.prepare()
+    };
+    adopt::record_start(state, clock, began_ns);
+    state.clock.start_perf();
+}
+
+/// Lets [`on_exit`] be called at the end of the calling thread, with anything but null.
+pub fn keep_for_the_end(argument: *mut c_void) {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, argument) };
+    }
+}
+
+/// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
+/// thread has an alternate stack of its own.
+fn use_signal_stack(slot: *mut Slot) {
+    Slot::guard_signal_stack(slot);
+    use_stack(Slot::signal_stack(slot));
+}
+
+/// As [`use_signal_stack`], for [`SIGNAL_STACK_BYTES`] from an address on.
+pub fn use_stack(lowest: *mut c_void) {
+    let ours = libc::stack_t {
+        ss_sp: lowest,
+        ss_flags: 0,
+        ss_size: SIGNAL_STACK_BYTES,
+    };
+    // SAFETY: zero is a valid value.
+    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(Some(&ours), Some(&mut before));
+    if before.ss_flags & libc::SS_DISABLE == 0 {
+        sys::sigaltstack(Some(&before), None);
+    }
+}
+
+/// Takes the signal stack away again, before another thread gets it with the slot.
+fn leave_signal_stack(slot: *mut Slot) {
+    let none = libc::stack_t {
+        ss_sp: std::ptr::null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    };
+    // SAFETY: zero is a valid value.
+    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+    sys::sigaltstack(Some(&none), Some(&mut before));
+    let foreign = before.ss_sp != Slot::signal_stack(slot);
+    if foreign && before.ss_flags & libc::SS_DISABLE == 0 {
+        sys::sigaltstack(Some(&before), None);
+    }
+}
+
+/// The calling thread has a new name. The sampler looks at names now and then only, and not at those of processes that are gone.
+pub fn note_name() {
+    // A child after vfork has the memory of its parent.
+    if !state::may_set_up() || state::is_deferred() {
+        return;
+    }
+    let Some(slot) = words::own_slot() else {
+        return;
+    };
+    if !Slot::occupy(slot) {
+        return;
+    }
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
+    put_name(slot);
+    Slot::vacate(slot);
+    sys::sigmask(libc::SIG_SETMASK, before);
+}
+
+/// Records the calling thread's name into its slot, which must be occupied.
+pub fn put_name(slot: &Slot) {
+    if !record::put_thread_name(slot.ring(), &sys::thread_name()) {
+        slot.ring().header().count_drop(DropCause::RingFull, 0);
+    }
+}
+
+unsafe extern "C" fn on_exit(_slot: *mut c_void) {
+    end_current(None);
+}
+
+extern "C" fn end_from_trampoline(sp: u64) {
+    let pc = (rsys_thread_trampoline_end as *const ()).addr() as u64;
+    end_current(Some(Registers::new(pc, sp, 0)));
+}
+
+/// Ends the calling thread's recording. `bottom` are the trampoline's registers, if it runs.
+fn end_current(bottom: Option<Registers>) {
+    let slot = words::slot();
+    // SAFETY: the thread's own slot or null.
+    let Some(state) = (unsafe { slot.as_mut() }) else {
+        return;
+    };
+    if state::is_confined() {
+        // What would have to be done may be forbidden. The slot stays the thread's until another looks whether that is gone.
+        state.adopted.store(true, Ordering::Relaxed);
+        words::set_slot(std::ptr::null_mut());
+        return;
+    }
+    // Signals that come from here on find the slot occupied and do nothing. Once the clocks are stopped none is on its way: the
+    // kernel hands out what it has for a thread before the thread returns from a system call.
+    Slot::occupy(slot);
+    let cpu_time_ns = state.clock.cpu_ns_at_end(sys::boottime_ns());
+    let tail = state.clock.unsampled_periods(cpu_time_ns);
+    tail::account_for_tail(state, tail, bottom);
+    state.clock.stop();
+    words::set_slot(std::ptr::null_mut());
+    let time_ns = sys::boottime_ns();
+    let ring = *state.ring();
+    state.counters.record(&ring, time_ns);
+    state.counters.close();
+    // Nobody sees the name of a thread without samples.
+    let named = state.stacks.previous_frames() > 0 || tail > 0;
+    let name = if named { sys::thread_name() } else { [0; 16] };
+    if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
+        state.ring().header().count_drop(DropCause::RingFull, 0);
+    }
+    leave_signal_stack(slot);
+    crate::sampling::framehop::drop_engine(state);
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key exists; the destructor need not run again.
+        unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+    }
+    state.release();
+}

@@ -1,0 +1,86 @@
+use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
+use rsys_wire::handshake::UnwinderChoice;
+use rsys_wire::record::{self};
+
+use crate::code::rules;
+use crate::sampling::seen::{self, Seen};
+use crate::sampling::slots::Slot;
+use crate::sampling::stack_room::{ROOM_FOR_FRAMEHOP, ROOM_FOR_OURS, fault_bytes};
+use crate::state;
+use crate::sys::guard::Guarded;
+
+/// How many outermost frames two stacks share.
+#[inline]
+pub fn shared(frames: &[u64], previous: &[u64]) -> usize {
+    let both = frames.iter().rev().zip(previous.iter().rev());
+    both.take_while(|(a, b)| a == b).count()
+}
+
+/// The stack of a thread in which a fault or the walk itself would kill the process: the leaf has to do.
+#[inline]
+pub fn leaf(registers: &Registers, frames: &mut FrameBuffer<'_>) -> End {
+    match frames.push(registers.pc(), rsys_unwind::EXACT) {
+        Ok(()) => End::Broken(rsys_unwind::Broken::UnreadableStack),
+        Err(_) => End::Truncated,
+    }
+}
+
+#[inline]
+pub fn walk(
+    slot: &Slot,
+    registers: &Registers,
+    seen: &Seen,
+    room: usize,
+    frames: &mut FrameBuffer<'_>,
+) -> End {
+    let choice = match state::settings().unwinder {
+        // Ours is content with a tenth of the room.
+        UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP + fault_bytes() => UnwinderChoice::Cfi,
+        choice => choice,
+    };
+    let engine = rules::cfi_engine();
+    // Guesses read in vain now and then.
+    let mut engine = match room < ROOM_FOR_OURS + fault_bytes() {
+        true => engine.by_tables_only(),
+        false => engine,
+    };
+    match choice {
+        UnwinderChoice::Cfi => {
+            let end = engine.walk(registers, &Guarded, seen, frames);
+            if seen::some_unreported() {
+                note_all(seen, frames);
+            }
+            end
+        }
+        UnwinderChoice::FramePointer => {
+            let end = FramePointerEngine::new(engine).walk(registers, &Guarded, seen, frames);
+            note_all(seen, frames);
+            end
+        }
+        UnwinderChoice::Framehop => {
+            let end = crate::sampling::framehop::walk(slot, registers, seen, frames);
+            note_all(seen, frames);
+            end
+        }
+    }
+}
+
+/// The CFI engine asks for the module of every address it does not know; the others do not.
+pub fn note_all(seen: &Seen, frames: &FrameBuffer<'_>) {
+    for word in frames.words() {
+        seen.note(word & record::FRAME_ADDRESS);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn registers(machine: &libc::ucontext_t) -> Registers {
+    Registers::from_gregs(&machine.uc_mcontext.gregs)
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub fn registers(machine: &libc::ucontext_t) -> Registers {
+    let context = &machine.uc_mcontext;
+    Registers::from_mcontext(&context.regs, context.sp, context.pc)
+}

@@ -1,0 +1,269 @@
+//! Calls of HIP's, from HIP's own tracing of them.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::sources::gpu::hip::arguments::{Arguments, decode};
+use crate::sources::gpu::hip::calibrate;
+use crate::sources::gpu::hip::copies::{self, Direction, Said};
+use crate::sources::gpu::hip::end;
+use crate::sources::gpu::hip::names;
+use crate::sources::gpu::hip::ops;
+use crate::sources::gpu::hip::painted;
+use crate::sources::gpu::hip::table::{CALLS, Does, SKIPPED, find};
+use crate::sources::gpu::hip::tag::Tag;
+use crate::sources::gpu::hip::unknown;
+use crate::sources::gpu::hip_functions;
+use crate::sources::gpu::owner;
+use crate::sources::gpu::words;
+use crate::state;
+use crate::state::pause;
+use crate::sys;
+use crate::sys::guard;
+
+/// Calls are numbered from 0 almost without gaps; 7.2 has 449.
+pub const MOST_CALLS: usize = 1024;
+
+/// What is known of each number: 0 when it was not asked for yet.
+static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
+
+const ASKED: u64 = 1;
+const SKIP: u64 = 2;
+/// `hipSetDevice`: not worth an event, but it tells which GPUs are used.
+const DEVICE: u64 = 4;
+/// `hipModuleUnload`: kernels known by their addresses may be others afterwards.
+const UNLOAD: u64 = 8;
+const CALL_SHIFT: u32 = 4;
+const CALL_MASK: u64 = 0x3ff;
+const NAME_SHIFT: u32 = 14;
+const NO_CALL: u64 = CALL_MASK;
+const _: () = assert!(CALLS.len() < NO_CALL as usize);
+
+/// A call by its number.
+#[derive(Debug, Clone, Copy)]
+struct Known(u64);
+
+impl Known {
+    fn of(op: u32) -> Option<Known> {
+        let place = KNOWN.get(op as usize)?;
+        let known = place.load(Ordering::Relaxed);
+        if known != 0 {
+            return Some(Known(known));
+        }
+        let learnt = learn(op);
+        place.store(learnt, Ordering::Relaxed);
+        Some(Known(learnt))
+    }
+
+    fn is_skipped(self) -> bool {
+        self.0 & SKIP != 0
+    }
+
+    fn name(self) -> u64 {
+        self.0 >> NAME_SHIFT
+    }
+
+    fn call(self) -> Option<&'static crate::sources::gpu::hip::table::Call> {
+        CALLS.get((self.0 >> CALL_SHIFT & CALL_MASK) as usize)
+    }
+
+    fn does(self) -> Does {
+        self.call().map_or(Does::Nothing, |call| call.does)
+    }
+}
+
+#[cold]
+fn learn(op: u32) -> u64 {
+    let Some(api_name) = hip_functions::api_name::get() else {
+        return ASKED | SKIP;
+    };
+    // SAFETY: takes any number and returns null or a constant.
+    let name = unsafe { api_name(op) };
+    if name.is_null() {
+        return ASKED | SKIP;
+    }
+    // SAFETY: a constant string.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let call = find(name);
+    let causes = call
+        .and_then(|at| CALLS.get(at))
+        .is_some_and(|call| call.does != Does::Nothing);
+    if name == b"hipSetDevice" {
+        return ASKED | DEVICE;
+    }
+    // Calls that nobody asked for are recorded if they cause operations: those say by them where they belong.
+    if SKIPPED.contains(&name) || (!state::settings().events.has(Category::Hip) && !causes) {
+        return ASKED | SKIP;
+    }
+    let number = call.map_or(NO_CALL, |at| at as u64);
+    let unload = if name == b"hipModuleUnload" {
+        UNLOAD
+    } else {
+        0
+    };
+    ASKED | unload | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
+}
+
+/// HIP is about to do a call. Returns what HIP wants to hear: 0, the call is traced, and the record says by whom.
+///
+/// # Safety
+/// As HIP calls it.
+pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
+    const SKIPPED: c_int = 1;
+    if words::is_helper() {
+        // SAFETY: as HIP called us.
+        return unsafe { painted::on_call(data) };
+    }
+    let Some(layout) = calibrate::layout() else {
+        return SKIPPED;
+    };
+    let Some(known) = Known::of(op) else {
+        return SKIPPED;
+    };
+    if known.is_skipped() {
+        return SKIPPED;
+    }
+    if known.0 & DEVICE != 0 {
+        let enter: Phase = on_set_device;
+        // SAFETY: as below; HIP does not call a null function.
+        unsafe {
+            data.cast::<u64>().write(0);
+            data.byte_add(layout.enter).cast::<Phase>().write(enter);
+            data.byte_add(layout.exit)
+                .cast::<Option<Phase>>()
+                .write(None);
+        }
+        return 0;
+    }
+    if pause::is_caller_paused() {
+        // The tag comes back with the operations, which are then left alone too.
+        // SAFETY: as above.
+        unsafe {
+            data.cast::<u64>().write(Tag::PAUSED.bits());
+            let enter: Phase = on_paused;
+            data.byte_add(layout.enter).cast::<Phase>().write(enter);
+            data.byte_add(layout.exit)
+                .cast::<Option<Phase>>()
+                .write(None);
+        }
+        return 0;
+    }
+    // The clock is a good part of what a launch costs: one look serves the tag and the event, which HIP asks for next.
+    let now_ns = sys::boottime_ns();
+    words::set_asked_ns(now_ns);
+    let tag = Tag::new(events::next_correlation(), known.does(), now_ns);
+    let enter: Phase = on_enter;
+    let exit: Phase = on_exit;
+    // SAFETY: the record is HIP's, as large as calibration has seen it.
+    unsafe {
+        data.cast::<u64>().write(tag.bits());
+        data.byte_add(layout.enter).cast::<Phase>().write(enter);
+        data.byte_add(layout.exit).cast::<Phase>().write(exit);
+    }
+    0
+}
+
+/// What HIP calls before and after a call.
+type Phase = unsafe extern "C" fn(op: u32, data: *const c_void);
+
+/// # Safety
+/// Always safe.
+unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
+
+/// # Safety
+/// As HIP calls it, with the record of `hipSetDevice`.
+unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
+    if let Some(device) = Arguments::Record(data).first() {
+        end::note_device(device);
+    }
+}
+
+/// # Safety
+/// As HIP calls it, with the record of a call that is traced.
+unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
+    let Some(known) = Known::of(op) else {
+        return;
+    };
+    // SAFETY: the record begins with what we wrote.
+    let tag = Tag::from_bits(unsafe { data.cast::<u64>().read() });
+    let correlation = tag.correlation();
+    let mut args = ArgWords::new();
+    let mut begin_ns = words::asked_ns();
+    let does = known.does();
+    if let Some(call) = known.call() {
+        let mut said = Said {
+            bytes: 0,
+            direction: Direction::Unknown,
+        };
+        let mut operations = 1;
+        for (key, form) in call.begin {
+            if let Some(value) = decode(Arguments::Record(data), *form, &mut said) {
+                match (*key, value) {
+                    (Key::Bytes, Value::Uint(bytes)) => said.bytes = bytes,
+                    (Key::Operations, Value::Uint(count)) => operations = count,
+                    _ => {}
+                }
+                args.push(*key, value);
+            }
+        }
+        // What a batch copies as a whole says nothing of its parts.
+        if does == Does::Work && said.bytes != 0 && operations == 1 {
+            copies::keep(correlation, said);
+        }
+    }
+    let unknown = known.call().is_none().then_some(op);
+    if does != Does::Nothing || unknown.is_some_and(unknown::may_work) {
+        if does != Does::Nothing {
+            end::note_work();
+        }
+        if does == Does::Graph {
+            ops::graph_is_launched();
+        }
+        let stack = events::launch_stack();
+        if stack != 0 {
+            args.push(Key::LaunchStack, Value::Uint(stack));
+            // The walk is not part of the call.
+            begin_ns = sys::boottime_ns();
+        }
+    }
+    counters::count(Counter::Calls, 1);
+    words::set_call(correlation);
+    words::set_uncounted(does == Does::Launch);
+    words::set_unknown_call(unknown);
+    // What HIP told of nothing may still cause operations, if it is not in the table.
+    let awaited = (does != Does::Nothing || known.call().is_none()) && owner::is_hip();
+    events::call_at(
+        begin_ns,
+        Category::Hip,
+        known.name(),
+        (correlation, awaited),
+        &args,
+    );
+}
+
+/// # Safety
+/// As HIP calls it, with the record of a call that is traced.
+unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
+    let Some(known) = Known::of(op) else {
+        return;
+    };
+    let result: Option<Arg<'_>> = known.call().and_then(|call| {
+        let (key, at) = call.end?;
+        // Where the call failed, nobody says that the pointer was any good.
+        let result = guard::read_u64(Arguments::Record(data).u64(at)?)?;
+        Some((key, Value::Pointer(result)))
+    });
+    events::end(Category::Hip, result.as_slice());
+    // HIP itself forgets the outer call's id here, too.
+    words::set_call(0);
+    words::set_uncounted(false);
+    words::set_unknown_call(None);
+    if known.0 & UNLOAD != 0 {
+        names::new_generation();
+    }
+}

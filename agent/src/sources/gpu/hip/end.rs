@@ -1,0 +1,179 @@
+//! The end of a process that has used HIP.
+//!
+//! HIP 5 hands records out only when somebody synchronises, and HIP 6 keeps the last of them for a while: what a program leaves behind would
+//! be lost with it. So at its end, and before it becomes another program, a thread of ours synchronises the GPUs that were used.
+//! A kernel that hangs must not hold the end of the program: it waits for that no longer than [`PATIENCE_NS`] in all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::sources::gpu::helper::Work;
+use crate::sources::gpu::hip::ops;
+use crate::sources::gpu::hip_functions;
+use crate::sys;
+
+/// How long all ends of a process may be held together.
+const PATIENCE_NS: u64 = 1_900_000_000;
+/// Where nothing is known to be missing, records that are on their way get this long.
+const LATE_NS: u64 = 20_000_000;
+/// The same where graphs were launched: nobody knows how many kernels those have.
+const LATE_GRAPH_NS: u64 = 60_000_000;
+/// A launch of a graph of which nothing is told within this time has no kernels.
+const EMPTY_GRAPH_NS: u64 = 1_000_000_000;
+const NAP_NS: u64 = 200_000;
+
+/// GPUs that were used, by HIP's numbers; the first is everybody's.
+static USED: AtomicU64 = AtomicU64::new(1);
+/// Whether the program gave a GPU work since the last synchronisation of ours.
+static HAS_WORK: AtomicBool = AtomicBool::new(false);
+/// Whether HIP may not be called any more.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// How long the end was held already.
+static SPENT_NS: AtomicU64 = AtomicU64::new(0);
+static IS_WAITING: AtomicBool = AtomicBool::new(false);
+
+static WORK: Work = Work::new(synchronise);
+
+/// A thread uses a GPU.
+pub fn note_device(ordinal: u32) {
+    if let Some(bit) = 1_u64.checked_shl(ordinal) {
+        // Mostly it is known: a load is cheaper than a store that others see.
+        if USED.load(Ordering::Relaxed) & bit == 0 {
+            USED.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The program gives a GPU work.
+#[inline]
+pub fn note_work() {
+    if !HAS_WORK.load(Ordering::Relaxed) {
+        HAS_WORK.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Notes whether HIP may be called no more.
+pub fn set_over(over: bool) {
+    IS_OVER.store(over, Ordering::Release);
+}
+
+/// CPU time of a thread of ours that waits for a GPU in vain.
+pub fn cpu_ns() -> u64 {
+    WORK.cpu_ns()
+}
+
+fn synchronise() {
+    let (Some(set_device), Some(synchronise)) = (
+        hip_functions::set_device::get(),
+        hip_functions::synchronize::get(),
+    ) else {
+        return;
+    };
+    let used = USED.load(Ordering::Relaxed);
+    for ordinal in (0..64).filter(|ordinal| used >> ordinal & 1 != 0) {
+        // SAFETY: any number may be asked for.
+        if unsafe { set_device(ordinal) } == 0 {
+            // SAFETY: no arguments.
+            unsafe { synchronise() };
+        }
+    }
+}
+
+/// Gets what HIP still has, as far as that is possible in time.
+pub fn collect() {
+    if IS_OVER.load(Ordering::Acquire)
+        || !HAS_WORK.load(Ordering::Relaxed)
+        || IS_WAITING.swap(true, Ordering::AcqRel)
+    {
+        return;
+    }
+    let begin = sys::boottime_ns();
+    let left = PATIENCE_NS.saturating_sub(SPENT_NS.load(Ordering::Relaxed));
+    if left > 0 {
+        HAS_WORK.store(false, Ordering::Relaxed);
+        let deadline = begin + left;
+        let idle = WORK.begin() && WORK.wait_until(deadline);
+        if idle {
+            wait_for_records(deadline);
+        } else {
+            // Whoever hangs hangs for good: no second try.
+            set_over(true);
+        }
+        account(idle);
+        SPENT_NS.fetch_add(sys::boottime_ns().wrapping_sub(begin), Ordering::Relaxed);
+    }
+    IS_WAITING.store(false, Ordering::Release);
+}
+
+/// Counts what HIP will not tell any more, without waiting for anything.
+pub fn at_abort() {
+    let missing = ops::give_up();
+    if missing > 0 {
+        counters::count(Counter::GpuLostAtEnd, missing);
+        events::fact(b"gpu end", b"the process aborted itself while GPUs worked");
+    }
+}
+
+/// Another tool is about to take the place for HIP's tracer: gets what HIP is just telling, as HIP 6 does a moment after a synchronisation.
+pub fn before_loss() {
+    const PATIENCE_NS: u64 = 100_000_000;
+    let since = sys::boottime_ns();
+    while ops::outstanding() > 0 && sys::boottime_ns().wrapping_sub(since) < PATIENCE_NS {
+        sys::nap(NAP_NS);
+    }
+}
+
+/// What HIP has not told us by now it tells somebody else.
+pub fn after_loss() {
+    counters::count(Counter::GpuLostAtEnd, ops::give_up());
+}
+
+/// Waits until every kernel that is known of has been told of, and nothing more comes.
+fn wait_for_records(deadline: u64) {
+    let mut seen = ops::records();
+    let mut quiet_since = sys::boottime_ns();
+    let begin = quiet_since;
+    loop {
+        let now = sys::boottime_ns();
+        if ops::records() != seen {
+            seen = ops::records();
+            quiet_since = now;
+        }
+        let (has_graphs, missing_graphs) = ops::graphs();
+        let late_ns = if has_graphs { LATE_GRAPH_NS } else { LATE_NS };
+        let is_quiet = now.wrapping_sub(quiet_since) > late_ns
+            && (missing_graphs == 0 || now.wrapping_sub(begin) > EMPTY_GRAPH_NS);
+        if now > deadline || (ops::outstanding() == 0 && (is_quiet || !hip_functions::is_late())) {
+            return;
+        }
+        sys::nap(NAP_NS);
+    }
+}
+
+/// What has not come by now does not come.
+fn account(idle: bool) {
+    let (_, missing_graphs) = ops::graphs();
+    if missing_graphs > 0 {
+        let mut text = [0; 20];
+        let number = sys::decimal(missing_graphs, &mut text);
+        events::fact(b"gpu graphs not told", number);
+        events::note(
+            b"HIP told of no kernel of some launches of graphs; the metadata say how many",
+        );
+    }
+    let missing = ops::give_up();
+    if missing == 0 {
+        return;
+    }
+    counters::count(Counter::GpuLostAtEnd, missing);
+    let why: &[u8] = if idle {
+        b"the GPUs were idle, but HIP did not tell of all kernels"
+    } else {
+        b"the GPUs did not become idle within two seconds of the end of the process"
+    };
+    events::fact(b"gpu end", why);
+    events::note(why);
+}

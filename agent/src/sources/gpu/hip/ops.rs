@@ -1,0 +1,247 @@
+//! GPU operations, as HIP's records tell them.
+//!
+//! Records come when HIP finds out that an operation has ended: on HIP 5 when somebody synchronises, on HIP 6 on a thread of the runtime's, in
+//! lumps; minutes late and in any order.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rsys_wire::event::{Arg, GpuOp, Key, OpKind, Value};
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::sources::gpu::devices;
+use crate::sources::gpu::hip::batch_probe;
+use crate::sources::gpu::hip::copies::{self, Direction};
+use crate::sources::gpu::hip::names;
+use crate::sources::gpu::hip::tag::Tag;
+use crate::sources::gpu::hip::times;
+use crate::sources::gpu::hip::unknown;
+use crate::sources::gpu::hip_functions;
+use crate::sources::gpu::words;
+use crate::sys;
+
+/// A record as HIP 5.3 to 6.4 hand it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Record {
+    domain: u32,
+    kind: u32,
+    op: u32,
+    _pad: u32,
+    correlation: u64,
+    start_ns: u64,
+    end_ns: u64,
+    device: i32,
+    _pad2: u32,
+    queue: u64,
+    /// Bytes of a copy or fill, or the address of a kernel's name.
+    what: u64,
+}
+
+const _: () = assert!(size_of::<Record>() == 64);
+
+/// What HIP wants to hear if an operation is of no interest.
+const NOT_WANTED: c_int = 1;
+
+/// What `op` says of a record.
+const DISPATCH: u32 = 0;
+
+/// Kinds of commands.
+const KERNEL: u32 = 0x11f0;
+const KERNEL_OF_GRAPH: u32 = 0x11f1;
+const READ: u32 = 0x11f3;
+const WRITE: u32 = 0x11f4;
+const COPY: u32 = 0x11f5;
+const MARKER: u32 = 0x11fe;
+const READ_RECTANGLE: u32 = 0x1201;
+const WRITE_RECTANGLE: u32 = 0x1202;
+const COPY_RECTANGLE: u32 = 0x1203;
+const FILL: u32 = 0x1207;
+
+/// Kernels that were launched, one by one, and counted then.
+static LAUNCHED: AtomicU64 = AtomicU64::new(0);
+/// Those of them whose records have come.
+static RETURNED: AtomicU64 = AtomicU64::new(0);
+/// Records of any kind.
+static RECORDS: AtomicU64 = AtomicU64::new(0);
+
+/// Graphs that were launched.
+static GRAPHS: AtomicU64 = AtomicU64::new(0);
+/// Launches of graphs of which a record has come.
+static GRAPHS_TOLD: AtomicU64 = AtomicU64::new(0);
+/// The latest launches of graphs of which records have come, by their correlations.
+static LATEST_GRAPHS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+
+/// A graph is launched. How many kernels it has nobody says.
+pub fn graph_is_launched() {
+    GRAPHS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A record has come of a launch of a graph.
+fn graph_is_told(correlation: u64) {
+    let place = correlation as usize % LATEST_GRAPHS.len();
+    let is_new = LATEST_GRAPHS
+        .get(place)
+        .is_some_and(|latest| latest.swap(correlation, Ordering::AcqRel) != correlation);
+    if is_new {
+        GRAPHS_TOLD.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether graphs were launched, and how many of the launches nothing was told of.
+pub fn graphs() -> (bool, u64) {
+    let launched = GRAPHS.load(Ordering::Acquire);
+    let missing = launched.saturating_sub(GRAPHS_TOLD.load(Ordering::Acquire));
+    (launched > 0, missing)
+}
+
+/// Kernels whose records have not come, as far as they were counted.
+pub fn outstanding() -> u64 {
+    LAUNCHED
+        .load(Ordering::Acquire)
+        .saturating_sub(RETURNED.load(Ordering::Acquire))
+}
+
+/// Kernels that are outstanding, which are not from now on: nobody waits for them any more.
+pub fn give_up() -> u64 {
+    let missing = outstanding();
+    RETURNED.fetch_add(missing, Ordering::AcqRel);
+    missing
+}
+
+/// Records that have come so far.
+pub fn records() -> u64 {
+    RECORDS.load(Ordering::Acquire)
+}
+
+/// HIP asks whether it shall tell of an operation that it makes.
+fn on_question(op: u32) {
+    if let Some(call) = words::unknown_call() {
+        unknown::works(call);
+    }
+    if op == DISPATCH && words::set_uncounted(false) {
+        LAUNCHED.fetch_add(1, Ordering::AcqRel);
+        counters::count(Counter::GpuSeen, 1);
+    }
+}
+
+/// What HIP says of operations. Returns what HIP wants to hear: 0, they are wanted.
+///
+/// # Safety
+/// As HIP calls it.
+pub unsafe fn on_op(op: u32, data: *mut c_void) -> c_int {
+    match data.addr() {
+        0 if op == DISPATCH && batch_probe::is_about_batch() => return NOT_WANTED,
+        0 => on_question(op),
+        // Not a record: newer versions say so that a batch is complete.
+        1 => {}
+        _ => {
+            // SAFETY: a record, of at least this size in all versions.
+            let record = unsafe { data.cast::<Record>().read_unaligned() };
+            on_record(&record);
+        }
+    }
+    0
+}
+
+fn direction_of(kind: u32) -> Direction {
+    match kind {
+        READ | READ_RECTANGLE => Direction::DeviceToHost,
+        WRITE | WRITE_RECTANGLE => Direction::HostToDevice,
+        COPY | COPY_RECTANGLE => Direction::DeviceToDevice,
+        _ => Direction::Unknown,
+    }
+}
+
+fn on_record(record: &Record) {
+    RECORDS.fetch_add(1, Ordering::AcqRel);
+    let tag = Tag::from_bits(record.correlation);
+    if tag.is_paused() {
+        return;
+    }
+    let kind = match record.kind {
+        KERNEL | KERNEL_OF_GRAPH => OpKind::Kernel,
+        READ | WRITE | COPY | READ_RECTANGLE | WRITE_RECTANGLE | COPY_RECTANGLE => OpKind::Copy,
+        FILL => OpKind::Fill,
+        // Not the GPU's time: from the call to the host's notice.
+        MARKER => return,
+        _ => OpKind::Other,
+    };
+    let is_counted = kind == OpKind::Kernel && tag.is_counted();
+    if tag.is_graph() {
+        graph_is_told(tag.correlation());
+    }
+    if !is_counted {
+        counters::count(Counter::GpuSeen, 1);
+    }
+    let told = tell(record, tag, kind);
+    let outcome = if told {
+        Counter::GpuRecorded
+    } else {
+        Counter::GpuLostAtEnd
+    };
+    counters::count(outcome, 1);
+    if is_counted {
+        RETURNED.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
+    let correlation = tag.correlation();
+    let asked_ns = tag.asked_ns(sys::boottime_ns());
+    let span = times::place(record.start_ns, record.end_ns, asked_ns);
+    let said = match kind {
+        OpKind::Copy | OpKind::Fill => copies::recall(correlation),
+        _ => None,
+    };
+    let direction = match said.map(|said| said.direction) {
+        None | Some(Direction::Unknown) => direction_of(record.kind),
+        Some(direction) => direction,
+    };
+    let name = match kind {
+        OpKind::Kernel => {
+            let name: *const c_char = std::ptr::with_exposed_provenance(record.what as usize);
+            // SAFETY: HIP's record of a kernel has its name, valid during this call.
+            unsafe { names::key_of(name) }
+        }
+        OpKind::Copy => names::key(direction.name()),
+        OpKind::Fill => names::key(b"FillBuffer"),
+        _ => name_of_kind(record.kind),
+    };
+    let bytes = said.map_or(record.what, |said| said.bytes);
+    let clamped = span.moved.map(|moved| {
+        counters::count(Counter::GpuClamped, 1);
+        (Key::Clamped, Value::Text(moved))
+    });
+    let has_bytes = matches!(kind, OpKind::Copy | OpKind::Fill) && bytes != 0;
+    let bytes = has_bytes.then_some((Key::Bytes, Value::Uint(bytes)));
+    let op = GpuOp {
+        kind,
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+        correlation,
+        device: devices::number_of_node(record.device.unsigned_abs()),
+        queue: record.queue,
+        stream: 0,
+        name,
+    };
+    let direction = (kind == OpKind::Copy && direction != Direction::Unknown)
+        .then(|| (Key::Direction, Value::Known(names::key(direction.text()))));
+    let mut args: [Arg<'_>; 3] = [(Key::Bytes, Value::Uint(0)); 3];
+    let mut used = 0;
+    let known = bytes.into_iter().chain(direction).chain(clamped);
+    for (to, arg) in args.iter_mut().zip(known) {
+        *to = arg;
+        used += 1;
+    }
+    events::gpu(&op, args.get(..used).unwrap_or(&[]))
+}
+
+fn name_of_kind(kind: u32) -> u64 {
+    hip_functions::command_name::get().map_or(0, |name| {
+        // SAFETY: takes any number and returns null or a constant.
+        unsafe { names::key_of(name(kind)) }
+    })
+}

@@ -1,0 +1,298 @@
+//! Calls of the HSA runtime, told as slices of the threads that make them.
+
+use std::ffi::{c_char, c_void};
+
+use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::events::texts::StaticText;
+use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, Queue, QueueCallback, SUCCESS, Signal, Status};
+use crate::sources::gpu::hsa::names;
+use crate::sources::gpu::hsa::queue_calls;
+use crate::sources::gpu::hsa::queues;
+use crate::sources::gpu::hsa::table::{self, Tables};
+use crate::sources::gpu::hsa::watch;
+use crate::sources::gpu::words;
+
+/// What a function returned, as far as it is worth telling.
+pub trait Outcome {
+    /// The error, or 0.
+    fn error(&self) -> u64;
+}
+
+impl Outcome for Status {
+    fn error(&self) -> u64 {
+        u64::from(*self)
+    }
+}
+
+/// A signal's value is no error.
+impl Outcome for i64 {
+    fn error(&self) -> u64 {
+        0
+    }
+}
+
+/// Tells a call around `call`.
+#[inline]
+pub fn around<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> R) -> R {
+    if !crate::sources::gpu::hsa::records_calls() {
+        return call();
+    }
+    counters::count(Counter::Calls, 1);
+    events::begin(Category::Hsa, name.key(), 0, args);
+    let result = call();
+    end(result.error());
+    result
+}
+
+fn end(error: u64) {
+    let result = [(Key::Result, Value::Uint(error))];
+    let args: &[Arg<'_>] = if error == 0 { &[] } else { &result };
+    events::end(Category::Hsa, args);
+}
+
+/// Tells a call that makes a GPU do something. It is tied to that unless a call of HIP around it is.
+pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Status) -> Status {
+    if !crate::sources::gpu::hsa::records_calls() {
+        return call();
+    }
+    counters::count(Counter::Calls, 1);
+    // SAFETY: the thread's own words.
+    let outer = unsafe { (*words::words()).correlation };
+    let (mut correlation, mut launch_stack) = (0, 0);
+    if outer == 0 {
+        correlation = events::next_correlation();
+        launch_stack = events::launch_stack();
+        // SAFETY: as above.
+        unsafe { (*words::words()).correlation = correlation };
+    }
+    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
+    let mut all = [none; 6];
+    let mut count = 0_usize;
+    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
+    let stack = if launch_stack == 0 { &[][..] } else { &stack };
+    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
+        *place = *arg;
+        count = count.wrapping_add(1);
+    }
+    let told = all.get(..count).unwrap_or(&[]);
+    events::begin(Category::Hsa, name.key(), correlation, told);
+    let result = call();
+    // SAFETY: as above.
+    unsafe { (*words::words()).correlation = outer };
+    end(result.error());
+    result
+}
+
+/// Functions that are only told: their arguments, and which of them are shown.
+macro_rules! told {
+    ($($name:ident = $text:literal ($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr,
+        [$($shown:expr),*];)*) => {
+        $(
+            unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+                static NAME: StaticText = StaticText::new($text);
+                let Some(real) = table::$name::get() else {
+                    return $missing;
+                };
+                // SAFETY: the caller's own arguments.
+                around(&NAME, &[$($shown),*], || unsafe { real($($argument),*) })
+            }
+        )*
+
+        fn wrap_told(tables: &Tables) {
+            $( table::$name::wrap(tables, $name); )*
+        }
+    };
+}
+
+fn bytes(count: usize) -> Arg<'static> {
+    (Key::Bytes, Value::Uint(count as u64))
+}
+
+fn pointer<T>(key: Key, pointer: *const T) -> Arg<'static> {
+    (key, Value::Pointer(pointer.addr() as u64))
+}
+
+told! {
+    memory_allocate = "hsa_memory_allocate"(region: u64, size: usize, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
+    memory_free = "hsa_memory_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    memory_copy = "hsa_memory_copy"(to: *mut c_void, from: *const c_void, size: usize) -> Status, GENERIC_ERROR,
+        [bytes(size), pointer(Key::Destination, to), pointer(Key::Source, from)];
+    signal_create = "hsa_signal_create"(value: i64, count: u32, consumers: *const u64, signal: *mut u64) -> Status, GENERIC_ERROR, [];
+    executable_load_agent_code_object = "hsa_executable_load_agent_code_object"(executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64) -> Status, GENERIC_ERROR, [];
+    memory_pool_allocate = "hsa_amd_memory_pool_allocate"(pool: u64, size: usize, flags: u32, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
+    memory_pool_free = "hsa_amd_memory_pool_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    agents_allow_access = "hsa_amd_agents_allow_access"(count: u32, agents: *const u64, flags: *const u32, memory: *const c_void) -> Status, GENERIC_ERROR,
+        [pointer(Key::Address, memory)];
+    memory_lock = "hsa_amd_memory_lock"(memory: *mut c_void, size: usize, agents: *const u64, count: i32, place: *mut *mut c_void) -> Status, GENERIC_ERROR,
+        [bytes(size), pointer(Key::Address, memory)];
+    memory_unlock = "hsa_amd_memory_unlock"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    memory_fill = "hsa_amd_memory_fill"(memory: *mut c_void, value: u32, count: usize) -> Status, GENERIC_ERROR,
+        [bytes(count.wrapping_mul(4)), pointer(Key::Address, memory), (Key::Value, Value::Uint(u64::from(value)))];
+}
+
+/// Whether a wait would return at once: there is nothing to see then.
+unsafe fn is_over(signal: u64, condition: u32, value: i64, timeout: u64) -> bool {
+    // SAFETY: the program waits for it, so it exists.
+    let Some(signal) = (unsafe { Signal::new(signal) }) else {
+        return true;
+    };
+    let now = signal.value();
+    timeout == 0
+        || match condition {
+            0 => now == value,
+            1 => now != value,
+            2 => now < value,
+            _ => now >= value,
+        }
+}
+
+/// Waits: what is over at once is not told.
+macro_rules! waits {
+    ($($name:ident = $text:literal;)*) => {
+        $(
+            unsafe extern "C" fn $name(signal: u64, condition: u32, value: i64, timeout: u64, state: u32) -> i64 {
+                static NAME: StaticText = StaticText::new($text);
+                let Some(real) = table::$name::get() else {
+                    return 0;
+                };
+                // SAFETY: the caller's own arguments.
+                let wait = || unsafe { real(signal, condition, value, timeout, state) };
+                // SAFETY: as above.
+                if !crate::sources::gpu::hsa::records_calls() || unsafe { is_over(signal, condition, value, timeout) } {
+                    return wait();
+                }
+                around(&NAME, &[(Key::Signal, Value::Pointer(signal))], wait)
+            }
+        )*
+    };
+}
+
+waits! {
+    signal_wait_relaxed = "hsa_signal_wait_relaxed";
+    signal_wait_scacquire = "hsa_signal_wait_scacquire";
+}
+
+/// Functions that make queues.
+macro_rules! makers {
+    ($($name:ident = $text:literal, $seen:path;)*) => {
+        $(
+            #[allow(
+                clippy::too_many_arguments,
+                reason = "the runtime's function has as many"
+            )]
+            unsafe extern "C" fn $name(
+                agent: u64,
+                size: u32,
+                kind: u32,
+                callback: QueueCallback,
+                data: *mut c_void,
+                private_bytes: u32,
+                group_bytes: u32,
+                queue: *mut *mut Queue,
+            ) -> Status {
+                static NAME: StaticText = StaticText::new($text);
+                let Some(real) = table::$name::get() else {
+                    return GENERIC_ERROR;
+                };
+                let args = [(Key::Count, Value::Uint(u64::from(size)))];
+                around(&NAME, &args, || {
+                    if crate::sources::gpu::hsa::is_recording() {
+                        let wish = queue_calls::Wish {
+                            agent,
+                            size,
+                            kind,
+                            callback,
+                            data,
+                            private_bytes,
+                            group_bytes,
+                        };
+                        // SAFETY: the caller's own arguments; so below.
+                        return unsafe { $seen(&wish, queue) };
+                    }
+                    // SAFETY: as above.
+                    unsafe {
+                        real(agent, size, kind, callback, data, private_bytes, group_bytes, queue)
+                    }
+                })
+            }
+        )*
+    };
+}
+
+makers! {
+    queue_create = "hsa_queue_create", queue_calls::create;
+    queue_intercept_create = "hsa_amd_queue_intercept_create", queue_calls::create_intercepted;
+}
+
+unsafe extern "C" fn queue_destroy(queue: *mut Queue) -> Status {
+    static NAME: StaticText = StaticText::new("hsa_queue_destroy");
+    // SAFETY: the caller's own argument.
+    around(&NAME, &[], || unsafe { queue_calls::destroy(queue) })
+}
+
+unsafe extern "C" fn signal_destroy(signal: u64) -> Status {
+    static NAME: StaticText = StaticText::new("hsa_signal_destroy");
+    let Some(real) = table::signal_destroy::get() else {
+        return GENERIC_ERROR;
+    };
+    watch::leave(signal);
+    // SAFETY: the caller's own argument.
+    around(&NAME, &[], || unsafe { real(signal) })
+}
+
+unsafe extern "C" fn executable_freeze(executable: u64, options: *const c_char) -> Status {
+    static NAME: StaticText = StaticText::new("hsa_executable_freeze");
+    let Some(real) = table::executable_freeze::get() else {
+        return GENERIC_ERROR;
+    };
+    // SAFETY: the caller's own arguments.
+    let status = around(&NAME, &[], || unsafe { real(executable, options) });
+    if status == SUCCESS && crate::sources::gpu::hsa::is_recording() {
+        names::learn(executable);
+    }
+    status
+}
+
+unsafe extern "C" fn executable_destroy(executable: u64) -> Status {
+    static NAME: StaticText = StaticText::new("hsa_executable_destroy");
+    let Some(real) = table::executable_destroy::get() else {
+        return GENERIC_ERROR;
+    };
+    if crate::sources::gpu::hsa::is_recording() {
+        names::forget(executable);
+    }
+    // SAFETY: the caller's own argument.
+    around(&NAME, &[], || unsafe { real(executable) })
+}
+
+/// Programs that switch the times of kernels off keep them on.
+unsafe extern "C" fn set_profiler_enabled(queue: *mut Queue, enable: i32) -> Status {
+    match table::profiling_set_profiler_enabled::get() {
+        Some(_) if enable == 0 && queues::is_seen(queue) => SUCCESS,
+        // SAFETY: the caller's own arguments.
+        Some(real) => unsafe { real(queue, enable) },
+        None => GENERIC_ERROR,
+    }
+}
+
+/// Puts ours in front of the functions that are told and nothing else.
+pub fn start(tables: &Tables) {
+    wrap_told(tables);
+    table::signal_wait_relaxed::wrap(tables, signal_wait_relaxed);
+    table::signal_wait_scacquire::wrap(tables, signal_wait_scacquire);
+}
+
+/// Puts ours in front of the functions that queues, signals and kernels' names need.
+pub fn start_queues(tables: &Tables) {
+    table::queue_create::wrap(tables, queue_create);
+    table::queue_intercept_create::wrap(tables, queue_intercept_create);
+    table::queue_destroy::wrap(tables, queue_destroy);
+    table::signal_destroy::wrap(tables, signal_destroy);
+    table::executable_freeze::wrap(tables, executable_freeze);
+    table::executable_destroy::wrap(tables, executable_destroy);
+    table::profiling_set_profiler_enabled::wrap(tables, set_profiler_enabled);
+}

@@ -1,0 +1,422 @@
+//! The thread that looks after operations in flight: `rsys-gpu`.
+//!
+//! It looks at signals, oldest first, each queue by itself, and tells what is complete. Nobody waits for it: the program's signals are
+//! completed by the GPU, and what is to be used again is looked at by whoever does so. So it may take its time, and a kernel that never
+//! ends holds up nothing.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use rsys_wire::event::{Arg, GpuOp, Key, OpKind, Value};
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::sources::gpu::hsa::abi::{SUCCESS, Signal};
+use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, Ticket};
+use crate::sources::gpu::hsa::queues;
+use crate::sources::gpu::hsa::table;
+use crate::sources::gpu::hsa::watch;
+use crate::sources::gpu::threads;
+use crate::sys;
+use crate::target::real;
+
+/// Pauses between looks: the shorter while something completes.
+const SHORT_NAP_NS: u64 = 100_000;
+const LONG_NAP_NS: u64 = 1_000_000;
+/// Looks without anything in flight before the thread sleeps until it is woken.
+const IDLE_LOOKS: u32 = 50;
+/// Longest sleep without being woken.
+const SLEEP_NS: u64 = 1_000_000_000;
+/// Operations of one queue that are found unfinished before the rest of it is left for later.
+const PATIENCE: u32 = 64;
+/// A signal may be complete a little before its times are there.
+const TIMES_LATE_NS: u64 = 20_000_000;
+/// Times outside of what is possible by more than this are moved. The clocks of a GPU and of the system are matched by the runtime, now
+/// and then; a signal that was used before has no old times, so nothing else can be that wrong.
+const EARLY_NS: u64 = 1_000_000_000;
+const LATE_NS: u64 = 10_000_000;
+/// The exit is held up so long at most, and so long when nothing completes any more.
+const FLUSH_NS: u64 = 2_000_000_000;
+const FLUSH_IDLE_NS: u64 = 200_000_000;
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+static SLEEPING: AtomicU32 = AtomicU32::new(0);
+/// Held by whoever looks.
+static LOOKING: AtomicBool = AtomicBool::new(false);
+/// How often the thread has looked.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+/// In flight as of the last look.
+static IN_FLIGHT: AtomicU64 = AtomicU64::new(0);
+
+/// Starts the thread.
+pub fn start() {
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let Some(create) = real::pthread_create::get() else {
+        return;
+    };
+    // It takes no signals, ours or the program's.
+    let before = sys::sigmask(libc::SIG_BLOCK, u64::MAX);
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a start routine without argument; the thread is never joined.
+    unsafe {
+        if create(&raw mut thread, std::ptr::null(), run, std::ptr::null_mut()) == 0 {
+            libc::pthread_detach(thread);
+        }
+    }
+    sys::sigmask(libc::SIG_SETMASK, before);
+}
+
+/// The thread of a fork's parent is not in its child.
+pub fn after_fork_in_child() {
+    STARTED.store(false, Ordering::Relaxed);
+    LOOKING.store(false, Ordering::Relaxed);
+    SLEEPING.store(0, Ordering::Relaxed);
+}
+
+unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    sys::set_thread_name(c"rsys-gpu");
+    threads::enter();
+    let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
+    loop {
+        let told = if crate::sources::gpu::hsa::is_recording() {
+            look(PATIENCE)
+        } else {
+            0
+        };
+        LOOKS.fetch_add(1, Ordering::Release);
+        if IN_FLIGHT.load(Ordering::Relaxed) == 0 {
+            idle = idle.wrapping_add(1);
+            if idle >= IDLE_LOOKS {
+                sleep();
+                idle = 0;
+            }
+        } else {
+            idle = 0;
+        }
+        nap = if told > 0 {
+            SHORT_NAP_NS
+        } else {
+            nap.saturating_mul(2).min(LONG_NAP_NS)
+        };
+        sys::nap(nap);
+    }
+}
+
+fn sleep() {
+    SLEEPING.store(1, Ordering::SeqCst);
+    if operations::is_inbox_empty() {
+        sys::futex_wait(&SLEEPING, 1, SLEEP_NS);
+    }
+    SLEEPING.store(0, Ordering::SeqCst);
+}
+
+/// Something was submitted.
+#[inline]
+pub fn wake() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    if SLEEPING.load(Ordering::Relaxed) == 1 && SLEEPING.swap(0, Ordering::SeqCst) == 1 {
+        sys::futex_wake(&SLEEPING);
+    }
+}
+
+fn lock() {
+    while LOOKING.swap(true, Ordering::Acquire) {
+        sys::nap(SHORT_NAP_NS / 4);
+    }
+}
+
+fn unlock() {
+    LOOKING.store(false, Ordering::Release);
+}
+
+/// Looks at what is in flight and tells what is complete. Returns how many that were.
+fn look(patience: u32) -> u64 {
+    lock();
+    operations::receive(queues::list);
+    let now = sys::boottime_ns();
+    let (mut told, mut left) = (0_u64, 0_u64);
+    queues::for_each_list(|list| {
+        // SAFETY: the lock makes the lists ours.
+        let list: &mut List = unsafe { &mut *list };
+        if list.length > 0 {
+            let before = list.length;
+            list.sweep(patience, |ticket, node| finish(ticket, node, now));
+            told = told.wrapping_add(u64::from(before.wrapping_sub(list.length)));
+            left = left.wrapping_add(u64::from(list.length));
+        }
+    });
+    IN_FLIGHT.store(left, Ordering::Relaxed);
+    unlock();
+    told
+}
+
+/// Tells what is complete now; with `wait`, also what completes soon: the process is about to end.
+pub fn flush(wait: bool) {
+    look(u32::MAX);
+    let begin = sys::boottime_ns();
+    let mut progress = begin;
+    while wait && IN_FLIGHT.load(Ordering::Relaxed) > 0 {
+        sys::nap(SHORT_NAP_NS);
+        let told = look(u32::MAX);
+        let now = sys::boottime_ns();
+        if told > 0 {
+            progress = now;
+        }
+        if now.saturating_sub(begin) > FLUSH_NS || now.saturating_sub(progress) > FLUSH_IDLE_NS {
+            return;
+        }
+    }
+}
+
+/// Waits until the thread has looked at all that completed before now. Takes no lock: the process may be about to die of anything.
+pub fn let_look() {
+    // On a busy machine it may take a while until the thread runs.
+    const PATIENCE_NS: u64 = 1_000_000_000;
+    let before = LOOKS.load(Ordering::Acquire);
+    let since = sys::boottime_ns();
+    wake();
+    while LOOKS.load(Ordering::Acquire).wrapping_sub(before) < 2 {
+        if sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
+            return;
+        }
+        sys::nap(SHORT_NAP_NS);
+    }
+}
+
+fn give_up_list(list: *mut List) {
+    // SAFETY: the caller holds the lock.
+    unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
+        // SAFETY: it was handed over.
+        if let Some(operation) = unsafe { node.operation() } {
+            if operation.kind != OpKind::Barrier {
+                counters::count(Counter::GpuLostAtEnd, 1);
+            }
+            if operation.own {
+                node.forget_signal();
+            } else {
+                watch::done(operation.signal, ticket);
+            }
+        }
+        node.set(ticket, Phase::Dead);
+        true
+    });
+}
+
+/// What is in flight on a queue will never complete.
+pub fn give_up(place: u32) {
+    lock();
+    operations::receive(queues::list);
+    if let Some(list) = queues::list(place) {
+        give_up_list(list);
+    }
+    unlock();
+}
+
+/// Nothing that is in flight will ever complete.
+pub fn give_up_all() {
+    lock();
+    operations::receive(queues::list);
+    queues::for_each_list(give_up_list);
+    IN_FLIGHT.store(0, Ordering::Relaxed);
+    unlock();
+}
+
+/// What is found out about an operation.
+enum Found {
+    /// It is not complete.
+    Nothing,
+    /// Start and end: ticks of a kernel, nanoseconds of a copy.
+    Times(u64, u64),
+    /// Its times cannot be had, for the reason that a counter names.
+    Failed(u32),
+}
+
+/// Tells an operation if it is complete. Returns whether it is done with.
+fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
+    // SAFETY: it was handed over, and only this function gives it back.
+    let Some(operation) = (unsafe { node.operation() }) else {
+        return true;
+    };
+    if operation.kind == OpKind::Barrier {
+        // SAFETY: ours are never destroyed.
+        let complete = unsafe { Signal::new(operation.signal) }
+            .is_none_or(|signal| signal.value() < operation.value);
+        if complete {
+            queues::is_over(operation.queue, operation.number);
+        }
+        return complete;
+    }
+    let found = match node.phase(ticket) {
+        Some(Phase::Pending) => {
+            if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {
+                return false;
+            }
+            let found = read(&operation, node, now);
+            if !operation.own {
+                if matches!(found, Found::Nothing) {
+                    node.set(ticket, Phase::Pending);
+                } else {
+                    node.set(ticket, Phase::Dead);
+                    watch::done(operation.signal, ticket);
+                }
+            }
+            found
+        }
+        Some(Phase::Taken) => {
+            let (start, end) = node.times();
+            Found::Times(start, end)
+        }
+        Some(Phase::Dead) => Found::Failed(node.cause()),
+        Some(Phase::Cancelled) => return true,
+        _ => Found::Nothing,
+    };
+    if matches!(found, Found::Nothing) {
+        return false;
+    }
+    queues::is_over(operation.queue, operation.number);
+    match found {
+        Found::Nothing => {}
+        Found::Times(start, end) => tell(&operation, start, end),
+        Found::Failed(cause) => counters::count(cause_of(cause), 1),
+    }
+    true
+}
+
+fn cause_of(number: u32) -> Counter {
+    if number == Counter::GpuTimeInvalid as u32 {
+        Counter::GpuTimeInvalid
+    } else {
+        Counter::GpuTimeFailed
+    }
+}
+
+/// Looks at the signal of an operation.
+fn read(operation: &Operation, node: &Node, now: u64) -> Found {
+    // SAFETY: ours are never destroyed; the program's cannot be destroyed or used anew while the operation is claimed.
+    let Some(signal) = (unsafe { Signal::new(operation.signal) }) else {
+        return Found::Failed(Counter::GpuTimeFailed as u32);
+    };
+    let complete = signal.value() < operation.value;
+    if operation.kind != OpKind::Kernel {
+        if !complete {
+            return Found::Nothing;
+        }
+        return watch::copy_times(operation.signal).map_or(
+            Found::Failed(Counter::GpuTimeFailed as u32),
+            |(start, end)| Found::Times(start, end),
+        );
+    }
+    // The program may have set its signal for the next use already.
+    match signal.ticks() {
+        (0, 0) if !complete => Found::Nothing,
+        (_, 0) | (0, _) if complete && node.waited_ns(now) < TIMES_LATE_NS => Found::Nothing,
+        (start, end) if complete || !operation.own && start != 0 && end != 0 => {
+            Found::Times(start, end)
+        }
+        _ => Found::Nothing,
+    }
+}
+
+/// The system's time at a tick of a GPU.
+fn translate(agent: u64, tick: u64) -> Option<u64> {
+    let convert = table::profiling_convert_tick_to_system_domain::get()?;
+    let mut time = 0;
+    // SAFETY: the agent is a GPU of the runtime's, and there is room for the time.
+    (unsafe { convert(agent, tick, &raw mut time) } == SUCCESS).then_some(time)
+}
+
+fn tell(operation: &Operation, start: u64, end: u64) {
+    if start == 0 || end == 0 {
+        return counters::count(Counter::GpuTimeInvalid, 1);
+    }
+    let times = if operation.kind == OpKind::Kernel {
+        // The end first: the runtime may look at its clocks for it, and both should be translated by the same ones.
+        let end = translate(operation.agent, end);
+        translate(operation.agent, start).zip(end)
+    } else {
+        Some((start, end))
+    };
+    let Some((start, end)) = times else {
+        return counters::count(Counter::GpuTimeFailed, 1);
+    };
+    let now = sys::boottime_ns();
+    let submitted = operation.submitted_ns;
+    let (mut from, mut to, mut wrong) = (start, end, None);
+    if from > to {
+        (from, to) = (to, from);
+        wrong = Some(b"ended before it began".as_slice());
+    }
+    if to.saturating_add(EARLY_NS) < submitted || from > now.saturating_add(LATE_NS) {
+        return counters::count(Counter::GpuTimeInvalid, 1);
+    }
+    if from.saturating_add(EARLY_NS) < submitted {
+        from = submitted;
+        wrong = Some(b"began before it was submitted");
+    }
+    if to > now.saturating_add(LATE_NS) {
+        to = now.max(from);
+        wrong = Some(b"ended after it was seen complete");
+    }
+    if wrong.is_some() {
+        counters::count(Counter::GpuClamped, 1);
+    }
+    let op = GpuOp {
+        kind: operation.kind,
+        start_ns: from,
+        end_ns: to,
+        correlation: operation.correlation,
+        device: operation.device,
+        queue: u64::from(operation.queue_number),
+        stream: 0,
+        name: operation.name,
+    };
+    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
+    let mut args = [none; 7];
+    let mut count = 0;
+    let mut add = |arg: Arg<'static>| {
+        if let Some(place) = args.get_mut(count) {
+            *place = arg;
+            count = count.wrapping_add(1);
+        }
+    };
+    if operation.kind == OpKind::Kernel {
+        let [x, y, z] = operation.workgroup.map(u32::from);
+        add((Key::Grid, Value::Size3(groups(operation))));
+        add((Key::Workgroup, Value::Size3([x, y, z])));
+        let [group, private] = operation.memory;
+        if group > 0 {
+            add((Key::SharedMemory, Value::Uint(u64::from(group))));
+        }
+        if private > 0 {
+            add((Key::PrivateMemory, Value::Uint(u64::from(private))));
+        }
+    } else {
+        add((Key::Bytes, Value::Uint(operation.bytes)));
+        add((Key::Direction, Value::Known(operation.direction)));
+    }
+    if operation.launch_stack != 0 {
+        add((Key::LaunchStack, Value::Uint(operation.launch_stack)));
+    }
+    if let Some(wrong) = wrong {
+        add((Key::Clamped, Value::Text(wrong)));
+    }
+    let told = events::gpu(&op, args.get(..count).unwrap_or(&[]));
+    counters::count(
+        if told {
+            Counter::GpuRecorded
+        } else {
+            Counter::GpuLostAtEnd
+        },
+        1,
+    );
+}
+
+/// Work-groups in three dimensions.
+fn groups(operation: &Operation) -> [u32; 3] {
+    let [x, y, z] = operation.grid;
+    let [wide, high, deep] = operation.workgroup.map(|items| u32::from(items).max(1));
+    [x.div_ceil(wide), y.div_ceil(high), z.div_ceil(deep)]
+}

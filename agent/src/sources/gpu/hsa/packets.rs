@@ -1,0 +1,279 @@
+//! Packets on their way from the program to the GPU.
+//!
+//! A kernel without a completion signal gets one of ours. The signal of one that has its own stays where it is and is watched
+//! ([`crate::sources::gpu::hsa::watch`]): programs read times from their signals, and runtimes wait for them in their own handlers, so neither a
+//! substitute nor a later completion is right for all of them. The runtime's writer is called once for each call of the handler: later
+//! runtimes assert that.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+use rsys_wire::event::OpKind;
+use rsys_wire::handshake::GpuLevel;
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::sources::gpu::hsa::abi::{
+    AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, SUCCESS, Signal, Writer,
+};
+use crate::sources::gpu::hsa::collector;
+use crate::sources::gpu::hsa::names;
+use crate::sources::gpu::hsa::operations::{self, Operation, Ticket};
+use crate::sources::gpu::hsa::queues::State;
+use crate::sources::gpu::hsa::table;
+use crate::sources::gpu::hsa::watch::{self, Settled};
+use crate::sources::gpu::words;
+use crate::state;
+use crate::state::pause;
+use crate::sys;
+
+/// Batches up to this size are copied on the stack.
+const SMALL_BATCH: usize = 16;
+
+/// Gets the packets that a program has submitted and writes them on, on the thread that rang the doorbell.
+///
+/// # Safety
+/// As the runtime calls it: `data` is the state that [`crate::sources::gpu::hsa::queues`] registered, and there are `count` packets.
+pub unsafe extern "C" fn on_packets(
+    packets: *const Packet,
+    count: u64,
+    first: u64,
+    data: *mut c_void,
+    writer: Writer,
+) {
+    // SAFETY: a state, which lives for ever.
+    let state = unsafe { &*data.cast::<State>() };
+    if !crate::sources::gpu::hsa::is_recording() {
+        // SAFETY: what came goes on.
+        return unsafe { writer(packets, count) };
+    }
+    let paused = pause::is_caller_paused();
+    let follow = count == 1 || state::settings().gpu_level == GpuLevel::Full;
+    let mut small = [const { std::mem::MaybeUninit::<Packet>::uninit() }; 2 * SMALL_BATCH];
+    let room = if count as usize <= SMALL_BATCH {
+        small.as_mut_ptr().cast::<Packet>()
+    } else {
+        state.room_for(count.saturating_mul(2))
+    };
+    if room.is_null() {
+        counters::count(Counter::GpuSeen, count);
+        counters::count(Counter::GpuBatch, count);
+        // SAFETY: as above.
+        return unsafe { writer(packets, count) };
+    }
+    let mut written = 0_usize;
+    for index in 0..count as usize {
+        // SAFETY: there are `count` packets, and room for twice as many.
+        unsafe {
+            let packet = room.wrapping_add(written);
+            packet.write(packets.wrapping_add(index).read());
+            written = written.wrapping_add(1);
+            state.depth.written();
+            if paused {
+                // The signal's last kernel was told of: this one's times are not its.
+                if (*packet).completion != 0 {
+                    watch::settle((*packet).completion);
+                }
+            } else if let Some(barrier) =
+                state.see(&mut *packet, first.wrapping_add(index as u64), follow)
+            {
+                room.wrapping_add(written).write(barrier);
+                written = written.wrapping_add(1);
+                state.depth.written();
+            }
+        }
+    }
+    if crate::sources::gpu::hsa::layout() == Layout::UpTo55 {
+        if state.depth.wants_mark()
+            && (written as u64) < count.saturating_mul(2)
+            && let Some(mark) = state.mark()
+        {
+            // SAFETY: there is room for one more.
+            unsafe { room.wrapping_add(written).write(mark) };
+            written = written.wrapping_add(1);
+        }
+        state.depth.wait(collector::wake);
+    }
+    // SAFETY: so many packets were put there.
+    unsafe { writer(room, written as u64) };
+}
+
+impl State {
+    /// Memory for so many packets, or null. Under the queue's lock, as all calls of the handler.
+    fn room_for(&self, count: u64) -> *mut Packet {
+        let wanted = u32::try_from(count).unwrap_or(u32::MAX);
+        if self.batch_room.load(Ordering::Relaxed) < wanted {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let bytes = wanted as usize * size_of::<Packet>();
+            let Ok(memory) = sys::mmap(bytes, flags, -1) else {
+                return std::ptr::null_mut();
+            };
+            let before = self.batch.swap(memory.cast(), Ordering::Relaxed);
+            let before_bytes =
+                self.batch_room.swap(wanted, Ordering::Relaxed) as usize * size_of::<Packet>();
+            if !before.is_null() {
+                // SAFETY: only calls of the handler use it, which come one after another.
+                unsafe { sys::munmap(before.cast(), before_bytes) };
+            }
+        }
+        self.batch.load(Ordering::Relaxed)
+    }
+
+    /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
+    fn see(&self, packet: &mut Packet, index: u64, follow: bool) -> Option<Packet> {
+        if packet.kind() != KERNEL_DISPATCH {
+            if packet.completion != 0 {
+                watch::settle(packet.completion);
+            }
+            // Barriers and the runtimes' own commands are no work of the program's.
+            if packet.kind() == AGENT_DISPATCH {
+                counters::count(Counter::GpuSeen, 1);
+                counters::count(Counter::GpuNotKernel, 1);
+            }
+            return None;
+        }
+        counters::count(Counter::GpuSeen, 1);
+        let lite = state::settings().gpu_level == GpuLevel::Lite;
+        let has_signal = packet.completion != 0;
+        if has_signal {
+            let settled = watch::settle(packet.completion);
+            // SAFETY: the program submits a packet with it, so it exists.
+            let signal = unsafe { Signal::new(packet.completion) };
+            if let Some(signal) = signal
+                && settled == Settled::Free
+                && signal.value() <= 1
+            {
+                self.watch(packet, index, signal);
+                return None;
+            }
+            // Several kernels complete it: it can tell the times of none of them.
+            if lite || crate::sources::gpu::hsa::layout() == Layout::UpTo55 || !follow {
+                counters::count(Counter::GpuPool, 1);
+                return None;
+            }
+        } else if lite {
+            counters::count(Counter::GpuPool, 1);
+            return None;
+        } else if !follow {
+            counters::count(Counter::GpuBatch, 1);
+            return None;
+        }
+        let barrier = has_signal.then(|| Packet::barrier_after(packet));
+        self.lend(packet, index).then_some(barrier).flatten()
+    }
+
+    /// A ticket with a signal of ours that is armed.
+    fn take(&self) -> Option<(Ticket, u64)> {
+        let ticket = operations::take()?;
+        let Some((handle, signal)) = operations::node(ticket)?.own_signal(make_signal) else {
+            operations::give_back(ticket);
+            return None;
+        };
+        signal.arm();
+        Some((ticket, handle))
+    }
+
+    /// Gives a kernel a signal of ours. Returns whether there was one.
+    fn lend(&self, packet: &mut Packet, index: u64) -> bool {
+        let Some((ticket, handle)) = self.take() else {
+            counters::count(Counter::GpuPool, 1);
+            return false;
+        };
+        packet.completion = handle;
+        self.submit(ticket, self.operation(packet, index, true, 1));
+        true
+    }
+
+    /// A packet that waits for nothing and tells that those before it have left the queue.
+    fn mark(&self) -> Option<Packet> {
+        let (ticket, handle) = self.take()?;
+        let mark = Packet::mark(handle);
+        self.depth.written();
+        let operation = Operation {
+            kind: OpKind::Barrier,
+            correlation: 0,
+            launch_stack: 0,
+            ..self.operation(&mark, u64::MAX, true, 1)
+        };
+        self.submit(ticket, operation);
+        Some(mark)
+    }
+
+    /// Watches a kernel's own signal.
+    fn watch(&self, packet: &Packet, index: u64, signal: Signal) {
+        let Some(ticket) = operations::take() else {
+            counters::count(Counter::GpuPool, 1);
+            return;
+        };
+        // The ticket must be complete when another thread finds it.
+        signal.clear_ticks();
+        let operation = self.operation(packet, index, false, signal.value());
+        if !watch::note(packet.completion, ticket) {
+            operations::give_back(ticket);
+            counters::count(Counter::GpuPool, 1);
+            return;
+        }
+        self.submit(ticket, operation);
+    }
+
+    /// Hands an operation over to the collector.
+    fn submit(&self, ticket: Ticket, operation: Operation) {
+        self.depth.is_watched(operation.number);
+        operations::submit(ticket, operation);
+        collector::wake();
+    }
+
+    fn operation(&self, packet: &Packet, index: u64, own: bool, value: i64) -> Operation {
+        // SAFETY: the thread's own words.
+        let words = unsafe { &*words::words() };
+        let on_time = words.of_runtime == 0;
+        let correlation = match self.tags.get(index) {
+            0 if on_time => words.correlation,
+            tagged => tagged,
+        };
+        let kernel = packet.kind() == KERNEL_DISPATCH;
+        let launch_stack = if on_time && correlation == 0 && kernel {
+            events::launch_stack()
+        } else {
+            0
+        };
+        let number = self.depth.number();
+        Operation {
+            kind: OpKind::Kernel,
+            signal: packet.completion,
+            own,
+            value,
+            queue: self.place(),
+            agent: self.agent.load(Ordering::Relaxed),
+            device: self.device.load(Ordering::Relaxed),
+            queue_number: self.number.load(Ordering::Relaxed),
+            submitted_ns: sys::boottime_ns(),
+            correlation,
+            launch_stack,
+            name: if kernel {
+                names::of(packet.kernel_object)
+            } else {
+                0
+            },
+            grid: packet.grid,
+            workgroup: packet.workgroup,
+            memory: [packet.group_bytes, packet.private_bytes],
+            bytes: 0,
+            direction: 0,
+            number,
+        }
+    }
+}
+
+/// A signal that only GPUs complete: none of the kernel's events is spent on it. 0 when there is none.
+fn make_signal() -> u64 {
+    const GPU_ONLY: u64 = 1;
+    let mut handle = 0;
+    let Some(make) = table::amd_signal_create::get() else {
+        return 0;
+    };
+    // SAFETY: no consumers are named, and there is room for the handle.
+    let made = unsafe { make(1, 0, std::ptr::null(), GPU_ONLY, &raw mut handle) };
+    if made == SUCCESS { handle } else { 0 }
+}

@@ -1,0 +1,121 @@
+//! How full the runtime's own queue is behind an intercepted one, as far as is known.
+//!
+//! Runtimes up to 5.5 do not expect a second packet while they keep one that found no room there: they abort, or stand still for ever.
+//! So their queues are made large, and whoever fills one nevertheless waits, as a program without us does when its queue is full.
+//! How far the GPU has come is known from the packets whose signals are watched. Where many in a row are not, because they share a
+//! signal or are not recorded, a packet that does nothing but complete a signal of ours is put among them.
+//! (`tests/tests/gpu_hsa.rs`: `old_queues_never_overflow`.)
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::sources::gpu::hsa::Layout;
+use crate::sys;
+
+/// Packets that a queue of such a runtime holds at least.
+const LEAST_OLD_SIZE: u32 = 4096;
+/// A queue that is nearly full is waited for so long: programs may expect to be able to submit more while a kernel waits for them.
+const PATIENCE_NS: u64 = 1_000_000_000;
+const NAP_NS: u64 = 20_000;
+
+/// How full one queue is, as far as is known.
+#[derive(Debug)]
+pub struct QueueDepth {
+    /// Packets that the queue holds at most.
+    size: AtomicU32,
+    /// Packets that were written on.
+    written: AtomicU64,
+    /// The last of them that is watched.
+    watched: AtomicU64,
+    /// The last that is known to be over.
+    over: AtomicU64,
+    /// Waiting was of no use: a kernel takes long. Only a full queue is waited for.
+    hopeless: AtomicBool,
+}
+
+/// The size to make a queue with, where `wished` is asked for.
+pub fn size(wished: u32) -> u32 {
+    match crate::sources::gpu::hsa::layout() {
+        Layout::UpTo55 => wished.max(LEAST_OLD_SIZE),
+        _ => wished,
+    }
+}
+
+impl QueueDepth {
+    /// That of no queue.
+    pub const fn none() -> Self {
+        Self {
+            size: AtomicU32::new(0),
+            written: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
+            over: AtomicU64::new(0),
+            hopeless: AtomicBool::new(false),
+        }
+    }
+
+    /// That of a new queue.
+    pub fn reset(&self, size: u32) {
+        for counter in [&self.written, &self.watched, &self.over] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.hopeless.store(false, Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    /// One more packet is written on.
+    pub fn written(&self) {
+        self.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of the last packet.
+    pub fn number(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Somebody will tell when the packet with this number is over.
+    pub fn is_watched(&self, number: u64) {
+        self.watched.store(number, Ordering::Relaxed);
+    }
+
+    /// The packet with this number is over.
+    pub fn is_over(&self, number: u64) {
+        self.over.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Whether so many packets in a row were not watched that one is due that is.
+    pub fn wants_mark(&self) -> bool {
+        let since = self
+            .written
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.watched.load(Ordering::Relaxed));
+        since >= u64::from(self.size.load(Ordering::Relaxed)) / 16
+    }
+
+    /// Whether there may be more packets in the queue than so many sixteenths of its size, and somebody will tell when that is over.
+    fn is_beyond(&self, sixteenths: u64) -> bool {
+        let over = self.over.load(Ordering::Acquire);
+        let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;
+        self.written.load(Ordering::Relaxed).saturating_sub(over) > room
+            && self.watched.load(Ordering::Relaxed) > over
+    }
+
+    /// Waits until there is room, as far as is known. `wake` has the collector look.
+    pub fn wait(&self, wake: impl Fn()) {
+        const NEARLY_FULL: u64 = 12;
+        const FULL: u64 = 15;
+        if !self.is_beyond(NEARLY_FULL) {
+            return;
+        }
+        let since = sys::boottime_ns();
+        while crate::sources::gpu::hsa::is_recording() {
+            let hopeless = self.hopeless.load(Ordering::Relaxed);
+            if !self.is_beyond(if hopeless { FULL } else { NEARLY_FULL }) {
+                return;
+            }
+            if !hopeless && sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
+                self.hopeless.store(true, Ordering::Relaxed);
+            }
+            wake();
+            sys::nap(NAP_NS);
+        }
+    }
+}

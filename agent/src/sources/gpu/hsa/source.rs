@@ -1,0 +1,64 @@
+//! Which source tells of GPU operations, and why.
+
+use rsys_wire::handshake::GpuSource;
+
+use crate::events;
+use crate::interpose::libraries;
+use crate::sources::gpu::hsa::table::Tables;
+use crate::sources::gpu::hsa::version::{self, Release, Verdict};
+use crate::sources::gpu::owner;
+use crate::state;
+use crate::sys;
+
+/// Where GPU operations come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// From the HSA runtime's queues and copies.
+    Here,
+    /// From HIP, or from nowhere.
+    Elsewhere,
+}
+
+const RUNTIME: &[u8] = b"/libhsa-runtime64.so";
+const HIP: &[u8] = b"/libamdhip64.so";
+
+/// Says why something is not recorded, in the trace and on standard error.
+pub fn refuse(reason: &[u8]) {
+    events::fact(b"gpu source", reason);
+    events::note(reason);
+}
+
+/// Chooses. A program that uses HIP has loaded it by now: HIP is who sets this runtime up.
+pub fn choose(tables: &Tables) -> Choice {
+    let wish = state::settings().gpu_source;
+    let hip = libraries::is_loaded(HIP);
+    let reason: &[u8] = match wish {
+        GpuSource::Off | GpuSource::Hip => return Choice::Elsewhere,
+        _ if owner::is_hip() => return Choice::Elsewhere,
+        GpuSource::Auto if hip => b"HSA queues: HIP does not tell of its operations",
+        GpuSource::Auto => b"HSA queues: the program does not use HIP",
+        GpuSource::Hsa => b"HSA queues: chosen",
+    };
+    let verdict = version::judge(tables.amd_bytes, release());
+    if verdict != Verdict::Safe && wish != GpuSource::Hsa {
+        refuse(match verdict {
+            Verdict::Unknown => b"off: ROCm 7.1 to 7.12 write past a buffer when queues are intercepted, and which release this is cannot be told; --gpu-source hsa records in spite of that",
+            _ => b"off: this ROCm (7.1 to 7.12) writes past a buffer when queues are intercepted; --gpu-source hsa records in spite of that, a later release safely",
+        });
+        return Choice::Elsewhere;
+    }
+    events::fact(b"gpu source", reason);
+    Choice::Here
+}
+
+/// The release of ROCm, as far as the names of the runtime's file tell: that which the link names, or that of the link.
+fn release() -> Option<Release> {
+    let mut path = [0; libraries::MOST_PATH];
+    let path = libraries::path_of(RUNTIME, &mut path)?;
+    let mut target = [0_u8; libraries::MOST_PATH];
+    let bytes = sys::readlink(path, &mut target);
+    target
+        .get(..bytes)
+        .and_then(version::release_of_path)
+        .or_else(|| version::release_of_path(path.to_bytes()))
+}

@@ -1,0 +1,105 @@
+//! What a thread is doing with a GPU runtime: a few words of initial-exec TLS, as in [`crate::sys::thread_words`].
+
+/// The words of one thread.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Words {
+    /// Correlation of the runtime's call that the thread is in, or 0.
+    pub correlation: u64,
+    /// Its launch stack, or 0.
+    pub launch_stack: u64,
+    /// How deep the thread is in calls of a runtime that are told.
+    pub depth: u64,
+    /// Whether the thread belongs to a runtime.
+    pub of_runtime: u64,
+    /// Whether the thread is a helper of ours, whose calls are nobody's business.
+    pub is_helper: u64,
+    /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
+    pub is_uncounted: u64,
+    /// One more than the number of the HIP call that the thread is in, if that is one whose arguments are not known, else 0.
+    pub unknown_call: u64,
+    /// How deep in its stack the thread was when HIP asked for a batch; see `hip/asker.rs`.
+    pub batch_question: u64,
+    /// The same of another question.
+    pub other_question: u64,
+    /// Whether the thread has another tool make a queue.
+    pub making_queue: u64,
+    /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
+    pub asked_ns: u64,
+}
+
+crate::thread_words! {
+    /// The calling thread's words.
+    pub fn words() -> *mut Words = "rsys_gpu_words"
+}
+
+/// Notes the call that the thread is in from now on; returns the one before.
+#[inline]
+pub fn set_call(correlation: u64) -> u64 {
+    // SAFETY: the words of the calling thread, which nobody else touches; so below.
+    unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
+}
+
+/// Notes when the thread has begun a call (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn set_asked_ns(now_ns: u64) {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns = now_ns }
+}
+
+/// When the thread has begun its call.
+#[inline]
+pub fn asked_ns() -> u64 {
+    // SAFETY: as above.
+    unsafe { (*words()).asked_ns }
+}
+
+/// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.
+#[inline]
+pub fn set_uncounted(uncounted: bool) -> bool {
+    // SAFETY: as above.
+    unsafe { std::mem::replace(&mut (*words()).is_uncounted, u64::from(uncounted)) != 0 }
+}
+
+/// Notes the number of the thread's call, if that is one whose arguments are not known.
+#[inline]
+pub fn set_unknown_call(op: Option<u32>) {
+    let call = op.map_or(0, |op| u64::from(op) + 1);
+    // SAFETY: as above.
+    unsafe { (*words()).unknown_call = call }
+}
+
+/// The number of the thread's call, if that is one whose arguments are not known.
+#[inline]
+pub fn unknown_call() -> Option<u32> {
+    // SAFETY: as above.
+    let call = unsafe { (*words()).unknown_call };
+    u32::try_from(call.checked_sub(1)?).ok()
+}
+
+/// Whether the thread is a helper of ours.
+#[inline]
+pub fn is_helper() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper != 0 }
+}
+
+/// The thread is a helper of ours from now on.
+pub fn set_helper() {
+    // SAFETY: as above.
+    unsafe { (*words()).is_helper = 1 }
+}
+
+/// Whether the thread has a queue made that we see when it is there.
+#[inline]
+pub fn is_making_queue() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).making_queue != 0 }
+}
+
+/// Notes whether it has.
+#[inline]
+pub fn set_making_queue(making: bool) {
+    // SAFETY: as above.
+    unsafe { (*words()).making_queue = u64::from(making) }
+}

@@ -1,0 +1,160 @@
+//! Calls of HIP up to 5.2, which has no tracer: wrappers in front of the functions that matter.
+//!
+//! They are exported under HIP's names, so they stand in front of every HIP; with one that has a tracer they pass calls through. Which it
+//! is, is looked at once.
+
+mod functions;
+mod kernels;
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::layout::Counter;
+
+use crate::channel::counters;
+use crate::events;
+use crate::events::texts::StaticText;
+use crate::interpose::libraries;
+use crate::sources::gpu::words;
+use crate::state;
+use crate::state::pause;
+
+const HIP: &[u8] = b"/libamdhip64.so";
+/// What a program is told when no library has the function: hipErrorNoDevice.
+const MISSING: c_int = 100;
+
+const UNKNOWN: u32 = 0;
+const OFF: u32 = 1;
+const ON: u32 = 2;
+
+/// Whether calls are told from here.
+static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+/// One function of HIP.
+#[derive(Debug)]
+pub struct Function {
+    symbol: &'static CStr,
+    name: StaticText,
+    real: AtomicPtr<()>,
+}
+
+/// What a function does to a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// Work that is to be shown under the stack that asked for it.
+    Work,
+    /// Nothing of the kind.
+    Nothing,
+}
+
+impl Function {
+    /// A function that nobody has called yet.
+    #[must_use]
+    pub const fn new(symbol: &'static CStr, name: &'static str) -> Self {
+        Function {
+            symbol,
+            name: StaticText::new(name),
+            real: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Where HIP has it, or null.
+    #[inline]
+    pub fn address(&self) -> *mut () {
+        let known = self.real.load(Ordering::Relaxed);
+        if known.is_null() {
+            self.look_up()
+        } else {
+            known
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self) -> *mut () {
+        let found = libraries::next_or_in(self.symbol, HIP);
+        self.real.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Whether calls are told from here.
+#[inline]
+pub fn is_on() -> bool {
+    match STATE.load(Ordering::Relaxed) {
+        UNKNOWN => find_out(),
+        state => state == ON && !pause::is_caller_paused(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_out() -> bool {
+    if !state::is_active() || !state::is_own_process() {
+        return false;
+    }
+    let wished = events::is_on() && state::settings().events.has(Category::Hip);
+    let on = wished
+        && libraries::symbol(libraries::handle(HIP), c"hipRegisterTracerCallback").is_null()
+        && libraries::is_loaded(HIP);
+    STATE.store(if on { ON } else { OFF }, Ordering::Relaxed);
+    if on {
+        events::fact(b"hip.calls", b"by wrappers: this HIP has no tracer");
+    }
+    on
+}
+
+/// A fork's child has no working HIP where its parent had called it.
+pub fn after_fork_in_child() {
+    if STATE.load(Ordering::Relaxed) == ON {
+        STATE.store(OFF, Ordering::Relaxed);
+    }
+}
+
+const MOST_ARGS: usize = 10;
+
+/// Tells a call around `call`. Only while [`is_on`].
+pub fn tell(
+    function: &Function,
+    does: Does,
+    args: &[Arg<'_>],
+    call: impl FnOnce() -> c_int,
+    after: impl FnOnce() -> Option<Arg<'static>>,
+) -> c_int {
+    counters::count(Counter::Calls, 1);
+    let correlation = events::next_correlation();
+    let launch_stack = if does == Does::Work {
+        events::launch_stack()
+    } else {
+        0
+    };
+    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
+    let mut all = [none; MOST_ARGS];
+    let mut count = 0_usize;
+    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
+    let stack = if launch_stack == 0 { &[][..] } else { &stack };
+    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
+        *place = *arg;
+        count = count.wrapping_add(1);
+    }
+    events::begin(
+        Category::Hip,
+        function.name.key(),
+        correlation,
+        all.get(..count).unwrap_or(&[]),
+    );
+    // SAFETY: the thread's own words.
+    let outer = unsafe { std::mem::replace(&mut (*words::words()).correlation, correlation) };
+    let result = call();
+    // SAFETY: as above.
+    unsafe { (*words::words()).correlation = outer };
+    if result == 0 {
+        let more = after();
+        events::end(Category::Hip, more.as_slice());
+    } else {
+        let error = (Key::Result, Value::Int(i64::from(result)));
+        events::end(Category::Hip, &[error]);
+    }
+    result
+}

@@ -1,0 +1,75 @@
+//! The sources of events, each a folder or file of its own, and the loops over all of them.
+//!
+//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`] and [`rccl`] what the program says about itself. Libraries of
+//! the program's own choice have their functions exported here in front of them, and `dlsym` hands the wrappers to those who open the
+//! libraries themselves ([`crate::interpose::wrapped`]); each wrapper calls the real function, if there is one, and returns what that
+//! returns.
+
+pub mod gpu;
+mod marker_words;
+mod rccl;
+mod roctx;
+mod source;
+
+use std::ffi::CStr;
+
+use crate::events;
+use crate::interpose::wrapped::Wrapped;
+use crate::state;
+
+pub use self::source::{Answer, Ending, Source};
+
+/// All sources. A function's name belongs to the first whose prefix it has.
+static SOURCES: [&Source; 3] = [&gpu::SOURCE, &roctx::SOURCE, &rccl::SOURCE];
+
+/// The wrapped function of this name, if its source is on, and whether it does its part without any library.
+pub fn find(name: &CStr) -> Option<(&'static Wrapped, bool)> {
+    let bytes = name.to_bytes();
+    let source = SOURCES
+        .iter()
+        .find(|source| !source.wrapped.is_empty() && bytes.starts_with(source.prefix))?;
+    if !source
+        .categories
+        .iter()
+        .any(|category| events::records(*category))
+    {
+        return None;
+    }
+    let wrapped = source
+        .wrapped
+        .iter()
+        .find(|wrapped| wrapped.name() == name)?;
+    Some((wrapped, source.is_always_there))
+}
+
+/// Who answers for `dlsym` when it is asked for this name.
+pub fn answer(name: &CStr) -> Option<Answer> {
+    SOURCES
+        .iter()
+        .flat_map(|source| source.answers)
+        .find(|(known, _)| *known == name)
+        .map(|(_, answer)| *answer)
+}
+
+/// A fork's child begins.
+pub fn after_fork_in_child() {
+    for source in SOURCES {
+        (source.after_fork_in_child)();
+    }
+}
+
+/// The process ends, or seems to. May hold the caller for two seconds if a GPU hangs. Not for signal handlers.
+pub fn at_end(ending: Ending) {
+    if state::may_set_up() {
+        for source in SOURCES {
+            (source.at_end)(ending);
+        }
+    }
+}
+
+/// CPU time of threads that are not sampled, in nanoseconds.
+pub fn unsampled_cpu_ns() -> u64 {
+    SOURCES.iter().fold(0, |sum, source| {
+        sum.saturating_add((source.unsampled_cpu_ns)())
+    })
+}

@@ -1,0 +1,393 @@
+//! What moves data: collectives and messages.
+
+use std::ffi::c_int;
+
+use rsys_wire::event::{Key, Value};
+
+use crate::events;
+use crate::events::arguments::Arguments;
+use crate::events::texts::StaticText;
+use crate::sources::marker_words::words;
+use crate::sources::rccl::communicators::Communicator;
+use crate::sources::rccl::{
+    Address, NO_LIBRARY, Sizes, is_told, known, ncclAllGather, ncclAllReduce, ncclAllToAll,
+    ncclAllToAllv, ncclBcast, ncclBroadcast, ncclGather, ncclRecv, ncclReduce, ncclReduceScatter,
+    ncclScatter, ncclSend, tell,
+};
+
+told! {
+    ALL_REDUCE = "ncclAllReduce";
+    REDUCE = "ncclReduce";
+    REDUCE_SCATTER = "ncclReduceScatter";
+    BROADCAST = "ncclBroadcast";
+    BCAST = "ncclBcast";
+    ALL_GATHER = "ncclAllGather";
+    GATHER = "ncclGather";
+    SCATTER = "ncclScatter";
+    ALL_TO_ALL = "ncclAllToAll";
+    ALL_TO_ALL_V = "ncclAllToAllv";
+    SEND = "ncclSend";
+    RECEIVE = "ncclRecv";
+    MIXED = "mixed";
+    OTHER = "other";
+}
+
+/// By their numbers in `ncclDataType_t`: names and sizes in bytes.
+static DATA_TYPES: [(StaticText, u64); 12] = [
+    (StaticText::new("int8"), 1),
+    (StaticText::new("uint8"), 1),
+    (StaticText::new("int32"), 4),
+    (StaticText::new("uint32"), 4),
+    (StaticText::new("int64"), 8),
+    (StaticText::new("uint64"), 8),
+    (StaticText::new("float16"), 2),
+    (StaticText::new("float32"), 4),
+    (StaticText::new("float64"), 8),
+    (StaticText::new("bfloat16"), 2),
+    (StaticText::new("fp8_e4m3"), 1),
+    (StaticText::new("fp8_e5m2"), 1),
+];
+
+/// By their numbers in `ncclRedOp_t`; what the program makes itself has others.
+static REDUCTIONS: [StaticText; 5] = [
+    StaticText::new("sum"),
+    StaticText::new("prod"),
+    StaticText::new("max"),
+    StaticText::new("min"),
+    StaticText::new("avg"),
+];
+
+fn by_number<T>(table: &[T], number: c_int) -> Option<&T> {
+    table.get(usize::try_from(number).ok()?)
+}
+
+/// With whom the caller communicates.
+#[derive(Debug, Clone, Copy)]
+enum With {
+    Everyone,
+    Root(c_int),
+    SendTo(c_int),
+    ReceiveFrom(c_int),
+}
+
+/// Something that moves data.
+#[derive(Debug)]
+struct Operation {
+    name: &'static StaticText,
+    count: usize,
+    datatype: c_int,
+    reduction: Option<c_int>,
+    with: With,
+    communicator: Address,
+    stream: Address,
+}
+
+/// Tells of an operation.
+fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_int) -> c_int {
+    if !is_told() {
+        return call();
+    }
+    let name = operation.name.key();
+    let data_type = by_number(&DATA_TYPES, operation.datatype);
+    let bytes = data_type.map_or(0, |(_, size)| size.saturating_mul(operation.count as u64));
+    let communicator = known(operation.communicator, library);
+    let mut args = Arguments::new();
+    if let Some(communicator) = communicator {
+        communicator.put_into(&mut args);
+        let number = match operation.with {
+            With::SendTo(peer) => communicator.next_message(peer, true),
+            With::ReceiveFrom(peer) => communicator.next_message(peer, false),
+            _ => Some(communicator.next_operation()),
+        };
+        if let Some(number) = number {
+            args.put(Key::Sequence, Value::Uint(number));
+        }
+    }
+    args.put(Key::Count, Value::Uint(operation.count as u64));
+    args.put(
+        Key::DataType,
+        Value::Known(data_type.map_or_else(|| OTHER.key(), |(name, _)| name.key())),
+    );
+    args.put(Key::Bytes, Value::Uint(bytes));
+    if let Some(reduction) = operation.reduction {
+        let name = by_number(&REDUCTIONS, reduction).unwrap_or(&OTHER);
+        args.put(Key::Operation, Value::Known(name.key()));
+    }
+    match operation.with {
+        With::Everyone => {}
+        With::Root(root) => args.put(Key::Root, Value::Int(i64::from(root))),
+        With::SendTo(peer) | With::ReceiveFrom(peer) => {
+            args.put(Key::Peer, Value::Int(i64::from(peer)));
+        }
+    }
+    args.put(Key::Stream, Value::Pointer(operation.stream.addr() as u64));
+    let group = &mut words().group;
+    let correlation = if group.depth == 0 {
+        events::next_correlation()
+    } else {
+        group.operations = group.operations.saturating_add(1);
+        group.bytes = group.bytes.saturating_add(bytes);
+        if group.kind == 0 {
+            group.kind = name;
+        } else if group.kind != name {
+            group.kind = MIXED.key();
+        }
+        group.correlation
+    };
+    tell(name, correlation, &args, call)
+}
+
+pub(super) fn all_reduce(
+    real: Option<ncclAllReduce::Function>,
+    _place: usize,
+    send: Address,
+    receive: Address,
+    count: usize,
+    datatype: c_int,
+    reduction: c_int,
+    communicator: Address,
+    stream: Address,
+) -> c_int {
+    let operation = Operation {
+        name: &ALL_REDUCE,
+        count,
+        datatype,
+        reduction: Some(reduction),
+        with: With::Everyone,
+        communicator,
+        stream,
+    };
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        communicator,
+        stream
+    ));
+    enqueue(&operation, library!(real), call)
+}
+
+pub(super) fn reduce(
+    real: Option<ncclReduce::Function>,
+    _place: usize,
+    send: Address,
+    receive: Address,
+    count: usize,
+    datatype: c_int,
+    reduction: c_int,
+    root: c_int,
+    communicator: Address,
+    stream: Address,
+) -> c_int {
+    let operation = Operation {
+        name: &REDUCE,
+        count,
+        datatype,
+        reduction: Some(reduction),
+        with: With::Root(root),
+        communicator,
+        stream,
+    };
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        root,
+        communicator,
+        stream
+    ));
+    enqueue(&operation, library!(real), call)
+}
+
+pub(super) fn reduce_scatter(
+    real: Option<ncclReduceScatter::Function>,
+    _place: usize,
+    send: Address,
+    receive: Address,
+    count: usize,
+    datatype: c_int,
+    reduction: c_int,
+    communicator: Address,
+    stream: Address,
+) -> c_int {
+    let operation = Operation {
+        name: &REDUCE_SCATTER,
+        count,
+        datatype,
+        reduction: Some(reduction),
+        with: With::Everyone,
+        communicator,
+        stream,
+    };
+    let call = real!(real(
+        send,
+        receive,
+        count,
+        datatype,
+        reduction,
+        communicator,
+        stream
+    ));
+    enqueue(&operation, library!(real), call)
+}
+
+/// The operations that differ in nothing but name and root.
+macro_rules! rooted {
+    ($($body:ident = $real:ident, $name:ident($($argument:ident),*);)*) => {
+        $(
+            pub(super) fn $body(
+                real: Option<$real::Function>,
+                _place: usize,
+                $($argument: Address,)*
+                count: usize,
+                datatype: c_int,
+                root: c_int,
+                communicator: Address,
+                stream: Address,
+            ) -> c_int {
+                let operation = Operation {
+                    name: &$name,
+                    count,
+                    datatype,
+                    reduction: None,
+                    with: With::Root(root),
+                    communicator,
+                    stream,
+                };
+                let call = real!(real($($argument,)* count, datatype, root, communicator, stream));
+                enqueue(&operation, library!(real), call)
+            }
+        )*
+    };
+}
+
+rooted! {
+    broadcast = ncclBroadcast, BROADCAST(send, receive);
+    bcast = ncclBcast, BCAST(buffer);
+    gather = ncclGather, GATHER(send, receive);
+    scatter = ncclScatter, SCATTER(send, receive);
+}
+
+/// Those without a root.
+macro_rules! rootless {
+    ($($body:ident = $real:ident, $name:ident;)*) => {
+        $(
+            pub(super) fn $body(
+                real: Option<$real::Function>,
+                _place: usize,
+                send: Address,
+                receive: Address,
+                count: usize,
+                datatype: c_int,
+                communicator: Address,
+                stream: Address,
+            ) -> c_int {
+                let operation = Operation {
+                    name: &$name,
+                    count,
+                    datatype,
+                    reduction: None,
+                    with: With::Everyone,
+                    communicator,
+                    stream,
+                };
+                let call = real!(real(send, receive, count, datatype, communicator, stream));
+                enqueue(&operation, library!(real), call)
+            }
+        )*
+    };
+}
+
+rootless! {
+    all_gather = ncclAllGather, ALL_GATHER;
+    all_to_all = ncclAllToAll, ALL_TO_ALL;
+}
+
+pub(super) fn all_to_all_v(
+    real: Option<ncclAllToAllv::Function>,
+    _place: usize,
+    send: Address,
+    send_counts: Sizes,
+    send_places: Sizes,
+    receive: Address,
+    receive_counts: Sizes,
+    receive_places: Sizes,
+    datatype: c_int,
+    communicator: Address,
+    stream: Address,
+) -> c_int {
+    let call = real!(real(
+        send,
+        send_counts,
+        send_places,
+        receive,
+        receive_counts,
+        receive_places,
+        datatype,
+        communicator,
+        stream
+    ));
+    if !is_told() {
+        return call();
+    }
+    let ranks = known(communicator, library!(real)).and_then(Communicator::ranks);
+    let count = match ranks {
+        Some(ranks) if !send_counts.is_null() => {
+            // SAFETY: RCCL reads as many numbers from there.
+            let counts = unsafe { std::slice::from_raw_parts(send_counts, ranks as usize) };
+            counts
+                .iter()
+                .fold(0, |sum: usize, count| sum.saturating_add(*count))
+        }
+        _ => 0,
+    };
+    let operation = Operation {
+        name: &ALL_TO_ALL_V,
+        count,
+        datatype,
+        reduction: None,
+        with: With::Everyone,
+        communicator,
+        stream,
+    };
+    enqueue(&operation, library!(real), call)
+}
+
+/// Messages between two ranks.
+macro_rules! messages {
+    ($($body:ident = $real:ident, $name:ident, $with:ident;)*) => {
+        $(
+            pub(super) fn $body(
+                real: Option<$real::Function>,
+                _place: usize,
+                buffer: Address,
+                count: usize,
+                datatype: c_int,
+                peer: c_int,
+                communicator: Address,
+                stream: Address,
+            ) -> c_int {
+                let operation = Operation {
+                    name: &$name,
+                    count,
+                    datatype,
+                    reduction: None,
+                    with: With::$with(peer),
+                    communicator,
+                    stream,
+                };
+                let call = real!(real(buffer, count, datatype, peer, communicator, stream));
+                enqueue(&operation, library!(real), call)
+            }
+        )*
+    };
+}
+
+messages! {
+    send_to = ncclSend, SEND, SendTo;
+    receive_from = ncclRecv, RECEIVE, ReceiveFrom;
+}

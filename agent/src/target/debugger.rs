@@ -1,0 +1,79 @@
+//! Who traces or emulates this process.
+//!
+//! A debugger stops its program at every signal that it does not know as harmless, and SIGSTKFLT is one
+//! that gdb cannot even be told about: a program that a debugger starts is left alone. Tracers of
+//! system calls pass signals on. Valgrind dies of perf's SIGTRAP, and would tell its user of our guarded reads.
+
+use crate::sys;
+use crate::target::environment::Environment;
+
+/// Words that the names of debuggers contain: gdb, rocgdb, cuda-gdb, gdbserver, lldb, lldb-server.
+const DEBUGGERS: [&[u8]; 2] = [b"gdb", b"lldb"];
+
+/// Whether anybody traces this process.
+pub fn is_traced() -> bool {
+    tracer() != 0
+}
+
+/// Whether a debugger does, judged by its name.
+pub fn is_debugged() -> bool {
+    let tracer = tracer();
+    if tracer == 0 {
+        return false;
+    }
+    let mut path = [0_u8; 32];
+    let mut name = [0_u8; 16];
+    let Some(path) = path_of_name(tracer, &mut path) else {
+        return false;
+    };
+    let length = sys::read_file(path, &mut name);
+    let name = name.get(..length).unwrap_or(&[]);
+    DEBUGGERS.iter().any(|debugger| contains(name, debugger))
+}
+
+/// Whether Valgrind executes this program, judged by the library that all its tools preload.
+pub fn is_emulated(environment: &Environment<'_>) -> bool {
+    let preloaded = environment.get("LD_PRELOAD");
+    preloaded.is_some_and(|list| contains(list.to_bytes(), b"vgpreload_core"))
+}
+
+/// The process id of the tracer, or 0 (proc(5), status).
+fn tracer() -> u32 {
+    const KEY: &[u8] = b"\nTracerPid:\t";
+    let mut text = [0_u8; 1024];
+    let length = sys::read_file(c"/proc/self/status", &mut text);
+    let status = text.get(..length).unwrap_or(&[]);
+    let Some(at) = status.windows(KEY.len()).position(|window| window == KEY) else {
+        return 0;
+    };
+    let digits = status.iter().skip(at + KEY.len());
+    digits
+        .take_while(|digit| digit.is_ascii_digit())
+        .fold(0, |number: u32, digit| {
+            number
+                .wrapping_mul(10)
+                .wrapping_add(u32::from(*digit - b'0'))
+        })
+}
+
+/// `/proc/PID/comm`, written into `buffer`.
+fn path_of_name(pid: u32, buffer: &mut [u8; 32]) -> Option<&std::ffi::CStr> {
+    let mut digits = [0_u8; 20];
+    let parts: [&[u8]; 3] = [
+        b"/proc/",
+        sys::decimal(u64::from(pid), &mut digits),
+        b"/comm\0",
+    ];
+    let mut length = 0;
+    for part in parts {
+        buffer
+            .get_mut(length..length + part.len())?
+            .copy_from_slice(part);
+        length += part.len();
+    }
+    std::ffi::CStr::from_bytes_until_nul(buffer).ok()
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}

@@ -1,0 +1,312 @@
+//! The program's arguments and environment, as the loader handed them over.
+
+use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
+use rsys_wire::launchers::{base_name, is_launcher};
+use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
+use rsys_wire::program::AGENT_FILE;
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::sys;
+use crate::sys::guard;
+
+/// Starts of the names of variables that tell a rank, a job or a team.
+const TELLING: [&[u8]; 15] = [
+    b"SLURM_",
+    b"SLURMD_NODENAME=",
+    b"OMPI_COMM_WORLD_",
+    b"PMIX_",
+    b"PMI_",
+    b"MPI_LOCAL",
+    b"MV2_COMM_WORLD_",
+    b"JSM_NAMESPACE_",
+    b"FLUX_",
+    b"RANK=",
+    b"WORLD_SIZE=",
+    b"LOCAL_RANK=",
+    b"LOCAL_WORLD_SIZE=",
+    b"GROUP_RANK=",
+    b"TORCHELASTIC_",
+];
+/// No variable of interest is longer; a job's node list can be.
+const MOST_VALUE: usize = 256;
+
+static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+static VARIABLES: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The two vectors.
+#[derive(Debug)]
+pub struct Environment<'a> {
+    arguments: *const *const c_char,
+    variables: *const *const c_char,
+    life: std::marker::PhantomData<&'a CStr>,
+}
+
+/// The strings of a vector that ends with a null pointer.
+fn strings<'a>(vector: *const *const c_char) -> impl Iterator<Item = &'a CStr> {
+    let mut next = vector;
+    std::iter::from_fn(move || {
+        if next.is_null() {
+            return None;
+        }
+        // SAFETY: within the vector, whose end has not been met yet.
+        let string = c_string(unsafe { *next })?;
+        next = next.wrapping_add(1);
+        Some(string)
+    })
+}
+
+/// The pointers of a vector that a program hands over, up to the null at its end. `None` in place of what cannot be read: the kernel
+/// refuses such a vector.
+pub fn pointers(
+    vector: *const *const c_char,
+) -> impl Iterator<Item = Option<*const c_char>> + Clone {
+    let mut next = vector.addr() as u64;
+    std::iter::from_fn(move || {
+        if next == 0 {
+            return None;
+        }
+        let word = guard::read_u64(next);
+        next = word.map_or(0, |_| next.wrapping_add(8));
+        let pointer = word.map(|word| std::ptr::with_exposed_provenance::<c_char>(word as usize));
+        pointer
+            .is_none_or(|pointer| !pointer.is_null())
+            .then_some(pointer)
+    })
+}
+
+/// What follows `start` in a string that begins so. Reads no further than the two agree.
+pub fn rest_of<'a>(string: *const c_char, start: &[u8]) -> Option<&'a CStr> {
+    let address = string.addr() as u64;
+    let begins_so = (address..)
+        .zip(start)
+        .all(|(at, byte)| guard::read_u8(at) == Some(*byte));
+    begins_so.then_some(())?;
+    c_string(string.wrapping_add(start.len()))
+}
+
+/// Whether a byte separates the entries of LD_PRELOAD (ld.so(8)) or HSA_TOOLS_LIB.
+pub fn is_separator(byte: u8) -> bool {
+    matches!(byte, b':' | b' ')
+}
+
+/// The agent's path in a list of libraries.
+pub fn agent_in(list: &[u8]) -> Option<&[u8]> {
+    list.split(|byte| is_separator(*byte)).find(|entry| {
+        let folder = entry.strip_suffix(AGENT_FILE.as_bytes());
+        folder.is_some_and(|folder| folder.ends_with(b"/"))
+    })
+}
+
+impl<'a> Environment<'a> {
+    /// The vectors of the program, remembered for fork children.
+    ///
+    /// # Safety
+    /// They must be what the loader passes to constructors.
+    pub unsafe fn new(arguments: *const *const c_char, variables: *const *const c_char) -> Self {
+        ARGUMENTS.store(arguments.cast_mut(), Ordering::Relaxed);
+        VARIABLES.store(variables.cast_mut(), Ordering::Relaxed);
+        Self::current()
+    }
+
+    /// The vectors of the program, found from libc's `environ`.
+    pub fn find() -> Self {
+        unsafe extern "C" {
+            static environ: *const *const c_char;
+        }
+        // SAFETY: libc sets it before any constructor of ours or others runs.
+        let variables = unsafe { environ };
+        // The kernel puts the argument count, the arguments and a null pointer in front of the
+        // environment. A program that has replaced its environment by now has nothing there that
+        // looks so, hence the bound.
+        const MOST_ARGUMENTS: usize = 4096;
+        let is_stack_vector = guard::read_u64((variables.addr() as u64).wrapping_sub(8)) == Some(0);
+        let arguments = (1..MOST_ARGUMENTS)
+            .take_while(|_| is_stack_vector)
+            .map(|count| (count, variables.wrapping_sub(count + 1)))
+            .find(|(count, start)| {
+                guard::read_u64((start.addr() as u64).wrapping_sub(8)) == Some(*count as u64)
+            })
+            .map_or(std::ptr::null(), |(_, start)| start);
+        // SAFETY: both are what the kernel laid out, or null.
+        unsafe { Self::new(arguments, variables) }
+    }
+
+    /// The vectors that were remembered.
+    pub fn current() -> Self {
+        Environment {
+            arguments: ARGUMENTS.load(Ordering::Relaxed),
+            variables: VARIABLES.load(Ordering::Relaxed),
+            life: std::marker::PhantomData,
+        }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&'a CStr> {
+        strings(self.variables).find_map(|entry| {
+            let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?;
+            CStr::from_bytes_with_nul(value.strip_prefix(b"=")?).ok()
+        })
+    }
+
+    /// Writes executable, command line and telling variables into the process information.
+    pub fn describe(&self, info: &mut [u8; INFO_BYTES]) -> usize {
+        let mut path = [0_u8; 1024];
+        let bytes = sys::readlink(c"/proc/self/exe", &mut path);
+        let mut length = push_info(info, 0, InfoTag::Executable, &path[..bytes.min(path.len())]);
+        let mut line = [0_u8; 2048];
+        let mut used = 0;
+        for argument in strings(self.arguments) {
+            for byte in argument.to_bytes_with_nul() {
+                if let Some(to) = line.get_mut(used) {
+                    *to = *byte;
+                    used += 1;
+                }
+            }
+        }
+        length = push_info(info, length, InfoTag::CommandLine, &line[..used]);
+        for entry in strings(self.variables) {
+            let entry = entry.to_bytes();
+            if entry.len() <= MOST_VALUE && TELLING.iter().any(|start| entry.starts_with(start)) {
+                length = push_info(info, length, InfoTag::Environment, entry);
+            }
+        }
+        length
+    }
+
+    /// Whether the program starts ranks of a job and does nothing else.
+    pub fn is_launcher(&self) -> bool {
+        let mut path = [0_u8; 1024];
+        let bytes = sys::readlink(c"/proc/self/exe", &mut path).min(path.len());
+        let file_name = base_name(path.get(..bytes).unwrap_or(&[]));
+        is_launcher(file_name, strings(self.arguments).map(CStr::to_bytes))
+    }
+
+    /// Empties the name of the session in place: agents of programs that are executed from now on sleep.
+    pub fn end_session(&self) {
+        if let Some(session) = self.get(ENV_SESSION) {
+            let first = std::ptr::with_exposed_provenance_mut::<u8>(session.as_ptr().addr());
+            // SAFETY: the kernel's copy of the variables is writable; a reader sees the old name or an empty one.
+            unsafe { first.write_volatile(0) };
+        }
+    }
+
+    /// Takes the agent out of the environment, so that programs started from here run without it.
+    ///
+    /// Edits in place: the variables belong to the program, which has not started yet.
+    pub fn stop_following(&self) {
+        let mut kept = self.variables.cast_mut();
+        let mut next = self.variables;
+        loop {
+            // SAFETY: within the vector; the loader's vectors are writable.
+            let entry = unsafe { *next };
+            let Some(string) = c_string(entry) else { break };
+            next = next.wrapping_add(1);
+            let bytes = string.to_bytes();
+            let ours = [ENV_SESSION, ENV_SETTINGS].iter().any(|name| {
+                bytes
+                    .strip_prefix(name.as_bytes())
+                    .is_some_and(|rest| rest.first() == Some(&b'='))
+            });
+            if ours || (bytes.starts_with(b"LD_PRELOAD=") && !without_agent(entry.cast_mut())) {
+                continue;
+            }
+            // SAFETY: `kept` never overtakes `next`.
+            unsafe { kept.write(entry) };
+            kept = kept.wrapping_add(1);
+        }
+        // SAFETY: at or before the old terminator.
+        unsafe { kept.write(std::ptr::null()) };
+    }
+}
+
+/// Removes our library, the first entry, from an `LD_PRELOAD=...` string in place. Returns whether
+/// anything is left.
+fn without_agent(entry: *mut c_char) -> bool {
+    let Some(string) = c_string(entry) else {
+        return false;
+    };
+    let prefix = b"LD_PRELOAD=".len();
+    let value = &string.to_bytes()[prefix..];
+    let mut entries = value.split(|byte| is_separator(*byte));
+    let first = entries.next().unwrap_or(value);
+    if agent_in(first).is_none() {
+        return true;
+    }
+    let rest_at = prefix + (first.len() + 1).min(value.len());
+    let rest_bytes = string.to_bytes_with_nul().len() - rest_at;
+    // SAFETY: both within the string with its NUL; the regions may overlap.
+    unsafe {
+        std::ptr::copy(
+            entry.wrapping_add(rest_at),
+            entry.wrapping_add(prefix),
+            rest_bytes,
+        );
+    }
+    rest_bytes > 1
+}
+
+/// A C string of the program's own vectors, for [`Environment`].
+pub fn c_string<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: the vectors hold valid strings that live as long as the process.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::ffi::CString;
+
+    /// What is found in a program with these arguments and variables.
+    fn with<R>(
+        arguments: &[&str],
+        variables: &[&str],
+        look: impl FnOnce(&Environment<'_>) -> R,
+    ) -> R {
+        let own = |texts: &[&str]| -> Vec<CString> {
+            texts
+                .iter()
+                .map(|text| CString::new(*text).unwrap_or_default())
+                .collect()
+        };
+        let (arguments, variables) = (own(arguments), own(variables));
+        let vector = |texts: &[CString]| -> Vec<*const c_char> {
+            let ends = std::iter::once(std::ptr::null());
+            texts.iter().map(|text| text.as_ptr()).chain(ends).collect()
+        };
+        let (arguments, variables) = (vector(&arguments), vector(&variables));
+        look(&Environment {
+            arguments: arguments.as_ptr(),
+            variables: variables.as_ptr(),
+            life: std::marker::PhantomData,
+        })
+    }
+
+    #[test]
+    fn a_variable_is_found_by_its_whole_name() {
+        let variables = ["PATH=/bin", "PATHS=/sbin", "EMPTY=", "NO_VALUE"];
+        with(&["program"], &variables, |environment| {
+            let get = |name| environment.get(name).and_then(|value| value.to_str().ok());
+            assert_eq!(get("PATH"), Some("/bin"));
+            assert_eq!(get("EMPTY"), Some(""));
+            assert_eq!(
+                (get("PAT"), get("NO_VALUE"), get("HOME")),
+                (None, None, None)
+            );
+        });
+    }
+
+    #[test]
+    fn the_agent_is_found_in_any_list_of_libraries() {
+        let agent = format!("/x/{AGENT_FILE}");
+        for list in [
+            agent.clone(),
+            format!("/a.so:{agent}"),
+            format!("/a.so {agent} /b.so"),
+        ] {
+            assert_eq!(agent_in(list.as_bytes()), Some(agent.as_bytes()), "{list}");
+        }
+        assert_eq!(agent_in(format!("/x/not{AGENT_FILE}").as_bytes()), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! What the program brings: its environment, its C library, who traces it.
+
+pub mod debugger;
+pub mod environment;
+pub mod other_libc;
+pub mod real;

@@ -1,0 +1,186 @@
+//! The sources: what tells events beside the samples, one row each.
+//!
+//! A source is a row here and a folder or file in the agent (`agent/src/sources/`). From the row follow the agent's settings, the
+//! choice by `-I`, and the track and category on which the sampler draws its events.
+
+/// The track of a thread on which events are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Track {
+    /// Calls of runtimes and libraries, nested in each other.
+    Calls,
+    /// Ranges and marks: what the program says of itself.
+    Ranges,
+}
+
+/// One source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// What its events belong to.
+    pub category: Category,
+    /// Its name: that of its category in a trace, and its word in the agent's settings.
+    pub name: &'static str,
+    /// What ROCm Systems Profiler calls the category.
+    pub original: &'static str,
+    /// Where its events are drawn.
+    pub track: Track,
+    /// The name that switches it on (`-I`), or `None` where it is always on.
+    pub backend: Option<&'static str>,
+    /// Whether operations of GPUs are recorded along with it.
+    pub with_gpu: bool,
+    /// Whether the operations that a call causes hang on the call itself. Those of a collective hang on the calls within it.
+    pub owns_operations: bool,
+}
+
+macro_rules! sources {
+    ($($(#[$about:meta])* $category:ident = $number:literal {
+        name: $name:literal, original: $original:literal, track: $track:ident, backend: $backend:expr, with_gpu: $gpu:literal,
+        owns_operations: $owns:literal
+    })*) => {
+        /// What a call or a mark belongs to: a source, or the profiler itself.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Category {
+            $($(#[$about])* $category = $number,)*
+        }
+
+        /// All sources.
+        pub const SOURCES: &[Source] = &[$(Source {
+            category: Category::$category,
+            name: $name,
+            original: $original,
+            track: Track::$track,
+            backend: $backend,
+            with_gpu: $gpu,
+            owns_operations: $owns,
+        },)*];
+    };
+}
+
+sources! {
+    /// A call of the HIP runtime.
+    Hip = 1 {
+        name: "hip", original: "rocm_hip_api", track: Calls, backend: Some("roctracer"), with_gpu: true, owns_operations: true
+    }
+    /// A call of the HSA runtime.
+    Hsa = 2 {
+        name: "hsa", original: "rocm_hsa_api", track: Calls, backend: Some("hsa"), with_gpu: true, owns_operations: true
+    }
+    /// A range or mark of the program, by roctx.
+    Roctx = 3 {
+        name: "roctx", original: "rocm_marker_api", track: Ranges, backend: Some("roctx"), with_gpu: false, owns_operations: true
+    }
+    /// A call of RCCL.
+    Rccl = 4 {
+        name: "rccl", original: "rocm_rccl_api", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false
+    }
+    /// Something that the profiler says about itself.
+    Profiler = 5 {
+        name: "rsys", original: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true
+    }
+}
+
+impl Category {
+    /// The source of these events.
+    #[must_use]
+    pub fn source(self) -> &'static Source {
+        SOURCES
+            .iter()
+            .find(|source| source.category == self)
+            .unwrap_or(&SOURCES[0])
+    }
+
+    pub(crate) fn from_flags(flags: u8) -> Option<Self> {
+        SOURCES
+            .iter()
+            .map(|source| source.category)
+            .find(|category| *category as u8 == flags)
+    }
+}
+
+/// Which events are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventChoice {
+    /// A bit for each source, by the number of its category.
+    sources: u32,
+    /// Whether kernels, copies and fills of GPUs are.
+    pub gpu: bool,
+}
+
+/// The word for GPU operations among the names of sources.
+const GPU: &str = "gpu";
+
+impl EventChoice {
+    /// With one more source.
+    #[must_use]
+    pub const fn with(mut self, category: Category) -> Self {
+        self.sources |= 1 << category as u32;
+        self
+    }
+
+    /// With operations of GPUs.
+    #[must_use]
+    pub const fn with_gpu(mut self) -> Self {
+        self.gpu = true;
+        self
+    }
+
+    /// Whether a source is on.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, category: Category) -> bool {
+        self.sources & 1 << category as u32 != 0
+    }
+
+    /// Whether anything is recorded.
+    #[inline]
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.sources != 0 || self.gpu
+    }
+
+    /// Whether anything of GPUs is recorded: operations, or calls of their runtimes.
+    #[must_use]
+    pub fn any_of_gpus(self) -> bool {
+        self.gpu
+            || SOURCES
+                .iter()
+                .any(|source| source.with_gpu && self.has(source.category))
+    }
+
+    pub(crate) fn to_words(self) -> String {
+        let on = SOURCES.iter().filter(|source| self.has(source.category));
+        let names: Vec<&str> = on
+            .map(|source| source.name)
+            .chain(self.gpu.then_some(GPU))
+            .collect();
+        names.join(",")
+    }
+
+    pub(crate) fn from_words(words: &str) -> Self {
+        let is_on = |name: &str| words.split(',').any(|word| word == name);
+        let mut choice = SOURCES
+            .iter()
+            .filter(|source| is_on(source.name))
+            .fold(Self::default(), |choice, source| {
+                choice.with(source.category)
+            });
+        choice.gpu = is_on(GPU);
+        choice
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_have_names_numbers_and_backends_of_their_own() {
+        for (place, source) in SOURCES.iter().enumerate() {
+            assert_eq!(source.category as usize, place + 1);
+            for other in &SOURCES[..place] {
+                assert_ne!(source.name, other.name);
+                assert_ne!(source.backend, other.backend);
+            }
+        }
+    }
+}
