@@ -4,13 +4,13 @@ use std::ffi::OsString;
 
 use rsys_config::Environment;
 use rsys_sampler::cli::{self, Invocation};
-use rsys_sampler::emit::run::boot_and_host;
 use rsys_sampler::jobs::launchers::{Arrangement, arrange};
 use rsys_sampler::jobs::place::Place;
 use rsys_sampler::launch::command::find;
-use rsys_sampler::launch::exit;
+use rsys_sampler::launch::ending;
 use rsys_sampler::plan::Plan;
 use rsys_sampler::profile::{profile, run_without_profiling};
+use rsys_sampler::run::boot_and_host;
 use rsys_sampler::smi;
 use rsys_sampler::terminal::{self, say};
 
@@ -41,7 +41,7 @@ fn main() {
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     if !resolved.enabled {
-        exit::finish(run_without_profiling(&invocation.command, &exports));
+        ending::finish(run_without_profiling(&invocation.command, &exports));
     }
     let place = Place::from_env(&Environment::of_this_process());
     let arrangement = arrange_here(&invocation);
@@ -51,7 +51,7 @@ fn main() {
         if resolved.verbose >= 1 {
             say("this rank or node is not to be profiled");
         }
-        exit::finish(run_without_profiling(&invocation.command, &exports));
+        ending::finish(run_without_profiling(&invocation.command, &exports));
     }
     let note = |text: &str| {
         if resolved.verbose >= 0 {
@@ -63,7 +63,7 @@ fn main() {
         Arrangement::Around(Some(advice)) => note(&advice),
         Arrangement::Useless(advice) => {
             note(&advice);
-            exit::finish(run_without_profiling(&invocation.command, &exports));
+            ending::finish(run_without_profiling(&invocation.command, &exports));
         }
         Arrangement::Inside(command) => {
             let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
@@ -71,11 +71,11 @@ fn main() {
                 "each rank gets an rsys-sample of its own, on its own machine: {}",
                 words.join(" ")
             ));
-            exit::finish(run_without_profiling(&command, &[]));
+            ending::finish(run_without_profiling(&command, &[]));
         }
     }
     let plan = Plan::new(resolved, invocation.command.clone(), exports, place);
-    exit::finish(profile(plan))
+    ending::finish(profile(plan))
 }
 
 /// What to do if the command starts ranks.

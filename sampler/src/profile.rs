@@ -14,12 +14,13 @@ use rsys_machine::perf::{Availability, Event, Machine, Reason};
 use rsys_machine::roots::Roots;
 
 use crate::collect::{Collector, Pass};
+use crate::emit::outcome::ProcessSummary;
 use crate::emit::writer::{Outcome, Writer};
 use crate::jobs::record::{JOB_FILE, Task, TaskRecord};
 use crate::launch::agent::{ENV_AGENT, find_agent, target_environment};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
-use crate::launch::exit::{self, Ending};
+use crate::launch::ending::{self, Ending};
 use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
@@ -29,7 +30,7 @@ use crate::os::{self, ChildState};
 use crate::plan::Plan;
 use crate::session::members::{self, Members};
 use crate::session::{Receiver, SessionSocket};
-use crate::summary::{self, Circumstances, ProcessSummary, no_trace};
+use crate::summary::{self, Circumstances, no_trace};
 use crate::terminal::say;
 use crate::waits::Waits;
 
@@ -56,7 +57,7 @@ impl Refusal {
     fn new(text: impl std::fmt::Display) -> Self {
         Self {
             text: text.to_string(),
-            code: exit::FAILED,
+            code: ending::FAILED,
         }
     }
 }
@@ -554,7 +555,7 @@ impl Watch {
                 }
                 Err(Errno::EINTR) => continue,
                 // It cannot be: nobody else waits for our child.
-                Err(_) => Ending::Code(exit::FAILED),
+                Err(_) => Ending::Code(ending::FAILED),
             };
             self.ending = Some(ending);
             self.collector.child_ended(ending);

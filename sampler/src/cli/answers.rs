@@ -9,12 +9,12 @@ use rsys_config::{Environment, Settings, generate, presets};
 
 use super::command;
 use super::completions;
-use super::exit::CliExit;
+use super::early_exit::CliExit;
 use super::help;
-use crate::emit::naming::FileId;
 use crate::jobs::place::Place;
 use crate::launch::command as program;
 use crate::plan::Plan;
+use crate::run::layout::FileId;
 
 /// What `--help=TOPIC` asks for, if it is one of the options.
 pub(super) fn help_about(words: &[OsString]) -> Option<CliExit> {

@@ -7,7 +7,7 @@
 mod answers;
 mod command;
 mod completions;
-mod exit;
+mod early_exit;
 mod greedy;
 mod help;
 mod presets;
@@ -21,7 +21,7 @@ use rsys_config::{
     FileChoice, Origin, Problem, Resolved, Settings, Sources, Value, backends, table,
 };
 
-pub use exit::CliExit;
+pub use early_exit::CliExit;
 
 /// What the user asked for.
 #[derive(Debug, Clone)]

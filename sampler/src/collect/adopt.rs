@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
 
 use crate::os;
-use crate::proc;
+use crate::procfs;
 
 /// How often a process's threads are listed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl Adoption {
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
         };
-        if !proc::catches_samples(pid) {
+        if !procfs::catches_samples(pid) {
             // Without the agent's handler the signal would kill the process: it is executing a program.
             return;
         }
@@ -60,15 +60,15 @@ impl Adoption {
             .collect();
         self.others.retain(|tid, _| tids.contains(tid));
         for tid in tids {
-            let Some((state, ticks)) = proc::state_and_ticks(&format!("{pid}/task/{tid}")) else {
+            let Some((state, ticks)) = procfs::state_and_ticks(&format!("{pid}/task/{tid}")) else {
                 continue;
             };
             let (before, mut requests) = self.others.get(&tid).copied().unwrap_or_default();
             if state == 'R'
                 && ticks > before
                 && requests < REQUESTS_MAX
-                && proc::maps_memory(pid, inode)
-                && proc::catches_samples(pid)
+                && procfs::maps_memory(pid, inode)
+                && procfs::catches_samples(pid)
             {
                 // Both are asked: a program without an agent may have a handler of its own for this signal, as Go's have.
                 // It may be gone, or belong to somebody else by now.

@@ -8,8 +8,8 @@ use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
 use rsys_wire::ring::Drained;
 
+use crate::emit::account::{AgentCounts, COUNTER_NAMES};
 use crate::emit::batch::{Batch, RingWords};
-use crate::emit::tally::{AgentCounts, COUNTER_NAMES};
 use crate::session::MappedSegment;
 
 /// The segments of a process.

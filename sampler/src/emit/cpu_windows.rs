@@ -6,7 +6,7 @@
 use rsys_wire::record::{Record, Records};
 
 use super::batch::Batch;
-use super::run::RunContext;
+use crate::run::RunContext;
 use crate::windows::Schedule;
 
 /// The windows of one process.

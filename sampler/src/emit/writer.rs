@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
+use super::account::{AgentCounts, End};
 use super::batch::Batch;
-use super::counters::HostCounters;
 use super::cpu_windows::CpuWindows;
-use super::file_names::FileNames;
-use super::identity::Identity;
+use super::host_counters::HostCounters;
 use super::process::{ProcessTrace, Tools};
-use super::run::RunContext;
-use super::tally::{AgentCounts, End};
-use crate::monitors::Readings;
-use crate::monitors::counter::Reading;
+use crate::counters::{Reading, Readings};
+use crate::emit::outcome::ProcessSummary;
+use crate::identity::Identity;
 use crate::offcpu::Absences;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
-use crate::summary::ProcessSummary;
+use crate::run::RunContext;
+use crate::run::file_names::FileNames;
+use crate::session::ProcessKey;
 use crate::waits::record::WaitRecord;
 
 /// Memory that waiting batches may take. When they take more, the rings are left alone: they are a buffer of their own, and what
@@ -35,9 +35,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What waits is written after this time when nothing else comes.
 const FLUSH_AFTER: Duration = Duration::from_millis(100);
-
-/// Identifies a program in a process during a run.
-pub type ProcessKey = u32;
 
 /// Work for the thread.
 #[derive(Debug)]

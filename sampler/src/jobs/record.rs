@@ -15,9 +15,10 @@ use rsys_config::job::Step;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use crate::launch::exit::Ending;
+use crate::emit::outcome::ProcessSummary;
+use crate::launch::ending::Ending;
 use crate::os;
-use crate::summary::{NoTrace, ProcessSummary};
+use crate::summary::NoTrace;
 
 /// Version of the format.
 const VERSION: u32 = 1;

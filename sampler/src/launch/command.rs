@@ -35,9 +35,9 @@ impl CommandError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            CommandError::Missing => super::exit::USAGE,
-            CommandError::NotFound(_) => super::exit::NOT_FOUND,
-            CommandError::NotExecutable { .. } => super::exit::NOT_EXECUTABLE,
+            CommandError::Missing => super::ending::USAGE,
+            CommandError::NotFound(_) => super::ending::NOT_FOUND,
+            CommandError::NotExecutable { .. } => super::ending::NOT_EXECUTABLE,
         }
     }
 }

@@ -43,9 +43,9 @@ impl SpawnError {
             SpawnError::Exec {
                 errno: Errno::ENOENT,
                 ..
-            } => super::exit::NOT_FOUND,
-            SpawnError::Exec { .. } => super::exit::NOT_EXECUTABLE,
-            _ => super::exit::FAILED,
+            } => super::ending::NOT_FOUND,
+            SpawnError::Exec { .. } => super::ending::NOT_EXECUTABLE,
+            _ => super::ending::FAILED,
         }
     }
 }

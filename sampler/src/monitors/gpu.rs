@@ -10,9 +10,9 @@ use rsys_machine::gpu::sensors::{self, Source};
 use rsys_machine::gpu::{self, Gpu};
 use rsys_machine::roots::Roots;
 
-use super::counter::{Gauge, Group, Reading, Unit};
 use super::kfd::{self, GpuId};
 use super::numbers::ranges;
+use crate::counters::{Gauge, Group, Reading, Unit};
 use crate::smi;
 use crate::terminal::say;
 

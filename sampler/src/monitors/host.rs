@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rsys_config::Numbers;
 use rsys_machine::roots::{Roots, names, text};
 
-use super::counter::{Gauge, Group, Rate, Reading, Unit};
 use super::file::KeptFile;
 use super::numbers::{field, lines, numbers, words};
+use crate::counters::{Gauge, Group, Rate, Reading, Unit};
 
 /// What changes slowly, or costs much to read, is read so often at most.
 const SLOW_NS: u64 = 1_000_000_000;

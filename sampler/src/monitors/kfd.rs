@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use rsys_machine::roots::{Roots, names};
 
-use super::counter::{Gauge, Reading, Unit};
 use super::numbers::numbers;
+use crate::counters::{Gauge, Reading, Unit};
 
 /// The folder with one folder per process.
 const PROCESSES: &str = "sys/class/kfd/kfd/proc";

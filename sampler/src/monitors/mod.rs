@@ -1,18 +1,17 @@
 //! What can be known of processes, host and GPUs from outside: counters beside the call stacks.
 //!
-//! One thread ([`clock`]) reads all of it at even intervals and hands on what changed: files of the kernel for each process
+//! One thread ([`poller`]) reads all of it at even intervals and hands on what changed: files of the kernel for each process
 //! ([`process`]) and for the host ([`host`]), sensors of GPUs ([`gpu`]). Files are kept open and parsed as bytes ([`file`]), and by
-//! default the thread waits longer when its work becomes more than a small share of a processor. [`counter`] is what comes out.
+//! default the thread waits longer when its work becomes more than a small share of a processor. [`crate::counters`] is what comes out.
 
-mod clock;
-pub mod counter;
 mod file;
 mod gpu;
 mod host;
 mod kfd;
 mod numbers;
+mod poller;
 mod process;
 mod switches;
 
-pub use clock::{Choice, Monitors, Readings};
 pub use gpu::{Choice as GpuChoice, Gpus, prepare as prepare_gpus};
+pub use poller::{Choice, Monitors};

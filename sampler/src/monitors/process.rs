@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::counter::{Gauge, Reading, Unit};
 use super::file::KeptFile;
 use super::numbers::{field, numbers};
 use super::switches::Switches;
+use crate::counters::{Gauge, Reading, Unit};
 
 /// A process that is watched.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::intervals::Intervals;
 use super::rings::OffCpu;
-use crate::emit::writer::ProcessKey;
 use crate::os;
+use crate::session::ProcessKey;
 
 /// So many threads are remembered; ids of threads that ended are among them.
 const THREADS_MAX: usize = 1 << 14;

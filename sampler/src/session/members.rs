@@ -9,7 +9,7 @@ use std::io::Read;
 use rsys_wire::handshake::ENV_SESSION;
 
 use crate::os;
-use crate::proc;
+use crate::procfs;
 
 /// What is read of an environment at once: most are shorter.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -32,7 +32,7 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return false;
     };
-    let last = proc::last_pid().unwrap_or(u32::MAX);
+    let last = procfs::last_pid().unwrap_or(u32::MAX);
     let variable = format!("\0{ENV_SESSION}={session}\0").into_bytes();
     let mut environment = vec![0; 1 + CHUNK_BYTES];
     entries.flatten().any(|entry| {
@@ -45,10 +45,12 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
             return false;
         };
         match found_in(file, &variable, &mut environment) {
-            Found::Yes => which == Members::All || proc::catches_samples(pid) || is_coming_up(pid),
+            Found::Yes => {
+                which == Members::All || procfs::catches_samples(pid) || is_coming_up(pid)
+            }
             Found::No => false,
             // In the midst of an exec there is none yet; on a busy machine that takes a while. It may be any program.
-            Found::Nothing => is_coming_up(pid) && !proc::is_kernel_thread(pid),
+            Found::Nothing => is_coming_up(pid) && !procfs::is_kernel_thread(pid),
         }
     })
 }
@@ -67,7 +69,7 @@ fn is_since(pid: u32, first: u32, last: u32) -> bool {
 fn is_coming_up(pid: u32) -> bool {
     /// More than it takes to get there.
     const TICKS: u64 = 20;
-    proc::state_and_ticks(&pid.to_string())
+    procfs::state_and_ticks(&pid.to_string())
         .is_some_and(|(state, ticks)| matches!(state, 'R' | 'D') && ticks < TICKS)
 }
 
@@ -144,7 +146,7 @@ mod tests {
         output.read_exact(&mut answer).expect("cat answers");
         assert!(any(&session, 0, Members::All));
         // It has no agent; while it runs it could get one.
-        let state = || proc::state_and_ticks(&child.id().to_string()).map(|(state, _)| state);
+        let state = || procfs::state_and_ticks(&child.id().to_string()).map(|(state, _)| state);
         while state() != Some('S') {
             std::thread::yield_now();
         }

@@ -5,12 +5,14 @@
 //! odd is counted and refused, since any program on the machine can send to the socket and every target can write into its segment.
 //! [`left_out`] keeps the programs that run without an agent; [`members`] finds those that belong to the run and have not announced themselves.
 
+pub mod key;
 pub mod left_out;
 pub mod members;
 pub mod receive;
 pub mod segment;
 pub mod socket;
 
+pub use key::ProcessKey;
 pub use left_out::LeftOut;
 pub use receive::{Arrival, Failure, Life, Receiver};
 pub use segment::MappedSegment;

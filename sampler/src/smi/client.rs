@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::reader;
-use crate::monitors::counter::{Gauge, Reading};
+use crate::counters::{Gauge, Reading};
 
 /// A reader that does not answer for so long is given up: loading a library for eight GPUs takes some 25 ms, one reading 1 ms.
 const SILENCE: Duration = Duration::from_secs(10);

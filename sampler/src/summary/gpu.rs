@@ -2,7 +2,7 @@
 
 use rsys_wire::layout::Counter;
 
-use super::ProcessSummary;
+use crate::emit::outcome::ProcessSummary;
 
 /// The line that says how to see what GPUs do, for programs that set up a GPU runtime while no backend was on.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn gpu_hint(processes: &[ProcessSummary]) -> Option<String> {
 mod tests {
     use super::super::tests::process;
     use super::*;
-    use crate::emit::tally::COUNTER_NAMES;
+    use crate::emit::account::COUNTER_NAMES;
 
     #[test]
     fn there_is_one_line_for_all_that_used_gpus() {

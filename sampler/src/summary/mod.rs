@@ -3,60 +3,18 @@
 mod gpu;
 mod nothing;
 
-use std::path::PathBuf;
-
 use rsys_wire::layout::{CPU_TIMER, Counter};
 
+use crate::emit::account::{Coverage, End};
+use crate::emit::outcome::ProcessSummary;
 use crate::emit::profile::Written;
-use crate::emit::tally::{AgentCounts, Coverage, End, Stops, Tally};
 use crate::words::counted;
 
 pub use self::gpu::gpu_hint;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
 use self::nothing::{empty_traces, reason_for_nothing, short_processes};
 
-/// What became of one process.
-#[derive(Debug, Clone)]
-pub struct ProcessSummary {
-    /// Its trace, if it has one.
-    pub path: Option<PathBuf>,
-    /// The summary beside it.
-    pub profile: Written,
-    /// Why there is no trace, or not all of it.
-    pub trouble: Option<String>,
-    /// Whether it has no trace because it had too few samples.
-    pub short: bool,
-    /// Its rank.
-    pub rank: Option<u32>,
-    /// Its id.
-    pub pid: u32,
-    /// Its program.
-    pub name: String,
-    /// The clock that its samples follow.
-    pub clock: String,
-    /// What its agent had to say.
-    pub notes: Vec<String>,
-    /// Versions of its Python interpreters.
-    pub interpreters: Vec<String>,
-    /// What was recorded.
-    pub tally: Tally,
-    /// Where broken stacks stopped.
-    pub stops: Stops,
-    /// How much of its CPU time was recorded.
-    pub coverage: Coverage,
-    /// What the agent counted.
-    pub counts: AgentCounts,
-    /// How it ended.
-    pub end: End,
-}
-
 impl ProcessSummary {
-    /// Whether anything is left to read.
-    #[must_use]
-    pub fn has_output(&self) -> bool {
-        self.path.is_some() || !self.profile.is_empty()
-    }
-
     /// The line about its trace, or about its samples where only a summary was asked for.
     #[must_use]
     pub fn line(&self) -> Option<String> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rsys_wire::layout::Counter;
 
-use super::ProcessSummary;
-use crate::emit::run::{Overflow, RunContext};
-use crate::emit::tally::End;
-use crate::launch::exit::Ending;
+use crate::emit::account::End;
+use crate::emit::outcome::ProcessSummary;
+use crate::launch::ending::Ending;
 use crate::os;
+use crate::run::{Overflow, RunContext};
 use crate::words::{counted, time};
 
 /// Why a run has no trace.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::emit::run::Overflow;
-use crate::launch::exit::Ending;
+use crate::emit::account::{AgentCounts, Stops, Tally};
+use crate::launch::ending::Ending;
+use crate::run::Overflow;
 
 fn usual() -> Circumstances {
     Circumstances {

@@ -6,7 +6,7 @@
 use std::fs;
 
 use super::RingWords;
-use crate::emit::identity::Identity;
+use crate::identity::Identity;
 
 /// What is kept of one process at most.
 const KEPT_BYTES_MAX: usize = 256 << 20;

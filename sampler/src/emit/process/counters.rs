@@ -1,9 +1,9 @@
 //! What was read of a process from outside, on its way into the trace.
 
 use super::{ProcessTrace, Ring, Tools};
-use crate::emit::run::RunContext;
-use crate::emit::thread_counters::Counts;
-use crate::monitors::counter::Reading;
+use crate::counters::Reading;
+use crate::emit::drawing::thread_counters::Counts;
+use crate::run::RunContext;
 
 impl ProcessTrace {
     /// Takes over readings of counters. They alone open no trace.

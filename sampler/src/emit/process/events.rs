@@ -3,7 +3,7 @@
 use rsys_wire::event::Event;
 
 use super::{NOTES_MAX, ProcessTrace, Tools};
-use crate::emit::events::{EventPen, Teller, is_worth_a_file};
+use crate::emit::drawing::events::{EventPen, Teller, is_worth_a_file};
 use crate::os;
 use crate::terminal::say;
 

@@ -2,12 +2,12 @@
 
 use rsys_wire::layout::Counter;
 
-use super::super::metadata::AtEnd;
 use super::super::profile::{About, Written};
-use super::super::tally::{AgentCounts, Coverage, End};
 use super::{ProcessTrace, Tools};
+use crate::emit::account::{AgentCounts, Coverage, End};
+use crate::emit::outcome::ProcessSummary;
+use crate::emit::output::metadata::AtEnd;
 use crate::os;
-use crate::summary::ProcessSummary;
 use crate::terminal::say;
 
 impl ProcessTrace {

@@ -6,8 +6,8 @@
 use rsys_wire::record::{Record, Records};
 
 use super::{ProcessTrace, RingWords, RunContext, Tools};
-use crate::emit::events::is_worth_a_file;
-use crate::emit::tally::End;
+use crate::emit::account::End;
+use crate::emit::drawing::events::is_worth_a_file;
 
 /// A process that told so much is no helper, whatever it told.
 const HELD_BYTES_MAX: usize = 1 << 20;

@@ -2,12 +2,12 @@
 
 use rsys_proto::{Event, EventKind, Name};
 
-use super::super::frames::{Frames, FunctionId};
 use super::super::output::Output;
 use super::super::profile::Whose;
-use super::super::slices::{Part, SliceEvent};
-use super::super::threads::{SliceNames, Thread, ThreadTrack};
 use super::{ProcessTrace, Ring};
+use crate::emit::drawing::slices::{Part, SliceEvent};
+use crate::emit::drawing::threads::{SliceNames, Thread, ThreadTrack};
+use crate::emit::learned::frames::{Frames, FunctionId};
 
 impl ProcessTrace {
     pub(super) fn close_thread(&mut self, ring: &mut Ring) {

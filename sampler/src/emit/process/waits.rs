@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{ProcessTrace, Tools};
-use crate::emit::waits::WaitPen;
+use crate::emit::drawing::waits::WaitPen;
 use crate::waits::record::WaitRecord;
 
 impl ProcessTrace {

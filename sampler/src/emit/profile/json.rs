@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{Cost, Gathered, Share, View, ranked};
-use crate::emit::frames::FunctionId;
+use crate::emit::learned::frames::FunctionId;
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::{Gathered, Share, View, ranked};
-use crate::emit::frames::FunctionId;
+use crate::emit::learned::frames::FunctionId;
 use crate::words::counted;
 
 /// Functions of the process that are listed.

@@ -1,0 +1,309 @@
+//! Calls, ranges and marks: two tracks beside each thread's own, and one for ranges that any thread may end.
+
+use std::collections::HashMap;
+
+use rsys_proto::{Event as Drawn, EventKind, Name, TrackSequence};
+use rsys_wire::event::{Args, Category, Event, Key, Read};
+use rsys_wire::sources::Track;
+
+use super::args::Annotations;
+use super::lanes::Lanes;
+use super::{EventPen, Teller};
+use crate::emit::learned::events::Known;
+use crate::emit::output::Output;
+use crate::emit::output::categories;
+
+/// The tracks beside a thread's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// Calls of runtimes, nested in each other.
+    Calls,
+    /// What the program says of itself.
+    Ranges,
+}
+
+impl Group {
+    const COUNT: usize = 2;
+
+    fn of(category: Category) -> Self {
+        match category.source().track {
+            Track::Calls => Group::Calls,
+            Track::Ranges => Group::Ranges,
+        }
+    }
+
+    fn title(self) -> (&'static str, &'static str) {
+        match self {
+            Group::Calls => ("calls", "Calls of HIP, HSA and RCCL that this thread made"),
+            Group::Ranges => ("roctx", "Ranges and marks of this thread, by roctx"),
+        }
+    }
+}
+
+/// A track of a thread and what is open on it.
+#[derive(Debug)]
+struct Nest {
+    sequence: TrackSequence,
+    /// For each call that goes on: when it began, and whether it is drawn.
+    open: Vec<(u64, bool)>,
+}
+
+/// The tracks of one thread.
+#[derive(Debug, Default)]
+struct Threads {
+    /// The uuid of the thread's own track: another thread may get its id.
+    thread: u64,
+    nests: [Option<Nest>; Group::COUNT],
+}
+
+/// A range that any thread may end.
+#[derive(Debug)]
+struct Range {
+    category: Category,
+    name: u64,
+    begin_ns: u64,
+    text: Option<String>,
+}
+
+/// All calls, ranges and marks of a process.
+#[derive(Debug, Default)]
+pub struct Calls {
+    threads: HashMap<u32, Threads>,
+    ranges: HashMap<(Category, u64), Range>,
+    /// Ends that came before their beginnings, from another ring.
+    early_ends: HashMap<(Category, u64), u64>,
+    lanes: Lanes,
+    rows: Vec<TrackSequence>,
+}
+
+/// The name that an event brings itself.
+fn own_name(args: Args<'_>) -> Option<String> {
+    match args.get(Key::Name)? {
+        Read::Text(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+        _ => None,
+    }
+}
+
+impl Calls {
+    /// Draws an event.
+    pub fn draw(
+        &mut self,
+        teller: &Teller,
+        event: &Event<'_>,
+        known: &Known,
+        pen: &mut EventPen<'_>,
+    ) {
+        match *event {
+            Event::Begin {
+                time_ns,
+                category,
+                name,
+                correlation,
+                awaited: _,
+                args,
+            } => {
+                *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                let drawn = pen.run.windows.events.active(time_ns);
+                let nest = self.nest(teller, Group::of(category), pen.output);
+                nest.open.push((time_ns, drawn));
+                if drawn {
+                    pen.tally.calls += 1;
+                    let what = (EventKind::SliceBegin, category, name, correlation);
+                    write(&mut nest.sequence, time_ns, what, args, known, pen.output);
+                } else {
+                    pen.tally.outside_window += 1;
+                }
+            }
+            Event::End {
+                time_ns,
+                category,
+                args,
+            } => {
+                *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                let nest = self.nest(teller, Group::of(category), pen.output);
+                match nest.open.pop() {
+                    Some((begin_ns, true)) => {
+                        let window = pen.run.windows.events.window_at(begin_ns);
+                        let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
+                        let end_ns = end_ns.max(begin_ns);
+                        let mut annotations = Annotations::default();
+                        annotations.add(args, known, pen.output);
+                        let event = Drawn {
+                            annotations: &annotations.list(),
+                            ..Drawn::default()
+                        };
+                        nest.sequence.event(
+                            pen.output.buffer(),
+                            end_ns,
+                            EventKind::SliceEnd,
+                            &event,
+                        );
+                    }
+                    Some((_, false)) => {}
+                    None => pen.tally.unmatched_ends += 1,
+                }
+            }
+            Event::Mark {
+                time_ns,
+                category,
+                name,
+                correlation,
+                args,
+            } => {
+                *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                if !pen.run.windows.events.active(time_ns) {
+                    pen.tally.outside_window += 1;
+                    return;
+                }
+                pen.tally.marks += 1;
+                let nest = self.nest(teller, Group::of(category), pen.output);
+                let what = (EventKind::Instant, category, name, correlation);
+                write(&mut nest.sequence, time_ns, what, args, known, pen.output);
+            }
+            Event::AsyncBegin {
+                time_ns,
+                category,
+                id,
+                name,
+                args,
+            } => {
+                *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                let range = Range {
+                    category,
+                    name,
+                    begin_ns: time_ns,
+                    text: own_name(args),
+                };
+                match self.early_ends.remove(&(category, id)) {
+                    Some(end_ns) => self.range(&range, end_ns, known, pen),
+                    None => _ = self.ranges.insert((category, id), range),
+                }
+            }
+            Event::AsyncEnd {
+                time_ns,
+                category,
+                id,
+            } => {
+                *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                match self.ranges.remove(&(category, id)) {
+                    Some(range) => self.range(&range, time_ns, known, pen),
+                    None => _ = self.early_ends.insert((category, id), time_ns),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn nest(&mut self, teller: &Teller, group: Group, output: &mut Output) -> &mut Nest {
+        let thread = output.thread_uuid(teller.tid, &teller.name);
+        let threads = self.threads.entry(teller.tid).or_default();
+        if threads.thread != thread {
+            *threads = Threads {
+                thread,
+                ..Threads::default()
+            };
+        }
+        threads.nests[group as usize].get_or_insert_with(|| {
+            let (name, description) = group.title();
+            Nest {
+                sequence: output.child_track(thread, name, Some(description)),
+                open: Vec::new(),
+            }
+        })
+    }
+
+    fn range(&mut self, range: &Range, end_ns: u64, known: &Known, pen: &mut EventPen<'_>) {
+        let schedule = &pen.run.windows.events;
+        let part = schedule.first_part(range.begin_ns, end_ns.max(range.begin_ns));
+        let Some((begin_ns, end_ns)) = part else {
+            pen.tally.outside_window += 1;
+            return;
+        };
+        pen.tally.ranges += 1;
+        let row = self.lanes.place(begin_ns, end_ns);
+        while self.rows.len() <= row {
+            let process = pen.output.process_track();
+            let description = "Ranges that any thread may end, by roctx";
+            let track = pen
+                .output
+                .child_track(process, "roctx ranges", Some(description));
+            self.rows.push(track);
+        }
+        let name = match &range.text {
+            Some(text) => Name::Once(text),
+            None => pen
+                .output
+                .event_text(known, range.name)
+                .map_or(Name::Once("?"), Name::Interned),
+        };
+        let category = categories::of_call(pen.output.category_names(), range.category);
+        let out = pen.output.buffer();
+        let category = Some(out.intern(category));
+        let event = Drawn {
+            name,
+            category,
+            ..Drawn::default()
+        };
+        let row = &mut self.rows[row];
+        row.event(out, begin_ns, EventKind::SliceBegin, &event);
+        row.slice_end(out, end_ns);
+    }
+
+    /// Closes what is open.
+    pub fn finish(&mut self, end_ns: u64, known: &Known, pen: &mut EventPen<'_>) {
+        let mut open: Vec<Range> = self.ranges.drain().map(|(_, range)| range).collect();
+        open.sort_by_key(|range| range.begin_ns);
+        for range in open {
+            self.range(&range, end_ns, known, pen);
+        }
+        pen.tally.unmatched_ends += self.early_ends.len() as u64;
+        for nest in self
+            .threads
+            .values_mut()
+            .flat_map(|threads| threads.nests.iter_mut().flatten())
+        {
+            let last = nest.open.iter().map(|(begin_ns, _)| *begin_ns).max();
+            let end_ns = end_ns.max(last.unwrap_or(0));
+            nest.sequence.close_all(pen.output.buffer(), end_ns);
+        }
+    }
+}
+
+/// Writes the beginning of a call, or a mark.
+fn write(
+    sequence: &mut TrackSequence,
+    time_ns: u64,
+    (kind, category, name, correlation): (EventKind, Category, u64, u64),
+    args: Args<'_>,
+    known: &Known,
+    output: &mut Output,
+) {
+    let own_name = if name == 0 { own_name(args) } else { None };
+    let name = match &own_name {
+        Some(text) => Name::Once(text),
+        None => output
+            .event_text(known, name)
+            .map_or(Name::Once("?"), Name::Interned),
+    };
+    let mut annotations = Annotations::default();
+    annotations.add(args, known, output);
+    let mut flows = [0; 1];
+    let mut flow_count = 0;
+    if correlation != 0 {
+        annotations.push_number("correlation", correlation, output);
+        // The flow of a collective has no end of its own: its kernels hang on the calls within it.
+        if category.source().owns_operations {
+            flows = [output.flow(correlation)];
+            flow_count = 1;
+        }
+    }
+    let category = categories::of_call(output.category_names(), category);
+    let event = Drawn {
+        name,
+        category: Some(output.buffer().intern(category)),
+        flows: &flows[..flow_count],
+        annotations: &annotations.list(),
+        ..Drawn::default()
+    };
+    sequence.event(output.buffer(), time_ns, kind, &event);
+}

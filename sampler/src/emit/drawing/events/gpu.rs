@@ -1,0 +1,307 @@
+//! What GPUs did: a group of tracks for each GPU, one track for each stream or queue, arrows from the calls, and the time of kernels
+//! as call stacks.
+
+use std::collections::HashMap;
+
+use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
+use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
+
+use super::EventPen;
+use super::args::Annotations;
+use super::lanes::Lanes;
+use crate::emit::learned::calls::Call;
+use crate::emit::learned::events::Known;
+use crate::emit::learned::frames::FrameId;
+use crate::emit::output::categories;
+use crate::emit::output::{Group, Output};
+
+/// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one flame graph.
+const ROOT: &str = "[GPU]";
+
+/// Where operations of one GPU follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Line {
+    Stream(u64),
+    Queue(u64),
+    Copies,
+}
+
+/// The rows of a line.
+#[derive(Debug)]
+struct Rows {
+    name: String,
+    rank: i32,
+    lanes: Lanes,
+    rows: Vec<TrackSequence>,
+}
+
+/// One GPU.
+#[derive(Debug)]
+struct Device {
+    name: String,
+    group: Group,
+    lines: HashMap<Line, Rows>,
+    streams: usize,
+    queues: usize,
+}
+
+/// All that GPUs did for a process.
+#[derive(Debug, Default)]
+pub struct Gpu {
+    devices: HashMap<u32, Device>,
+    samples: Vec<Sample>,
+    /// The frames of kernels, by their names.
+    frames: HashMap<String, FrameId>,
+    stack: Vec<FrameId>,
+}
+
+impl Gpu {
+    /// Draws an operation.
+    pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, known: &mut Known, pen: &mut EventPen<'_>) {
+        let call = known.cause(op.correlation);
+        let end_ns = op.end_ns.max(op.start_ns);
+        *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
+        let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
+        let Some((start_ns, end_ns)) = part else {
+            pen.tally.outside_window += 1;
+            return;
+        };
+        match op.kind {
+            OpKind::Kernel => pen.tally.kernels += 1,
+            OpKind::Copy | OpKind::Fill => pen.tally.moves += 1,
+            OpKind::Barrier | OpKind::Scratch | OpKind::Other => pen.tally.other_ops += 1,
+        }
+        pen.tally.ops_without_call += u64::from(call.is_none());
+        let mut call = call.unwrap_or_default();
+        if let (0, Some(stack)) = (call.stack, args.number(Key::LaunchStack)) {
+            // Packets that a program wrote by itself: no call launched it.
+            call.stack = stack;
+        }
+        let name_key = match op.name {
+            0 if op.kind == OpKind::Kernel => call.kernel,
+            name => name,
+        };
+        let name = match known.text(name_key) {
+            Some(text) => text.to_owned(),
+            None => default_name(op.kind, &call, args, known),
+        };
+        let mut annotations = Annotations::default();
+        annotations.add(args, known, pen.output);
+        if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
+            annotations.push(Key::Bytes, &Read::Uint(bytes), known, pen.output);
+        }
+        if call.direction != 0 && op.kind == OpKind::Copy {
+            let direction = Read::Known(call.direction);
+            annotations.push(Key::Direction, &direction, known, pen.output);
+        }
+        annotations.push(
+            Key::Device,
+            &Read::Uint(u64::from(op.device)),
+            known,
+            pen.output,
+        );
+        if op.queue != 0 {
+            annotations.push(Key::Queue, &Read::Pointer(op.queue), known, pen.output);
+        }
+        let stream = match op.stream {
+            0 => call.stream,
+            stream => Some(stream),
+        };
+        if let Some(stream) = stream {
+            annotations.push(Key::Stream, &Read::Pointer(stream), known, pen.output);
+        }
+        let flows = if op.correlation == 0 {
+            None
+        } else {
+            annotations.push_number("correlation", op.correlation, pen.output);
+            Some(pen.output.flow(op.correlation))
+        };
+        let line = match (stream, op.queue) {
+            (Some(stream), _) => Line::Stream(stream),
+            (None, 0) => Line::Copies,
+            (None, queue) => Line::Queue(queue),
+        };
+        let device = self
+            .devices
+            .entry(op.device)
+            .or_insert_with(|| Device::new(op.device, known, pen.output));
+        let track = device.track(line, (start_ns, end_ns), known, pen.output);
+        let out = pen.output.buffer();
+        let category = categories::of_operation(pen.run.category_names, op.kind);
+        let event = Drawn {
+            name: Name::Interned(out.intern(&name)),
+            category: Some(out.intern(category)),
+            flows: flows.as_slice(),
+            annotations: &annotations.list(),
+            ..Drawn::default()
+        };
+        track.event(out, start_ns, EventKind::SliceBegin, &event);
+        track.slice_end(out, end_ns);
+        if op.kind == OpKind::Kernel {
+            self.sample(&name, &call, (start_ns, end_ns), known, pen);
+        }
+    }
+
+    /// The program gave something a name: what comes from now on is drawn on a track of that name. (Viewers keep the first name of a track.)
+    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known) {
+        let line = match what {
+            Labelled::Stream => Line::Stream(id),
+            Labelled::NamedDevice | Labelled::NamedOrdinal => {
+                self.devices
+                    .retain(|number, device| describe(*number, known).0 == device.name);
+                return;
+            }
+            Labelled::Device | Labelled::Queue | Labelled::Thread => return,
+        };
+        if let Some(name) = labelled(known, what, id) {
+            for device in self.devices.values_mut() {
+                if device.lines.get(&line).is_some_and(|at| at.name != name) {
+                    device.lines.remove(&line);
+                }
+            }
+        }
+    }
+
+    /// Adds a kernel's time under the stack that launched it.
+    fn sample(
+        &mut self,
+        kernel: &str,
+        call: &Call,
+        (start_ns, end_ns): (u64, u64),
+        known: &Known,
+        pen: &mut EventPen<'_>,
+    ) {
+        let stack = known.stack(call.stack);
+        pen.tally.launch_stacks += u64::from(!stack.is_empty());
+        pen.tally.kernel_ns = pen.tally.kernel_ns.saturating_add(end_ns - start_ns);
+        let mut frame = |name: &str| match self.frames.get(name) {
+            Some(frame) => *frame,
+            None => {
+                let frame = pen.frames.pseudo_frame(name);
+                self.frames.insert(name.to_owned(), frame);
+                frame
+            }
+        };
+        let (root, leaf) = (frame(ROOT), frame(kernel));
+        self.stack.clear();
+        self.stack.push(root);
+        self.stack.extend_from_slice(stack);
+        self.stack.push(leaf);
+        let callstack = pen.output.gpu_callstack(pen.frames, &self.stack);
+        let tid = match call.tid {
+            0 => pen.output.pid(),
+            tid => tid,
+        };
+        self.samples.push(
+            pen.output
+                .sample(start_ns, tid, callstack, end_ns - start_ns),
+        );
+    }
+
+    /// Writes the samples of a batch.
+    pub fn flush(&mut self, output: &mut Output) {
+        if !self.samples.is_empty() {
+            output.gpu_samples(&mut self.samples);
+        }
+    }
+}
+
+/// What an operation without a name is called.
+fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> String {
+    let name = match kind {
+        OpKind::Kernel => "kernel",
+        OpKind::Copy => "Copy",
+        OpKind::Fill => "Fill",
+        OpKind::Barrier => "Barrier",
+        OpKind::Scratch => "Scratch",
+        OpKind::Other => "GPU operation",
+    };
+    let direction = args
+        .get(Key::Direction)
+        .or((call.direction != 0).then_some(Read::Known(call.direction)))
+        .filter(|_| kind == OpKind::Copy);
+    match direction {
+        Some(direction) => format!("{name} {}", known.plain(&direction)),
+        None => name.to_owned(),
+    }
+}
+
+impl Device {
+    fn new(number: u32, known: &Known, output: &mut Output) -> Self {
+        let (name, description) = describe(number, known);
+        Self {
+            group: output.group(number, &name, &description),
+            name,
+            lines: HashMap::new(),
+            streams: 0,
+            queues: 0,
+        }
+    }
+
+    fn track(
+        &mut self,
+        line: Line,
+        (start_ns, end_ns): (u64, u64),
+        known: &Known,
+        output: &mut Output,
+    ) -> &mut TrackSequence {
+        let (streams, queues) = (&mut self.streams, &mut self.queues);
+        let group = &mut self.group;
+        let rows = self.lines.entry(line).or_insert_with(|| Rows {
+            name: match line {
+                Line::Stream(0) => labelled(known, Labelled::Stream, 0)
+                    .unwrap_or_else(|| "default stream".to_owned()),
+                Line::Stream(handle) => {
+                    let number = count(streams);
+                    labelled(known, Labelled::Stream, handle)
+                        .unwrap_or_else(|| format!("stream {number}"))
+                }
+                Line::Queue(handle) => {
+                    let number = count(queues);
+                    labelled(known, Labelled::Queue, handle)
+                        .unwrap_or_else(|| format!("queue {number}"))
+                }
+                Line::Copies => "copies".to_owned(),
+            },
+            rank: group.next_rank(),
+            lanes: Lanes::default(),
+            rows: Vec::new(),
+        });
+        let row = rows.lanes.place(start_ns, end_ns);
+        if rows.rows.len() <= row {
+            rows.rows
+                .push(output.group_track(group, rows.rank, &rows.name));
+        }
+        &mut rows.rows[row]
+    }
+}
+
+/// The name of a GPU's group of tracks, and what more there is to say.
+fn describe(number: u32, known: &Known) -> (String, String) {
+    let mut name = format!("GPU {number}");
+    let mut description = String::from("What this GPU did for the process");
+    if let Some(given) = known.device_name(number) {
+        name.push_str(" · ");
+        name.push_str(given);
+    }
+    if let Some(label) = known.label(Labelled::Device, u64::from(number)) {
+        if !label.text.is_empty() {
+            name.push_str(" · ");
+            name.push_str(&label.text);
+        }
+        for (key, value) in &label.more {
+            description.push_str(&format!("\n{key}: {value}"));
+        }
+    }
+    (name, description)
+}
+
+fn count(counter: &mut usize) -> usize {
+    *counter += 1;
+    *counter
+}
+
+fn labelled(known: &Known, what: Labelled, handle: u64) -> Option<String> {
+    let label = known.label(what, handle)?;
+    (!label.text.is_empty()).then(|| label.text.clone())
+}

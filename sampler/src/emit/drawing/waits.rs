@@ -1,0 +1,337 @@
+//! Waits as slices and samples: a track of their own beside each thread's, and call stacks weighted in wall time.
+
+use std::collections::HashMap;
+
+use rsys_config::Numbers;
+use rsys_proto::{Sample, TrackSequence};
+use rsys_wire::record::FRAME_SCANNED;
+
+use super::slices::DEPTH_MAX;
+use super::threads::SliceNames;
+use crate::emit::account::WaitTally;
+use crate::emit::learned::frames::{FrameId, Frames, FunctionId};
+use crate::emit::learned::thread_numbers::ThreadNumbers;
+use crate::emit::output::Output;
+use crate::emit::profile::{Profile, Whose};
+use crate::waits::record::{Completeness, Wait, WaitRecord};
+use crate::windows::Schedule;
+
+/// The outermost frame of the samples of waiting threads: some viewers put the samples of both clocks into one flame graph.
+const ROOT: &str = "[waiting]";
+
+/// How many windows of time one look at a wait may fill: who asks for windows of nanoseconds does not get all of them.
+const PARTS_MAX: usize = 1000;
+
+/// The waits of all threads of a process.
+#[derive(Debug, Default)]
+pub struct WaitTracks {
+    threads: HashMap<u32, WaitThread>,
+    samples: Vec<Sample>,
+    /// Names and waits from before there was a trace.
+    early: HashMap<u32, [Option<WaitRecord>; 2]>,
+}
+
+/// What waits are drawn with.
+#[derive(Debug)]
+pub struct WaitPen<'a> {
+    /// The trace.
+    pub output: &'a mut Output,
+    /// What stands behind addresses.
+    pub frames: &'a mut Frames,
+    /// The names of functions as slices.
+    pub names: &'a mut SliceNames,
+    /// What is counted.
+    pub tally: &'a mut WaitTally,
+    /// Which times are kept.
+    pub schedule: &'a Schedule,
+    /// Which threads are kept,
+    pub threads: &'a Numbers,
+    /// and their numbers.
+    pub numbers: &'a ThreadNumbers,
+    /// The summary, if one was asked for.
+    pub profile: Option<&'a mut Profile>,
+}
+
+impl WaitPen<'_> {
+    /// Whether a thread is to be shown. One that is not known yet may become so.
+    fn wants(&self, tid: u32) -> bool {
+        let number = || self.numbers.of(tid);
+        self.threads.is_all() || number().is_some_and(|number| self.threads.contains(number))
+    }
+}
+
+#[derive(Debug, Default)]
+struct WaitThread {
+    name: String,
+    track: Option<WaitTrack>,
+    current: Option<Current>,
+    /// The wait that is over but still drawn, and when it ended: the next one may begin in the same functions.
+    ended_ns: Option<u64>,
+}
+
+/// The tracks of a thread.
+#[derive(Debug)]
+struct WaitTrack {
+    /// The uuid of the thread's own.
+    thread: u64,
+    /// That of its waits.
+    sequence: TrackSequence,
+    open: Vec<FunctionId>,
+}
+
+impl WaitTrack {
+    /// Tracks without events.
+    fn new(output: &mut Output, tid: u32, name: &str) -> Self {
+        let (thread, sequence) = output.wait_track(tid, name);
+        Self {
+            thread,
+            sequence,
+            open: Vec::new(),
+        }
+    }
+}
+
+/// A wait that goes on.
+#[derive(Debug)]
+struct Current {
+    /// Outermost first, from [`ROOT`] to what is waited for.
+    frames: Vec<FrameId>,
+    /// The same without the first one.
+    functions: Vec<FunctionId>,
+    /// Samples stand for the time up to here.
+    sampled_ns: u64,
+    /// And this is how far it is shown: what follows may lie outside of the windows of time.
+    shown_ns: u64,
+    drawn: bool,
+}
+
+impl WaitTracks {
+    /// Keeps in mind what was seen, without a trace to draw it in.
+    pub fn skip(&mut self, records: &[WaitRecord]) {
+        for record in records {
+            match record {
+                WaitRecord::Thread { tid, .. } => {
+                    self.early.entry(*tid).or_default()[0] = Some(record.clone());
+                }
+                WaitRecord::Begin { tid, .. } => {
+                    self.early.entry(*tid).or_default()[1] = Some(record.clone());
+                }
+                WaitRecord::End { tid, .. } => {
+                    self.early.entry(*tid).or_default()[1] = None;
+                }
+                WaitRecord::Gone { tid } => {
+                    self.early.remove(tid);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Draws what was seen. The modules among the records were added to the frames, and their words resolved.
+    pub fn take(&mut self, records: &[WaitRecord], pen: &mut WaitPen<'_>) {
+        let early: Vec<WaitRecord> = self
+            .early
+            .drain()
+            .flat_map(|(_, both)| both)
+            .flatten()
+            .collect();
+        for record in early.iter().chain(records) {
+            match record {
+                WaitRecord::Module(_) => {}
+                WaitRecord::Thread { tid, name } => self.name(*tid, name, pen),
+                WaitRecord::Begin {
+                    tid,
+                    time_ns,
+                    wait,
+                    adjoins,
+                } => self.begin(*tid, *time_ns, wait, *adjoins, pen),
+                WaitRecord::Continue { tid, time_ns } => self.go_on(*tid, *time_ns, pen),
+                WaitRecord::End { tid, time_ns } => self.end(*tid, *time_ns, pen),
+                WaitRecord::Gone { tid } => {
+                    if let Some(mut thread) = self.threads.remove(tid) {
+                        thread.close(pen);
+                    }
+                }
+                WaitRecord::Missed(missed) => {
+                    pen.tally.raced = missed.raced;
+                    pen.tally.unreadable_threads = missed.unreadable_threads;
+                }
+            }
+        }
+        for thread in self.threads.values_mut() {
+            thread.close(pen);
+        }
+        pen.output.wait_samples(&mut self.samples);
+    }
+
+    fn name(&mut self, tid: u32, name: &str, pen: &mut WaitPen<'_>) {
+        let thread = self.threads.entry(tid).or_default();
+        name.clone_into(&mut thread.name);
+        if let Some(track) = &thread.track {
+            pen.output.rename_thread(track.thread, tid, name);
+        }
+    }
+
+    fn begin(&mut self, tid: u32, time_ns: u64, wait: &Wait, adjoins: bool, pen: &mut WaitPen<'_>) {
+        let thread = self.threads.entry(tid).or_default();
+        if !(adjoins && thread.ended_ns == Some(time_ns)) {
+            thread.close(pen);
+        }
+        let frames = stack(wait, time_ns, pen);
+        let functions = frames[1..]
+            .iter()
+            .map(|&frame| pen.frames.frame(frame).function)
+            .collect();
+        let tally = &mut *pen.tally;
+        tally.waits += 1;
+        match wait.completeness {
+            Completeness::Complete => tally.complete += 1,
+            Completeness::Truncated => tally.truncated += 1,
+            Completeness::Broken => tally.broken += 1,
+        }
+        let is_scanned = |word: &u64| word & FRAME_SCANNED != 0;
+        let scanned = wait.words.iter().copied().filter(is_scanned).count();
+        tally.scanned += u64::from(scanned > 0);
+        tally.scanned_frames += scanned as u64;
+        thread.current = Some(Current {
+            frames,
+            functions,
+            sampled_ns: time_ns,
+            shown_ns: time_ns,
+            drawn: false,
+        });
+        if pen.schedule.active(time_ns) && pen.wants(tid) {
+            thread.draw(tid, time_ns, pen);
+        }
+    }
+
+    fn go_on(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let Some(current) = &mut thread.current else {
+            return;
+        };
+        let from_ns = std::mem::replace(&mut current.sampled_ns, time_ns);
+        if !pen.wants(tid) {
+            return;
+        }
+        for (begin_ns, end_ns) in pen.schedule.parts(from_ns, time_ns).take(PARTS_MAX) {
+            let Some(current) = &mut thread.current else {
+                return;
+            };
+            if current.drawn && begin_ns > current.shown_ns.max(from_ns) {
+                // Between two windows nothing is shown.
+                current.drawn = false;
+                thread.ended_ns = Some(current.shown_ns);
+                thread.close(pen);
+            }
+            let Some(current) = &mut thread.current else {
+                return;
+            };
+            let weight_ns = end_ns - begin_ns;
+            let callstack = pen.output.wait_callstack(pen.frames, &current.frames);
+            self.samples
+                .push(pen.output.sample(end_ns, tid, callstack, weight_ns));
+            if let Some(profile) = &mut pen.profile {
+                let whose = Whose {
+                    number: pen.numbers.of(tid).unwrap_or(tid),
+                    tid,
+                    name: &thread.name,
+                };
+                profile.wait(whose, &current.functions, weight_ns);
+            }
+            pen.tally.samples += 1;
+            pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
+            current.shown_ns = end_ns;
+            if !current.drawn {
+                thread.draw(tid, begin_ns, pen);
+            }
+        }
+    }
+
+    fn end(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+        self.go_on(tid, time_ns, pen);
+        if let Some(thread) = self.threads.get_mut(&tid)
+            && let Some(current) = thread.current.take()
+            && current.drawn
+        {
+            thread.ended_ns = Some(current.shown_ns);
+        }
+    }
+}
+
+impl WaitThread {
+    /// Opens the slices of the current wait. Of what is still open, what it has in common stays, but for what is waited for: each wait is
+    /// a slice of its own.
+    fn draw(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        current.drawn = true;
+        let name = &self.name;
+        let track = self
+            .track
+            .get_or_insert_with(|| WaitTrack::new(pen.output, tid, name));
+        let inner = current
+            .functions
+            .len()
+            .min(track.open.len())
+            .saturating_sub(1);
+        let common = current.functions[..inner]
+            .iter()
+            .zip(&track.open)
+            .take_while(|(new, open)| new == open)
+            .count();
+        track.close_to(common, self.ended_ns.take().unwrap_or(time_ns), pen);
+        for &function in &current.functions[common..] {
+            let out = pen.output.buffer();
+            let name = pen
+                .names
+                .get(function, || out.intern(&pen.frames.function(function).name));
+            track.sequence.slice_begin(out, time_ns, name);
+            track.open.push(function);
+            pen.tally.slices += 1;
+        }
+    }
+
+    /// Closes what is over.
+    fn close(&mut self, pen: &mut WaitPen<'_>) {
+        if let Some(ended_ns) = self.ended_ns.take()
+            && let Some(track) = &mut self.track
+        {
+            track.close_to(0, ended_ns, pen);
+        }
+    }
+}
+
+impl WaitTrack {
+    fn close_to(&mut self, depth: usize, time_ns: u64, pen: &mut WaitPen<'_>) {
+        while self.open.len() > depth {
+            self.open.pop();
+            self.sequence.slice_end(pen.output.buffer(), time_ns);
+        }
+    }
+}
+
+/// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what is waited for inside.
+fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitPen<'_>) -> Vec<FrameId> {
+    let mut frames = Vec::with_capacity(wait.words.len() + 3);
+    frames.push(pen.frames.pseudo_frame(ROOT));
+    match wait.completeness {
+        Completeness::Complete => {}
+        Completeness::Truncated => frames.push(pen.frames.pseudo_frame("[truncated]")),
+        Completeness::Broken => frames.push(pen.frames.pseudo_frame("[broken]")),
+    }
+    for &word in wait.words.iter().rev() {
+        frames.extend_from_slice(pen.frames.frames_of(word, time_ns));
+    }
+    let shown = DEPTH_MAX - 1;
+    if frames.len() > shown {
+        let folded = frames.len() - shown;
+        frames.truncate(shown);
+        frames.push(pen.frames.pseudo_frame(&format!("[… {folded} frames]")));
+    }
+    frames.push(pen.frames.kernel_frame(&wait.label));
+    frames
+}

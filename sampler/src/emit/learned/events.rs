@@ -1,0 +1,245 @@
+//! What events refer to by numbers: texts, call stacks, labels, calls.
+
+use std::collections::HashMap;
+
+use rsys_wire::event::{Args, Event, Key, Labelled, Read};
+use rsys_wire::record::{PYTHON_BROKEN, PYTHON_TRUNCATED, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
+
+use super::calls::{Call, KeptCalls};
+use crate::emit::learned::frames::{FrameId, Frames};
+use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
+use crate::python::PythonView;
+use crate::python::merge::Ends;
+use crate::resolve::demangled;
+
+/// A label.
+#[derive(Debug, Clone, Default)]
+pub struct Label {
+    /// What it says.
+    pub text: String,
+    /// The more that was told: name and value.
+    pub more: Vec<(&'static str, String)>,
+}
+
+/// A stack whose frames were not looked up yet.
+#[derive(Debug)]
+struct NewStack {
+    id: u64,
+    flags: u8,
+    time_ns: u64,
+    words: Vec<u64>,
+    python_flags: u8,
+    python: Vec<u64>,
+}
+
+/// What stacks are put together with.
+#[derive(Debug, Default)]
+struct Merger {
+    native: Stack,
+    python: PythonStack,
+    shown: ShownStack,
+}
+
+/// What was told that other events refer to.
+#[derive(Debug, Default)]
+pub struct Known {
+    texts: HashMap<u64, String>,
+    stacks: HashMap<u64, Vec<FrameId>>,
+    new_stacks: Vec<NewStack>,
+    merger: Merger,
+    labels: HashMap<(Labelled, u64), Label>,
+    calls: KeptCalls,
+    /// Which thread's events a ring holds.
+    tellers: HashMap<u32, u32>,
+}
+
+impl Known {
+    /// Takes what an event tells.
+    pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) {
+        match event {
+            Event::Thread { tid, .. } => _ = self.tellers.insert(ring, *tid),
+            Event::Text { key, text } => {
+                let text = demangled(&String::from_utf8_lossy(text));
+                self.texts.insert(*key, text);
+            }
+            Event::Stack(stack) if !self.stacks.contains_key(&stack.id) => {
+                self.new_stacks.push(NewStack {
+                    id: stack.id,
+                    flags: stack.flags,
+                    time_ns: now_ns,
+                    words: stack.frames.to_vec(),
+                    python_flags: stack.python_flags,
+                    python: stack.python.to_vec(),
+                });
+            }
+            Event::Label {
+                what,
+                id,
+                text,
+                args,
+            } => {
+                let label = Label {
+                    text: String::from_utf8_lossy(text).into_owned(),
+                    more: args
+                        .into_iter()
+                        .map(|(key, value)| (key.name(), self.plain(&value)))
+                        .collect(),
+                };
+                self.labels.insert((*what, *id), label);
+            }
+            Event::Begin {
+                correlation,
+                awaited,
+                args,
+                ..
+            } if *correlation != 0 => {
+                let tid = self.tellers.get(&ring).copied().unwrap_or_default();
+                self.learn_call(tid, *correlation, *awaited, *args);
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_call(&mut self, tid: u32, correlation: u64, awaited: bool, args: Args<'_>) {
+        let mut call = Call {
+            tid,
+            ..Call::default()
+        };
+        let mut operations = 1;
+        for (key, value) in args {
+            match (key, value) {
+                (Key::Stream, Read::Pointer(stream) | Read::Uint(stream)) => {
+                    call.stream = Some(stream);
+                }
+                (Key::LaunchStack, Read::Uint(stack)) => call.stack = stack,
+                (Key::Bytes, Read::Uint(bytes)) => call.bytes = Some(bytes),
+                (Key::Direction, Read::Known(direction)) => call.direction = direction,
+                (Key::Kernel, Read::Known(kernel)) => call.kernel = kernel,
+                (Key::Operations, Read::Uint(count)) => operations = count,
+                _ => {}
+            }
+        }
+        // What a batch copies as a whole is not the size of each copy.
+        call.bytes = call.bytes.filter(|_| operations == 1);
+        self.calls.insert(correlation, call, awaited);
+    }
+
+    /// Asks for the addresses of new stacks.
+    pub fn want(&self, frames: &mut Frames) {
+        for stack in &self.new_stacks {
+            for &word in &stack.words {
+                frames.want(word, stack.time_ns);
+            }
+        }
+    }
+
+    /// Takes over the frames of new stacks.
+    pub fn settle(&mut self, frames: &mut Frames, marks: StackMarks, view: PythonView) {
+        let merger = &mut self.merger;
+        for stack in self.new_stacks.drain(..) {
+            let shown = merger.merge(&stack, frames, marks, view);
+            self.stacks.insert(stack.id, shown.to_vec());
+        }
+    }
+
+    /// The call that caused an operation which is told now, if the call is known.
+    pub fn cause(&mut self, correlation: u64) -> Option<Call> {
+        let call = self.calls.get(correlation).copied();
+        self.calls.is_told(correlation);
+        call
+    }
+
+    /// The frames of a stack, outermost first; empty when it was not told.
+    pub fn stack(&self, id: u64) -> &[FrameId] {
+        self.stacks.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a text says.
+    pub fn text(&self, key: u64) -> Option<&str> {
+        self.texts.get(&key).map(String::as_str)
+    }
+
+    /// A label.
+    pub fn label(&self, what: Labelled, id: u64) -> Option<&Label> {
+        self.labels.get(&(what, id))
+    }
+
+    /// What the program calls a GPU.
+    pub fn device_name(&self, number: u32) -> Option<&str> {
+        let ordinal = || {
+            let more = &self.label(Labelled::Device, u64::from(number))?.more;
+            let (_, ordinal) = more.iter().find(|(key, _)| *key == Key::Ordinal.name())?;
+            self.label(Labelled::NamedOrdinal, ordinal.parse().ok()?)
+        };
+        let label = self.label(Labelled::NamedDevice, u64::from(number));
+        Some(label.or_else(ordinal)?.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// A value as text.
+    pub fn plain(&self, value: &Read) -> String {
+        match value {
+            Read::Uint(value) => value.to_string(),
+            Read::Int(value) => value.to_string(),
+            Read::Double(value) => value.to_string(),
+            Read::Pointer(value) => format!("{value:#x}"),
+            Read::Known(key) => self.text(*key).unwrap_or("?").to_owned(),
+            Read::Size3([x, y, z]) => format!("{x}×{y}×{z}"),
+            Read::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        }
+    }
+}
+
+impl Merger {
+    /// The frames of a stack, outermost first, as those of a sample would be.
+    fn merge(
+        &mut self,
+        stack: &NewStack,
+        frames: &mut Frames,
+        marks: StackMarks,
+        view: PythonView,
+    ) -> &[FrameId] {
+        let Self {
+            native,
+            python,
+            shown,
+        } = self;
+        // Nothing is shared with the stack before, so both always succeed.
+        _ = native.update(frames, stack.time_ns, 0, &stack.words);
+        _ = python.update(frames, stack.python_flags, 0, &stack.python);
+        let mark = if stack.flags & SAMPLE_TRUNCATED != 0 {
+            Some(marks.truncated)
+        } else if stack.flags & SAMPLE_BROKEN != 0 {
+            Some(marks.broken)
+        } else {
+            None
+        };
+        shown.start(frames, mark.as_slice());
+        if stack.python.is_empty() {
+            if view.only {
+                shown.push(frames, &[marks.no_python]);
+            } else {
+                shown.push_native(native);
+            }
+        } else if view.only {
+            shown.push(frames, python.frames());
+        } else {
+            let ends = Ends {
+                native_root: stack.flags & (SAMPLE_TRUNCATED | SAMPLE_BROKEN) == 0,
+                python_root: stack.python_flags & (PYTHON_TRUNCATED | PYTHON_BROKEN) == 0,
+            };
+            shown.push_merged(frames, native, python, ends, view.interpreter);
+        }
+        &shown.frames
+    }
+}
+
+/// Frames that say what is wrong with a stack.
+#[derive(Debug, Clone, Copy)]
+pub struct StackMarks {
+    /// It was deeper than the limit.
+    pub truncated: FrameId,
+    /// It could not be walked to its root.
+    pub broken: FrameId,
+    /// Only Python is wanted, and there is none.
+    pub no_python: FrameId,
+}

@@ -1,0 +1,273 @@
+//! What a run is to do, from what the user asked for.
+
+mod thread_events;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rsys_config::keys::{KeyValues, expand};
+use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_proto::Compression;
+use rsys_wire::handshake::{
+    AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH, PythonChoice,
+    UnwinderChoice,
+};
+use rsys_wire::sources::{EventChoice, SOURCES, Source};
+
+use crate::jobs::place::Place;
+use crate::monitors;
+use crate::os;
+use crate::python::PythonView;
+use crate::resolve::{CacheLocation, ResolverOptions};
+use crate::run::layout::Layout;
+use crate::run::{RunContext, ThreadChoice, boot_and_host};
+use crate::windows::Windows;
+
+/// The folder of a run when the time cannot be written as the user asked.
+const TIME_FORMAT: &str = "%F_%H.%M.%S";
+
+/// What a run is to do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The command and its arguments; never empty.
+    pub command: Vec<OsString>,
+    /// Variables that the target gets beside its environment.
+    pub exports: Vec<(OsString, OsString)>,
+    /// What the agent is told.
+    pub agent: AgentSettings,
+    /// What all traces have in common.
+    pub run: RunContext,
+    /// What cannot be counted, a line each.
+    pub complaints: Vec<String>,
+    /// How names are found.
+    pub resolver: ResolverOptions,
+    /// The shortest time off the processor that is drawn.
+    pub off_cpu_shortest: Duration,
+    /// What is read of processes and host, if anything is.
+    pub monitors: Option<monitors::Choice>,
+    /// Which sensors of GPUs are read, if any are.
+    pub gpus: Option<monitors::GpuChoice>,
+    /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user has not said that it is to be off.
+    pub hints_at_gpus: bool,
+    /// How long to wait for processes that outlive the command.
+    pub linger: Duration,
+    /// Where this run stands in a parallel job.
+    pub place: Place,
+}
+
+impl Plan {
+    /// The plan for settings and a command.
+    #[must_use]
+    pub fn new(
+        resolved: &Resolved,
+        command: Vec<OsString>,
+        exports: Vec<(OsString, OsString)>,
+        place: Place,
+    ) -> Self {
+        let start_ns = os::boot_time_ns();
+        let counting = thread_events::find(resolved);
+        let (boot_id, host) = boot_and_host();
+        let keys = key_values(&command, &host);
+        let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
+        if resolved.time_output {
+            let time =
+                || os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
+            directory.push(place.folder().or_else(time).unwrap_or_default());
+        }
+        // The target may go elsewhere; our files do not.
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        let run = RunContext {
+            layout: Layout {
+                directory,
+                prefix: resolved.output_prefix.clone(),
+                file_name: resolved.perfetto_file.clone(),
+                // Ranks would take the same name, and number each other by chance.
+                name_processes: if resolved.output_is_file {
+                    place.rank.is_some()
+                } else {
+                    resolved.use_pid
+                },
+            },
+            keys,
+            trace: resolved.trace,
+            compression: if resolved.compress_trace && resolved.trace {
+                Compression::Zlib
+            } else {
+                Compression::None
+            },
+            category_names: resolved.category_names,
+            frequency_hz: resolved.sampling_freq_hz,
+            realtime_hz: resolved
+                .sampling_realtime
+                .then_some(resolved.sampling_realtime_freq_hz),
+            counted: counting.names,
+            overflow: counting.overflow_named,
+            off_cpu: resolved.off_cpu,
+            unwinder: resolved.unwinder.as_str().to_owned(),
+            python: PythonView {
+                interpreter: resolved.python_native,
+                only: resolved.python == Python::Only,
+            },
+            start_ns,
+            profile: resolved.profile,
+            windows: Windows::new(resolved, start_ns),
+            threads: ThreadChoice {
+                samples: resolved.sampling_tids.clone(),
+                waits: resolved.realtime_tids.clone(),
+            },
+            min_samples: resolved.min_samples,
+            ranks: resolved.ranks.clone(),
+            local_ranks: resolved.local_ranks.clone(),
+            boot_id,
+            host,
+            verbosity: resolved.verbose,
+        };
+        let gpus = resolved.gpu_sensors.then(|| gpu_choice(resolved, &exports));
+        Self {
+            command,
+            exports,
+            agent: AgentSettings {
+                counters: counting.events,
+                overflow: counting.overflow,
+                boot_offset_ns: os::boot_offset_ns(),
+                late_unless_child_of: if may_begin_late(resolved) {
+                    std::process::id()
+                } else {
+                    0
+                },
+                ..agent_settings(resolved)
+            },
+            run,
+            complaints: counting.complaints,
+            resolver: ResolverOptions {
+                cache: match &resolved.symbol_cache {
+                    SymbolCache::DefaultFolder => CacheLocation::User,
+                    SymbolCache::Folder(folder) => CacheLocation::Directory(folder.clone()),
+                    SymbolCache::Off => CacheLocation::Disabled,
+                },
+                inlines: resolved.sampling_include_inlines,
+                ..ResolverOptions::default()
+            },
+            off_cpu_shortest: resolved.off_cpu_shortest,
+            monitors: resolved.process_sampling.then(|| monitors::Choice {
+                frequency_hz: resolved.process_sampling_freq_hz,
+                frugal: !resolved.process_sampling_freq_chosen,
+                host: resolved.host_sampling,
+                processors: resolved.sampling_cpus.clone(),
+            }),
+            gpus,
+            hints_at_gpus: !resolved.backends.is_refused("roctracer"),
+            linger: resolved.linger,
+            place,
+        }
+    }
+}
+
+fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors::GpuChoice {
+    let variable = |name: &str| {
+        let exported = exports.iter().find(|(key, _)| *key == *name);
+        exported
+            .and_then(|(_, value)| value.to_str().map(str::to_owned))
+            .or_else(|| std::env::var(name).ok())
+    };
+    monitors::GpuChoice {
+        gpus: resolved.sampling_gpus.clone(),
+        metrics: resolved.gpu_metrics.clone(),
+        wanted: resolved.gpu_sensors_wanted,
+        library: resolved.smi_library.clone(),
+        quiet: resolved.verbose < 0,
+        visible: [
+            variable("ROCR_VISIBLE_DEVICES"),
+            // As HIP has it.
+            variable("HIP_VISIBLE_DEVICES").or_else(|| variable("CUDA_VISIBLE_DEVICES")),
+        ],
+    }
+}
+
+fn agent_settings(resolved: &Resolved) -> AgentSettings {
+    AgentSettings {
+        frequency_hz: resolved.sampling_freq_hz,
+        clock: match resolved.sampling_clock {
+            SamplingClock::Auto => ClockChoice::Auto,
+            SamplingClock::Timer => ClockChoice::Timer,
+            SamplingClock::Perf => ClockChoice::Perf,
+        },
+        unwinder: match resolved.unwinder {
+            Unwinder::Cfi => UnwinderChoice::Cfi,
+            Unwinder::Framehop => UnwinderChoice::Framehop,
+            Unwinder::FramePointers => UnwinderChoice::FramePointer,
+        },
+        follow: match resolved.follow {
+            Follow::All => FollowChoice::All,
+            Follow::Exec => FollowChoice::Exec,
+            Follow::None => FollowChoice::None,
+        },
+        python: match resolved.python {
+            Python::On => PythonChoice::On,
+            Python::Off => PythonChoice::Off,
+            Python::Only => PythonChoice::Only,
+        },
+        events: events(resolved),
+        gpu_source: match resolved.gpu_source {
+            rsys_config::GpuSource::Auto => GpuSource::Auto,
+            rsys_config::GpuSource::Hip => GpuSource::Hip,
+            rsys_config::GpuSource::Hsa => GpuSource::Hsa,
+            rsys_config::GpuSource::Off => GpuSource::Off,
+        },
+        gpu_level: match resolved.gpu_level {
+            rsys_config::GpuLevel::Lite => GpuLevel::Lite,
+            rsys_config::GpuLevel::Standard => GpuLevel::Standard,
+            rsys_config::GpuLevel::Full => GpuLevel::Full,
+        },
+        launch_stacks: resolved.launch_stacks,
+        max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
+        ring_words: u32::try_from(resolved.ring_bytes / 8)
+            .unwrap_or(u32::MAX / 2)
+            .next_power_of_two(),
+        verbose: resolved.verbose >= 3,
+        ..AgentSettings::default()
+    }
+}
+
+/// Whether processes may begin when they have something to tell: where one sample makes no trace, and nothing but samples needs
+/// a process from its first instruction on.
+fn may_begin_late(resolved: &Resolved) -> bool {
+    resolved.min_samples > 1
+        && !resolved.sampling_realtime
+        && resolved.cpu_events.is_empty()
+        && resolved.overflow.is_none()
+        && resolved.unwinder != Unwinder::Framehop
+}
+
+/// Which events the chosen backends record.
+fn events(resolved: &Resolved) -> EventChoice {
+    let is_on = |source: &&Source| {
+        source
+            .backend
+            .is_some_and(|name| resolved.backends.is_on(name, false))
+    };
+    let mut choice = EventChoice::default();
+    for source in SOURCES.iter().filter(is_on) {
+        choice = choice.with(source.category);
+        choice.gpu |= source.with_gpu && resolved.gpu_source != rsys_config::GpuSource::Off;
+    }
+    choice
+}
+
+fn key_values(command: &[OsString], host: &str) -> KeyValues {
+    let id = |pid: nix::unistd::Pid| pid.as_raw().unsigned_abs();
+    KeyValues {
+        pid: std::process::id(),
+        parent_pid: id(nix::unistd::getppid()),
+        process_group: id(nix::unistd::getpgrp()),
+        session: nix::unistd::getsid(None).map_or(0, id),
+        host: host.to_owned(),
+        launch_time: os::local_time(TIME_FORMAT).unwrap_or_default(),
+        command: command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        ..KeyValues::of_job(&Environment::of_this_process())
+    }
+}

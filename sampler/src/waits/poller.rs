@@ -1,0 +1,192 @@
+//! The thread that looks at the threads of all processes, again and again.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::look::Rate;
+use super::process::{Budget, Watched};
+use super::record::WaitRecord;
+use crate::os;
+use crate::session::ProcessKey;
+
+/// So many records of a process may wait to be taken; while there are more, it is not looked at.
+const RECORDS_MAX: usize = 1 << 18;
+
+/// The longest time without a look, when nothing is left to look at.
+const REST_NS_MAX: u64 = 100_000_000;
+
+/// The watch over the waits of all processes of a session.
+#[derive(Debug)]
+pub struct Waits {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    watch: Mutex<Watch>,
+    /// Something is to be done at once.
+    bell: Condvar,
+    /// What was seen and not taken yet. A lock of its own: nobody waits for a look to end.
+    records: Mutex<HashMap<ProcessKey, Vec<WaitRecord>>>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    rate: Rate,
+    budget: Budget,
+    processes: HashMap<ProcessKey, Watched>,
+    stop: bool,
+}
+
+impl Waits {
+    /// Starts the thread. Stacks are walked for `depth_max` frames; with `quiet`, nothing is said of processes that cannot be looked at.
+    ///
+    /// # Errors
+    /// When the system has no thread for us.
+    pub fn start(frequency_hz: f64, depth_max: usize, quiet: bool) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            watch: Mutex::new(Watch {
+                rate: Rate {
+                    period_ns: (1e9 / frequency_hz).round() as u64,
+                    depth_max,
+                    quiet,
+                },
+                budget: Budget::of_this_process(),
+                processes: HashMap::new(),
+                stop: false,
+            }),
+            bell: Condvar::new(),
+            records: Mutex::default(),
+        });
+        let threads = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("rsys-waits".to_owned())
+            .spawn(move || threads.run())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Looks at process `host_pid` from now on.
+    pub fn begin(&self, key: ProcessKey, host_pid: u32, pid: u32) {
+        let mut watch = lock(&self.shared.watch);
+        watch.processes.insert(key, Watched::new(host_pid, pid));
+        self.shared.bell.notify_one();
+    }
+
+    /// What was seen of a process since the last call.
+    #[must_use]
+    pub fn take(&self, key: ProcessKey) -> Vec<WaitRecord> {
+        lock(&self.shared.records)
+            .get_mut(&key)
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Looks at a process no more, and says what was seen last: all its waits are over.
+    #[must_use]
+    pub fn end(&self, key: ProcessKey) -> Vec<WaitRecord> {
+        let mut watch = lock(&self.shared.watch);
+        let watched = watch.processes.remove(&key);
+        let mut records = lock(&self.shared.records).remove(&key).unwrap_or_default();
+        if let Some(watched) = watched {
+            watched.finish(&mut watch.budget, &mut records);
+        }
+        records
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        lock(&self.shared.watch).stop = true;
+        self.shared.bell.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported when it happened.
+            thread.join().ok();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut random = Random(u64::from(std::process::id()) << 32 | 1);
+        let mut watch = lock(&self.watch);
+        let period = Duration::from_nanos(watch.rate.period_ns);
+        let mut next = Instant::now();
+        while !watch.stop {
+            if watch.processes.is_empty() {
+                watch = self
+                    .bell
+                    .wait(watch)
+                    .unwrap_or_else(PoisonError::into_inner);
+                next = Instant::now();
+                continue;
+            }
+            // Anywhere in its period: a program that waits in step with us would show one of its places only.
+            let moment = next + period.mul_f64(random.fraction());
+            let left = moment.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                // Woken early by a new process, or by nothing, it looks early.
+                watch = self
+                    .bell
+                    .wait_timeout(watch, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+            let rest = self.look(&mut watch);
+            // Looks that were missed are not made up for, and none is made while all threads rest.
+            next = (next + period).max(Instant::now() + rest - period);
+        }
+    }
+
+    /// Looks at all processes, and says how long there is nothing to look at.
+    fn look(&self, watch: &mut Watch) -> Duration {
+        let Watch {
+            rate,
+            budget,
+            processes,
+            ..
+        } = watch;
+        let mut seen = Vec::new();
+        let mut due_ns = u64::MAX;
+        for (key, watched) in processes {
+            let waiting = lock(&self.records).get(key).map_or(0, Vec::len);
+            if waiting > RECORDS_MAX {
+                continue;
+            }
+            if let Some(due) = watched.look(rate, budget, &mut seen) {
+                due_ns = due_ns.min(due);
+            }
+            if !seen.is_empty() {
+                lock(&self.records)
+                    .entry(*key)
+                    .or_default()
+                    .append(&mut seen);
+            }
+        }
+        let rest_ns = due_ns.saturating_sub(os::boot_time_ns());
+        Duration::from_nanos(rest_ns.min(REST_NS_MAX))
+    }
+}
+
+/// A xorshift generator: the moments need not be more random than that.
+struct Random(u64);
+
+impl Random {
+    /// A number from 0 to 1.
+    fn fraction(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
