@@ -16,4 +16,5 @@ pub mod outcome;
 pub mod output;
 pub mod process;
 pub mod profile;
+mod tools;
 pub mod writer;

@@ -14,7 +14,9 @@ use super::account::{AgentCounts, End};
 use super::batch::Batch;
 use super::cpu_windows::CpuWindows;
 use super::host_counters::HostCounters;
-use super::process::{ProcessTrace, Tools};
+use super::output::sink::{Sinks, TraceFiles};
+use super::process::ProcessTrace;
+use super::tools::Tools;
 use crate::counters::{Reading, Readings};
 use crate::emit::outcome::ProcessSummary;
 use crate::identity::Identity;
@@ -22,7 +24,6 @@ use crate::offcpu::Absences;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::run::RunContext;
-use crate::run::file_names::FileNames;
 use crate::session::ProcessKey;
 use crate::waits::record::WaitRecord;
 
@@ -236,7 +237,7 @@ fn work(
 ) -> Outcome {
     let resolver = Resolver::new(options);
     resolver.set_background(true);
-    let mut names = FileNames::default();
+    let mut sinks: Box<dyn Sinks> = Box::new(TraceFiles::default());
     let mut traces: HashMap<ProcessKey, ProcessTrace> = HashMap::new();
     let mut cpu_windows: HashMap<ProcessKey, CpuWindows> = HashMap::new();
     let mut host = HostCounters::default();
@@ -260,16 +261,14 @@ fn work(
         let mut tools = Tools {
             run: own.map_or(run, CpuWindows::run),
             resolver: &resolver,
-            names: &mut names,
-            work: &shared.work,
+            sinks: sinks.as_mut(),
+            heartbeat: &shared.work,
             hurry: &shared.hurry,
         };
         match job {
             Ok(Job::Start(key, identity)) => {
                 host.begin(identity.host_pid);
-                tools
-                    .names
-                    .reserve(&run.files_of(&identity), &run.claimant(&identity));
+                tools.sinks.announce(&identity, run);
                 traces.insert(key, ProcessTrace::new(*identity, run));
                 cpu_windows.extend(CpuWindows::new(run).map(|windows| (key, windows)));
             }
@@ -292,7 +291,7 @@ fn work(
             }
             Ok(Job::Absences(key, absences)) => {
                 if let Some(trace) = traces.get_mut(&key) {
-                    trace.take_absences(absences, &tools);
+                    trace.take_off_cpu(absences, &tools);
                 }
             }
             Ok(Job::HostCounters(readings)) => {
@@ -321,7 +320,7 @@ fn work(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         for trace in traces.values_mut().filter(|trace| trace.is_pending()) {
-            trace.flush(false);
+            trace.flush();
         }
         if last_look.elapsed() >= LOOK_EVERY {
             last_look = Instant::now();

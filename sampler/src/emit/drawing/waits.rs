@@ -33,7 +33,7 @@ pub struct WaitTracks {
 
 /// What waits are drawn with.
 #[derive(Debug)]
-pub struct WaitPen<'a> {
+pub struct WaitWriter<'a> {
     /// The trace.
     pub output: &'a mut Output,
     /// What stands behind addresses.
@@ -52,7 +52,7 @@ pub struct WaitPen<'a> {
     pub profile: Option<&'a mut Profile>,
 }
 
-impl WaitPen<'_> {
+impl WaitWriter<'_> {
     /// Whether a thread is to be shown. One that is not known yet may become so.
     fn wants(&self, tid: u32) -> bool {
         let number = || self.numbers.of(tid);
@@ -128,7 +128,7 @@ impl WaitTracks {
     }
 
     /// Draws what was seen. The modules among the records were added to the frames, and their words resolved.
-    pub fn take(&mut self, records: &[WaitRecord], pen: &mut WaitPen<'_>) {
+    pub fn take(&mut self, records: &[WaitRecord], pen: &mut WaitWriter<'_>) {
         let early: Vec<WaitRecord> = self
             .early
             .drain()
@@ -164,7 +164,7 @@ impl WaitTracks {
         pen.output.wait_samples(&mut self.samples);
     }
 
-    fn name(&mut self, tid: u32, name: &str, pen: &mut WaitPen<'_>) {
+    fn name(&mut self, tid: u32, name: &str, pen: &mut WaitWriter<'_>) {
         let thread = self.threads.entry(tid).or_default();
         name.clone_into(&mut thread.name);
         if let Some(track) = &thread.track {
@@ -172,7 +172,14 @@ impl WaitTracks {
         }
     }
 
-    fn begin(&mut self, tid: u32, time_ns: u64, wait: &Wait, adjoins: bool, pen: &mut WaitPen<'_>) {
+    fn begin(
+        &mut self,
+        tid: u32,
+        time_ns: u64,
+        wait: &Wait,
+        adjoins: bool,
+        pen: &mut WaitWriter<'_>,
+    ) {
         let thread = self.threads.entry(tid).or_default();
         if !(adjoins && thread.ended_ns == Some(time_ns)) {
             thread.close(pen);
@@ -205,7 +212,7 @@ impl WaitTracks {
         }
     }
 
-    fn go_on(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+    fn go_on(&mut self, tid: u32, time_ns: u64, pen: &mut WaitWriter<'_>) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
@@ -250,7 +257,7 @@ impl WaitTracks {
         }
     }
 
-    fn end(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+    fn end(&mut self, tid: u32, time_ns: u64, pen: &mut WaitWriter<'_>) {
         self.go_on(tid, time_ns, pen);
         if let Some(thread) = self.threads.get_mut(&tid)
             && let Some(current) = thread.current.take()
@@ -264,7 +271,7 @@ impl WaitTracks {
 impl WaitThread {
     /// Opens the slices of the current wait. Of what is still open, what it has in common stays, but for what is waited for: each wait is
     /// a slice of its own.
-    fn draw(&mut self, tid: u32, time_ns: u64, pen: &mut WaitPen<'_>) {
+    fn draw(&mut self, tid: u32, time_ns: u64, pen: &mut WaitWriter<'_>) {
         let Some(current) = &mut self.current else {
             return;
         };
@@ -296,7 +303,7 @@ impl WaitThread {
     }
 
     /// Closes what is over.
-    fn close(&mut self, pen: &mut WaitPen<'_>) {
+    fn close(&mut self, pen: &mut WaitWriter<'_>) {
         if let Some(ended_ns) = self.ended_ns.take()
             && let Some(track) = &mut self.track
         {
@@ -306,7 +313,7 @@ impl WaitThread {
 }
 
 impl WaitTrack {
-    fn close_to(&mut self, depth: usize, time_ns: u64, pen: &mut WaitPen<'_>) {
+    fn close_to(&mut self, depth: usize, time_ns: u64, pen: &mut WaitWriter<'_>) {
         while self.open.len() > depth {
             self.open.pop();
             self.sequence.slice_end(pen.output.buffer(), time_ns);
@@ -315,7 +322,7 @@ impl WaitTrack {
 }
 
 /// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what is waited for inside.
-fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitPen<'_>) -> Vec<FrameId> {
+fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
     let mut frames = Vec::with_capacity(wait.words.len() + 3);
     frames.push(pen.frames.pseudo_frame(ROOT));
     match wait.completeness {

@@ -42,7 +42,7 @@ struct Merger {
 
 /// What was told that other events refer to.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct EventTables {
     texts: HashMap<u64, String>,
     stacks: HashMap<u64, Vec<FrameId>>,
     new_stacks: Vec<NewStack>,
@@ -50,14 +50,14 @@ pub struct Known {
     labels: HashMap<(Labelled, u64), Label>,
     calls: KeptCalls,
     /// Which thread's events a ring holds.
-    tellers: HashMap<u32, u32>,
+    event_threads: HashMap<u32, u32>,
 }
 
-impl Known {
+impl EventTables {
     /// Takes what an event tells.
     pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) {
         match event {
-            Event::Thread { tid, .. } => _ = self.tellers.insert(ring, *tid),
+            Event::Thread { tid, .. } => _ = self.event_threads.insert(ring, *tid),
             Event::Text { key, text } => {
                 let text = demangled(&String::from_utf8_lossy(text));
                 self.texts.insert(*key, text);
@@ -93,7 +93,7 @@ impl Known {
                 args,
                 ..
             } if *correlation != 0 => {
-                let tid = self.tellers.get(&ring).copied().unwrap_or_default();
+                let tid = self.event_threads.get(&ring).copied().unwrap_or_default();
                 self.learn_call(tid, *correlation, *awaited, *args);
             }
             _ => {}

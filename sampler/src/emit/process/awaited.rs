@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use super::RingWords;
+use crate::emit::batch::RingWords;
 use crate::identity::Identity;
 
 /// What is kept of one process at most.

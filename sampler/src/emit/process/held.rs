@@ -5,9 +5,12 @@
 
 use rsys_wire::record::{Record, Records};
 
-use super::{ProcessTrace, RingWords, RunContext, Tools};
+use super::ProcessTrace;
 use crate::emit::account::End;
+use crate::emit::batch::RingWords;
 use crate::emit::drawing::events::is_worth_a_file;
+use crate::emit::tools::Tools;
+use crate::run::RunContext;
 
 /// A process that told so much is no helper, whatever it told.
 const HELD_BYTES_MAX: usize = 1 << 20;
@@ -44,11 +47,6 @@ impl Held {
             state,
             ..Self::default()
         }
-    }
-
-    /// Whether a sample may open the file.
-    pub(super) fn may_open(&self) -> bool {
-        self.state != State::NoFile
     }
 
     /// Takes in words, and says whether the process is worth a file now.
@@ -89,13 +87,13 @@ fn worth_a_file(record: &Record<'_>) -> bool {
 }
 
 impl ProcessTrace {
-    /// Holds words back as long as the process is not worth a file; handles them from then on.
-    pub(super) fn hold_or_handle(&mut self, rings: Vec<RingWords>, tools: &mut Tools<'_>) {
+    /// Holds words back as long as the process is not worth a file; draws them from then on.
+    pub(super) fn hold_or_draw(&mut self, rings: Vec<RingWords>, tools: &mut Tools<'_>) {
         let Some(rings) = self.awaited.keep(rings) else {
             return;
         };
         if self.held.state != State::Holding {
-            self.handle(rings.iter(), tools);
+            self.drawing.draw(rings.iter(), &mut self.learned, tools);
         } else if self.held.add(rings, tools.run) {
             self.release(tools);
         }
@@ -120,20 +118,20 @@ impl ProcessTrace {
             return false;
         }
         self.held.state = State::NoFile;
+        self.drawing.trace.forbid();
         self.replay(tools);
         true
     }
 
     /// The command itself has a trace, also if nothing was recorded: it says when the program ran, and why there is nothing to see.
     pub(in crate::emit) fn open_for_command(&mut self, end: End, tools: &mut Tools<'_>) {
-        let is_open = self.output.is_some() || self.trouble.is_some();
-        if matches!(end, End::Child(_)) && tools.run.trace && !is_open && self.held.may_open() {
-            self.open(tools);
+        if matches!(end, End::Child(_)) && tools.run.trace {
+            self.drawing.trace.open(&self.learned.identity, tools);
         }
     }
 
     fn replay(&mut self, tools: &mut Tools<'_>) {
         let rings = std::mem::take(&mut self.held.rings);
-        self.handle(rings.iter(), tools);
+        self.drawing.draw(rings.iter(), &mut self.learned, tools);
     }
 }

@@ -3,7 +3,7 @@
 use rsys_proto::{Annotation, StringId, Value};
 use rsys_wire::event::{Args, Key, Read};
 
-use crate::emit::learned::events::Known;
+use crate::emit::learned::events::EventTables;
 use crate::emit::output::Output;
 
 /// The arguments of one event, with the memory that their values need.
@@ -25,7 +25,7 @@ enum Held {
 
 impl Annotations {
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
-    pub fn add(&mut self, args: Args<'_>, known: &Known, output: &mut Output) {
+    pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
         for (key, value) in args {
             if matches!(key, Key::Name | Key::LaunchStack) {
                 continue;
@@ -35,7 +35,7 @@ impl Annotations {
     }
 
     /// Adds one argument.
-    pub fn push(&mut self, key: Key, value: &Read, known: &Known, output: &mut Output) {
+    pub fn push(&mut self, key: Key, value: &Read, known: &EventTables, output: &mut Output) {
         let id = output.buffer().intern(key.name());
         if self.held.iter().any(|(held, _)| *held == id) {
             return;

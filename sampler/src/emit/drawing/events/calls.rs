@@ -8,8 +8,8 @@ use rsys_wire::sources::Track;
 
 use super::args::Annotations;
 use super::lanes::Lanes;
-use super::{EventPen, Teller};
-use crate::emit::learned::events::Known;
+use super::{EventThread, EventWriter};
+use crate::emit::learned::events::EventTables;
 use crate::emit::output::Output;
 use crate::emit::output::categories;
 
@@ -86,13 +86,7 @@ fn own_name(args: Args<'_>) -> Option<String> {
 
 impl Calls {
     /// Draws an event.
-    pub fn draw(
-        &mut self,
-        teller: &Teller,
-        event: &Event<'_>,
-        known: &Known,
-        pen: &mut EventPen<'_>,
-    ) {
+    pub fn draw(&mut self, thread: &EventThread, event: &Event<'_>, pen: &mut EventWriter<'_>) {
         match *event {
             Event::Begin {
                 time_ns,
@@ -104,12 +98,19 @@ impl Calls {
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 let drawn = pen.run.windows.events.active(time_ns);
-                let nest = self.nest(teller, Group::of(category), pen.output);
+                let nest = self.nest(thread, Group::of(category), pen.output);
                 nest.open.push((time_ns, drawn));
                 if drawn {
                     pen.tally.calls += 1;
                     let what = (EventKind::SliceBegin, category, name, correlation);
-                    write(&mut nest.sequence, time_ns, what, args, known, pen.output);
+                    write(
+                        &mut nest.sequence,
+                        time_ns,
+                        what,
+                        args,
+                        pen.known,
+                        pen.output,
+                    );
                 } else {
                     pen.tally.outside_window += 1;
                 }
@@ -120,14 +121,14 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
-                let nest = self.nest(teller, Group::of(category), pen.output);
+                let nest = self.nest(thread, Group::of(category), pen.output);
                 match nest.open.pop() {
                     Some((begin_ns, true)) => {
                         let window = pen.run.windows.events.window_at(begin_ns);
                         let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
                         let end_ns = end_ns.max(begin_ns);
                         let mut annotations = Annotations::default();
-                        annotations.add(args, known, pen.output);
+                        annotations.add(args, pen.known, pen.output);
                         let event = Drawn {
                             annotations: &annotations.list(),
                             ..Drawn::default()
@@ -156,9 +157,16 @@ impl Calls {
                     return;
                 }
                 pen.tally.marks += 1;
-                let nest = self.nest(teller, Group::of(category), pen.output);
+                let nest = self.nest(thread, Group::of(category), pen.output);
                 let what = (EventKind::Instant, category, name, correlation);
-                write(&mut nest.sequence, time_ns, what, args, known, pen.output);
+                write(
+                    &mut nest.sequence,
+                    time_ns,
+                    what,
+                    args,
+                    pen.known,
+                    pen.output,
+                );
             }
             Event::AsyncBegin {
                 time_ns,
@@ -175,7 +183,7 @@ impl Calls {
                     text: own_name(args),
                 };
                 match self.early_ends.remove(&(category, id)) {
-                    Some(end_ns) => self.range(&range, end_ns, known, pen),
+                    Some(end_ns) => self.range(&range, end_ns, pen),
                     None => _ = self.ranges.insert((category, id), range),
                 }
             }
@@ -186,7 +194,7 @@ impl Calls {
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 match self.ranges.remove(&(category, id)) {
-                    Some(range) => self.range(&range, time_ns, known, pen),
+                    Some(range) => self.range(&range, time_ns, pen),
                     None => _ = self.early_ends.insert((category, id), time_ns),
                 }
             }
@@ -194,25 +202,25 @@ impl Calls {
         }
     }
 
-    fn nest(&mut self, teller: &Teller, group: Group, output: &mut Output) -> &mut Nest {
-        let thread = output.thread_uuid(teller.tid, &teller.name);
-        let threads = self.threads.entry(teller.tid).or_default();
-        if threads.thread != thread {
+    fn nest(&mut self, thread: &EventThread, group: Group, output: &mut Output) -> &mut Nest {
+        let uuid = output.thread_uuid(thread.tid, &thread.name);
+        let threads = self.threads.entry(thread.tid).or_default();
+        if threads.thread != uuid {
             *threads = Threads {
-                thread,
+                thread: uuid,
                 ..Threads::default()
             };
         }
         threads.nests[group as usize].get_or_insert_with(|| {
             let (name, description) = group.title();
             Nest {
-                sequence: output.child_track(thread, name, Some(description)),
+                sequence: output.child_track(uuid, name, Some(description)),
                 open: Vec::new(),
             }
         })
     }
 
-    fn range(&mut self, range: &Range, end_ns: u64, known: &Known, pen: &mut EventPen<'_>) {
+    fn range(&mut self, range: &Range, end_ns: u64, pen: &mut EventWriter<'_>) {
         let schedule = &pen.run.windows.events;
         let part = schedule.first_part(range.begin_ns, end_ns.max(range.begin_ns));
         let Some((begin_ns, end_ns)) = part else {
@@ -233,7 +241,7 @@ impl Calls {
             Some(text) => Name::Once(text),
             None => pen
                 .output
-                .event_text(known, range.name)
+                .event_text(pen.known, range.name)
                 .map_or(Name::Once("?"), Name::Interned),
         };
         let category = categories::of_call(pen.output.category_names(), range.category);
@@ -250,11 +258,11 @@ impl Calls {
     }
 
     /// Closes what is open.
-    pub fn finish(&mut self, end_ns: u64, known: &Known, pen: &mut EventPen<'_>) {
+    pub fn finish(&mut self, end_ns: u64, pen: &mut EventWriter<'_>) {
         let mut open: Vec<Range> = self.ranges.drain().map(|(_, range)| range).collect();
         open.sort_by_key(|range| range.begin_ns);
         for range in open {
-            self.range(&range, end_ns, known, pen);
+            self.range(&range, end_ns, pen);
         }
         pen.tally.unmatched_ends += self.early_ends.len() as u64;
         for nest in self
@@ -275,7 +283,7 @@ fn write(
     time_ns: u64,
     (kind, category, name, correlation): (EventKind, Category, u64, u64),
     args: Args<'_>,
-    known: &Known,
+    known: &EventTables,
     output: &mut Output,
 ) {
     let own_name = if name == 0 { own_name(args) } else { None };

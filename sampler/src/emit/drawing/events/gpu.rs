@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
 use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
 
-use super::EventPen;
+use super::EventWriter;
 use super::args::Annotations;
 use super::lanes::Lanes;
 use crate::emit::learned::calls::Call;
-use crate::emit::learned::events::Known;
+use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::FrameId;
 use crate::emit::output::categories;
 use crate::emit::output::{Group, Output};
@@ -57,8 +57,8 @@ pub struct Gpu {
 
 impl Gpu {
     /// Draws an operation.
-    pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, known: &mut Known, pen: &mut EventPen<'_>) {
-        let call = known.cause(op.correlation);
+    pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, pen: &mut EventWriter<'_>) {
+        let call = pen.known.cause(op.correlation);
         let end_ns = op.end_ns.max(op.start_ns);
         *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
         let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
@@ -81,34 +81,34 @@ impl Gpu {
             0 if op.kind == OpKind::Kernel => call.kernel,
             name => name,
         };
-        let name = match known.text(name_key) {
+        let name = match pen.known.text(name_key) {
             Some(text) => text.to_owned(),
-            None => default_name(op.kind, &call, args, known),
+            None => default_name(op.kind, &call, args, pen.known),
         };
         let mut annotations = Annotations::default();
-        annotations.add(args, known, pen.output);
+        annotations.add(args, pen.known, pen.output);
         if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
-            annotations.push(Key::Bytes, &Read::Uint(bytes), known, pen.output);
+            annotations.push(Key::Bytes, &Read::Uint(bytes), pen.known, pen.output);
         }
         if call.direction != 0 && op.kind == OpKind::Copy {
             let direction = Read::Known(call.direction);
-            annotations.push(Key::Direction, &direction, known, pen.output);
+            annotations.push(Key::Direction, &direction, pen.known, pen.output);
         }
         annotations.push(
             Key::Device,
             &Read::Uint(u64::from(op.device)),
-            known,
+            pen.known,
             pen.output,
         );
         if op.queue != 0 {
-            annotations.push(Key::Queue, &Read::Pointer(op.queue), known, pen.output);
+            annotations.push(Key::Queue, &Read::Pointer(op.queue), pen.known, pen.output);
         }
         let stream = match op.stream {
             0 => call.stream,
             stream => Some(stream),
         };
         if let Some(stream) = stream {
-            annotations.push(Key::Stream, &Read::Pointer(stream), known, pen.output);
+            annotations.push(Key::Stream, &Read::Pointer(stream), pen.known, pen.output);
         }
         let flows = if op.correlation == 0 {
             None
@@ -124,8 +124,8 @@ impl Gpu {
         let device = self
             .devices
             .entry(op.device)
-            .or_insert_with(|| Device::new(op.device, known, pen.output));
-        let track = device.track(line, (start_ns, end_ns), known, pen.output);
+            .or_insert_with(|| Device::new(op.device, pen.known, pen.output));
+        let track = device.track(line, (start_ns, end_ns), pen.known, pen.output);
         let out = pen.output.buffer();
         let category = categories::of_operation(pen.run.category_names, op.kind);
         let event = Drawn {
@@ -138,12 +138,12 @@ impl Gpu {
         track.event(out, start_ns, EventKind::SliceBegin, &event);
         track.slice_end(out, end_ns);
         if op.kind == OpKind::Kernel {
-            self.sample(&name, &call, (start_ns, end_ns), known, pen);
+            self.sample(&name, &call, (start_ns, end_ns), pen);
         }
     }
 
     /// The program gave something a name: what comes from now on is drawn on a track of that name. (Viewers keep the first name of a track.)
-    pub fn rename(&mut self, what: Labelled, id: u64, known: &Known) {
+    pub fn rename(&mut self, what: Labelled, id: u64, known: &EventTables) {
         let line = match what {
             Labelled::Stream => Line::Stream(id),
             Labelled::NamedDevice | Labelled::NamedOrdinal => {
@@ -168,10 +168,9 @@ impl Gpu {
         kernel: &str,
         call: &Call,
         (start_ns, end_ns): (u64, u64),
-        known: &Known,
-        pen: &mut EventPen<'_>,
+        pen: &mut EventWriter<'_>,
     ) {
-        let stack = known.stack(call.stack);
+        let stack = pen.known.stack(call.stack);
         pen.tally.launch_stacks += u64::from(!stack.is_empty());
         pen.tally.kernel_ns = pen.tally.kernel_ns.saturating_add(end_ns - start_ns);
         let mut frame = |name: &str| match self.frames.get(name) {
@@ -207,7 +206,7 @@ impl Gpu {
 }
 
 /// What an operation without a name is called.
-fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> String {
+fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &EventTables) -> String {
     let name = match kind {
         OpKind::Kernel => "kernel",
         OpKind::Copy => "Copy",
@@ -227,7 +226,7 @@ fn default_name(kind: OpKind, call: &Call, args: Args<'_>, known: &Known) -> Str
 }
 
 impl Device {
-    fn new(number: u32, known: &Known, output: &mut Output) -> Self {
+    fn new(number: u32, known: &EventTables, output: &mut Output) -> Self {
         let (name, description) = describe(number, known);
         Self {
             group: output.group(number, &name, &description),
@@ -242,7 +241,7 @@ impl Device {
         &mut self,
         line: Line,
         (start_ns, end_ns): (u64, u64),
-        known: &Known,
+        known: &EventTables,
         output: &mut Output,
     ) -> &mut TrackSequence {
         let (streams, queues) = (&mut self.streams, &mut self.queues);
@@ -277,7 +276,7 @@ impl Device {
 }
 
 /// The name of a GPU's group of tracks, and what more there is to say.
-fn describe(number: u32, known: &Known) -> (String, String) {
+fn describe(number: u32, known: &EventTables) -> (String, String) {
     let mut name = format!("GPU {number}");
     let mut description = String::from("What this GPU did for the process");
     if let Some(given) = known.device_name(number) {
@@ -301,7 +300,7 @@ fn count(counter: &mut usize) -> usize {
     *counter
 }
 
-fn labelled(known: &Known, what: Labelled, handle: u64) -> Option<String> {
+fn labelled(known: &EventTables, what: Labelled, handle: u64) -> Option<String> {
     let label = known.label(what, handle)?;
     (!label.text.is_empty()).then(|| label.text.clone())
 }

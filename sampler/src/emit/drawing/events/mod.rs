@@ -1,7 +1,7 @@
 //! Calls, GPU operations and marks on their way into the trace.
 //!
-//! What others refer to (texts, stacks, which call has a correlation) is taken from a whole batch before anything is drawn
-//! ([`Events::learn`]): it may stand in the ring of another thread.
+//! What others refer to (texts, stacks, which call has a correlation) was learnt from a whole batch before anything is drawn
+//! ([`EventTables`]): it may stand in the ring of another thread.
 
 mod args;
 mod calls;
@@ -13,36 +13,31 @@ use rsys_wire::event::{Event, Labelled};
 use self::calls::Calls;
 use self::gpu::Gpu;
 use crate::emit::account::EventTally;
-use crate::emit::learned::events::Known;
-pub use crate::emit::learned::events::StackMarks;
+use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::Frames;
 use crate::emit::learned::stacks::thread_name;
 use crate::emit::output::Output;
-use crate::python::PythonView;
 use crate::run::RunContext;
 
 /// What was told of a process.
 #[derive(Debug, Default)]
 pub struct Events {
-    known: Known,
     calls: Calls,
     gpu: Gpu,
-    /// What was told of the process itself: keys and values, in order.
-    pub facts: Vec<(String, String)>,
 }
 
 /// Whose events a ring holds.
 #[derive(Debug, Default)]
-pub struct Teller {
+pub struct EventThread {
     tid: u32,
     name: String,
 }
 
-impl Teller {
+impl EventThread {
     /// Takes over whose events follow, if an event says so.
     pub fn follow(&mut self, event: &Event<'_>) {
         if let Event::Thread { tid, name, .. } = event {
-            *self = Teller {
+            *self = EventThread {
                 tid: *tid,
                 name: thread_name(name),
             };
@@ -52,9 +47,11 @@ impl Teller {
 
 /// What events are drawn with.
 #[derive(Debug)]
-pub struct EventPen<'a> {
+pub struct EventWriter<'a> {
     /// The trace.
     pub output: &'a mut Output,
+    /// What the events refer to.
+    pub known: &'a mut EventTables,
     /// What stands behind addresses.
     pub frames: &'a mut Frames,
     /// What is counted.
@@ -79,46 +76,16 @@ pub fn is_worth_a_file(event: &Event<'_>) -> bool {
 }
 
 impl Events {
-    /// Takes what other events may refer to. Every event of a batch comes here before any is drawn. Returns what a fact says to the
-    /// user, if it does.
-    pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) -> Option<String> {
-        match event {
-            Event::Fact { key, value } => {
-                let key = String::from_utf8_lossy(key).into_owned();
-                let value = String::from_utf8_lossy(value).into_owned();
-                if key == "note" {
-                    return Some(value);
-                }
-                match self.facts.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, known)) => *known = value,
-                    None => self.facts.push((key, value)),
-                }
-            }
-            event => self.known.learn(ring, event, now_ns),
-        }
-        None
-    }
-
-    /// Says which addresses of new stacks have to be resolved.
-    pub fn want(&self, frames: &mut Frames) {
-        self.known.want(frames);
-    }
-
-    /// Takes over the frames of new stacks, once they are resolved.
-    pub fn settle(&mut self, frames: &mut Frames, marks: StackMarks, view: PythonView) {
-        self.known.settle(frames, marks, view);
-    }
-
     /// Draws an event.
-    pub fn draw(&mut self, teller: &mut Teller, event: &Event<'_>, pen: &mut EventPen<'_>) {
+    pub fn draw(&mut self, thread: &mut EventThread, event: &Event<'_>, pen: &mut EventWriter<'_>) {
         match event {
-            Event::Thread { .. } => teller.follow(event),
+            Event::Thread { .. } => thread.follow(event),
             Event::Begin { .. }
             | Event::End { .. }
             | Event::Mark { .. }
             | Event::AsyncBegin { .. }
-            | Event::AsyncEnd { .. } => self.calls.draw(teller, event, &self.known, pen),
-            Event::Gpu { op, args } => self.gpu.draw(op, *args, &mut self.known, pen),
+            | Event::AsyncEnd { .. } => self.calls.draw(thread, event, pen),
+            Event::Gpu { op, args } => self.gpu.draw(op, *args, pen),
             Event::Label {
                 what: Labelled::Thread,
                 id,
@@ -129,7 +96,7 @@ impl Events {
                 let uuid = pen.output.thread_uuid(tid, &name);
                 pen.output.rename_thread(uuid, tid, &name);
             }
-            Event::Label { what, id, .. } => self.gpu.rename(*what, *id, &self.known),
+            Event::Label { what, id, .. } => self.gpu.rename(*what, *id, pen.known),
             Event::Text { .. } | Event::Stack(_) | Event::Fact { .. } => {}
         }
     }
@@ -140,8 +107,8 @@ impl Events {
     }
 
     /// Closes what is open. The trace ends at `end_ns`.
-    pub fn finish(&mut self, end_ns: u64, pen: &mut EventPen<'_>) {
-        self.calls.finish(end_ns, &self.known, pen);
+    pub fn finish(&mut self, end_ns: u64, pen: &mut EventWriter<'_>) {
+        self.calls.finish(end_ns, pen);
         self.gpu.flush(pen.output);
     }
 }

@@ -1,0 +1,105 @@
+//! The trace of a process, before it is opened, while it is open, and after it could not be written further.
+
+use std::path::PathBuf;
+
+use crate::emit::output::Output;
+use crate::emit::output::sink::Opened;
+use crate::emit::tools::Tools;
+use crate::identity::Identity;
+use crate::run::layout::FileId;
+use crate::terminal::say;
+
+/// The trace of a process, if there is one.
+#[derive(Debug)]
+pub struct Trace {
+    /// What is open.
+    pub output: Option<Output>,
+    /// Why there is no file, or no more.
+    pub trouble: Option<String>,
+    /// The file that stays.
+    pub path: Option<PathBuf>,
+    /// What distinguishes the files of the process.
+    pub id: FileId,
+    /// Whether it may be opened.
+    is_wanted: bool,
+}
+
+impl Trace {
+    /// A trace that is not opened yet, and never is unless `is_wanted`.
+    #[must_use]
+    pub fn new(is_wanted: bool) -> Self {
+        Self {
+            output: None,
+            trouble: None,
+            path: None,
+            id: FileId::default(),
+            is_wanted,
+        }
+    }
+
+    /// From now on nothing opens it.
+    pub fn forbid(&mut self) {
+        self.is_wanted = false;
+    }
+
+    /// Whether it was opened, or could not be.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.output.is_some() || self.trouble.is_some()
+    }
+
+    /// Opens it if that is still to be done.
+    pub fn open(&mut self, identity: &Identity, tools: &mut Tools<'_>) {
+        if self.is_settled() || !self.is_wanted {
+            return;
+        }
+        match tools.sinks.open(identity, tools.run) {
+            Ok(Opened { sink, path, id }) => {
+                (self.id, self.path) = (id, path);
+                self.output = Some(Output::begin(sink, identity, tools.run));
+            }
+            Err(error) => {
+                let id = FileId::new(&identity.pid.to_string(), 0);
+                let path = tools.run.layout_of(identity).path(&id);
+                let text = format!(
+                    "{}: the trace of pid {} cannot be created: {error}",
+                    path.display(),
+                    identity.pid
+                );
+                say(&format!("error: {text}"));
+                self.trouble = Some(text);
+            }
+        }
+    }
+
+    /// Brings what is pending to the sink, if it is time to, or at once. Returns whether the trace ended with an error.
+    pub fn flush(&mut self, now: bool) -> bool {
+        let Some(output) = &mut self.output else {
+            return false;
+        };
+        output.flush(now);
+        let Some(error) = output.take_error() else {
+            return false;
+        };
+        let path = self.path.clone().unwrap_or_default();
+        let text = format!("{}: cannot be written further: {error}", path.display());
+        say(&format!(
+            "error: {text}; the trace holds what was written, the program runs on"
+        ));
+        self.trouble = Some(text);
+        self.output = None;
+        true
+    }
+
+    /// Notices when somebody removed the file.
+    pub fn look_for_file(&mut self) {
+        if let Some(path) = self.path.take_if(|path| !path.exists()) {
+            let text = format!(
+                "{}: the trace was removed while it was written",
+                path.display()
+            );
+            say(&format!("error: {text}"));
+            self.trouble = Some(text);
+        }
+    }
+}

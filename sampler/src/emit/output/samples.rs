@@ -1,0 +1,94 @@
+//! Samples and their call stacks, in a table for each time base.
+
+use rsys_proto::{CallstackIid, CpuMode, PacketBuffer, Sample};
+
+use super::Output;
+use super::callstacks::Stacks;
+use crate::emit::learned::frames::{FrameId, Frames};
+use crate::run::RunContext;
+
+/// What the weights of samples are: the time bases of the clocks.
+const CPU_TIME: &str = "cpu-time ns";
+const WALL_TIME: &str = "waiting-time ns";
+const GPU_TIME: &str = "gpu-time ns";
+
+/// The call stacks of a trace by what their weights are.
+#[derive(Debug)]
+pub(super) struct SampleTables {
+    cpu: Stacks,
+    waits: Stacks,
+    /// Of kernels, once there was one.
+    gpu: Option<Stacks>,
+}
+
+impl SampleTables {
+    pub(super) fn new(out: &mut PacketBuffer, run: &RunContext) -> Self {
+        let cpu = match &run.overflow {
+            None => Stacks::new(out, CPU_TIME, Some(run.frequency_hz)),
+            Some(overflow) => Stacks::new(out, &overflow.event, None),
+        };
+        Self {
+            cpu,
+            waits: Stacks::new(out, WALL_TIME, run.realtime_hz),
+            gpu: None,
+        }
+    }
+}
+
+impl Output {
+    /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch.
+    pub fn gpu_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        let out = self.writer.buffer();
+        self.samples
+            .gpu
+            .get_or_insert_with(|| Stacks::new(out, GPU_TIME, None))
+            .callstack(tables, frames)
+    }
+
+    /// Appends the times of kernels.
+    pub fn gpu_samples(&mut self, samples: &mut Vec<Sample>) {
+        if let Some(stacks) = &mut self.samples.gpu {
+            stacks.append(self.writer.buffer(), samples);
+        }
+    }
+
+    /// The id of a stack, for [`Output::samples`] of the same batch.
+    pub fn callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        self.samples.cpu.callstack(tables, frames)
+    }
+
+    /// The id of a waiting thread's stack, for [`Output::wait_samples`] of the same batch.
+    pub fn wait_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        self.samples.waits.callstack(tables, frames)
+    }
+
+    /// A sample for [`Output::samples`] or [`Output::wait_samples`].
+    #[must_use]
+    pub fn sample(
+        &self,
+        time_ns: u64,
+        tid: u32,
+        callstack: CallstackIid,
+        weight_ns: u64,
+    ) -> Sample {
+        Sample {
+            time_ns,
+            pid: self.pid,
+            tid,
+            callstack: Some(callstack),
+            weight: weight_ns,
+            mode: CpuMode::User,
+            cpu: None,
+        }
+    }
+
+    /// Appends the samples of a batch, of all threads.
+    pub fn samples(&mut self, samples: &mut Vec<Sample>) {
+        self.samples.cpu.append(self.writer.buffer(), samples);
+    }
+
+    /// Appends samples of waiting threads.
+    pub fn wait_samples(&mut self, samples: &mut Vec<Sample>) {
+        self.samples.waits.append(self.writer.buffer(), samples);
+    }
+}

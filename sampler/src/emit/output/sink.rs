@@ -1,0 +1,90 @@
+//! Where the bytes of a trace go.
+//!
+//! A [`Sinks`] opens a [`Sink`] for each process that has something to show. The shipped ones are files ([`TraceFiles`]); where only
+//! summaries are asked for, the bytes are dropped. A test, or a view of a running program, takes them in memory.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use crate::identity::Identity;
+use crate::run::RunContext;
+use crate::run::file_names::FileNames;
+use crate::run::layout::FileId;
+
+/// Takes the bytes of one trace, in order.
+pub trait Sink: Write + Debug + Send {
+    /// Drops everything behind the first `bytes` bytes: the rest of a packet that could not be written as a whole.
+    ///
+    /// # Errors
+    /// When what was written cannot be taken back.
+    fn cut_to(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+impl Sink for File {
+    fn cut_to(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)?;
+        self.seek(SeekFrom::Start(bytes)).map(drop)
+    }
+}
+
+/// Drops all bytes.
+impl Sink for io::Sink {
+    fn cut_to(&mut self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An open sink.
+#[derive(Debug)]
+pub struct Opened {
+    /// Takes the trace.
+    pub sink: Box<dyn Sink>,
+    /// The file that it is, if it is one that stays.
+    pub path: Option<PathBuf>,
+    /// What distinguishes the other files of the process.
+    pub id: FileId,
+}
+
+/// Opens the sinks of a run.
+pub trait Sinks: Debug {
+    /// Takes note of a process that announced itself. Called for each before it has anything to write.
+    fn announce(&mut self, identity: &Identity, run: &RunContext);
+
+    /// Opens the sink for the trace of a process.
+    ///
+    /// # Errors
+    /// When there cannot be one.
+    fn open(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened>;
+}
+
+/// A file for each process, named as the run's layout says.
+#[derive(Debug, Default)]
+pub struct TraceFiles {
+    names: FileNames,
+}
+
+impl Sinks for TraceFiles {
+    fn announce(&mut self, identity: &Identity, run: &RunContext) {
+        self.names
+            .reserve(&run.files_of(identity), &run.claimant(identity));
+    }
+
+    fn open(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened> {
+        let (files, claimant) = (run.files_of(identity), run.claimant(identity));
+        if !run.trace {
+            return Ok(Opened {
+                sink: Box::new(io::sink()),
+                path: None,
+                id: self.names.choose(&files, &claimant),
+            });
+        }
+        let (id, file, path) = self.names.create(&files, &claimant)?;
+        Ok(Opened {
+            sink: Box::new(file),
+            path: Some(path),
+            id,
+        })
+    }
+}
