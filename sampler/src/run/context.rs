@@ -69,6 +69,49 @@ pub struct Overflow {
     pub period: u64,
 }
 
+#[cfg(test)]
+impl RunContext {
+    /// A run that keeps everything, for tests.
+    pub fn everything() -> Self {
+        use crate::windows::Schedule;
+        Self {
+            layout: Layout {
+                directory: "/nowhere".into(),
+                prefix: String::new(),
+                file_name: "trace".to_owned(),
+                name_processes: true,
+            },
+            keys: KeyValues::default(),
+            trace: true,
+            compression: Compression::None,
+            category_names: CategoryNames::Rsys,
+            frequency_hz: 100.0,
+            realtime_hz: None,
+            counted: Vec::new(),
+            overflow: None,
+            off_cpu: false,
+            unwinder: String::new(),
+            python: PythonView::default(),
+            start_ns: 0,
+            profile: None,
+            windows: Windows {
+                samples: Schedule::ALWAYS,
+                waits: Schedule::ALWAYS,
+                events: Schedule::ALWAYS,
+                monitors: Schedule::ALWAYS,
+                by_cpu_time: false,
+            },
+            threads: ThreadChoice::default(),
+            min_samples: 1,
+            ranks: Numbers::All,
+            local_ranks: Numbers::All,
+            boot_id: String::new(),
+            host: String::new(),
+            verbosity: -1,
+        }
+    }
+}
+
 impl RunContext {
     /// What one period of a sample's weight stands for: nanoseconds of CPU time, or events.
     #[must_use]

@@ -6,6 +6,8 @@
 mod awaited;
 mod finish;
 mod held;
+#[cfg(test)]
+mod tests;
 
 use super::batch::{Batch, RingWords};
 use super::drawing::{Drawing, are_kept};
