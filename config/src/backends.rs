@@ -15,6 +15,10 @@ pub struct Backend {
     pub switch: &'static str,
     /// Whether this build holds it.
     pub built: bool,
+    /// Whether `rocm` stands for it too, where `ROCM_DOMAINS` says nothing.
+    of_rocm: bool,
+    /// How the names of its domains of `ROCM_DOMAINS` begin.
+    domains: &'static [&'static str],
 }
 
 /// The word that stands for all backends.
@@ -31,6 +35,8 @@ const fn backend(
         summary,
         switch: "",
         built: false,
+        of_rocm: false,
+        domains: &[],
     }
 }
 
@@ -38,6 +44,18 @@ impl Backend {
     /// A backend that this build holds.
     const fn built(mut self) -> Self {
         self.built = true;
+        self
+    }
+
+    /// A part of `rocm`.
+    const fn of_rocm(mut self) -> Self {
+        self.of_rocm = true;
+        self
+    }
+
+    /// A backend with domains of `ROCM_DOMAINS`, whose names begin so.
+    const fn domains(mut self, beginnings: &'static [&'static str]) -> Self {
+        self.domains = beginnings;
         self
     }
 
@@ -60,11 +78,23 @@ pub const BACKENDS: &[Backend] = &[
     .built(),
     backend("roctracer", &["hip"], "HIP calls, kernels and copies")
         .switch("USE_ROCTRACER")
+        .of_rocm()
+        .domains(&[
+            "hip",
+            "kernel_dispatch",
+            "memory_copy",
+            "memory_alloc",
+            "scratch_memory",
+        ])
         .built(),
-    backend("hsa", &[], "HSA calls, kernels and copies").built(),
+    backend("hsa", &[], "HSA calls, kernels and copies")
+        .domains(&["hsa"])
+        .built(),
     backend("rocprofiler", &[], "GPU hardware counters").switch("USE_ROCPROFILER"),
     backend("roctx", &["marker"], "ROCTx ranges and marks")
         .switch("USE_ROCTX")
+        .of_rocm()
+        .domains(&["marker", "roctx"])
         .built(),
     backend(
         "rocm-smi",
@@ -75,6 +105,8 @@ pub const BACKENDS: &[Backend] = &[
     .built(),
     backend("rcclp", &["rccl"], "RCCL collectives")
         .switch("USE_RCCLP")
+        .of_rocm()
+        .domains(&["rccl"])
         .built(),
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
     backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
@@ -119,9 +151,6 @@ pub struct Selection {
     pub(crate) domains_rank: u8,
 }
 
-/// What `rocm` stands for, by default.
-const OF_ROCM: [&str; 3] = ["roctracer", "roctx", "rcclp"];
-
 impl Selection {
     /// Whether a backend of this build is on that is so `by_default`. Its own names count, `all`, and `rocm` for those of ROCm.
     #[must_use]
@@ -154,9 +183,10 @@ impl Selection {
         match &self.domains {
             Some(domains) if on => domains
                 .iter()
-                .any(|domain| domain_backend(domain) == Some(asked.name)),
-            Some(_) => OF_ROCM.contains(&asked.name) || asked.name == "hsa",
-            None => OF_ROCM.contains(&asked.name),
+                .any(|domain| of_domain(domain).is_some_and(|backend| backend.name == asked.name)),
+            // Switching ROCm off takes away whatever its domains may have switched on.
+            Some(_) => !asked.domains.is_empty(),
+            None => asked.of_rocm,
         }
     }
 
@@ -204,71 +234,14 @@ impl Selection {
     }
 }
 
-/// The backend that holds a domain of ROCM_DOMAINS: `hip_runtime_api`, `kernel_dispatch`.
-fn domain_backend(domain: &str) -> Option<&'static str> {
-    const BEGINNINGS: [(&str, &str); 9] = [
-        ("hip", "roctracer"),
-        ("kernel_dispatch", "roctracer"),
-        ("memory_copy", "roctracer"),
-        ("memory_alloc", "roctracer"),
-        ("scratch_memory", "roctracer"),
-        ("hsa", "hsa"),
-        ("marker", "roctx"),
-        ("roctx", "roctx"),
-        ("rccl", "rcclp"),
-    ];
+/// The backend that holds a domain of `ROCM_DOMAINS`: `hip_runtime_api`, `kernel_dispatch`.
+pub(crate) fn of_domain(domain: &str) -> Option<&'static Backend> {
     let domain = domain.to_ascii_lowercase();
-    BEGINNINGS
-        .iter()
-        .find(|(beginning, _)| domain.starts_with(beginning))
-        .map(|(_, backend)| *backend)
-}
-
-/// Domains of the original, to guess what a word was meant to be.
-const DOMAINS: [&str; 10] = [
-    "hip_api",
-    "hip_runtime_api",
-    "hip_compiler_api",
-    "kernel_dispatch",
-    "memory_copy",
-    "memory_allocation",
-    "scratch_memory",
-    "hsa_api",
-    "marker_api",
-    "rccl_api",
-];
-
-/// How domains of the original begin that this build has nothing for.
-const DOMAINS_ELSEWHERE: [&str; 11] = [
-    "code_object",
-    "correlation_id",
-    "counter",
-    "device_counting",
-    "intercept_table",
-    "kfd",
-    "ompt",
-    "page_migration",
-    "rocdecode",
-    "rocjpeg",
-    "runtime_init",
-];
-
-/// What to say of a word of ROCM_DOMAINS that switches nothing on, and whether it is new to us: probably misspelt.
-pub(crate) fn domain_without_effect(word: &str) -> Option<(String, bool)> {
-    if domain_backend(word).is_some() {
-        return None;
-    }
-    let lower = word.to_ascii_lowercase();
-    let is_known = DOMAINS_ELSEWHERE
-        .iter()
-        .any(|beginning| lower.starts_with(beginning));
-    let text = match crate::nearest::nearest(&lower, DOMAINS.into_iter()) {
-        _ if is_known => "it is not part of this build".to_owned(),
-        Some(nearest) => format!("did you mean '{nearest}'?"),
-        None => format!("known domains: {}", DOMAINS.join(" ")),
+    let is_of = |backend: &&Backend| {
+        let mut beginnings = backend.domains.iter();
+        beginnings.any(|beginning| domain.starts_with(beginning))
     };
-    let text = format!("ROCM_DOMAINS: '{word}' has no effect; {text}");
-    Some((text, !is_known))
+    BACKENDS.iter().find(is_of)
 }
 
 /// All names and aliases.

@@ -87,7 +87,7 @@ fn each_backend_has_the_switch_of_the_original() {
     for backend in BACKENDS.iter().filter(|backend| !backend.switch.is_empty()) {
         let known = crate::table::find(backend.switch).is_some();
         assert_eq!(known, backend.built, "{}", backend.switch);
-        let ignored = crate::ignored::find(backend.switch).is_some();
+        let ignored = crate::original::ignored::find(backend.switch).is_some();
         assert_eq!(ignored, !backend.built, "{}", backend.switch);
     }
 }
@@ -308,13 +308,12 @@ fn domains_that_are_not_known_are_told_with_the_nearest() {
                 false
             ),
             note(
-                &format!("'xyz' has no effect; known domains: {}", DOMAINS.join(" ")),
+                &format!(
+                    "'xyz' has no effect; known domains: {}",
+                    crate::original::domains::DOMAINS.join(" ")
+                ),
                 true
             ),
         ]
     );
-    let known = DOMAINS
-        .iter()
-        .all(|domain| domain_backend(domain).is_some());
-    assert!(known, "a domain that is proposed has an effect");
 }

@@ -2,7 +2,8 @@
 
 use crate::backends::BACKENDS;
 use crate::generate::{self, of_category, push_line};
-use crate::ignored::IGNORED_SETTINGS;
+use crate::gpu_metrics::METRICS;
+use crate::original::ignored::IGNORED_SETTINGS;
 use crate::settings::Settings;
 use crate::table::{Category, CommandOption, Kind, Setting};
 pub use crate::value::allowed as allowed_text;
@@ -65,6 +66,7 @@ pub fn settings_page() -> String {
         );
         push_line(&mut text, &row);
     }
+    push_metrics(&mut text);
     push_line(&mut text, "\n## Settings of the original without effect");
     push_line(
         &mut text,
@@ -79,6 +81,26 @@ pub fn settings_page() -> String {
         );
     }
     text
+}
+
+fn push_metrics(text: &mut String) {
+    push_line(text, "\n## Names of GPU metrics");
+    push_line(text, "\nFor GPU_METRICS.\n");
+    push_line(text, "| name | what | tracks | unit |\n|---|---|---|---|");
+    for metric in METRICS {
+        let tracks: Vec<_> = metric.tracks.iter().map(|track| track.name).collect();
+        let units: Vec<_> = metric.tracks.iter().map(|track| track.unit).collect();
+        push_line(
+            text,
+            &format!(
+                "| `{}` | {} | {} | {} |",
+                metric.name,
+                metric.summary,
+                tracks.join(", "),
+                units.join(", ")
+            ),
+        );
+    }
 }
 
 /// The option as one would write it: `-f, --freq HZ`.

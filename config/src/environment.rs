@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use crate::setting::{PREFIXES, Setting};
+
 /// A copy of environment variables. Of those that are not valid UTF-8, the names are kept: no setting can come from them.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -51,5 +53,18 @@ impl Environment {
         self.variables
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The strongest variable that sets `setting`, with its text.
+    pub(crate) fn variable_of(&self, setting: &Setting) -> Option<(String, &str)> {
+        PREFIXES.iter().find_map(|prefix| {
+            std::iter::once(setting.name)
+                .chain(setting.aliases.iter().copied())
+                .find_map(|name| {
+                    let variable = format!("{prefix}{name}");
+                    let text = self.get(&variable)?;
+                    Some((variable, text))
+                })
+        })
     }
 }

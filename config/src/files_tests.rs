@@ -1,4 +1,5 @@
 use super::*;
+use crate::{FileChoice, Sources};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder of its own for a test, removed at the end.

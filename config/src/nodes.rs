@@ -1,6 +1,7 @@
 //! Which nodes of a job are meant: `0-3`, `node1`.
 
-use crate::numbers::{Range, words};
+use crate::numbers::Range;
+use crate::text::words;
 
 /// A list of nodes, by their numbers in the job and by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::words;
+
 /// The most ranges that a list may hold: what is longer is no list that somebody wrote.
 const RANGES_MAX: usize = 4096;
 
@@ -109,11 +111,6 @@ impl Range {
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
-}
-
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|character: char| character.is_whitespace() || matches!(character, ',' | ';'))
-        .filter(|word| !word.is_empty())
 }
 
 impl fmt::Display for Range {

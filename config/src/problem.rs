@@ -135,7 +135,7 @@ impl ProblemKind {
             )),
             Self::UnknownMetric { .. } => Some(format!(
                 "known sensors: {}",
-                crate::gpu_metrics::NAMES.join(" ")
+                crate::gpu_metrics::names().collect::<Vec<_>>().join(" ")
             )),
             Self::UnknownPreset { .. } => Some("--list-presets lists them".to_owned()),
             Self::UnknownKey { nearest, .. } => Some(match nearest {

@@ -2,7 +2,7 @@
 
 use crate::origin::Origin;
 use crate::problem::{Problem, ProblemKind};
-use crate::shorthands::words;
+use crate::text::words;
 
 /// Reads `cpu=300,real=100` as rates of single clocks; `None` when it is no such list. A word that names no clock is an error.
 #[must_use]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::backends::{BACKENDS, Selection};
 use crate::numbers::Numbers;
 use crate::origin::Origin;
-use crate::resolved::split_events;
 use crate::settings::Settings;
+use crate::text::event_names;
 use crate::value::Value;
 use crate::windows::{self, Period};
 
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
             (Some(Value::Bool(on)), rank) if rank > 0 => Some((name, *on, rank)),
             _ => None,
         };
-        let domains = split_events(self.text("ROCM_DOMAINS"));
+        let domains = event_names(self.text("ROCM_DOMAINS"));
         Selection {
             include: self.list("INCLUDE_BACKENDS").to_vec(),
             include_rank: self.rank("INCLUDE_BACKENDS"),

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backends::Selection;
-use crate::category_names::CategoryNames;
+use crate::choices::{
+    CategoryNames, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder, WindowClock,
+};
 use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
 use crate::reader::Reader;
 use crate::settings::Settings;
+use crate::text::event_names;
 use crate::windows::Window;
 
 /// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`: each look costs a system call for each thread.
@@ -158,74 +161,6 @@ pub struct ProfileForms {
     pub max_depth: u32,
 }
 
-/// Which child processes are profiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follow {
-    /// Every child.
-    All,
-    /// Children that execute a program.
-    Exec,
-    /// None.
-    None,
-}
-
-/// How stacks are walked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unwinder {
-    /// Our own walker over call-frame information.
-    Cfi,
-    /// The framehop library.
-    Framehop,
-    /// Frame pointers only.
-    FramePointers,
-}
-
-/// Which frames of Python programs are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Python {
-    /// Native and Python frames.
-    On,
-    /// Native frames.
-    Off,
-    /// Python frames.
-    Only,
-}
-
-/// What makes the samples tick.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SamplingClock {
-    /// Timers, or perf events where these are better.
-    Auto,
-    /// CPU-time timers.
-    Timer,
-    /// `cpu-clock` perf events.
-    Perf,
-}
-
-/// Which runtime tells of kernels and copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuSource {
-    /// HIP where it tells, else HSA.
-    Auto,
-    /// HIP.
-    Hip,
-    /// HSA.
-    Hsa,
-    /// None.
-    Off,
-}
-
-/// How much the interception of HSA queues may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuLevel {
-    /// Nothing.
-    Lite,
-    /// Signals of kernels.
-    Standard,
-    /// Batches and graphs too.
-    Full,
-}
-
 /// Where resolved symbols are kept between runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SymbolCache {
@@ -237,35 +172,16 @@ pub enum SymbolCache {
     Off,
 }
 
-/// Declares an enum's words in one place, both ways.
-macro_rules! words {
-    ($type:ident { $($word:literal => $variant:ident),+ $(,)? }) => {
-        impl $type {
-            /// The word for it in files and on the command line.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            fn from_word(word: &str) -> Self {
-                match word {
-                    $($word => Self::$variant,)+
-                    other => unreachable!("the table allows {other}, which has no meaning"),
-                }
-            }
-        }
-    };
+impl Settings {
+    /// The settings as plain typed fields.
+    #[must_use]
+    pub fn resolve(&self) -> Resolved {
+        Resolved::of(self)
+    }
 }
 
-words!(Follow { "all" => All, "exec" => Exec, "none" => None });
-words!(Unwinder { "cfi" => Cfi, "framehop" => Framehop, "fp" => FramePointers });
-words!(Python { "on" => On, "off" => Off, "only" => Only });
-words!(GpuSource { "auto" => Auto, "hip" => Hip, "hsa" => Hsa, "off" => Off });
-words!(GpuLevel { "lite" => Lite, "standard" => Standard, "full" => Full });
-words!(SamplingClock { "auto" => Auto, "timer" => Timer, "perf" => Perf });
-
 impl Resolved {
-    pub(crate) fn from_settings(settings: &Settings) -> Self {
+    fn of(settings: &Settings) -> Self {
         let read = Reader(settings);
         let backends = read.backends();
         let sampling = Window {
@@ -333,7 +249,8 @@ impl Resolved {
                     .map_or(sampling.duration, nonzero),
                 periods: sampling.periods.clone(),
             },
-            windows_by_cpu_time: read.text("TRACE_PERIOD_CLOCK_ID") == "cputime",
+            windows_by_cpu_time: WindowClock::from_word(read.text("TRACE_PERIOD_CLOCK_ID"))
+                == WindowClock::CpuTime,
             sampling_tids: tids("SAMPLING_CPUTIME_TIDS"),
             realtime_tids: tids("SAMPLING_REALTIME_TIDS"),
             trace: read.bool("TRACE") || !read.bool("PROFILE"),
@@ -377,7 +294,7 @@ impl Resolved {
             sampling_gpus: read.numbers("SAMPLING_GPUS"),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             smi_library: read.text("SMI_LIBRARY").to_owned(),
-            cpu_events: split_events(read.text("CPU_EVENTS")),
+            cpu_events: event_names(read.text("CPU_EVENTS")),
             overflow: match (read.text("OVERFLOW"), read.bool("SAMPLING_OVERFLOW")) {
                 ("", false) => None,
                 ("", true) => Some((
@@ -407,22 +324,6 @@ impl Resolved {
     }
 }
 
-/// Names of events, separated by commas or blanks; those between the slashes of `unit/field=1,field=2/` do not separate.
-pub(crate) fn split_events(text: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
-    let mut inside = false;
-    for letter in text.chars() {
-        inside ^= letter == '/';
-        if !inside && (letter == ',' || letter == ';' || letter.is_whitespace()) {
-            names.push(String::new());
-        } else if let Some(name) = names.last_mut() {
-            name.push(letter);
-        }
-    }
-    names.retain(|name| !name.is_empty());
-    names
-}
-
 /// `EVENT:PERIOD`; names of events may hold colons, but none ends in one and a number.
 fn split_period(text: &str) -> (String, Option<u64>) {
     let parts = text.rsplit_once(':').and_then(|(event, period)| {
@@ -441,9 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_events() {
-        let names = split_events("page-faults, cpu/event=0x1,umask=2/ cycles,,");
-        assert_eq!(names, ["page-faults", "cpu/event=0x1,umask=2/", "cycles"]);
+    fn an_event_may_have_a_period() {
         assert_eq!(split_period("faults:10"), ("faults".to_owned(), Some(10)));
         for name in ["faults", "perf::PAGE-FAULTS", "sched:sched_switch"] {
             assert_eq!(split_period(name), (name.to_owned(), None));

@@ -6,49 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use crate::backends;
-use crate::environment::Environment;
-use crate::files::{FileChoice, FileReader};
-use crate::ignored::{self, IgnoredSetting};
 use crate::origin::Origin;
-use crate::problem::{ConfigError, Problem, ProblemKind};
-use crate::resolved::{Resolved, split_events};
-use crate::table::{self, Kind, PREFIXES, Setting};
-use crate::value::{Value, parse_bool};
-
-/// Where settings are read from, beside the command line.
-#[derive(Debug, Clone, Default)]
-pub struct Sources {
-    /// The environment.
-    pub environment: Environment,
-    /// The user's home folder, for the default files and `~/`.
-    pub home: Option<PathBuf>,
-    /// Which files to read.
-    pub files: FileChoice,
-}
-
-impl Sources {
-    /// The sources of this process: its environment and its user's files.
-    #[must_use]
-    pub fn of_this_process() -> Self {
-        let environment = Environment::of_this_process();
-        let home = environment.get("HOME").map(PathBuf::from);
-        Self {
-            environment,
-            home,
-            files: FileChoice::Standard,
-        }
-    }
-
-    /// An environment and no files.
-    #[must_use]
-    pub fn without_files(environment: Environment) -> Self {
-        Self {
-            environment,
-            home: None,
-            files: FileChoice::None,
-        }
-    }
-}
+use crate::original::domains;
+use crate::original::ignored::{self, IgnoredSetting};
+use crate::problem::{Problem, ProblemKind};
+use crate::table::{self, Kind, Setting};
+use crate::text::event_names;
+use crate::value::Value;
 
 /// Something that was accepted and is worth a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +36,7 @@ impl fmt::Display for Note {
 pub struct Settings {
     /// What somebody said; [`DEFAULTS`] count for the others.
     values: BTreeMap<&'static str, (Value, Origin)>,
-    home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     pub(crate) notes: Vec<Note>,
     pub(crate) files_read: Vec<PathBuf>,
     pub(crate) exports: Vec<(String, String)>,
@@ -106,111 +70,6 @@ impl Settings {
         }
     }
 
-    /// Defaults, then files, then environment. All problems of all of them come together.
-    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut settings = Self::defaults();
-        settings.home.clone_from(&sources.home);
-        let mut problems = Vec::new();
-        let mut keep = |result: Result<(), ConfigError>| {
-            if let Err(error) = result {
-                problems.extend(error.problems);
-            }
-        };
-        for file in sources.files.resolve(sources) {
-            if file.required || file.path.exists() {
-                keep(settings.load_file(&file.path, file.origin, &sources.environment));
-            }
-        }
-        keep(settings.load_environment(&sources.environment));
-        if problems.is_empty() {
-            Ok(settings)
-        } else {
-            Err(ConfigError { problems })
-        }
-    }
-
-    /// Reads one file over what is there. `named_by` says who asked for the file; it is told when the file cannot be read.
-    pub fn load_file(
-        &mut self,
-        path: &Path,
-        named_by: Origin,
-        environment: &Environment,
-    ) -> Result<(), ConfigError> {
-        FileReader::new(self, environment).read(path, named_by)
-    }
-
-    /// Reads a text as if it stood in the file `name`, over what is there. Other files that it includes are read too.
-    pub fn read_text(
-        &mut self,
-        name: &Path,
-        text: &str,
-        environment: &Environment,
-    ) -> Result<(), ConfigError> {
-        FileReader::new(self, environment).read_named_text(name, text)
-    }
-
-    /// Reads the environment over what is there.
-    pub fn load_environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
-        let mut problems = Vec::new();
-        for setting in table::all() {
-            let Some((variable, text)) = variable_of(setting, environment) else {
-                continue;
-            };
-            let keeps_default = text.trim().is_empty() && needs_value(setting);
-            if keeps_default {
-                continue;
-            }
-            if let Err(problem) = self.set(setting.name, text, Origin::Environment(variable)) {
-                problems.push(problem);
-            }
-        }
-        let prefixed = |name: &&String| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        for name in environment.unreadable().iter().filter(prefixed) {
-            if table::find(name).is_some() {
-                problems.push(Problem {
-                    kind: Box::new(ProblemKind::NotText),
-                    origin: Origin::Environment(name.clone()),
-                    line_text: None,
-                    width: 0,
-                });
-            }
-        }
-        // The original honours this one without a prefix too.
-        if let Some(on) = environment.get("MONOCHROME").and_then(parse_bool)
-            && self.origin("MONOCHROME") == Some(&Origin::Default)
-        {
-            let origin = Origin::Environment("MONOCHROME".to_owned());
-            self.values.insert("MONOCHROME", (Value::Bool(on), origin));
-        }
-        self.note_other_variables(environment);
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError { problems })
-        }
-    }
-
-    /// Variables with one of our prefixes that are no settings: known ones of the original get a note for `-v`, and what looks
-    /// like a slip of the pen gets a visible one. Everything else is somebody else's business.
-    fn note_other_variables(&mut self, environment: &Environment) {
-        for (variable, value) in environment.iter() {
-            let prefixed = PREFIXES.iter().any(|prefix| variable.starts_with(prefix));
-            if !prefixed || table::find(variable).is_some() {
-                continue;
-            }
-            let origin = Origin::Environment(variable.to_owned());
-            if let Some(ignored) = ignored::find(variable) {
-                self.note_ignored(variable, value, ignored, origin);
-            } else if let Some(nearest) = table::nearest(variable) {
-                self.notes.push(Note {
-                    origin,
-                    text: format!("no such setting; did you mean RSYS_{nearest}?"),
-                    important: true,
-                });
-            }
-        }
-    }
-
     pub(crate) fn note_ignored(
         &mut self,
         name: &str,
@@ -234,9 +93,10 @@ impl Settings {
 
     /// Domains of ROCm that are not known are no mistakes: newer versions of the original may have them.
     fn note_domains(&mut self, text: &str, origin: &Origin) {
-        let notes = split_events(text)
+        let notes = event_names(text)
             .into_iter()
-            .filter_map(|word| backends::domain_without_effect(&word))
+            .filter(|word| backends::of_domain(word).is_none())
+            .map(|word| domains::without_effect(&word))
             .map(|(text, important)| Note {
                 origin: origin.clone(),
                 text,
@@ -276,6 +136,11 @@ impl Settings {
             }
             Err(kind) => Err(problem(kind, origin)),
         }
+    }
+
+    /// Sets a value that needs no check.
+    pub(crate) fn put(&mut self, name: &'static str, value: Value, origin: Origin) {
+        self.values.insert(name, (value, origin));
     }
 
     /// Writes the home folder for a leading `~/` of a path.
@@ -372,44 +237,6 @@ impl Settings {
     pub fn exports(&self) -> &[(String, String)] {
         &self.exports
     }
-
-    /// The settings as plain typed fields.
-    #[must_use]
-    pub fn resolve(&self) -> Resolved {
-        Resolved::from_settings(self)
-    }
-}
-
-/// The strongest variable that sets `setting`, with its text.
-pub(crate) fn variable_of<'a>(
-    setting: &Setting,
-    environment: &'a Environment,
-) -> Option<(String, &'a str)> {
-    PREFIXES.iter().find_map(|prefix| {
-        std::iter::once(setting.name)
-            .chain(setting.aliases.iter().copied())
-            .find_map(|name| {
-                let variable = format!("{prefix}{name}");
-                let text = environment.get(&variable)?;
-                Some((variable, text))
-            })
-    })
-}
-
-/// Whether an empty text cannot be a value of `setting`.
-fn needs_value(setting: &Setting) -> bool {
-    !matches!(
-        setting.kind,
-        Kind::Text
-            | Kind::PathList
-            | Kind::Backends
-            | Kind::Metrics
-            | Kind::Periods
-            | Kind::Numbers { .. }
-            | Kind::Path {
-                empty_means: Some(_)
-            }
-    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::{ConfigError, Environment, Sources};
 use crate::{Follow, SamplingClock, SymbolCache, Unwinder};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Options that set several settings, or others than one of their own name: the original's habits, old and new.
+//! Options that set several settings, or other ones than their own.
 //!
 //! A setting that a row names and that is not in the table of settings yet is accepted with the note of
 //! [`crate::IGNORED_SETTINGS`]. Once a setting has an option of its own with the same word, that one counts
@@ -6,139 +6,17 @@
 
 use crate::backends;
 use crate::origin::Origin;
+use crate::original::options;
 use crate::problem::{Problem, ProblemKind};
+use crate::setting::Category;
 use crate::settings::{Note, Settings};
-use crate::table::{self, Category};
-use crate::value::parse_bool;
+use crate::shorthand::{Effect, row};
+pub use crate::shorthand::{Shorthand, Takes};
+use crate::table;
+use crate::text::{parse_bool, words};
 
-/// One such option.
-#[derive(Debug, Clone, Copy)]
-pub struct Shorthand {
-    /// The letter of `-w`.
-    pub short: Option<char>,
-    /// The word of `--wait`.
-    pub long: &'static str,
-    /// Other words with the same effect.
-    pub aliases: &'static [&'static str],
-    /// What it takes.
-    pub takes: Takes,
-    /// The group under which it is listed.
-    pub category: Category,
-    /// What it is for, in one line without a full stop.
-    pub summary: &'static str,
-    /// Whether it is there for old command lines only.
-    pub old: bool,
-    effect: Effect,
-}
-
-/// What an option takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
-    /// Nothing, or true or false.
-    Bool,
-    /// One value of this name.
-    One(&'static str),
-    /// Nothing, or a value behind `=`.
-    Maybe(&'static str),
-    /// One value or more.
-    List(&'static str),
-    /// Nothing, or one value or more.
-    MaybeList(&'static str),
-}
-
-/// What becomes of the value.
-#[derive(Debug, Clone, Copy)]
-enum Effect {
-    /// All these settings get it.
-    Same(&'static [&'static str]),
-    /// Words that stand for backends; without words, the first ones.
-    BackendWords(
-        &'static [&'static str],
-        &'static [(&'static str, &'static str)],
-    ),
-    /// A backend, and the words for this setting.
-    Sensors(&'static str, &'static str),
-    /// These settings are switched on; a number goes to the last.
-    Rate(&'static str, &'static str),
-    /// Words that switch on one setting each, and off the others.
-    Formats(&'static [(&'static str, &'static str)]),
-    /// The original's words for how much is said.
-    LogLevel,
-    /// `-T`.
-    Trace,
-    /// A variable of the command's environment.
-    Variable(&'static str),
-    /// Formats of the trace.
-    TraceFormats,
-    /// An event, how often it occurs, and threads.
-    Overflow,
-    /// Clocks of the original.
-    Clocks,
-}
-
-const fn row(
-    short: Option<char>,
-    long: &'static str,
-    takes: Takes,
-    category: Category,
-    effect: Effect,
-    summary: &'static str,
-) -> Shorthand {
-    Shorthand {
-        short,
-        long,
-        aliases: &[],
-        takes,
-        category,
-        summary,
-        old: false,
-        effect,
-    }
-}
-
-impl Shorthand {
-    const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
-        self.aliases = aliases;
-        self
-    }
-
-    const fn old(mut self) -> Self {
-        self.old = true;
-        self
-    }
-
-    /// The settings that it sets, as far as they can be told beforehand.
-    #[must_use]
-    pub fn settings(&self) -> Vec<&'static str> {
-        match self.effect {
-            Effect::Same(names) => names.to_vec(),
-            Effect::BackendWords(..) => {
-                vec!["INCLUDE_BACKENDS", "EXCLUDE_BACKENDS"]
-            }
-            Effect::Sensors(_, setting) => vec!["INCLUDE_BACKENDS", setting],
-            Effect::Rate(switch, rate) => vec![switch, rate],
-            Effect::Formats(formats) => formats.iter().map(|(_, setting)| *setting).collect(),
-            Effect::LogLevel => vec!["VERBOSE"],
-            Effect::Trace => vec!["TRACE", "PROFILE", "FLAT_PROFILE"],
-            Effect::Overflow => vec![
-                "SAMPLING_OVERFLOW",
-                "SAMPLING_OVERFLOW_EVENT",
-                "SAMPLING_OVERFLOW_FREQ",
-            ],
-            Effect::Clocks => vec!["SAMPLING_REALTIME", "SAMPLING_OVERFLOW"],
-            Effect::Variable(_) | Effect::TraceFormats => Vec::new(),
-        }
-    }
-
-    /// Whether it adds to what other options say, and so comes after them.
-    #[must_use]
-    pub fn is_late(&self) -> bool {
-        matches!(self.effect, Effect::BackendWords(..) | Effect::Sensors(..))
-    }
-}
-
-use Category::{Backends, Diagnostics, Output, Processes, Profile, Sampling, Windows};
-use Takes::{Bool, List, Maybe, MaybeList, One};
+use Category::{Backends, Diagnostics, Output, Profile, Sampling, Windows};
+use Takes::{Bool, List, Maybe, One};
 
 #[rustfmt::skip]
 const ROWS: &[Shorthand] = &[
@@ -185,32 +63,13 @@ const ROWS: &[Shorthand] = &[
     // How much is said.
     row(None, "log-level", One("LEVEL"), Diagnostics, Effect::LogLevel,
         "How much is said, in words: trace, debug, info, warn, error, critical, off"),
-    // For old command lines.
     row(Some('T'), "trace", Maybe("BOOL"), Output, Effect::Trace,
         "Write a trace (-T off: only the summary that -P asks for); -T flat and -T tree ask for a summary of that form too"),
-    row(Some('L'), "trace-legacy", Bool, Output, Effect::Same(&["TRACE_LEGACY"]), "The trace is a Perfetto trace").old(),
-    row(None, "output-format", List("FORMAT"), Output, Effect::TraceFormats, "The trace is a Perfetto trace").old(),
-    row(None, "trace-buffer-size", One("KB"), Output, Effect::Same(&["PERFETTO_BUFFER_SIZE_KB"]), "There is no buffer to size").old(),
-    row(None, "trace-fill-policy", One("POLICY"), Output, Effect::Same(&["PERFETTO_FILL_POLICY"]), "There is no buffer to fill").old(),
-    row(None, "profile-diff", List("PATH"), Profile, Effect::Same(&["INPUT_PATH"]), "Summaries are not compared with older ones").old(),
-    row(None, "cputime", Bool, Sampling, Effect::Same(&["SAMPLING_CPUTIME"]),
-        "Samples of CPU time are always taken; may be followed by frequency, delay and threads").aliases(&["sample-cputime"]).old(),
-    row(Some('S'), "sample", MaybeList("CLOCK"), Sampling, Effect::Clocks,
-        "Call stacks are always sampled; may be followed by clocks: cputime, realtime, overflow").old(),
-    row(None, "fork", Bool, Processes, Effect::Same(&["FORK"]), "The command is always a process of its own").old(),
-    row(Some('l'), "launcher", One("REGEX"), Processes, Effect::Same(&["LAUNCHER"]), "Launchers such as srun are recognised").old(),
-    row(None, "ai-nics", List("NICS"), Backends, Effect::Same(&["SAMPLING_AINICS"]), "Network cards whose counters are read").old(),
-    row(None, "selected-regions", List("REGION"), Windows, Effect::Same(&["SELECTED_REGIONS"]), "Keep what happens in these regions only").old(),
-    row(None, "rank-filter-id", List("RANKS"), Output, Effect::Same(&["RANKS"]), "Ranks that are profiled").old(),
-    row(None, "rank-filter-output", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_OUTPUT"]), "Whether other ranks write files").old(),
-    row(None, "rank-filter-logs", Maybe("BOOL"), Output, Effect::Same(&["RANK_FILTER_LOGS"]), "Whether other ranks print").old(),
-    row(None, "hsa-interrupt", One("0|1"), Backends, Effect::Variable("HSA_ENABLE_INTERRUPT"),
-        "Sets HSA_ENABLE_INTERRUPT for the command").old(),
 ];
 
 /// All rows in use, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Shorthand> {
-    ROWS.iter().filter(|row| {
+    ROWS.iter().chain(options::ROWS).filter(|row| {
         !table::all()
             .filter_map(|setting| setting.option.as_ref())
             .any(|option| {
@@ -457,8 +316,4 @@ impl Call<'_> {
         self.set("PROFILE", "true");
         self.set("FLAT_PROFILE", flat);
     }
-}
-
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split([',', ';', ' ']).filter(|word| !word.is_empty())
 }

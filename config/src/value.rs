@@ -6,8 +6,10 @@ use crate::backends;
 use crate::gpu_metrics;
 use crate::keys;
 use crate::numbers::Numbers;
+use crate::original::clocks::window_clock;
 use crate::problem::ProblemKind;
-use crate::table::{Kind, Setting};
+use crate::setting::{Kind, Setting};
+use crate::text::{file_names, parse_bool, parse_seconds, words};
 use crate::windows;
 
 /// Settings that may hold path keys.
@@ -45,7 +47,10 @@ impl Value {
     /// Reads a value for `setting` and checks that it is allowed.
     pub fn parse(setting: &'static Setting, text: &str) -> Result<Self, ProblemKind> {
         let text = match setting.name {
-            "TRACE_PERIOD_CLOCK_ID" => windows::clock_word(text).unwrap_or(text.trim()),
+            "TRACE_PERIOD_CLOCK_ID" => match window_clock(text) {
+                Some(clock) => clock.as_str(),
+                None => text.trim(),
+            },
             _ => text.trim(),
         };
         if KEYED.contains(&setting.name)
@@ -89,12 +94,17 @@ impl Value {
             Kind::Path { empty_means } => {
                 (!text.is_empty() || empty_means.is_some()).then(|| Self::Text(text.to_owned()))
             }
-            Kind::PathList => Some(Self::List(words(text, &[':', ';', ',']))),
+            Kind::PathList => Some(Self::List(file_names(text).map(str::to_owned).collect())),
             Kind::Backends => return parse_backends(text),
-            Kind::Metrics => {
-                gpu_metrics::check(text)?;
-                Some(Self::Text(text.to_owned()))
-            }
+            Kind::Metrics => match gpu_metrics::unknown(text) {
+                None => Some(Self::Text(text.to_owned())),
+                Some(word) => {
+                    return Err(ProblemKind::UnknownMetric {
+                        name: word.to_owned(),
+                        nearest: gpu_metrics::nearest(word),
+                    });
+                }
+            },
         };
         parsed.ok_or_else(|| ProblemKind::BadValue {
             setting: setting.name,
@@ -142,17 +152,10 @@ pub fn allowed(setting: &Setting) -> String {
         } => format!("a path, or nothing for {meaning}"),
         Kind::PathList => "a list of files, or none".to_owned(),
         Kind::Backends => "a list of backends".to_owned(),
-        Kind::Metrics => "a list of sensors".to_owned(),
-    }
-}
-
-/// Reads a boolean in any of the spellings that the original knows.
-#[must_use]
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "on" | "yes" | "1" | "t" | "y" => Some(true),
-        "false" | "off" | "no" | "0" | "f" | "n" => Some(false),
-        _ => None,
+        Kind::Metrics => {
+            let names: Vec<_> = gpu_metrics::names().collect();
+            format!("all, none, or a list of {}", names.join(", "))
+        }
     }
 }
 
@@ -174,44 +177,18 @@ fn nearest_choice(setting: &Setting, text: &str) -> Option<&'static str> {
     )
 }
 
-pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 5] = [
-        ("ms", 1e-3),
-        ("min", 60.0),
-        ("sec", 1.0),
-        ("s", 1.0),
-        ("h", 3600.0),
-    ];
-    let (number, factor) = UNITS
-        .iter()
-        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
-        .unwrap_or((text, 1.0));
-    let value: f64 = number.trim().parse().ok()?;
-    Some(value * factor)
-}
-
 fn parse_backends(text: &str) -> Result<Value, ProblemKind> {
-    let names = words(text, &[',', ';', ' ', '\t']);
-    let normalized = names
-        .iter()
+    let normalized = words(text)
         .map(|name| {
             let normal = backends::normalize(name);
             match backends::find(&normal) {
                 Some(_) => Ok(normal),
                 None => Err(ProblemKind::UnknownBackend {
-                    name: name.clone(),
+                    name: name.to_owned(),
                     nearest: backends::nearest(&normal),
                 }),
             }
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Value::List(normalized))
-}
-
-fn words(text: &str, separators: &[char]) -> Vec<String> {
-    text.split(separators)
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
 }

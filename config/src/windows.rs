@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::value::parse_seconds;
+use crate::original::clocks::window_clock;
+use crate::text::{parse_seconds, words};
 
 /// The longest time that can be asked for.
 pub(crate) const SECONDS_MAX: f64 = 1e9;
@@ -43,11 +44,8 @@ impl Window {
 /// Reads periods; `None` when the text is none.
 #[must_use]
 pub(crate) fn parse(text: &str) -> Option<Vec<Period>> {
-    let groups = text
-        .split(|character: char| character.is_whitespace() || matches!(character, ',' | ';'))
-        .filter(|group| !group.is_empty());
     let mut periods = Vec::new();
-    for group in groups {
+    for group in words(text) {
         let mut parts = group.split(':');
         let wait = seconds(parts.next()?)?;
         let record = seconds(parts.next()?)?;
@@ -58,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Period>> {
         };
         if parts
             .next()
-            .is_some_and(|clock| clock_word(clock).is_none())
+            .is_some_and(|clock| window_clock(clock).is_none())
             || parts.next().is_some()
         {
             return None;
@@ -86,24 +84,7 @@ fn seconds(text: &str) -> Option<Duration> {
 #[must_use]
 pub(crate) fn normalized(text: &str) -> Option<String> {
     parse(text)?;
-    let groups: Vec<&str> = text
-        .split(|character: char| character.is_whitespace() || matches!(character, ',' | ';'))
-        .filter(|group| !group.is_empty())
-        .collect();
-    Some(groups.join(","))
-}
-
-/// What a clock of the original is called here; `None` when it is no clock.
-#[must_use]
-pub(crate) fn clock_word(name: &str) -> Option<&'static str> {
-    let name = name.trim().to_ascii_lowercase();
-    let bare = name.strip_prefix("clock_").unwrap_or(&name);
-    match bare.strip_suffix(".0").unwrap_or(bare) {
-        "0" | "1" | "4" | "5" | "6" | "7" | "realtime" | "monotonic" | "monotonic_raw"
-        | "realtime_coarse" | "monotonic_coarse" | "boottime" => Some("realtime"),
-        "2" | "cputime" | "process_cputime_id" => Some("cputime"),
-        _ => None,
-    }
+    Some(words(text).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

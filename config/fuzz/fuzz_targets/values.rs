@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rsys_config::keys::{KeyValues, expand};
-use rsys_config::{Environment, Nodes, Numbers, Settings, Value, shorthands, table};
+use rsys_config::{Environment, Nodes, Numbers, Settings, Value, table};
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else { return };
@@ -28,5 +28,5 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(Numbers::parse(&numbers.to_string()), Some(numbers));
     }
     let _ = Nodes::parse(text).has(Some(1), ["n1"]);
-    drop(shorthands::rates(text));
+    drop(rsys_config::rates(text));
 });

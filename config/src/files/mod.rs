@@ -1,4 +1,4 @@
-//! Configuration files: which are read, and how a line of one becomes a value.
+//! Configuration files: how a line of one becomes a value.
 //!
 //! Four syntaxes are read. [`permissive`] is the original's `KEY = value`; [`typed`] is TOML; [`json`] and [`xml`] are the
 //! original's other two. All hand their entries to the [`FileReader`], which expands variables, follows includes and collects
@@ -16,105 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::ignored;
 use crate::origin::Origin;
+use crate::original::ignored;
 use crate::problem::{ConfigError, Problem, ProblemKind};
-use crate::settings::{Settings, Sources, variable_of};
+use crate::settings::Settings;
+use crate::sources::with_home;
 use crate::table;
-use crate::value::parse_bool;
-
-/// The files in the user's home folder that are read when none is named; an earlier one wins over a later one.
-pub const DEFAULT_FILES: [&str; 3] = [".rsys.cfg", ".rocprof-sys.cfg", ".rocprofiler-systems.cfg"];
-
-/// Which configuration files to read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum FileChoice {
-    /// Those that `RSYS_CONFIG_FILE` names, else [`DEFAULT_FILES`].
-    #[default]
-    Standard,
-    /// These, in order. The name `none` cancels those before it.
-    Named(Vec<String>),
-    /// None at all.
-    None,
-}
-
-/// One file to read.
-#[derive(Debug)]
-pub(crate) struct ChosenFile {
-    pub path: PathBuf,
-    /// Whether it is an error when the file is missing.
-    pub required: bool,
-    /// Who asked for it.
-    pub origin: Origin,
-}
-
-impl FileChoice {
-    /// The files to read, weakest first.
-    pub(crate) fn resolve(&self, sources: &Sources) -> Vec<ChosenFile> {
-        match self {
-            Self::None => Vec::new(),
-            Self::Named(names) => {
-                named_files(names, sources, &Origin::CommandLine("-c".to_owned()))
-            }
-            Self::Standard => standard_files(sources),
-        }
-    }
-}
-
-fn standard_files(sources: &Sources) -> Vec<ChosenFile> {
-    let variable = |name| {
-        let setting = table::find(name)?;
-        variable_of(setting, &sources.environment)
-    };
-    if variable("SUPPRESS_CONFIG").is_some_and(|(_, text)| parse_bool(text) == Some(true)) {
-        return Vec::new();
-    }
-    if let Some((name, text)) = variable("CONFIG_FILE") {
-        let names: Vec<String> = split_file_names(text).map(str::to_owned).collect();
-        return named_files(&names, sources, &Origin::Environment(name));
-    }
-    let Some(home) = &sources.home else {
-        return Vec::new();
-    };
-    DEFAULT_FILES
-        .iter()
-        .rev()
-        .map(|name| ChosenFile {
-            path: home.join(name),
-            required: false,
-            origin: Origin::Default,
-        })
-        .collect()
-}
-
-fn named_files(names: &[String], sources: &Sources, origin: &Origin) -> Vec<ChosenFile> {
-    let start = names
-        .iter()
-        .rposition(|name| name.eq_ignore_ascii_case("none"))
-        .map_or(0, |position| position + 1);
-    names[start..]
-        .iter()
-        .filter(|name| !name.is_empty())
-        .map(|name| ChosenFile {
-            path: with_home(name, sources.home.as_deref()),
-            required: true,
-            origin: origin.clone(),
-        })
-        .collect()
-}
-
-fn split_file_names(text: &str) -> impl Iterator<Item = &str> {
-    text.split([':', ';', ','])
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-}
-
-fn with_home(name: &str, home: Option<&Path>) -> PathBuf {
-    match (name.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(name),
-    }
-}
+use crate::text::file_names;
 
 /// A stretch of one line, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -358,7 +266,7 @@ impl<'a> FileReader<'a> {
 
     /// `CONFIG_FILE = other.cfg`: a relative name is looked for beside this file, then in the working directory.
     fn include(&mut self, file: &OpenFile<'_>, names: &str, place: Place) {
-        for name in split_file_names(names).filter(|name| !name.eq_ignore_ascii_case("none")) {
+        for name in file_names(names).filter(|name| !name.eq_ignore_ascii_case("none")) {
             let named = with_home(name, self.settings.home());
             let beside = file.path.parent().map(|folder| folder.join(&named));
             let path = beside.filter(|path| path.exists()).unwrap_or(named);

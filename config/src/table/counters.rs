@@ -74,10 +74,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "busy, temp, power, mem_usage",
         "Which sensors of GPUs are read: `all`, `none`, or names",
     )
-    .details(
-        "Names: busy mem_busy mm_busy temp temp_edge temp_junction temp_memory power energy mem_usage gtt clock mem_clock voltage fan link \
-         occupancy. `temp` is the first of edge, junction and memory that the GPU has. docs/counters.md explains them.",
-    )
+    .details("docs/counters.md explains them.")
     .aliases(&["ROCM_SMI_METRICS", "AMD_SMI_METRICS"])
     .option(None, "gpu-metrics", "LIST"),
     Setting::new(
@@ -115,34 +112,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .details("EVENT or EVENT:PERIOD, such as `page-faults:10`. Without a period it is 1000000 for events of the processor, and 100 for others.")
     .option(None, "overflow", "EVENT[:PERIOD]"),
-    Setting::new(
-        Category::Counters,
-        "SAMPLING_OVERFLOW",
-        Kind::Bool,
-        "false",
-        "The original's switch for OVERFLOW: take samples by SAMPLING_OVERFLOW_EVENT",
-    )
-    .advanced(),
-    Setting::new(
-        Category::Counters,
-        "SAMPLING_OVERFLOW_EVENT",
-        Kind::Text,
-        "perf::PERF_COUNT_HW_CACHE_REFERENCES",
-        "The event of SAMPLING_OVERFLOW",
-    )
-    .advanced(),
-    Setting::new(
-        Category::Counters,
-        "SAMPLING_OVERFLOW_FREQ",
-        Kind::Int {
-            min: -1,
-            max: 1_000_000_000_000,
-            unit: "events",
-        },
-        "-1",
-        "How often the event of SAMPLING_OVERFLOW happens between two samples; 0 or less: as OVERFLOW without a period",
-    )
-    .advanced(),
     Setting::new(
         Category::Counters,
         "OFF_CPU",

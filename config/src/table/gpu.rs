@@ -1,30 +1,14 @@
 //! How what GPUs do is learnt.
 
-use super::{Category, Choice, Kind, Setting};
+use super::{Category, Kind, Setting};
+use crate::choices::{GpuLevel, GpuSource};
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Backends,
         "GPU_SOURCE",
-        Kind::Choice(&[
-            Choice {
-                name: "auto",
-                help: "the HIP runtime where it tells of its operations, else the HSA runtime",
-            },
-            Choice {
-                name: "hip",
-                help: "the tracer interface of the HIP runtime",
-            },
-            Choice {
-                name: "hsa",
-                help: "interception of the HSA runtime's queues and copies",
-            },
-            Choice {
-                name: "off",
-                help: "calls only, no kernels or copies",
-            },
-        ]),
-        "auto",
+        Kind::Choice(GpuSource::CHOICES),
+        GpuSource::Auto.as_str(),
         "Which runtime tells of kernels and copies",
     )
     .details("Counts only with a backend of ROCm, as in `-I roctracer`.")
@@ -32,21 +16,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Backends,
         "GPU_LEVEL",
-        Kind::Choice(&[
-            Choice {
-                name: "lite",
-                help: "nothing in the packets is changed: what can be learnt from the program's own signals",
-            },
-            Choice {
-                name: "standard",
-                help: "kernels without a signal get one of ours",
-            },
-            Choice {
-                name: "full",
-                help: "also in batches and replayed graphs",
-            },
-        ]),
-        "standard",
+        Kind::Choice(GpuLevel::CHOICES),
+        GpuLevel::Standard.as_str(),
         "How much the interception of HSA queues may change",
     )
     .option(None, "gpu-level", "LEVEL"),

@@ -1,6 +1,7 @@
 //! Where the traces go and how they are named.
 
-use super::{Category, Choice, Kind, Setting};
+use super::{Category, Kind, Setting};
+use crate::choices::CategoryNames;
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
@@ -73,18 +74,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Output,
         "CATEGORY_NAMES",
-        Kind::Choice(&[
-            Choice {
-                name: "rsys",
-                help: "short ones: kernel, copy, fill, hip, hsa, roctx, rccl; stacks have none",
-            },
-            Choice {
-                name: "original",
-                help: "those of rocprof-sys: rocm_kernel_dispatch, rocm_memory_copy (copies and fills), rocm_scratch_memory, rocm_hip_api, rocm_hsa_api, \
-                    rocm_marker_api, rocm_rccl_api; stacks have timer_sampling or overflow_sampling",
-            },
-        ]),
-        "rsys",
+        Kind::Choice(CategoryNames::CHOICES),
+        CategoryNames::Rsys.as_str(),
         "How the categories of slices in the trace are called",
     )
     .details("For scripts that were made for rocprof-sys and look for slices by their category.")

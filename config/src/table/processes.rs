@@ -1,26 +1,14 @@
 //! Which processes of the tree are followed, and for how long.
 
-use super::{Category, Choice, Kind, Setting};
+use super::{Category, Kind, Setting};
+use crate::choices::Follow;
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Processes,
         "FOLLOW",
-        Kind::Choice(&[
-            Choice {
-                name: "all",
-                help: "every child, forked or executed",
-            },
-            Choice {
-                name: "exec",
-                help: "children that execute a program; not those that only fork",
-            },
-            Choice {
-                name: "none",
-                help: "the command alone",
-            },
-        ]),
-        "all",
+        Kind::Choice(Follow::CHOICES),
+        Follow::All.as_str(),
         "Which child processes are profiled too",
     )
     .option(None, "follow", "WHICH"),

@@ -1,6 +1,7 @@
 //! How call stacks are sampled and resolved.
 
-use super::{Category, Choice, Kind, Setting};
+use super::{Category, Kind, Setting};
+use crate::choices::{Python, SamplingClock, Unwinder};
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
@@ -35,21 +36,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Sampling,
         "SAMPLING_CLOCK",
-        Kind::Choice(&[
-            Choice {
-                name: "auto",
-                help: "timers; perf events where the rate is above the kernel's tick and they are permitted",
-            },
-            Choice {
-                name: "timer",
-                help: "one CPU-time timer per thread, which the kernel looks at when it ticks",
-            },
-            Choice {
-                name: "perf",
-                help: "one perf_event `cpu-clock` per thread: exact, also where a program goes in step with the tick, at the price of a descriptor of the program (with a random number between half and three quarters of `ulimit -n`) and a little more time",
-            },
-        ]),
-        "auto",
+        Kind::Choice(SamplingClock::CHOICES),
+        SamplingClock::Auto.as_str(),
         "What makes the samples tick",
     )
     .option(None, "clock", "CLOCK"),
@@ -81,21 +69,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Sampling,
         "UNWINDER",
-        Kind::Choice(&[
-            Choice {
-                name: "cfi",
-                help: "our own walker over the full call-frame information",
-            },
-            Choice {
-                name: "framehop",
-                help: "the framehop library",
-            },
-            Choice {
-                name: "fp",
-                help: "frame pointers only: cheapest, for programs built with them",
-            },
-        ]),
-        "cfi",
+        Kind::Choice(Unwinder::CHOICES),
+        Unwinder::Cfi.as_str(),
         "How stacks are walked",
     )
     .option(None, "unwinder", "ENGINE"),
@@ -123,21 +98,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Sampling,
         "PYTHON",
-        Kind::Choice(&[
-            Choice {
-                name: "on",
-                help: "Python functions and lines in the same stack as the C and C++ beneath them",
-            },
-            Choice {
-                name: "off",
-                help: "native frames only, the interpreter's among them",
-            },
-            Choice {
-                name: "only",
-                help: "Python frames only",
-            },
-        ]),
-        "on",
+        Kind::Choice(Python::CHOICES),
+        Python::On.as_str(),
         "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
     )
     .option(None, "python", "FRAMES"),

@@ -1,6 +1,7 @@
 //! When something is recorded.
 
-use super::{Category, Choice, Kind, Setting};
+use super::{Category, Kind, Setting};
+use crate::choices::WindowClock;
 use crate::windows::SECONDS_MAX;
 
 const fn seconds(name: &'static str, summary: &'static str) -> Setting {
@@ -77,17 +78,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
         Category::Windows,
         "TRACE_PERIOD_CLOCK_ID",
-        Kind::Choice(&[
-            Choice {
-                name: "realtime",
-                help: "the time on the wall, also while the machine sleeps (CLOCK_BOOTTIME)",
-            },
-            Choice {
-                name: "cputime",
-                help: "the CPU time of each process, as its samples tell it (counters of host and GPU: the time on the wall)",
-            },
-        ]),
-        "realtime",
+        Kind::Choice(WindowClock::CHOICES),
+        WindowClock::Realtime.as_str(),
         "The clock of the windows",
     )
     .also_takes(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rsys_config::Numbers;
-use rsys_config::gpu_metrics::{self, Metric};
+use rsys_config::gpu_metrics::{self, METRICS, Word};
 use rsys_machine::gpu::sensors::{self, Source};
 use rsys_machine::gpu::{self, Gpu};
 use rsys_machine::roots::Roots;
@@ -21,81 +21,6 @@ const NO_LIBRARY: &str = "none";
 
 /// A sensor that fails so often in a row is given up.
 const PATIENCE: u32 = 5;
-
-/// What a user may ask for, in the order of the tracks.
-struct Row {
-    name: &'static str,
-    /// The sensors, of which the first that a GPU has counts.
-    sensors: &'static [&'static str],
-    /// Name of the track, before the number of the GPU.
-    track: &'static str,
-    unit: Unit,
-}
-
-const fn metric(
-    name: &'static str,
-    sensors: &'static [&'static str],
-    track: &'static str,
-    unit: &'static str,
-) -> Row {
-    Row {
-        name,
-        sensors,
-        track,
-        unit: Unit::Named(unit),
-    }
-}
-
-const fn bytes(name: &'static str, sensors: &'static [&'static str], track: &'static str) -> Row {
-    Row {
-        name,
-        sensors,
-        track,
-        unit: Unit::Bytes,
-    }
-}
-
-/// Names of tracks are those of the original where it has them.
-const METRICS: &[Row] = &[
-    metric("busy", &["busy"], "GPU Busy", "%"),
-    metric("mem_busy", &["mem_busy"], "GPU Memory Busy", "%"),
-    // Of the SMI libraries only.
-    metric("mm_busy", &["mm_busy"], "GPU MM Busy", "%"),
-    metric(
-        "temp",
-        &["temp_edge", "temp_junction", "temp_memory"],
-        "GPU Temperature",
-        "\u{b0}C",
-    ),
-    metric(
-        "temp_edge",
-        &["temp_edge"],
-        "GPU Temperature edge",
-        "\u{b0}C",
-    ),
-    metric(
-        "temp_junction",
-        &["temp_junction"],
-        "GPU Temperature junction",
-        "\u{b0}C",
-    ),
-    metric(
-        "temp_memory",
-        &["temp_memory"],
-        "GPU Temperature memory",
-        "\u{b0}C",
-    ),
-    metric("power", &["power"], "GPU Power", "W"),
-    metric("energy", &["energy"], "GPU Energy", "J"),
-    bytes("mem_usage", &["vram_used"], "GPU Memory Usage"),
-    bytes("gtt", &["gtt_used"], "GPU Host Memory Usage"),
-    metric("clock", &["clock_gfx"], "GPU Clock", "MHz"),
-    metric("mem_clock", &["clock_memory"], "GPU Memory Clock", "MHz"),
-    metric("voltage", &["voltage"], "GPU Voltage", "V"),
-    metric("fan", &["fan"], "GPU Fan", "rpm"),
-    metric("link", &["link_speed"], "GPU Link Speed", "GT/s"),
-    metric("link", &["link_width"], "GPU Link Width", "lanes"),
-];
 
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
@@ -171,8 +96,12 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
         });
         let address = gpu.pci_address().filter(|_| has_smi);
         let mut missing = Vec::new();
-        for metric in METRICS.iter().filter(|metric| wanted.has(metric.name)) {
-            let known = metric.sensors.iter().filter_map(|name| sensors::find(name));
+        let tracks = METRICS
+            .iter()
+            .filter(|metric| wanted.has(metric.name))
+            .flat_map(|metric| metric.tracks.iter().map(move |track| (metric, track)));
+        for (metric, track) in tracks {
+            let known = track.sensors.iter().filter_map(|name| sensors::find(name));
             let mut reason = "its files do not tell".to_owned();
             let mut source = None;
             for sensor in known {
@@ -185,8 +114,12 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
                 }
             }
             let gauge = |summary: &str| {
-                let track = format!("{} [{}] (S)", metric.track, gpu.index);
-                Gauge::new(track, metric.unit, Some(&group), summary)
+                let name = format!("{} [{}] (S)", track.name, gpu.index);
+                let unit = match track.unit {
+                    gpu_metrics::BYTES => Unit::Bytes,
+                    unit => Unit::Named(unit),
+                };
+                Gauge::new(name, unit, Some(&group), summary)
             };
             match source {
                 Some((source, summary)) => found.push(Sensor {
@@ -197,7 +130,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
                 }),
                 None if let Some(address) = &address => lacking.push(smi::Wanted {
                     address: address.clone(),
-                    sensors: metric.sensors,
+                    sensors: track.sensors,
                     gauge: gauge("As the SMI library tells it"),
                     gpu: gpu.title(),
                     metric: metric.name,
@@ -297,10 +230,10 @@ impl Wanted {
         };
         for word in gpu_metrics::words(text) {
             match gpu_metrics::find(word) {
-                Some(Metric::All) => wanted.all = true,
-                Some(Metric::None) => {}
-                Some(Metric::Sensor(name)) => wanted.names.push(name),
-                Some(Metric::NotHere(_)) | None => complaints.push(format!(
+                Some(Word::All) => wanted.all = true,
+                Some(Word::None) => {}
+                Some(Word::Metric(metric)) => wanted.names.push(metric.name),
+                Some(Word::NotHere(_)) | None => complaints.push(format!(
                     "GPU_METRICS: '{word}' is not a sensor of this build"
                 )),
             }
@@ -422,12 +355,20 @@ mod tests {
     }
 
     #[test]
-    fn each_name_that_is_accepted_is_read() {
-        let mut read: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-        // The two tracks of the link.
-        read.dedup();
-        read.push(OCCUPANCY);
-        assert_eq!(read, gpu_metrics::NAMES);
+    fn each_metric_names_sensors_that_there_are() {
+        let tracks = METRICS.iter().flat_map(|metric| metric.tracks);
+        for name in tracks.flat_map(|track| track.sensors) {
+            // Only the SMI libraries have the video engines.
+            assert!(
+                sensors::find(name).is_some() || *name == "mm_busy",
+                "{name}"
+            );
+        }
+        let of_no_gpu = METRICS.iter().filter(|metric| metric.tracks.is_empty());
+        assert_eq!(
+            of_no_gpu.map(|metric| metric.name).collect::<Vec<_>>(),
+            [OCCUPANCY]
+        );
     }
 
     #[test]

@@ -74,7 +74,12 @@ fn with_values(argument: Arg) -> Arg {
                 choices.iter().map(|choice| (choice.name, choice.help)),
             ),
             Kind::Backends => one_of(argument, backends::names().map(|name| (name, ""))),
-            Kind::Metrics => one_of(argument, gpu_metrics::NAMES.map(|name| (name, ""))),
+            Kind::Metrics => one_of(
+                argument,
+                gpu_metrics::METRICS
+                    .iter()
+                    .map(|one| (one.name, one.summary)),
+            ),
             Kind::Path { .. } if setting.name.ends_with("_PATH") => {
                 argument.value_hint(ValueHint::DirPath)
             }

@@ -1,6 +1,6 @@
-//! The original's settings that switch single backends, as they stand in old configuration files.
+//! The original's settings whose work other settings do here, as they stand in old configuration files.
 
-use super::{Category, Kind, Setting};
+use crate::setting::{Category, Kind, Setting};
 
 const fn switch(name: &'static str, summary: &'static str) -> Setting {
     Setting::new(Category::Backends, name, Kind::Bool, "false", summary)
@@ -11,7 +11,8 @@ const fn switch(name: &'static str, summary: &'static str) -> Setting {
         .advanced()
 }
 
-pub(super) const SETTINGS: &[Setting] = &[
+/// Switches of single backends.
+pub(crate) const BACKENDS: &[Setting] = &[
     switch("USE_ROCM", "Record what ROCm programs do, as -I rocm (without the sensors)"),
     switch("USE_ROCTRACER", "Record HIP calls, kernels and copies, as -I roctracer"),
     switch("USE_ROCTX", "Record ROCTx ranges and marks, as -I roctx"),
@@ -26,6 +27,38 @@ pub(super) const SETTINGS: &[Setting] = &[
     .details(
         "Naming any switches them on, unless USE_ROCM is off in the same or a stronger place. Domains of the original: hip_api, hip_runtime_api, kernel_dispatch, memory_copy and scratch_memory are the backend roctracer, \
          hsa_api is hsa, marker_api is roctx, rccl_api is rcclp; others have no effect. Nothing means roctracer, roctx and rcclp.",
+    )
+    .advanced(),
+];
+
+/// What OVERFLOW says in one.
+pub(crate) const OVERFLOW: &[Setting] = &[
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW",
+        Kind::Bool,
+        "false",
+        "The original's switch for OVERFLOW: take samples by SAMPLING_OVERFLOW_EVENT",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW_EVENT",
+        Kind::Text,
+        "perf::PERF_COUNT_HW_CACHE_REFERENCES",
+        "The event of SAMPLING_OVERFLOW",
+    )
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "SAMPLING_OVERFLOW_FREQ",
+        Kind::Int {
+            min: -1,
+            max: 1_000_000_000_000,
+            unit: "events",
+        },
+        "-1",
+        "How often the event of SAMPLING_OVERFLOW happens between two samples; 0 or less: as OVERFLOW without a period",
     )
     .advanced(),
 ];

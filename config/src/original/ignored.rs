@@ -1,6 +1,6 @@
 //! Settings of the original that are accepted and have no effect here.
 
-use crate::table::bare_name;
+use crate::setting::bare_name;
 
 /// A setting of the original that has no effect here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
