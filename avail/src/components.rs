@@ -5,7 +5,7 @@ use rsys_machine::gpu;
 use rsys_machine::perf::{Availability, Event, Machine};
 use rsys_machine::roots::Roots;
 
-use crate::cli::Request;
+use crate::request::Request;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use rsys_config::{Settings, generate};
 
-use crate::cli::Generation;
+use crate::request::Generation;
 
 /// Writes a file for each format, and says which. Nothing is asked: an existing file is an error, unless replacing was allowed.
 pub fn write(

@@ -6,8 +6,8 @@ use rsys_machine::events::{self, Access};
 use rsys_machine::perf::Machine;
 use rsys_machine::roots::Roots;
 
-use crate::cli::Request;
 use crate::gpu;
+use crate::request::Request;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table: devices, then kinds.

@@ -3,7 +3,7 @@
 use rsys_config::Environment;
 use rsys_config::keys::{self, KeyValues};
 
-use crate::cli::Request;
+use crate::request::Request;
 use crate::table::{Cell, Column, Table};
 
 /// One row per key; with `--expand-keys` what it stands for in this process.

@@ -1,7 +1,7 @@
 //! `rsys-avail` tells what `rsys-sample` can be told and what this machine offers: settings, components, counters. It also writes
 //! configuration files.
 //!
-//! - `cli` reads the command line into a `Request`.
+//! - `cli` reads the command line into a `Request` (`request`).
 //! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `rsys-machine` looks at the machine for them, and
 //!   `gpu` at the counter definitions of an installed ROCm.
 //! - `filter` takes rows away; `text` and `render` print what remains.
@@ -20,6 +20,7 @@ mod counters;
 mod filter;
 mod keys;
 mod render;
+mod request;
 mod settings;
 mod text;
 
@@ -30,7 +31,7 @@ use anyhow::{Context, Result};
 use rsys_config::{Settings, Sources};
 use rsys_machine::roots::Roots;
 
-use cli::{Form, Request, View};
+use request::{Form, Request, View};
 use table::Table;
 use text::Style;
 

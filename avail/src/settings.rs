@@ -4,7 +4,7 @@ use rsys_config::documents::{allowed_text, option_text};
 use rsys_config::table::{Kind, Setting};
 use rsys_config::{IGNORED_SETTINGS, Origin, Settings, Value, generate};
 
-use crate::cli::Request;
+use crate::request::Request;
 use crate::table::{Cell, Column, Table};
 
 /// The category of the original's settings that have no effect.
