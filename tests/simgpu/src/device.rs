@@ -5,15 +5,33 @@
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::interpose::Device;
 use crate::{faults, process, simulation, sys};
+
+/// A simulated device node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The compute driver.
+    Kfd,
+    /// The render node of the GPU with this index.
+    Render(usize),
+}
+
+impl Device {
+    /// The GPU's index; none: it is of no single GPU.
+    fn gpu(self) -> Option<usize> {
+        match self {
+            Self::Kfd => None,
+            Self::Render(gpu) => Some(gpu),
+        }
+    }
+}
 
 /// Opens a device node; as `open`, returns a descriptor, or -1 with `errno`.
 pub fn open(device: Device, flags: c_int) -> c_int {
     let Some(simulation) = simulation::get() else {
         return sys::fail(libc::ENODEV);
     };
-    if let Some(error) = faults::of_open(simulation, device) {
+    if let Some(error) = faults::of_open(simulation, device.gpu()) {
         return sys::fail(error);
     }
     let path = match device {

@@ -3,19 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::interpose::Device;
 use crate::process::Process;
 use crate::simulation::Simulation;
 
-/// What happens to an open: an error number, or none after the configured delay.
-pub fn of_open(simulation: &Simulation, device: Device) -> Option<i32> {
+/// What happens to an open of a device, of a GPU or of all: an error number, or none after the configured delay.
+pub fn of_open(simulation: &Simulation, gpu: Option<usize>) -> Option<i32> {
     static OPENS: AtomicU64 = AtomicU64::new(0);
     let faults = &simulation.machine.faults;
     let earlier = OPENS.fetch_add(1, Ordering::Relaxed);
     if earlier == 0 && faults.open_delay_ms > 0 {
         std::thread::sleep(Duration::from_millis(faults.open_delay_ms));
     }
-    if let Device::Render(gpu) = device
+    if let Some(gpu) = gpu
         && is_gone(simulation, gpu)
     {
         return Some(libc::ENODEV);

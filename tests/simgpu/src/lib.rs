@@ -13,6 +13,8 @@
     reason = "registers and packets are cut into 32-bit halves everywhere"
 )]
 
+mod abi;
+mod account;
 mod accounts;
 mod board;
 mod clock;
@@ -25,6 +27,7 @@ mod interpose;
 mod kernels;
 mod kfd;
 mod memory;
+mod packet;
 mod process;
 mod settings;
 mod simulation;

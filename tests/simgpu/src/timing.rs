@@ -1,10 +1,10 @@
 //! How long kernels and copies take, and which kernels go wrong.
 
-use crate::engine::Dispatch;
 use crate::formula::{self, Variables};
 use crate::kernels::Kernel;
 use crate::memory::View;
-use crate::settings::{KernelFault, KernelRule, KernelTime, Machine};
+use crate::packet::Dispatch;
+use crate::settings::{KernelFault, KernelTime, Machine};
 
 /// A kernel that no rule is about.
 const DEFAULT_NS: u64 = 10_000;
@@ -20,11 +20,6 @@ pub struct Work {
     pub queue: u32,
     /// How many kernels the queue started before.
     pub index: u64,
-}
-
-/// Whether a rule is about kernels of this name.
-pub fn matches_name(rule: &KernelRule, name: &str) -> bool {
-    matches(format!("*{}*", rule.name).as_bytes(), name.as_bytes())
 }
 
 /// How long a kernel takes in nanoseconds, and what goes wrong with it.
@@ -120,47 +115,9 @@ fn random(seed: u64) -> f64 {
     ((state ^ state >> 31) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Whether a text matches a pattern with `*` and `?`.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern, text) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => {
-            matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..]))
-        }
-        ([b'?', rest @ ..], [_, others @ ..]) => matches(rest, others),
-        ([first, rest @ ..], [other, others @ ..]) => first == other && matches(rest, others),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_match_anywhere() {
-        let rule = |name: &str| KernelRule {
-            name: name.to_owned(),
-            min_grid: 0,
-            time: None,
-            fault: None,
-            fault_every: 1,
-        };
-        for (pattern, name, matched) in [
-            ("", "anything", true),
-            ("add", "_Z6vecaddPfS_i", true),
-            ("vec?dd", "_Z6vecaddPfS_i", true),
-            ("vec*i", "_Z6vecaddPfS_i", true),
-            ("mul", "_Z6vecaddPfS_i", false),
-            ("add?", "vecadd", false),
-        ] {
-            assert_eq!(
-                matches_name(&rule(pattern), name),
-                matched,
-                "{pattern} {name}"
-            );
-        }
-    }
 
     #[test]
     fn random_numbers_are_even_and_repeat() {

@@ -6,9 +6,10 @@ use super::arrivals::Arrivals;
 use super::context::Context;
 use super::copy_packet::{CopyRequest, compares, words_of};
 use super::worker::Step;
-use super::{NewQueue, fault, signal};
+use super::{fault, signal};
 use crate::clock::boottime_ns;
 use crate::memory::Unmapped;
+use crate::process::queues::NewQueue;
 use crate::timing;
 use crate::truth::CopyRecord;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::context::Context;
 use super::signal;
-use crate::kfd::event;
+use crate::abi::event;
 use crate::memory::Unmapped;
 use crate::simulation;
 

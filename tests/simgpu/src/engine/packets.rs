@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::arrivals::Arrivals;
 use super::context::Context;
-use super::packet::{Dispatch, INVALID, PACKET_BYTES, Packet, Request};
 use super::scratch::Scratch;
 use super::worker::Step;
-use super::{NewQueue, fault, signal};
+use super::{fault, signal};
 use crate::clock::boottime_ns;
 use crate::kernels::Kernel;
 use crate::memory::Unmapped;
+use crate::packet::{Dispatch, INVALID, PACKET_BYTES, Packet, Request};
+use crate::process::queues::NewQueue;
 use crate::settings::KernelFault;
 use crate::timing;
 use crate::truth::{BarrierRecord, DispatchRecord};

@@ -6,11 +6,11 @@ use super::context::Context;
 use super::copies::CopyQueue;
 use super::idle::Idle;
 use super::packets::PacketQueue;
-use super::{Command, QueueKind};
 use crate::clock::boottime_ns;
 use crate::kernels::Kernels;
 use crate::memory::View;
 use crate::process::Process;
+use crate::process::queues::{Command, QueueKind};
 use crate::simulation;
 use crate::truth::Truth;
 
@@ -70,7 +70,7 @@ fn run(process: &'static Process) {
     let mut slots: Vec<Slot> = Vec::new();
     let mut idle = Idle::default();
     loop {
-        for command in process.engine.take_commands() {
+        for command in process.queues.take_commands() {
             obey(&mut context, &mut slots, command);
             idle.worked(boottime_ns());
         }

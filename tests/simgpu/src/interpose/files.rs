@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use libc::{DIR, FILE};
 
-use super::paths::{Device, device, in_tree, strip_root};
+use super::paths::{device, in_tree, strip_root};
 use super::real;
-use crate::{device as devices, drm, kfd};
+use crate::device::{self as devices, Device};
+use crate::{drm, kfd};
 
 /// Calls the driver for a device node, the next library with the tree's path for other simulated paths, and with the
 /// caller's own path else.

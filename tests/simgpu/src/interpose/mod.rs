@@ -7,8 +7,6 @@
 //! `open`, `fcntl` and `ioctl` are variadic in C. On x86-64 a caller passes a third argument in the same register
 //! either way, so hooks with a fixed third argument are call-compatible.
 
-pub use paths::Device;
-
 mod files;
 mod paths;
 mod real;

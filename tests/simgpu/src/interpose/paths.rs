@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::device::Device;
 use crate::settings::FIRST_RENDER_MINOR;
 use crate::{simulation, sys};
 
@@ -83,15 +84,6 @@ pub unsafe fn device(path: *const c_char) -> Option<Device> {
     let minor: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
     let index = minor.checked_sub(FIRST_RENDER_MINOR)? as usize;
     (index < simulation::get()?.machine.gpus.len()).then_some(Device::Render(index))
-}
-
-/// A simulated device node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// The compute driver.
-    Kfd,
-    /// The render node of the GPU with this index.
-    Render(usize),
 }
 
 /// The path, if it is one that could be simulated.

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use libc::{stat as Stat, stat64 as Stat64, statx as Statx};
 
-use super::paths::{Device, device, in_tree};
+use super::paths::{device, in_tree};
 use super::real;
-use crate::device as devices;
+use crate::device::{self as devices, Device};
 use crate::settings::FIRST_RENDER_MINOR;
 
 /// Major number of DRM devices.

@@ -4,8 +4,8 @@
 //! and from images have no effect.
 
 use super::moves::{Move, Recipe, Rows, words};
-use crate::engine::Dispatch;
 use crate::memory::{Unmapped, View};
+use crate::packet::Dispatch;
 
 /// The recipe for a kernel of this name.
 pub fn recipe(name: &str) -> Option<Recipe> {

@@ -7,14 +7,14 @@ mod code_object;
 mod hip_moves;
 mod moves;
 mod rocr_moves;
+mod rules;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::engine::Dispatch;
 use crate::memory::{Unmapped, View};
+use crate::packet::Dispatch;
 use crate::settings::Machine;
-use crate::timing;
 use moves::Recipe;
 
 /// What is known of a kernel.
@@ -99,7 +99,7 @@ impl Kernels {
                 },
             };
         let rules = self.machine.kernels.iter().enumerate();
-        let rules = rules.filter(|(_, rule)| timing::matches_name(rule, &name));
+        let rules = rules.filter(|(_, rule)| rules::matches_name(rule, &name));
         let rules = rules.map(|(index, _)| index).collect();
         Ok(Kernel {
             name,

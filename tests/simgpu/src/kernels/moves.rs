@@ -1,7 +1,7 @@
 //! What copy and fill kernels do with memory.
 
-use crate::engine::Dispatch;
 use crate::memory::{Unmapped, View};
+use crate::packet::Dispatch;
 
 /// Finds in a dispatch's arguments (at this address) what it moves.
 pub type Recipe = fn(&mut View, u64, &Dispatch) -> Result<Move, Unmapped>;

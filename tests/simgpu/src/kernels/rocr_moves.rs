@@ -4,8 +4,8 @@
 //! for. The same from 5.2 to 6.4, for GPUs of the gfx9 family.
 
 use super::moves::{Move, Recipe, Rows, words};
-use crate::engine::Dispatch;
 use crate::memory::{Place, Unmapped, View};
+use crate::packet::Dispatch;
 
 /// `compute_pgm_rsrc1` in `amd_kernel_code_t`: granules of vector registers in bits 0-5, of scalar ones in 6-9.
 const RESOURCES: u64 = 48;

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::abi::{AllocMemory, AvailableMemory, FreeMemory, IpcExport, IpcImport, MapMemory, flag};
-use super::{Answer, doorbells, gpu_index};
+use super::{Answer, gpu_index};
+use crate::abi::{AllocMemory, AvailableMemory, FreeMemory, IpcExport, IpcImport, MapMemory, flag};
 use crate::board::MAX_EXPORTS;
 use crate::faults;
 use crate::memory::Backing;
-use crate::process::Process;
+use crate::process::{Process, doorbells};
 
 /// Marks handles for other processes as ours.
 const SHARE_MAGIC: u32 = 0x5253_5953;
@@ -36,7 +36,7 @@ pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
     let range = (arguments.va_addr, arguments.size);
     let (handle, offset) = process
         .memory
-        .allocate(process, gpu, range, backing, flags)?;
+        .allocate(process.owner(), gpu, range, backing, flags)?;
     arguments.handle = handle;
     arguments.mmap_offset = match backing {
         Backing::User(address) => address,
@@ -49,7 +49,7 @@ pub fn allocate(process: &Process, arguments: &mut AllocMemory) -> Answer {
 
 /// The end of an allocation.
 pub fn free(process: &Process, arguments: &FreeMemory) -> Answer {
-    if process.memory.free(process, arguments.handle) {
+    if process.memory.free(process.owner(), arguments.handle) {
         Ok(())
     } else {
         Err(libc::EINVAL)
@@ -126,7 +126,7 @@ pub fn import(process: &Process, arguments: &mut IpcImport) -> Answer {
     let range = (arguments.va_addr, size);
     let (handle, _) = process
         .memory
-        .allocate(process, gpu, range, backing, flags)?;
+        .allocate(process.owner(), gpu, range, backing, flags)?;
     arguments.handle = handle;
     arguments.mmap_offset = offset;
     arguments.flags = entry.runtime_flags.load(Ordering::Relaxed);

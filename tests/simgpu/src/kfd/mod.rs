@@ -3,23 +3,17 @@
 //! Every call takes one structure, reads and changes it, and returns 0 or an error number, as the kernel's does. The
 //! runtimes repeat calls that were interrupted.
 
-mod abi;
-pub mod account;
-pub mod doorbells;
-pub mod events;
 mod memory;
 mod queues;
 
 use std::ffi::{c_int, c_ulong, c_void};
 
-pub use abi::event;
-use abi::{
+use crate::abi::{
     Apertures, CreateEvent, GetApertures, GetClockCounters, GetTileConfig, GetVersion, OneEvent,
     SetXnackMode, WaitEvents, number,
 };
-use events::Waited;
-
-use crate::process::{self, Process};
+use crate::process::events::Waited;
+use crate::process::{self, Process, doorbells};
 use crate::{clock, faults, simulation, sys};
 
 /// Success, or an error number.

@@ -1,9 +1,10 @@
 //! Calls about queues.
 
-use super::abi::{AllocQueueGws, CreateQueue, DestroyQueue, UpdateQueue};
 use super::{Answer, gpu_index};
-use crate::engine::{NewQueue, QueueKind};
+use crate::abi::{AllocQueueGws, CreateQueue, DestroyQueue, UpdateQueue};
+use crate::engine;
 use crate::process::Process;
+use crate::process::queues::{NewQueue, QueueKind};
 
 /// A new queue, executed from now on.
 pub fn create(process: &'static Process, arguments: &mut CreateQueue) -> Answer {
@@ -25,8 +26,7 @@ pub fn create(process: &'static Process, arguments: &mut CreateQueue) -> Answer 
         .doorbells
         .take(gpu, first_value)
         .ok_or(libc::ENOSPC)?;
-    arguments.queue_id = process.engine.create(
-        process,
+    arguments.queue_id = process.queues.create(
         NewQueue {
             kind,
             gpu,
@@ -36,6 +36,7 @@ pub fn create(process: &'static Process, arguments: &mut CreateQueue) -> Answer 
             save_area_address: arguments.ctx_save_restore_address,
             doorbell,
         },
+        || engine::start(process),
     );
     arguments.doorbell_offset = offset;
     if let Some(account) = process.account() {
@@ -51,7 +52,7 @@ pub fn create(process: &'static Process, arguments: &mut CreateQueue) -> Answer 
 
 /// The end of a queue, whatever it is doing.
 pub fn destroy(process: &Process, arguments: &DestroyQueue) -> Answer {
-    if process.engine.destroy(arguments.queue_id) {
+    if process.queues.destroy(arguments.queue_id) {
         if let Some(account) = process.account() {
             account.end_queue(arguments.queue_id);
         }
@@ -64,7 +65,7 @@ pub fn destroy(process: &Process, arguments: &DestroyQueue) -> Answer {
 /// Another share of the GPU: zero means that the queue pauses.
 pub fn update(process: &Process, arguments: &UpdateQueue) -> Answer {
     let paused = arguments.queue_percentage == 0;
-    if process.engine.pause(arguments.queue_id, paused) {
+    if process.queues.pause(arguments.queue_id, paused) {
         Ok(())
     } else {
         Err(libc::EINVAL)

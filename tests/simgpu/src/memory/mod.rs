@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::account::Account;
 use crate::board::GpuBoard;
-use crate::process::Process;
 use crate::simulation::Simulation;
 use crate::sys;
 
@@ -80,6 +80,17 @@ impl Drop for Mapping {
     }
 }
 
+/// On whose behalf memory is allocated and freed.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    /// The machine.
+    pub simulation: &'static Simulation,
+    /// Whether device memory is taken from the machine and given back to it.
+    pub counts: bool,
+    /// The account of the process; none: there are too many processes, or it ends.
+    pub account: Option<&'a Account>,
+}
+
 /// All allocations of the process.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -103,16 +114,16 @@ impl Memory {
     /// ENOMEM when the GPU's memory is full or nothing can be mapped.
     pub fn allocate(
         &self,
-        process: &Process,
+        owner: Owner<'_>,
         gpu: usize,
         (address, size): (u64, u64),
         backing: Backing,
         flags: u32,
     ) -> Result<(u64, u64), i32> {
-        let simulation = process.simulation;
+        let simulation = owner.simulation;
         let board = &simulation.board.gpus[gpu];
         let vram_bytes = simulation.machine.gpus[gpu].vram_bytes;
-        let counts = backing == Backing::Device && !process.is_closed();
+        let counts = backing == Backing::Device && owner.counts;
         if counts && !reserve(board, size, vram_bytes) {
             return Err(libc::ENOMEM);
         }
@@ -145,7 +156,7 @@ impl Memory {
             table.by_address.insert(address, handle);
         }
         table.by_handle.insert(handle, allocation);
-        if let Some(account) = process.account().filter(|_| counts) {
+        if let Some(account) = owner.account.filter(|_| counts) {
             account.take(gpu, size);
         }
         self.generation.fetch_add(1, Ordering::Release);
@@ -153,7 +164,7 @@ impl Memory {
     }
 
     /// Frees; returns whether the handle was known.
-    pub fn free(&self, process: &Process, handle: u64) -> bool {
+    pub fn free(&self, owner: Owner<'_>, handle: u64) -> bool {
         let mut table = self.table();
         let Some(allocation) = table.by_handle.remove(&handle) else {
             return false;
@@ -162,16 +173,16 @@ impl Memory {
             table.by_address.remove(&allocation.address);
         }
         self.generation.fetch_add(1, Ordering::Release);
-        if allocation.backing == Backing::Device && !process.is_closed() {
-            if let Some(account) = process.account() {
+        if allocation.backing == Backing::Device && owner.counts {
+            if let Some(account) = owner.account {
                 account.give_back(allocation.gpu, allocation.size);
             }
-            process.simulation.board.gpus[allocation.gpu]
+            owner.simulation.board.gpus[allocation.gpu]
                 .used_bytes
                 .fetch_sub(allocation.size, Ordering::Relaxed);
         }
         drop(table);
-        release(process.simulation, &allocation);
+        release(owner.simulation, &allocation);
         true
     }
 

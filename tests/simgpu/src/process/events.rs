@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::abi::{EventData, event};
+use crate::abi::{EventData, event};
 
 /// As many as the kernel allows.
 const LIMIT: usize = 4096;

@@ -2,15 +2,19 @@
 //!
 //! A forked child starts with nothing, like on a real machine: the runtimes notice the fork themselves.
 
+pub mod doorbells;
+pub mod events;
+pub mod queues;
+
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
-use crate::engine::Engine;
-use crate::kfd::account::Account;
-use crate::kfd::doorbells::Doorbells;
-use crate::kfd::events::Events;
-use crate::memory::Memory;
+use self::doorbells::Doorbells;
+use self::events::Events;
+use self::queues::Queues;
+use crate::account::Account;
+use crate::memory::{Memory, Owner};
 use crate::simulation::{self, Simulation};
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
@@ -29,8 +33,8 @@ pub struct Process {
     pub memory: Memory,
     /// What the runtimes wait for.
     pub events: Events,
-    /// What executes packets.
-    pub engine: Engine,
+    /// What the engine executes.
+    pub queues: Queues,
     /// Driver calls so far, for faults.
     pub calls: AtomicU64,
     /// Allocations of device memory so far, for faults.
@@ -38,9 +42,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// Whether everything was given back: what exit handlers and other threads still do is not counted any more.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+    /// Who allocates: the machine, and the account as long as there is one to keep. What exit handlers and other threads do after everything
+    /// was given back is not counted any more.
+    pub fn owner(&self) -> Owner<'_> {
+        let is_open = !self.closed.load(Ordering::Acquire);
+        Owner {
+            simulation: self.simulation,
+            counts: is_open,
+            account: self.account().filter(|_| is_open),
+        }
     }
 
     /// The account of this process; none: there are too many.
@@ -75,7 +85,7 @@ pub fn current() -> Option<&'static Process> {
         closed: AtomicBool::new(false),
         memory: Memory::default(),
         events: Events::default(),
-        engine: Engine::default(),
+        queues: Queues::default(),
         calls: AtomicU64::new(0),
         allocations: AtomicU64::new(0),
     }));
