@@ -10,8 +10,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::ZlibDecoder;
 
-use crate::samples::{GPU_TIME, WAITING_TIME};
-
 const TRACE_PACKET: u32 = 1;
 const PACKET_PERF_SAMPLE: u32 = 66;
 const PACKET_TRACK_EVENT: u32 = 11;
@@ -26,6 +24,12 @@ const TIMEBASE_NAME: u32 = 10;
 const EVENT_TYPE: u32 = 9;
 const TYPE_SLICE_BEGIN: u64 = 1;
 const TYPE_SLICE_END: u64 = 2;
+
+/// The time base of the samples of waiting threads.
+pub(crate) const WAITING_TIME: &str = "waiting-time ns";
+
+/// The time base of the samples of kernels.
+pub(crate) const GPU_TIME: &str = "gpu-time ns";
 
 /// What one file holds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

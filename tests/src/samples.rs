@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::packets::{GPU_TIME, WAITING_TIME};
 use crate::rows::Cell;
 use crate::trace::{Trace, key};
 
@@ -18,12 +19,6 @@ pub const THREAD_ROOTS: &[&str] = &[
     "clone",
     "__clone",
 ];
-
-/// The time base of the samples of waiting threads.
-pub(crate) const WAITING_TIME: &str = "waiting-time ns";
-
-/// The time base of the samples of kernels.
-pub(crate) const GPU_TIME: &str = "gpu-time ns";
 
 /// The outermost frame of waiting threads.
 const WAITING_ROOT: &str = "[waiting]";

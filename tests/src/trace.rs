@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::judge::Judge;
-use crate::outcome::Summary;
 use crate::packets::scan_packets;
 use crate::rows::{Cell, Rows};
 use crate::samples::{Samples, Shares};
 use crate::schema;
+use crate::summary::Summary;
 use crate::timeline::Timeline;
 
 /// Names under which a trace describes itself: debug annotations on the process track called `rsys`.
