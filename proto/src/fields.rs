@@ -36,7 +36,18 @@ pub mod packet {
 /// `TracePacketDefaults`.
 pub mod defaults {
     pub const TRACK_EVENT: u32 = 11;
+    pub const PERF_SAMPLE: u32 = 12;
     pub const TIMESTAMP_CLOCK_ID: u32 = 58;
+}
+
+/// `PerfSampleDefaults`.
+pub mod sample_defaults {
+    pub const TIMEBASE: u32 = 1;
+}
+
+/// `PerfEvents.Timebase`.
+pub mod timebase {
+    pub const NAME: u32 = 10;
 }
 
 /// `TrackEvent`, and `TrackEventDefaults`, whose fields have the same numbers.
@@ -46,6 +57,7 @@ pub mod event {
     pub const TERMINATING_FLOW_IDS_OLD: u32 = 42;
     pub const EXTRA_DOUBLE_COUNTER_TRACK_UUIDS: u32 = 45;
     pub const CATEGORY_IIDS: u32 = 3;
+    pub const CATEGORIES: u32 = 22;
     pub const DEBUG_ANNOTATIONS: u32 = 4;
     pub const TYPE: u32 = 9;
     pub const NAME_IID: u32 = 10;
@@ -92,6 +104,7 @@ pub mod annotation {
     pub const DOUBLE_VALUE: u32 = 5;
     pub const STRING_VALUE: u32 = 6;
     pub const POINTER_VALUE: u32 = 7;
+    pub const NAME: u32 = 10;
     pub const STRING_VALUE_IID: u32 = 17;
 }
 

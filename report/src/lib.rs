@@ -2,21 +2,21 @@
 //! finishes those that a killed profiler left.
 //!
 //! - `cli` reads the command line.
-//! - [`files`] finds the traces that are meant; [`survey`] takes a first look at one; [`metadata`] reads what it says about itself.
-//! - [`mod@merge`] with [`clocks`], [`mod@check`] and [`mod@recover`] are the three verbs.
+//! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it.
+//! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the three verbs.
+//!
+//! Packets are read by `rsys-analysis`.
 
 pub mod check;
-pub mod clocks;
 pub mod files;
 pub mod merge;
-pub mod metadata;
 pub mod recover;
-pub mod survey;
+pub mod trace_info;
 
 mod cli;
-mod draft;
+mod contents;
 mod manual;
-mod timeline;
+mod temp_output;
 mod words;
 
 use std::ffi::OsString;

@@ -16,10 +16,10 @@ use rsys_proto::schema::{
     self, DebugAnnotation, TracePacket, TrackDescriptor, TrackEvent, clock, event_type,
 };
 
-use crate::draft::Draft;
-use crate::metadata::{MetadataReader, RECOVERED};
-use crate::survey::explain;
-use crate::timeline::Timeline;
+use crate::contents::Contents;
+use crate::temp_output::TempOutput;
+use crate::trace_info::explain;
+use rsys_analysis::perfetto::facts::{MetadataReader, RECOVERED};
 
 /// What stands behind the name of the file as it was.
 const KEPT: &str = "cut";
@@ -63,19 +63,22 @@ pub fn recover(path: &Path, output: Option<&Path>) -> Result<Recovery> {
         scan = Scan::of(&File::open(path).with_context(told)?, valid_bytes).with_context(told)?;
     }
     let Scan {
-        timeline, metadata, ..
+        contents, metadata, ..
     } = scan;
     let finished = metadata.end.is_some() || metadata.recovered.is_some();
-    if damage.is_none() && timeline.open.is_empty() && (finished || metadata.start.is_none()) {
+    if damage.is_none()
+        && contents.open_slices().is_empty()
+        && (finished || metadata.start.is_none())
+    {
         return Ok(Recovery::Whole);
     }
     if valid_bytes == 0 {
         bail!("{}: no whole packet is in it", path.display());
     }
     let cut_bytes = file_bytes - valid_bytes;
-    let closed = timeline.open.values().sum();
+    let closed = contents.open_slices().values().sum();
     let mut tail = Vec::new();
-    append_tail(&timeline, cut_bytes, damage.as_deref(), &mut tail);
+    append_tail(&contents, cut_bytes, damage.as_deref(), &mut tail);
 
     let goal = output.unwrap_or(path);
     let original = match output {
@@ -90,30 +93,30 @@ pub fn recover(path: &Path, output: Option<&Path>) -> Result<Recovery> {
         let taken = output.unwrap_or(&original);
         bail!("{} is already there; move it away", taken.display());
     }
-    let mut draft = Draft::new(goal)?;
+    let mut temp_output = TempOutput::new(goal)?;
     let told = || format!("cannot write {}", goal.display());
     let mut source = File::open(path).with_context(told)?.take(valid_bytes);
-    io::copy(&mut source, &mut draft.file).with_context(told)?;
-    draft.file.write_all(&tail).with_context(told)?;
-    draft.file.sync_all().with_context(told)?;
+    io::copy(&mut source, &mut temp_output.file).with_context(told)?;
+    temp_output.file.write_all(&tail).with_context(told)?;
+    temp_output.file.sync_all().with_context(told)?;
     if output.is_none() {
         // A second name first: at no moment is the original without one.
         std::fs::hard_link(path, &original)
             .or_else(|_| std::fs::rename(path, &original))
             .with_context(|| format!("cannot keep the original as {}", original.display()))?;
     }
-    draft.keep(goal)?;
+    temp_output.keep(goal)?;
     Ok(Recovery::Done {
         closed,
         cut_bytes,
-        samples: timeline.samples,
+        samples: contents.samples,
         original,
     })
 }
 
 /// What the whole packets at the start of a file hold.
 struct Scan {
-    timeline: Timeline,
+    contents: Contents,
     metadata: MetadataReader,
     valid_bytes: u64,
     damage: Option<String>,
@@ -122,13 +125,13 @@ struct Scan {
 impl Scan {
     fn of(file: &File, bytes: u64) -> Result<Self> {
         let mut reader = PacketReader::new(file.take(bytes));
-        let (mut timeline, mut metadata) = (Timeline::default(), MetadataReader::default());
+        let (mut contents, mut metadata) = (Contents::default(), MetadataReader::default());
         let mut damage = None;
         let valid_bytes = loop {
             match reader.next_encoded() {
                 Ok(Some(encoded)) => {
                     metadata.packet(encoded);
-                    if timeline.packet(encoded).is_err() {
+                    if contents.packet(encoded).is_err() {
                         damage = Some("a malformed packet".to_owned());
                         break reader.packet_offset();
                     }
@@ -151,7 +154,7 @@ impl Scan {
             }
         };
         Ok(Self {
-            timeline,
+            contents,
             metadata,
             valid_bytes,
             damage,
@@ -160,8 +163,8 @@ impl Scan {
 }
 
 /// Appends the ends of open slices, and what was done.
-fn append_tail(timeline: &Timeline, cut_bytes: u64, damage: Option<&str>, out: &mut Vec<u8>) {
-    let sequence = timeline.last_sequence.wrapping_add(1).max(1);
+fn append_tail(contents: &Contents, cut_bytes: u64, damage: Option<&str>, out: &mut Vec<u8>) {
+    let sequence = contents.last_sequence().wrapping_add(1).max(1);
     let mut put = |mut packet: TracePacket| {
         packet.trusted_packet_sequence_id = Some(sequence);
         put_message(out, trace::PACKET, |body| {
@@ -169,7 +172,7 @@ fn append_tail(timeline: &Timeline, cut_bytes: u64, damage: Option<&str>, out: &
         });
     };
     let event = |track: u64, kind: i32, event: TrackEvent| TracePacket {
-        timestamp: Some(timeline.last_ns),
+        timestamp: Some(contents.last_ns()),
         timestamp_clock_id: Some(clock::BOOTTIME),
         track_event: Some(TrackEvent {
             r#type: Some(kind),
@@ -178,13 +181,13 @@ fn append_tail(timeline: &Timeline, cut_bytes: u64, damage: Option<&str>, out: &
         }),
         ..TracePacket::default()
     };
-    for (&track, &open) in &timeline.open {
+    for (&track, &open) in &contents.open_slices() {
         for _ in 0..open {
             put(event(track, event_type::SLICE_END, TrackEvent::default()));
         }
     }
     // A track of its own: a second descriptor of the one called `rsys` would have to know its parent.
-    let track = 0x7273_7973_0000_0000 ^ timeline.last_ns;
+    let track = 0x7273_7973_0000_0000 ^ contents.last_ns();
     put(TracePacket {
         sequence_flags: Some(schema::SEQ_INCREMENTAL_STATE_CLEARED),
         track_descriptor: Some(Box::new(TrackDescriptor {
@@ -200,9 +203,9 @@ fn append_tail(timeline: &Timeline, cut_bytes: u64, damage: Option<&str>, out: &
         ..DebugAnnotation::default()
     };
     let mut facts = vec![
-        number("samples", timeline.samples),
-        number("slices", timeline.slices),
-        number("slices_closed", timeline.open.values().sum()),
+        number("samples", contents.samples),
+        number("slices", contents.slices),
+        number("slices_closed", contents.open_slices().values().sum()),
         number("cut_bytes", cut_bytes),
     ];
     if let Some(damage) = damage {

@@ -8,10 +8,10 @@ use rsys_proto::message::Fields;
 
 use super::merged::MergedReport;
 use super::{State, TraceReport};
-use crate::clocks::WallClock;
-use crate::metadata::Datum;
-use crate::survey::{Depth, Survey};
-use crate::timeline::Timeline;
+use crate::contents::Contents;
+use crate::trace_info::{Depth, TraceInfo};
+use rsys_analysis::perfetto::clocks::WallClock;
+use rsys_analysis::perfetto::facts::Datum;
 
 /// What a file is.
 pub(super) enum Found {
@@ -39,30 +39,30 @@ pub(super) fn look_at(path: &Path) -> Found {
         wall_clock: WallClock::default(),
     };
     let mut has_content = false;
-    let mut timeline = Timeline::default();
-    let survey = match Survey::read(path, Depth::Whole, |encoded| {
+    let mut contents = Contents::default();
+    let info = match TraceInfo::read(path, Depth::Whole, |encoded| {
         has_content |= !only_describes(encoded);
         // What is torn in a packet is not counted; the end of the trace is judged below.
-        timeline.packet(encoded).ok();
+        contents.packet(encoded).ok();
     }) {
-        Ok(survey) => survey,
+        Ok(info) => info,
         Err(error) => {
             report.state = State::Unreadable(format!("{:#}", error.root_cause()));
             return Found::Trace(Box::new(report));
         }
     };
-    if let Some(facts) = &survey.merged {
-        return Found::Merged(MergedReport::new(&survey, facts, timeline.samples));
+    if let Some(facts) = &info.merged {
+        return Found::Merged(MergedReport::new(&info, facts, contents.samples));
     }
-    report.rank = survey.rank();
-    report.rank_count = survey.count("rank_count");
-    survey.host().clone_into(&mut report.host);
-    report.pid = survey
+    report.rank = info.rank();
+    report.rank_count = info.count("rank_count");
+    info.host().clone_into(&mut report.host);
+    report.pid = info
         .count("pid")
-        .or(survey.pids.first().map(|&pid| u64::from(pid)));
-    survey.text("command_line").clone_into(&mut report.command);
-    report.torn_bytes = survey.truncation.map_or(0, |truncation| truncation.bytes);
-    report.state = match (&survey.start, &survey.end, &survey.recovered) {
+        .or(info.pids.first().map(|&pid| u64::from(pid)));
+    info.text("command_line").clone_into(&mut report.command);
+    report.torn_bytes = info.truncation.map_or(0, |truncation| truncation.bytes);
+    report.state = match (&info.start, &info.end, &info.recovered) {
         _ if report.torn_bytes > 0 => State::Cut,
         (None, ..) if !has_content => State::Empty,
         (None, ..) => State::Foreign,
@@ -70,7 +70,7 @@ pub(super) fn look_at(path: &Path) -> Found {
         (.., Some(_)) => State::Recovered,
         _ => State::Cut,
     };
-    if let Some(end) = &survey.end {
+    if let Some(end) = &info.end {
         end.text("end").clone_into(&mut report.end);
         report.coverage_percent = end.number("coverage_percent");
         for (key, value) in &end.0 {
@@ -91,11 +91,11 @@ pub(super) fn look_at(path: &Path) -> Found {
             report.lost.insert("dropped".to_owned(), dropped);
         }
     }
-    let facts = survey.end.as_ref().or(survey.recovered.as_ref());
+    let facts = info.end.as_ref().or(info.recovered.as_ref());
     report.samples = facts
         .and_then(|facts| facts.count("samples"))
-        .unwrap_or(timeline.samples);
-    report.wall_clock = survey.wall_clock;
+        .unwrap_or(contents.samples);
+    report.wall_clock = info.wall_clock;
     report.wall_clock.settle();
     Found::Trace(Box::new(report))
 }

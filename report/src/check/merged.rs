@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::files::short_name;
-use crate::metadata::Facts;
-use crate::survey::Survey;
+use crate::trace_info::TraceInfo;
 use crate::words::counted;
+use rsys_analysis::perfetto::facts::Facts;
 
 /// What is to be known of a merged trace.
 #[derive(Debug, Clone)]
@@ -27,13 +27,13 @@ pub struct MergedReport {
 
 impl MergedReport {
     /// From a whole look at the trace, what it says of the merge, and the samples that were counted in it.
-    pub(super) fn new(survey: &Survey, facts: &Facts, samples: u64) -> Self {
+    pub(super) fn new(info: &TraceInfo, facts: &Facts, samples: u64) -> Self {
         Self {
-            path: survey.path.clone(),
+            path: info.path.clone(),
             traces: facts.count("traces").unwrap_or(0),
-            ranks: survey.labelled_ranks().collect(),
+            ranks: info.labelled_ranks().collect(),
             samples,
-            torn_bytes: survey.truncation.map_or(0, |truncation| truncation.bytes),
+            torn_bytes: info.truncation.map_or(0, |truncation| truncation.bytes),
         }
     }
 

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::clocks::WallClock;
 use crate::files::{short_name, traces};
 use crate::words::counted;
+use rsys_analysis::perfetto::clocks::WallClock;
 
 pub use job::Job;
 use look::{Found, look_at};

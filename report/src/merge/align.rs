@@ -8,9 +8,10 @@ use std::fmt;
 
 use anyhow::Result;
 
+use super::alignment::Alignment;
 use super::collectives::{self, Collectives, Key, Span};
-use crate::clocks::{Alignment, WallClock};
-use crate::survey::Survey;
+use crate::trace_info::TraceInfo;
+use rsys_analysis::perfetto::clocks::WallClock;
 
 /// Into how many stretches of time the collectives are divided at most, when the clocks drift.
 const WINDOWS_MAX: usize = 64;
@@ -103,7 +104,7 @@ impl fmt::Display for Nanoseconds {
 ///
 /// # Errors
 /// When an input cannot be read.
-pub fn align(surveys: &[Survey], of_inputs: &[usize], hosts: &[String]) -> Result<Vec<HostClock>> {
+pub fn align(infos: &[TraceInfo], of_inputs: &[usize], hosts: &[String]) -> Result<Vec<HostClock>> {
     let reference = HostClock {
         name: hosts.first().cloned().unwrap_or_default(),
         alignment: Alignment::default(),
@@ -114,8 +115,8 @@ pub fn align(surveys: &[Survey], of_inputs: &[usize], hosts: &[String]) -> Resul
     }
     let mut wall_clocks = vec![WallClock::default(); hosts.len()];
     let mut collectives = Collectives::default();
-    for (survey, &host) in surveys.iter().zip(of_inputs) {
-        let (found, wall_clock) = collectives::read(&survey.path)?;
+    for (info, &host) in infos.iter().zip(of_inputs) {
+        let (found, wall_clock) = collectives::read(&info.path)?;
         wall_clocks[host].add(&wall_clock);
         collectives.add(host, found);
     }

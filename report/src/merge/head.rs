@@ -13,8 +13,8 @@ use rsys_proto::schema::{
 
 use super::align::HostClock;
 use super::plan::{Ids, InputPlan, Roots};
-use crate::metadata::MERGED;
-use crate::survey::Survey;
+use crate::trace_info::TraceInfo;
+use rsys_analysis::perfetto::facts::MERGED;
 
 /// The sequence of the packets of this module.
 const SEQUENCE: u32 = 1;
@@ -27,30 +27,27 @@ const TRACK: &str = "rsys merge";
 
 /// Appends identity, clocks and machine, the order of the processes, and what was merged. Returns the number of packets.
 pub fn start(
-    surveys: &[Survey],
+    infos: &[TraceInfo],
     plans: &[InputPlan],
     of_inputs: &[usize],
     clocks: &[HostClock],
     out: &mut Vec<u8>,
 ) -> u64 {
-    let reference = surveys
-        .iter()
-        .zip(of_inputs)
-        .filter(|(_, host)| **host == 0);
+    let reference = infos.iter().zip(of_inputs).filter(|(_, host)| **host == 0);
     let mut count = 0;
     let mut put = |packet: TracePacket| {
         append(packet, out);
         count += 1;
     };
-    let snapshots = snapshots(reference.clone().map(|(survey, _)| survey));
-    let start_ns = time_of_start(surveys, plans);
+    let snapshots = snapshots(reference.clone().map(|(info, _)| info));
+    let start_ns = time_of_start(infos, plans);
     for snapshot in snapshots {
         put(TracePacket {
             clock_snapshot: Some(Box::new(snapshot)),
             ..TracePacket::default()
         });
     }
-    let ids = Ids::of_merge(surveys);
+    let ids = Ids::of_merge(infos);
     put(TracePacket {
         trace_uuid: Some(TraceUuid {
             msb: Some(ids.flow(1).cast_signed()),
@@ -98,29 +95,26 @@ pub fn start(
     }
     let mut facts = vec![
         text("version", env!("CARGO_PKG_VERSION")),
-        number("traces", surveys.len() as u64),
+        number("traces", infos.len() as u64),
         number("hosts", clocks.len() as u64),
     ];
     for host in clocks {
         facts.push(text(&format!("clock of {}", host.name), &host.to_string()));
     }
-    for (survey, plan) in surveys.iter().zip(plans) {
+    for (info, plan) in infos.iter().zip(plans) {
         for (pid, shown) in &BTreeMap::from_iter(&plan.pids) {
-            let real = format!("{pid} on {}", survey.host());
+            let real = format!("{pid} on {}", info.host());
             facts.push(text(&format!("real process id of {shown}"), &real));
         }
     }
     put(instant(ids.track(1), start_ns, MERGED, facts));
-    for (survey, _) in reference
-        .filter(|(survey, _)| survey.system.is_some())
-        .take(1)
-    {
+    for (info, _) in reference.filter(|(info, _)| info.system.is_some()).take(1) {
         put_message(out, trace::PACKET, |body| {
             put_u64(body, packet::SEQUENCE_ID, u64::from(SEQUENCE));
             put_bytes(
                 body,
                 packet::SYSTEM_INFO,
-                survey.system.as_deref().unwrap_or_default(),
+                info.system.as_deref().unwrap_or_default(),
             );
         });
         count += 1;
@@ -137,12 +131,12 @@ pub fn start(
 }
 
 /// Appends what is only known when all was read. Returns the number of packets.
-pub fn end(surveys: &[Survey], cuts: &[String], out: &mut Vec<u8>) -> u64 {
+pub fn end(infos: &[TraceInfo], cuts: &[String], out: &mut Vec<u8>) -> u64 {
     if cuts.is_empty() {
         return 0;
     }
-    let ids = Ids::of_merge(surveys);
-    let start_ns = surveys
+    let ids = Ids::of_merge(infos);
+    let start_ns = infos
         .iter()
         .filter_map(|one| one.count("start_time_ns"))
         .min();
@@ -160,20 +154,20 @@ pub fn end(surveys: &[Survey], cuts: &[String], out: &mut Vec<u8>) -> u64 {
 }
 
 /// The earliest start of an input.
-fn time_of_start(surveys: &[Survey], plans: &[InputPlan]) -> u64 {
-    let starts = surveys.iter().zip(plans).filter_map(|(survey, plan)| {
+fn time_of_start(infos: &[TraceInfo], plans: &[InputPlan]) -> u64 {
+    let starts = infos.iter().zip(plans).filter_map(|(info, plan)| {
         let of_snapshot = || {
-            let first = survey.wall_clock.points.first()?;
+            let first = info.wall_clock.points.first()?;
             u64::try_from(first.0).ok()
         };
-        let start_ns = survey.count("start_time_ns").or_else(of_snapshot)?;
+        let start_ns = info.count("start_time_ns").or_else(of_snapshot)?;
         Some(plan.alignment.apply(start_ns))
     });
     starts.min().unwrap_or(0)
 }
 
 /// The snapshots of the host of reference in order of time, which the trace processor insists on.
-fn snapshots<'a>(surveys: impl Iterator<Item = &'a Survey>) -> Vec<ClockSnapshot> {
+fn snapshots<'a>(infos: impl Iterator<Item = &'a TraceInfo>) -> Vec<ClockSnapshot> {
     let mut by_time: BTreeMap<u64, ClockSnapshot> = BTreeMap::new();
     let find = |snapshot: &ClockSnapshot, id| {
         let mut clocks = snapshot.clocks.iter();
@@ -182,7 +176,7 @@ fn snapshots<'a>(surveys: impl Iterator<Item = &'a Survey>) -> Vec<ClockSnapshot
             .and_then(|one| one.timestamp)
     };
     let mut clocks_wanted: Option<Vec<u32>> = None;
-    let mut candidates: Vec<&ClockSnapshot> = surveys.flat_map(|one| &one.snapshots).collect();
+    let mut candidates: Vec<&ClockSnapshot> = infos.flat_map(|one| &one.snapshots).collect();
     candidates.sort_by_key(|snapshot| {
         let times: Vec<_> = snapshot
             .clocks

@@ -1,15 +1,15 @@
 //! `rsys-report merge`: the traces of many processes become one.
 //!
-//! All inputs are looked at first ([`crate::survey`]), which decides their order, identifiers, names and clocks ([`plan`], [`align`]). Then they are
+//! All inputs are looked at first ([`crate::info`]), which decides their order, identifiers, names and clocks ([`plan`], [`align`]). Then they are
 //! copied one after another, packet by packet ([`rewrite`]), into blocks that other threads compress and write ([`output`]). Memory does
 //! not grow with the length of the inputs, and the result does not depend on the order in which they were named.
 
 mod align;
+mod alignment;
 mod collectives;
 mod head;
-mod ordinary;
+mod messages;
 mod output;
-mod peek;
 mod plan;
 mod rewrite;
 
@@ -20,9 +20,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use rsys_proto::reader::{PacketReader, Truncation};
 
-use crate::draft::Draft;
 use crate::files::{short_name, traces};
-use crate::survey::{Depth, Survey, explain};
+use crate::temp_output::TempOutput;
+use crate::trace_info::{Depth, TraceInfo, explain};
 use rsys_proto::ProcessNamespace;
 
 use output::{BLOCK_BYTES, BlockWriter};
@@ -97,47 +97,46 @@ pub fn merge(request: &Request) -> Result<Merged> {
         );
     }
     let paths = traces(&request.inputs, Some(output))?;
-    let mut surveys = paths
+    let mut infos = paths
         .iter()
-        .map(|path| Survey::read(path, Depth::Head, |_| {}))
+        .map(|path| TraceInfo::read(path, Depth::Head, |_| {}))
         .collect::<Result<Vec<_>>>()?;
     let mut remarks = Vec::new();
-    surveys.retain(|survey| {
-        let empty = survey.packets == 0;
+    infos.retain(|info| {
+        let empty = info.packets == 0;
         if empty {
-            remarks.push(format!("{}: no packets, left out", survey.path.display()));
+            remarks.push(format!("{}: no packets, left out", info.path.display()));
         }
         !empty
     });
-    let (merged, others): (Vec<Survey>, Vec<Survey>) = surveys
-        .into_iter()
-        .partition(|survey| survey.merged.is_some());
-    surveys = others;
-    for survey in &merged {
-        let path = survey.path.display();
-        if surveys.is_empty() {
+    let (merged, others): (Vec<TraceInfo>, Vec<TraceInfo>) =
+        infos.into_iter().partition(|info| info.merged.is_some());
+    infos = others;
+    for info in &merged {
+        let path = info.path.display();
+        if infos.is_empty() {
             bail!("{path} is a merged trace already; merge the traces that it was made of");
         }
         remarks.push(format!("{path}: a merged trace already, left out"));
     }
-    if surveys.is_empty() {
+    if infos.is_empty() {
         bail!("no input has a packet in it");
     }
-    plan::sort(&mut surveys)?;
-    let (of_inputs, hosts) = plan::hosts(&surveys);
-    let clocks = align::align(&surveys, &of_inputs, &hosts)?;
-    let plans = plan_inputs(&surveys, &of_inputs, &clocks);
-    let ranks: std::collections::BTreeSet<_> = surveys.iter().filter_map(Survey::rank).collect();
+    plan::sort(&mut infos)?;
+    let (of_inputs, hosts) = plan::hosts(&infos);
+    let clocks = align::align(&infos, &of_inputs, &hosts)?;
+    let plans = plan_inputs(&infos, &of_inputs, &clocks);
+    let ranks: std::collections::BTreeSet<_> = infos.iter().filter_map(TraceInfo::rank).collect();
 
-    let draft = Draft::new(output)?;
+    let temp_output = TempOutput::new(output)?;
     let compress = match request.packing {
         Packing::Compressed => true,
         Packing::Plain => false,
-        Packing::AsInputs => surveys.iter().any(|survey| survey.compressed),
+        Packing::AsInputs => infos.iter().any(|info| info.compressed),
     };
-    let mut writer = BlockWriter::new(draft.file.try_clone()?, compress);
+    let mut writer = BlockWriter::new(temp_output.file.try_clone()?, compress);
     let outcome = copy(
-        &surveys,
+        &infos,
         &plans,
         &of_inputs,
         &clocks,
@@ -150,14 +149,14 @@ pub fn merge(request: &Request) -> Result<Merged> {
     // If writing failed, that is the reason for any other failure.
     let (_, written_bytes) = written?;
     let copied = outcome?;
-    draft.keep(output)?;
-    remarks.extend(changed_pids(&surveys, &plans));
+    temp_output.keep(output)?;
+    remarks.extend(changed_pids(&infos, &plans));
     Ok(Merged {
-        traces: surveys.len(),
+        traces: infos.len(),
         ranks: ranks.len(),
         hosts: clocks,
         packets: copied.packets,
-        read_bytes: surveys.iter().map(|survey| survey.file_bytes).sum(),
+        read_bytes: infos.iter().map(|info| info.file_bytes).sum(),
         plain_bytes: copied.plain_bytes,
         written_bytes,
         seconds: started.elapsed().as_secs_f64(),
@@ -166,13 +165,13 @@ pub fn merge(request: &Request) -> Result<Merged> {
 }
 
 /// Says which process ids are shown as others.
-fn changed_pids(surveys: &[Survey], plans: &[InputPlan]) -> Vec<String> {
-    let changed = surveys.iter().zip(plans).flat_map(|(survey, plan)| {
+fn changed_pids(infos: &[TraceInfo], plans: &[InputPlan]) -> Vec<String> {
+    let changed = infos.iter().zip(plans).flat_map(|(info, plan)| {
         let changed = std::collections::BTreeMap::from_iter(&plan.pids);
         changed.into_iter().map(|(old, new)| {
             format!(
                 "{}: process id {old} is taken by another process; shown as {new}",
-                short_name(&survey.path)
+                short_name(&info.path)
             )
         })
     });
@@ -187,26 +186,26 @@ fn changed_pids(surveys: &[Survey], plans: &[InputPlan]) -> Vec<String> {
     changed
 }
 
-fn plan_inputs(surveys: &[Survey], of_inputs: &[usize], clocks: &[HostClock]) -> Vec<InputPlan> {
-    let highest = surveys.iter().filter_map(Survey::rank).max().unwrap_or(0);
+fn plan_inputs(infos: &[TraceInfo], of_inputs: &[usize], clocks: &[HostClock]) -> Vec<InputPlan> {
+    let highest = infos.iter().filter_map(TraceInfo::rank).max().unwrap_or(0);
     let rank_digits = highest.to_string().len();
     let several_hosts = clocks.len() > 1;
-    let roots = Roots::new(Ids::of_merge(surveys));
-    let mut pids = plan::pids(surveys).into_iter();
-    surveys
+    let roots = Roots::new(Ids::of_merge(infos));
+    let mut pids = plan::pids(infos).into_iter();
+    infos
         .iter()
         .zip(of_inputs)
         .enumerate()
-        .map(|(order, (survey, &host))| {
-            let prefix = plan::prefix(survey, rank_digits, several_hosts);
-            let boot_id = survey.text("boot_id");
+        .map(|(order, (info, &host))| {
+            let prefix = plan::prefix(info, rank_digits, several_hosts);
+            let boot_id = info.text("boot_id");
             InputPlan {
-                path: survey.path.clone(),
-                ids: Ids::new(&survey.instance()),
+                path: info.path.clone(),
+                ids: Ids::new(&info.instance()),
                 pids: pids.next().unwrap_or_default(),
                 order: order as u32,
-                roots: survey.is_ours().then_some(roots),
-                top_prefix: plan::top_prefix(survey, &prefix),
+                roots: info.is_ours().then_some(roots),
+                top_prefix: plan::top_prefix(info, &prefix),
                 machine_prefix: if several_hosts {
                     format!("{} \u{b7} ", clocks[host].name)
                 } else {
@@ -215,7 +214,7 @@ fn plan_inputs(surveys: &[Survey], of_inputs: &[usize], clocks: &[HostClock]) ->
                 machine: (!boot_id.is_empty()).then(|| ProcessNamespace::machine(boot_id)),
                 prefix,
                 alignment: clocks[host].alignment.clone(),
-                clocks: survey.clocks.clone(),
+                clocks: info.clocks.clone(),
             }
         })
         .collect()
@@ -228,7 +227,7 @@ struct Copied {
 }
 
 fn copy(
-    surveys: &[Survey],
+    infos: &[TraceInfo],
     plans: &[InputPlan],
     of_inputs: &[usize],
     clocks: &[HostClock],
@@ -240,7 +239,7 @@ fn copy(
     let mut cuts = Vec::new();
     let mut block = writer.block();
     // What is known of the merge stands in front; what was cut off is only known behind.
-    copied.packets += head::start(surveys, plans, of_inputs, clocks, &mut block);
+    copied.packets += head::start(infos, plans, of_inputs, clocks, &mut block);
     for plan in plans {
         let told = || plan.path.display().to_string();
         let file = File::open(&plan.path).with_context(told)?;
@@ -281,7 +280,7 @@ fn copy(
             ));
         }
     }
-    copied.packets += head::end(surveys, &cuts, &mut block);
+    copied.packets += head::end(infos, &cuts, &mut block);
     writer.put(block).context("cannot write the merged trace")?;
     remarks.append(&mut cuts);
     Ok(copied)

@@ -7,9 +7,10 @@ use anyhow::{Result, bail};
 
 use rsys_proto::ProcessNamespace;
 
-use crate::clocks::{Alignment, TraceClocks};
+use super::alignment::Alignment;
 use crate::files::short_name;
-use crate::survey::Survey;
+use crate::trace_info::TraceInfo;
+use rsys_analysis::perfetto::clocks::TraceClocks;
 
 /// Process ids of Linux are below.
 const PID_BITS: u32 = 22;
@@ -35,8 +36,8 @@ impl Ids {
 
     /// For what the merge itself adds to these inputs.
     #[must_use]
-    pub fn of_merge(surveys: &[Survey]) -> Self {
-        let instances: Vec<String> = surveys.iter().map(Survey::instance).collect();
+    pub fn of_merge(infos: &[TraceInfo]) -> Self {
+        let instances: Vec<String> = infos.iter().map(TraceInfo::instance).collect();
         Self::new(&instances.join("\n"))
     }
 
@@ -159,26 +160,26 @@ impl InputPlan {
 ///
 /// # Errors
 /// When two inputs are of the same process instance.
-pub fn sort(surveys: &mut [Survey]) -> Result<()> {
-    surveys.sort_by_cached_key(|survey| {
-        let of_rank = survey.rank().unwrap_or(u64::MAX);
-        let start_ns = survey.count("start_time_ns").unwrap_or(u64::MAX);
-        let host = survey.host().to_owned();
+pub fn sort(infos: &mut [TraceInfo]) -> Result<()> {
+    infos.sort_by_cached_key(|info| {
+        let of_rank = info.rank().unwrap_or(u64::MAX);
+        let start_ns = info.count("start_time_ns").unwrap_or(u64::MAX);
+        let host = info.host().to_owned();
         (
             of_rank,
             host,
             start_ns,
-            survey.pids.first().copied(),
-            survey.instance(),
+            info.pids.first().copied(),
+            info.instance(),
         )
     });
-    let mut seen: HashMap<String, &Survey> = HashMap::new();
-    for survey in surveys.iter() {
-        if let Some(first) = seen.insert(survey.instance(), survey) {
+    let mut seen: HashMap<String, &TraceInfo> = HashMap::new();
+    for info in infos.iter() {
+        if let Some(first) = seen.insert(info.instance(), info) {
             bail!(
                 "{} and {} are traces of the same process instance; name one of them only",
                 first.path.display(),
-                survey.path.display()
+                info.path.display()
             );
         }
     }
@@ -187,12 +188,8 @@ pub fn sort(surveys: &mut [Survey]) -> Result<()> {
 
 /// Process ids that two inputs have: the first in order keeps it, the others get ones that no Linux process has.
 #[must_use]
-pub fn pids(surveys: &[Survey]) -> Vec<HashMap<u32, u32>> {
-    let mut taken: BTreeSet<u32> = surveys
-        .iter()
-        .flat_map(|survey| &survey.pids)
-        .copied()
-        .collect();
+pub fn pids(infos: &[TraceInfo]) -> Vec<HashMap<u32, u32>> {
+    let mut taken: BTreeSet<u32> = infos.iter().flat_map(|info| &info.pids).copied().collect();
     let mut owned = BTreeSet::new();
     let mut next = 1 << PID_BITS;
     let give = |pid: u32, taken: &mut BTreeSet<u32>, next: &mut u32| {
@@ -209,11 +206,11 @@ pub fn pids(surveys: &[Survey]) -> Vec<HashMap<u32, u32>> {
         taken.insert(new);
         new
     };
-    surveys
+    infos
         .iter()
-        .map(|survey| {
+        .map(|info| {
             let mut changed = HashMap::new();
-            for &pid in &survey.pids {
+            for &pid in &info.pids {
                 // Process 0 is nobody's.
                 if pid != 0 && !owned.insert(pid) {
                     changed.insert(pid, give(pid, &mut taken, &mut next));
@@ -226,14 +223,14 @@ pub fn pids(surveys: &[Survey]) -> Vec<HashMap<u32, u32>> {
 
 /// What stands in front of the names of an input's processes: its rank, and its host if there are several.
 #[must_use]
-pub fn prefix(survey: &Survey, rank_digits: usize, show_host: bool) -> String {
+pub fn prefix(info: &TraceInfo, rank_digits: usize, show_host: bool) -> String {
     let mut prefix = String::new();
-    if let Some(rank) = survey.rank() {
+    if let Some(rank) = info.rank() {
         prefix.push_str(&format!("rank {rank:0rank_digits$} \u{b7} "));
     }
     if show_host {
-        let host = match survey.host() {
-            "" => short_name(&survey.path),
+        let host = match info.host() {
+            "" => short_name(&info.path),
             host => host.to_owned(),
         };
         prefix.push_str(&format!("{host} \u{b7} "));
@@ -244,8 +241,8 @@ pub fn prefix(survey: &Survey, rank_digits: usize, show_host: bool) -> String {
 /// What stands in front of the names of tracks that an input has above its processes, whose own names have `prefix`: of a process without
 /// a rank, its id.
 #[must_use]
-pub fn top_prefix(survey: &Survey, prefix: &str) -> String {
-    match (survey.rank(), survey.count("pid")) {
+pub fn top_prefix(info: &TraceInfo, prefix: &str) -> String {
+    match (info.rank(), info.count("pid")) {
         (None, Some(pid)) => format!("{prefix}pid {pid} \u{b7} "),
         _ => prefix.to_owned(),
     }
@@ -253,16 +250,16 @@ pub fn top_prefix(survey: &Survey, prefix: &str) -> String {
 
 /// The hosts of the inputs, numbered in the order of the inputs, and a name for each.
 #[must_use]
-pub fn hosts(surveys: &[Survey]) -> (Vec<usize>, Vec<String>) {
+pub fn hosts(infos: &[TraceInfo]) -> (Vec<usize>, Vec<String>) {
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let mut names = Vec::new();
-    let of_inputs = surveys
+    let of_inputs = infos
         .iter()
-        .map(|survey| {
-            let key = host_key(survey, surveys);
+        .map(|info| {
+            let key = host_key(info, infos);
             *numbers.entry(key).or_insert_with(|| {
-                names.push(match survey.host() {
-                    "" => format!("host of {}", short_name(&survey.path)),
+                names.push(match info.host() {
+                    "" => format!("host of {}", short_name(&info.path)),
                     host => host.to_owned(),
                 });
                 names.len() - 1
@@ -276,8 +273,8 @@ pub fn hosts(surveys: &[Survey]) -> (Vec<usize>, Vec<String>) {
 const SAME_BOOT_NS: u64 = 1_000_000_000;
 
 /// What tells hosts apart: the boot id, or the name, or else when it booted.
-fn host_key(survey: &Survey, all: &[Survey]) -> String {
-    let named = |survey: &Survey| match (survey.text("boot_id"), survey.host()) {
+fn host_key(info: &TraceInfo, all: &[TraceInfo]) -> String {
+    let named = |info: &TraceInfo| match (info.text("boot_id"), info.host()) {
         ("", "") => None,
         ("", host) => {
             // A foreign trace: the boot of the host of that name, if one of ours is of it.
@@ -288,9 +285,9 @@ fn host_key(survey: &Survey, all: &[Survey]) -> String {
         }
         (boot, _) => Some(boot.to_owned()),
     };
-    let booted = |survey: &Survey| survey.wall_clock.points.first().map(|point| point.1);
-    named(survey).unwrap_or_else(|| {
-        let near = booted(survey).and_then(|mine| {
+    let booted = |info: &TraceInfo| info.wall_clock.points.first().map(|point| point.1);
+    named(info).unwrap_or_else(|| {
+        let near = booted(info).and_then(|mine| {
             let others = all.iter().filter_map(|other| {
                 let distance = booted(other)?.abs_diff(mine);
                 Some((distance, named(other)?))
@@ -299,11 +296,11 @@ fn host_key(survey: &Survey, all: &[Survey]) -> String {
                 .filter(|(distance, _)| *distance < SAME_BOOT_NS)
                 .min()
         });
-        match (near, booted(survey)) {
+        match (near, booted(info)) {
             (Some((_, key)), _) => key,
             (None, Some(boot)) => format!("booted {}", boot / SAME_BOOT_NS.cast_signed()),
             (None, None) if all.iter().all(|other| booted(other).is_none()) => String::new(),
-            (None, None) => survey.instance(),
+            (None, None) => info.instance(),
         }
     })
 }

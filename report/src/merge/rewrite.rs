@@ -7,18 +7,14 @@
 use std::collections::HashMap;
 
 use prost::Message;
-use rsys_proto::fields::{defaults, event, packet, process, sample, thread, trace, track};
-use rsys_proto::message::{
-    Field, Fields, Torn, Value, put_bytes, put_fixed64, put_message, put_u64, put_varint,
-};
+use rsys_analysis::perfetto::packet_head::{PacketHead, read_defaults};
+use rsys_proto::fields::{packet, sample, thread, trace};
+use rsys_proto::message::{Field, Fields, Torn, put_bytes, put_message, put_u64, put_varint};
 use rsys_proto::schema::{self, ClockSnapshot, clock};
 
-use super::peek::{default_clock, each, has_ids, head, top_track};
+use super::messages::{self, has_ids, nested};
 use super::plan::InputPlan;
-use crate::clocks::{TraceClocks, is_local};
-
-/// So many tracks of an input above its processes have places of their own.
-const TOP_TRACKS: u32 = 256;
+use rsys_analysis::perfetto::clocks::{TraceClocks, is_local};
 
 /// Sequence ids below this are looked up in a table.
 const TABLE_IDS: u32 = 1 << 16;
@@ -179,13 +175,13 @@ impl<'a> Rewriter<'a> {
     /// Whether something is left of the packet.
     #[inline]
     fn rewrite(&mut self, encoded: &[u8], body: &mut Vec<u8>) -> Result<bool, Torn> {
-        let head = head(encoded)?;
+        let head = PacketHead::read(encoded)?;
         let index = self.sequence(head.sequence);
         if head.cleared {
             self.sequences[index].default_clock = 0;
         }
         if let Some(defaults) = head.defaults {
-            self.sequences[index].default_clock = default_clock(defaults)?;
+            self.sequences[index].default_clock = read_defaults(defaults)?.0;
         }
         let snapshot = match head.snapshot {
             Some(snapshot) => self.snapshot(index, snapshot)?,
@@ -223,30 +219,36 @@ impl<'a> Rewriter<'a> {
                 | packet::SYSTEM_INFO => {}
                 packet::TRACK_EVENT => {
                     if has_ids(bytes)? {
-                        self.nested(body, field.number, |this, body| this.event(bytes, body))?;
+                        nested(body, field.number, |body| {
+                            messages::event(self.plan, bytes, body)
+                        })?;
                     } else {
                         body.extend_from_slice(field.encoded);
                     }
                 }
                 packet::PERF_SAMPLE if !self.plan.pids.is_empty() => {
-                    self.nested(body, field.number, |this, body| {
-                        this.with_pids(bytes, body, sample::PID, Some(sample::TID))
+                    nested(body, field.number, |body| {
+                        messages::with_pids(self.plan, bytes, body, sample::PID, Some(sample::TID))
                     })?;
                 }
                 packet::DEFAULTS => {
-                    self.nested(body, field.number, |this, body| this.defaults(bytes, body))?;
+                    nested(body, field.number, |body| {
+                        messages::defaults(self.plan, bytes, body)
+                    })?;
                 }
                 packet::TRACK_DESCRIPTOR => {
-                    self.nested(body, field.number, |this, body| {
-                        this.descriptor(bytes, body)
+                    nested(body, field.number, |body| {
+                        messages::descriptor(self.plan, bytes, body)
                     })?;
                 }
                 packet::PROCESS_DESCRIPTOR => {
-                    self.nested(body, field.number, |this, body| this.process(bytes, body))?;
+                    nested(body, field.number, |body| {
+                        messages::process(self.plan, bytes, body)
+                    })?;
                 }
                 packet::THREAD_DESCRIPTOR => {
-                    self.nested(body, field.number, |this, body| {
-                        this.with_pids(bytes, body, thread::PID, Some(thread::TID))
+                    nested(body, field.number, |body| {
+                        messages::with_pids(self.plan, bytes, body, thread::PID, Some(thread::TID))
                     })?;
                 }
                 _ => body.extend_from_slice(field.encoded),
@@ -258,18 +260,6 @@ impl<'a> Rewriter<'a> {
             });
         }
         Ok(body.len() > bare)
-    }
-
-    #[inline]
-    fn nested(
-        &mut self,
-        body: &mut Vec<u8>,
-        number: u32,
-        write: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<(), Torn>,
-    ) -> Result<(), Torn> {
-        let mut outcome = Ok(());
-        put_message(body, number, |body| outcome = write(self, body));
-        outcome
     }
 
     /// The index of a sequence of the input, which is new when it is seen first.
@@ -382,158 +372,5 @@ impl<'a> Rewriter<'a> {
             clocks: written,
             primary_trace_clock: None,
         }))
-    }
-
-    fn event(&self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
-        for field in Fields::new(bytes) {
-            let field = field?;
-            match (field.number, field.value) {
-                (event::TRACK_UUID, value) => {
-                    put_u64(body, field.number, self.plan.track(value.number()));
-                }
-                (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, Value::Bytes(packed)) => {
-                    let (flows, rest) = packed.as_chunks::<8>();
-                    if !rest.is_empty() {
-                        return Err(Torn);
-                    }
-                    for flow in flows {
-                        let flow = self.plan.ids.flow(u64::from_le_bytes(*flow));
-                        put_fixed64(body, field.number, flow);
-                    }
-                }
-                (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, value) => {
-                    put_fixed64(body, field.number, self.plan.ids.flow(value.number()));
-                }
-                (event::FLOW_IDS_OLD | event::TERMINATING_FLOW_IDS_OLD, value) => {
-                    each(value, |flow| {
-                        put_u64(body, field.number, self.plan.ids.flow(flow))
-                    })?;
-                }
-                (
-                    event::EXTRA_COUNTER_TRACK_UUIDS | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS,
-                    value,
-                ) => {
-                    each(value, |uuid| {
-                        put_u64(body, field.number, self.plan.track(uuid))
-                    })?;
-                }
-                _ => body.extend_from_slice(field.encoded),
-            }
-        }
-        Ok(())
-    }
-
-    fn defaults(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
-        for field in Fields::new(bytes) {
-            let field = field?;
-            match field.number {
-                defaults::TRACK_EVENT => {
-                    let bytes = field.value.bytes();
-                    self.nested(body, field.number, |this, body| this.event(bytes, body))?;
-                }
-                defaults::TIMESTAMP_CLOCK_ID if !is_local(field.value.number32()) => {
-                    put_u64(body, field.number, u64::from(clock::BOOTTIME));
-                }
-                _ => body.extend_from_slice(field.encoded),
-            }
-        }
-        Ok(())
-    }
-
-    fn descriptor(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
-        let top = match self.plan.roots {
-            Some(roots) => top_track(bytes)?.map(|top| (roots, top)),
-            None => None,
-        };
-        for field in Fields::new(bytes) {
-            let field = field?;
-            let nested = field.value.bytes();
-            match field.number {
-                track::UUID | track::PARENT_UUID => {
-                    put_u64(body, field.number, self.plan.track(field.value.number()));
-                }
-                track::NAME if let Some((_, top)) = top => {
-                    let prefix = if self.plan.is_of_machine(top.uuid) {
-                        &self.plan.machine_prefix
-                    } else {
-                        &self.plan.top_prefix
-                    };
-                    put_bytes(body, field.number, &[prefix.as_bytes(), nested].concat());
-                }
-                track::SIBLING_ORDER_RANK if top.is_some() => {}
-                track::PROCESS => {
-                    self.nested(body, field.number, |this, body| this.process(nested, body))?;
-                    put_u64(body, track::SIBLING_ORDER_RANK, u64::from(self.plan.order));
-                }
-                track::THREAD => self.nested(body, field.number, |this, body| {
-                    this.with_pids(nested, body, thread::PID, Some(thread::TID))
-                })?,
-                _ => body.extend_from_slice(field.encoded),
-            }
-        }
-        match top {
-            Some((roots, top)) if self.plan.is_of_machine(top.uuid) => {
-                put_u64(body, track::PARENT_UUID, roots.machines);
-            }
-            Some((roots, top)) => {
-                let rank = self.plan.order * TOP_TRACKS + top.rank.min(TOP_TRACKS - 1);
-                put_u64(body, track::PARENT_UUID, roots.gpus);
-                put_u64(body, track::SIBLING_ORDER_RANK, u64::from(rank));
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn process(&self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Torn> {
-        let (mut pid, mut name) = (0, &[][..]);
-        for field in Fields::new(bytes) {
-            let field = field?;
-            match field.number {
-                process::PID => pid = field.value.number32(),
-                process::NAME => name = field.value.bytes(),
-                _ => {}
-            }
-        }
-        put_u64(body, process::PID, u64::from(self.plan.pid(pid)));
-        let name = self.plan.process_name(&String::from_utf8_lossy(name), pid);
-        put_bytes(body, process::NAME, name.as_bytes());
-        for field in Fields::new(bytes) {
-            let field = field?;
-            if !matches!(field.number, process::PID | process::NAME) {
-                body.extend_from_slice(field.encoded);
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies a message with a process id and a thread id. The thread with the id of its process keeps being its main thread.
-    fn with_pids(
-        &self,
-        bytes: &[u8],
-        body: &mut Vec<u8>,
-        pid_number: u32,
-        tid_number: Option<u32>,
-    ) -> Result<(), Torn> {
-        let mut pid = None;
-        for field in Fields::new(bytes) {
-            let field = field?;
-            if field.number == pid_number {
-                pid = Some(field.value.number32());
-            }
-        }
-        for field in Fields::new(bytes) {
-            let field = field?;
-            let id = field.value.number32();
-            let is_id =
-                field.number == pid_number || Some(field.number) == tid_number && Some(id) == pid;
-            if is_id {
-                put_varint(body, u64::from(field.number << 3));
-                put_varint(body, u64::from(self.plan.pid(id)));
-            } else {
-                body.extend_from_slice(field.encoded);
-            }
-        }
-        Ok(())
     }
 }

@@ -11,8 +11,8 @@ use rsys_proto::message::Fields;
 use rsys_proto::reader::{PacketReader, ReadError, Truncation};
 use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
 
-use crate::clocks::{TraceClocks, WallClock};
-use crate::metadata::{Facts, MetadataReader};
+use rsys_analysis::perfetto::clocks::{TraceClocks, WallClock};
+use rsys_analysis::perfetto::facts::{Facts, MetadataReader};
 
 /// How much of a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Depth {
 
 /// What a first look at a trace found.
 #[derive(Debug)]
-pub struct Survey {
+pub struct TraceInfo {
     /// The file.
     pub path: PathBuf,
     /// Its length.
@@ -67,7 +67,7 @@ pub struct Survey {
 /// Snapshots of clocks that are kept of one trace.
 const SNAPSHOTS_MAX: usize = 256;
 
-impl Survey {
+impl TraceInfo {
     /// Reads a trace, and shows each packet to `also`.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Survey {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file_bytes = file.metadata().with_context(told)?.len();
         let mut reader = PacketReader::new(file);
-        let mut survey = Self::of_nothing(path, file_bytes);
+        let mut info = Self::of_nothing(path, file_bytes);
         let mut metadata = MetadataReader::default();
         let mut hash = Fingerprint::default();
         loop {
@@ -86,22 +86,22 @@ impl Survey {
                 Ok(None) => break,
                 Err(error) => return Err(explain(error)).with_context(told),
             };
-            survey.packets += 1;
+            info.packets += 1;
             hash.add(encoded);
-            survey.packet(encoded, metadata.start.is_some());
+            info.packet(encoded, metadata.start.is_some());
             also(encoded);
             if metadata.packet(encoded) && depth == Depth::Head && metadata.start.is_some() {
                 break;
             }
         }
-        survey.truncation = reader.truncation();
-        survey.compressed = reader.has_compressed_packets();
-        survey.fingerprint = hash.0;
-        survey.merged = metadata.merged;
-        survey.start = metadata.start;
-        survey.end = metadata.end;
-        survey.recovered = metadata.recovered;
-        Ok(survey)
+        info.truncation = reader.truncation();
+        info.compressed = reader.has_compressed_packets();
+        info.fingerprint = hash.0;
+        info.merged = metadata.merged;
+        info.start = metadata.start;
+        info.end = metadata.end;
+        info.recovered = metadata.recovered;
+        Ok(info)
     }
 
     fn of_nothing(path: &Path, file_bytes: u64) -> Self {

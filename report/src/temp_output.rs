@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 
 /// A file beside the output that goes away unless it is kept.
 #[derive(Debug)]
-pub struct Draft {
+pub struct TempOutput {
     path: Option<PathBuf>,
     /// Where to write.
     pub file: File,
 }
 
-impl Draft {
+impl TempOutput {
     /// Starts the output, and makes its folder.
     ///
     /// # Errors
@@ -29,8 +29,8 @@ impl Draft {
         {
             std::fs::create_dir_all(folder).with_context(told)?;
         }
-        let draft = format!(".{}.{}", name.to_string_lossy(), std::process::id());
-        let path = output.with_file_name(draft);
+        let temp_output = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+        let path = output.with_file_name(temp_output);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -57,7 +57,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for TempOutput {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
             std::fs::remove_file(path).ok();

@@ -1,0 +1,29 @@
+//! Answers from traces.
+//!
+//! Data flows one way: a file becomes batches of records ([`read`]), every question consumes the same batches in one pass
+//! ([`measure`]), each makes tables ([`table`]), and tables become text, JSON or CSV ([`show`]).
+//!
+//! | folder | holds |
+//! |---|---|
+//! | [`model`] | what ran where: processes, threads, GPUs, queues, names, call stacks, and the records of a batch |
+//! | [`perfetto`] | the packets of a Perfetto trace as events with times, tracks and sequences, without decoding whole messages |
+//! | [`read`] | one reader for each kind of file; none knows what is asked |
+//! | [`measure`] | one module for each question; none knows where the records came from |
+//! | [`table`] | finished answers |
+//! | [`show`] | how answers are written |
+//!
+//! A new question is a file in [`measure`] with a [`measure::Measure`]; a new format is a folder in [`read`] with a
+//! [`read::Reader`]. Nothing here knows a command line.
+
+#![forbid(unsafe_code)]
+
+pub mod measure;
+pub mod model;
+pub mod perfetto;
+pub mod read;
+pub mod show;
+pub mod table;
+
+mod pass;
+
+pub use pass::pass;

@@ -1,0 +1,61 @@
+//! One module for each question. All consume the same batches, in one pass.
+//!
+//! | module | question |
+//! |---|---|
+//! | [`timeline`] | where the time of each GPU went |
+//! | [`kernels`] | which kernels took it |
+//!
+//! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
+//! attributed is a row of its own, so that the parts of a table add up to its total exactly.
+
+pub mod kernels;
+pub mod sets;
+pub mod timeline;
+
+mod quantiles;
+
+use crate::model::{Batch, DeviceId, Model};
+use crate::table::{Cell, Column};
+
+/// A question, while records are read.
+pub trait Measure {
+    /// Takes in a batch of records.
+    fn take(&mut self, batch: &Batch);
+}
+
+/// The columns by which a GPU is named, in all tables.
+pub(crate) const DEVICE_COLUMNS: [Column; 5] = [
+    Column::plain("rank", "rank"),
+    Column::plain("host", ""),
+    Column::plain("process", "process"),
+    Column::plain("device", "GPU"),
+    Column::plain("name", ""),
+];
+
+/// The cells of [`DEVICE_COLUMNS`].
+pub(crate) fn device_cells(model: &Model, id: DeviceId) -> Vec<Cell> {
+    let device = model.device(id);
+    let process = model.process(device.process);
+    vec![
+        process.rank.into(),
+        process.host.as_str().into(),
+        process.pid.into(),
+        device.ordinal.into(),
+        device.name.as_str().into(),
+    ]
+}
+
+/// The entry of a table by dense ids, which grows as needed.
+pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
+    if index >= table.len() {
+        table.resize_with(index + 1, T::default);
+    }
+    &mut table[index]
+}
+
+/// The notices of a model as notes of an answer.
+pub(crate) fn notes(model: &Model) -> Vec<String> {
+    let mut notes: Vec<String> = model.notices.iter().map(ToString::to_string).collect();
+    notes.sort();
+    notes
+}

@@ -1,0 +1,7 @@
+//! Sets of times: unions of half-open intervals that arrive nearly in order, and what several of them have in common.
+
+mod runs;
+mod sweep;
+
+pub use runs::{IntervalSet, Intervals};
+pub use sweep::{Segment, sweep};

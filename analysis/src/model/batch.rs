@@ -1,0 +1,204 @@
+//! Records. None holds memory of its own, so a batch is a few vectors that are used again.
+
+use super::{Activity, CounterId, DeviceId, ProcessId, QueueId, StackId, TextId, ThreadId};
+
+/// What a GPU operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum OpKind {
+    /// A kernel.
+    #[default]
+    Kernel,
+    /// A copy.
+    Copy,
+    /// A fill.
+    Fill,
+    /// A barrier, scratch memory, or something else that is no work of the GPU's processors and engines.
+    Other,
+}
+
+/// An operation of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GpuRecord {
+    /// BOOTTIME of its begin (the file's own clock if it has no BOOTTIME).
+    pub start_ns: u64,
+    /// Its end, never before its begin; the interval is half-open.
+    pub end_ns: u64,
+    /// Links it with its call: [`HostSlice::link`] of the same process. 0: no call is known.
+    pub link: u64,
+    /// Bytes of a copy or fill; 0 if unknown.
+    pub bytes: u64,
+    /// The process whose work it is.
+    pub process: ProcessId,
+    /// The GPU.
+    pub device: DeviceId,
+    /// Stream or queue.
+    pub queue: QueueId,
+    /// Name of the kernel or operation.
+    pub name: TextId,
+    /// Grid as the trace writes it.
+    pub grid: TextId,
+    /// Direction of a copy as the trace writes it, for instance `host to device`.
+    pub direction: TextId,
+    /// What it is.
+    pub kind: OpKind,
+    /// What it counts as.
+    pub activity: Activity,
+}
+
+impl GpuRecord {
+    /// How long it took.
+    #[inline]
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// What a slice of a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum HostKind {
+    /// A call of HIP, or of another runtime that gives work to GPUs.
+    #[default]
+    Runtime,
+    /// A call of the HSA runtime.
+    Hsa,
+    /// A call of RCCL.
+    Collective,
+    /// A range that the program marked.
+    Range,
+    /// An operator of a framework.
+    Operator,
+    /// A wait by the wall clock.
+    Wait,
+    /// A time off the processor.
+    OffCpu,
+}
+
+/// A slice of a thread, told when it ends: those within it come before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostSlice {
+    /// BOOTTIME of its begin.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// Links a call with the GPU operations that it caused: [`GpuRecord::link`] of the same process. 0: none.
+    pub link: u64,
+    /// Bytes, if the call tells; of allocations, copies and collectives.
+    pub bytes: u64,
+    /// The process.
+    pub process: ProcessId,
+    /// The thread. Ranges that any thread may end have [`HostSlice::NO_THREAD`].
+    pub thread: ThreadId,
+    /// Name.
+    pub name: TextId,
+    /// How many slices of the same track contain it.
+    pub depth: u32,
+    /// What it is.
+    pub kind: HostKind,
+    /// The trace ends before it did.
+    pub is_open: bool,
+}
+
+impl HostSlice {
+    /// In place of a thread for slices that belong to a process.
+    pub const NO_THREAD: usize = u32::MAX as usize;
+}
+
+/// A point in time that the program marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// BOOTTIME.
+    pub time_ns: u64,
+    /// The process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its text.
+    pub name: TextId,
+}
+
+/// What the weight of a sample counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Basis {
+    /// Nanoseconds of CPU time.
+    #[default]
+    CpuTime,
+    /// Nanoseconds that a thread waited.
+    WaitTime,
+    /// Nanoseconds that a kernel ran, under the stack that launched it.
+    GpuTime,
+    /// Events that overflow a counter.
+    Event,
+}
+
+/// A sampled call stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// BOOTTIME.
+    pub time_ns: u64,
+    /// What it stands for, in the unit of its basis.
+    pub weight: u64,
+    /// The process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The stack; [`StackId::ROOT`] if it could not be walked.
+    pub stack: StackId,
+    /// What the weight counts.
+    pub basis: Basis,
+}
+
+/// A value of a counter, which holds until the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CounterValue {
+    /// BOOTTIME.
+    pub time_ns: u64,
+    /// The counter.
+    pub counter: CounterId,
+    /// The value, in the counter's unit.
+    pub value: f64,
+}
+
+/// Records of one file, of each kind in the order of the file.
+///
+/// Records of one queue or thread are nearly in order of time; between queues, threads and kinds there is no order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Operations of GPUs.
+    pub gpu: Vec<GpuRecord>,
+    /// Slices of threads.
+    pub host: Vec<HostSlice>,
+    /// Marks.
+    pub marks: Vec<Mark>,
+    /// Samples.
+    pub samples: Vec<Sample>,
+    /// Values of counters.
+    pub counters: Vec<CounterValue>,
+}
+
+impl Batch {
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.gpu.len()
+            + self.host.len()
+            + self.marks.len()
+            + self.samples.len()
+            + self.counters.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes all records out; the memory stays.
+    pub fn clear(&mut self) {
+        self.gpu.clear();
+        self.host.clear();
+        self.marks.clear();
+        self.samples.clear();
+        self.counters.clear();
+    }
+}

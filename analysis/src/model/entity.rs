@@ -1,0 +1,122 @@
+//! Processes, threads, GPUs, queues and counters.
+
+use super::TextId;
+
+/// Makes an id that is an index into one of the model's lists.
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The id at a place of the list.
+            #[inline]
+            #[must_use]
+            pub fn new(index: usize) -> Self {
+                Self(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+
+            /// Its place in the list.
+            #[inline]
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+id! {
+    /// A process instance: one program image of one process on one boot of one host.
+    ProcessId;
+    /// A thread of a process instance.
+    ThreadId;
+    /// A GPU as one process instance sees it.
+    DeviceId;
+    /// A stream or queue of a [`DeviceId`].
+    QueueId;
+    /// A track of a counter.
+    CounterId;
+}
+
+/// A process instance.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Process {
+    /// Process id, as the trace shows it.
+    pub pid: u32,
+    /// Name.
+    pub name: String,
+    /// Command line, with spaces between the words.
+    pub command_line: String,
+    /// The rank in its job.
+    pub rank: Option<u64>,
+    /// How many ranks the job has.
+    pub rank_count: Option<u64>,
+    /// The host's name; empty if unknown.
+    pub host: String,
+    /// Identifies the boot of the host; empty if unknown.
+    pub boot_id: String,
+    /// BOOTTIME in nanoseconds at which it started; 0 if unknown.
+    pub start_ns: u64,
+    /// CPU time between two of its samples; 0 if it was not sampled by time.
+    pub sample_period_ns: u64,
+    /// The file that it was read from.
+    pub file: String,
+}
+
+impl Process {
+    /// Where it stands in output: ranks first, then by host, start and process id. No property of a file name counts, unless all else is
+    /// equal.
+    #[must_use]
+    pub fn order(&self) -> (u64, &str, u64, u32, &str) {
+        let rank = self.rank.unwrap_or(u64::MAX);
+        (rank, &self.host, self.start_ns, self.pid, &self.file)
+    }
+}
+
+/// A thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessId,
+    /// Thread id, as the trace shows it.
+    pub tid: u32,
+    /// Name.
+    pub name: TextId,
+}
+
+/// A GPU as a process sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Device {
+    /// The process that used it.
+    pub process: ProcessId,
+    /// Its number: among the GPUs of the machine in traces of rsys, else as the trace has it.
+    pub ordinal: u32,
+    /// Name of the model; empty if unknown.
+    pub name: String,
+    /// Whether `ordinal` counts the GPUs of the machine, so that equal numbers of two processes of one boot are one GPU.
+    pub is_physical: bool,
+}
+
+/// Operations of a GPU that follow each other: a stream, or a queue of the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Queue {
+    /// The GPU.
+    pub device: DeviceId,
+    /// Its name: `stream 1`, `queue 2`, or what the program called it.
+    pub name: TextId,
+}
+
+/// A track of a counter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counter {
+    /// The process that read it.
+    pub process: ProcessId,
+    /// What it belongs to: `Sensors of GPU 0`, `counters`; empty if it stands alone.
+    pub group: TextId,
+    /// Name.
+    pub name: TextId,
+    /// Unit; empty for plain counts.
+    pub unit: TextId,
+}

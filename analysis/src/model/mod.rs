@@ -1,0 +1,82 @@
+//! What ran where, and the records that readers make.
+//!
+//! [`Model`] holds what records refer to by number. Numbers are dense and given out in the order of reading; an id that a file uses for
+//! something is never kept without the process instance that it belongs to, so equal ids of two processes are two things.
+
+mod activity;
+mod batch;
+mod entity;
+mod loss;
+mod stack;
+mod text;
+
+pub use activity::{Activity, classify};
+pub use batch::{Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Mark, OpKind, Sample};
+pub use entity::{
+    Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread, ThreadId,
+};
+pub use loss::Notice;
+pub use stack::{Frame, FrameId, StackId, Stacks};
+pub use text::{TextId, Texts};
+
+/// Everything that records refer to.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Names of all kinds.
+    pub texts: Texts,
+    /// Process instances, by [`ProcessId`].
+    pub processes: Vec<Process>,
+    /// Threads, by [`ThreadId`].
+    pub threads: Vec<Thread>,
+    /// GPUs as processes see them, by [`DeviceId`].
+    pub devices: Vec<Device>,
+    /// Streams and queues of GPUs, by [`QueueId`].
+    pub queues: Vec<Queue>,
+    /// Tracks of counters, by [`CounterId`].
+    pub counters: Vec<Counter>,
+    /// Call stacks.
+    pub stacks: Stacks,
+    /// What could not be read, and other things that a user has to know of the input.
+    pub notices: Vec<Notice>,
+}
+
+impl Model {
+    /// The text of a name.
+    #[must_use]
+    pub fn text(&self, id: TextId) -> &str {
+        self.texts.get(id)
+    }
+
+    /// A process instance.
+    ///
+    /// # Panics
+    /// When the id is of another model.
+    #[must_use]
+    pub fn process(&self, id: ProcessId) -> &Process {
+        &self.processes[id.index()]
+    }
+
+    /// A GPU as a process sees it.
+    ///
+    /// # Panics
+    /// When the id is of another model.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> &Device {
+        &self.devices[id.index()]
+    }
+
+    /// The GPUs in the order of output: by rank, host, start of the process, and number.
+    #[must_use]
+    pub fn devices_in_order(&self) -> Vec<DeviceId> {
+        let mut ids: Vec<DeviceId> = (0..self.devices.len()).map(DeviceId::new).collect();
+        ids.sort_by_key(|&id| {
+            let device = self.device(id);
+            (
+                self.process(device.process).order(),
+                device.ordinal,
+                &device.name,
+            )
+        });
+        ids
+    }
+}

@@ -1,0 +1,65 @@
+//! One reader for each kind of file. A reader turns a file into batches of records and knows nothing of what is asked.
+//!
+//! What cannot be read is left out with a [`Notice`](crate::model::Notice) that says where and how much; what remains is an answer still.
+
+mod perfetto;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use thiserror::Error;
+
+use crate::model::{Batch, Model};
+use perfetto::PerfettoReader;
+
+/// Records that a reader hands out at once, more or less.
+pub const BATCH_RECORDS: usize = 8192;
+
+/// Why a file cannot be read at all.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// It cannot be opened or its first bytes cannot be read.
+    #[error("cannot read {}", .0.display())]
+    Io(PathBuf, #[source] io::Error),
+    /// Its first bytes are of no kind that is known.
+    #[error("{}: neither a Perfetto trace in protobuf form nor JSON of a profiler", .0.display())]
+    Unknown(PathBuf),
+}
+
+/// The records of one file.
+pub trait Reader: Send {
+    /// Appends some [`BATCH_RECORDS`] records to `batch`, and what they refer to to `model`. `false` at the end of the file; there may be
+    /// records in the batch even then.
+    fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool;
+}
+
+/// A file, unpacked if it is gzip.
+type Input = Box<dyn Read + Send>;
+
+/// A reader for a file, whose kind is known by its first bytes.
+///
+/// # Errors
+/// When the file cannot be opened or is of no known kind.
+pub fn open(path: &Path) -> Result<Box<dyn Reader>, OpenError> {
+    let failed = |error| OpenError::Io(path.to_path_buf(), error);
+    let file = File::open(path).map_err(failed)?;
+    let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;
+    if start.starts_with(&[0x1F, 0x8B]) {
+        (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;
+    }
+    match start.first() {
+        // An empty file is what a killed profiler leaves.
+        None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input))),
+        _ => Err(OpenError::Unknown(path.to_path_buf())),
+    }
+}
+
+/// The first bytes of an input, and the whole of it.
+fn with_start(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
+    let mut start = Vec::new();
+    input.by_ref().take(16).read_to_end(&mut start)?;
+    let whole = io::Cursor::new(start.clone()).chain(input);
+    Ok((start, Box::new(whole)))
+}

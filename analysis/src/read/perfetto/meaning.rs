@@ -1,0 +1,216 @@
+//! What names of categories and annotations mean, in traces of rsys and of others.
+
+use rsys_proto::fields::event;
+use rsys_proto::message::{Fields, Value};
+
+use crate::model::{Activity, HostKind, OpKind, TextId, Texts, classify};
+use crate::perfetto::EventHead;
+use crate::perfetto::interned::{Datum, EventNames};
+
+/// What a slice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Meaning {
+    /// Nothing that is asked for: functions of samples, and what is not known.
+    #[default]
+    None,
+    /// An operation of a GPU.
+    Gpu(OpKind),
+    /// A slice of a thread.
+    Host(HostKind),
+}
+
+/// Categories: ours, rocprof-sys's, rocprofv3's.
+const CATEGORIES: [(&str, Meaning); 28] = [
+    ("kernel", Meaning::Gpu(OpKind::Kernel)),
+    ("rocm_kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
+    ("kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
+    ("copy", Meaning::Gpu(OpKind::Copy)),
+    ("rocm_memory_copy", Meaning::Gpu(OpKind::Copy)),
+    ("memory_copy", Meaning::Gpu(OpKind::Copy)),
+    ("fill", Meaning::Gpu(OpKind::Fill)),
+    ("barrier", Meaning::Gpu(OpKind::Other)),
+    ("scratch", Meaning::Gpu(OpKind::Other)),
+    ("gpu", Meaning::Gpu(OpKind::Other)),
+    ("rocm", Meaning::Gpu(OpKind::Other)),
+    ("rocm_scratch_memory", Meaning::Gpu(OpKind::Other)),
+    ("scratch_memory", Meaning::Gpu(OpKind::Other)),
+    ("hip", Meaning::Host(HostKind::Runtime)),
+    ("rocm_hip_api", Meaning::Host(HostKind::Runtime)),
+    ("hip_api", Meaning::Host(HostKind::Runtime)),
+    ("hip_runtime_api", Meaning::Host(HostKind::Runtime)),
+    ("hip_runtime_api_ext", Meaning::Host(HostKind::Runtime)),
+    ("hsa", Meaning::Host(HostKind::Hsa)),
+    ("rocm_hsa_api", Meaning::Host(HostKind::Hsa)),
+    ("hsa_api", Meaning::Host(HostKind::Hsa)),
+    ("rccl", Meaning::Host(HostKind::Collective)),
+    ("rocm_rccl_api", Meaning::Host(HostKind::Collective)),
+    ("rccl_api", Meaning::Host(HostKind::Collective)),
+    ("roctx", Meaning::Host(HostKind::Range)),
+    ("rocm_marker_api", Meaning::Host(HostKind::Range)),
+    ("marker_api", Meaning::Host(HostKind::Range)),
+    ("marker_core_range_api", Meaning::Host(HostKind::Range)),
+];
+
+/// What annotations and flows of an event say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Details {
+    pub(super) link: u64,
+    pub(super) bytes: u64,
+    pub(super) grid: TextId,
+    pub(super) direction: TextId,
+    /// The number of the GPU, plus one.
+    pub(super) device: u64,
+}
+
+/// Annotations that are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Unknown,
+    Link,
+    Bytes,
+    Grid,
+    Direction,
+    Device,
+}
+
+/// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
+const KEYS: [(&str, Key); 13] = [
+    ("correlation", Key::Link),
+    ("corr_id", Key::Link),
+    ("correlation_id", Key::Link),
+    ("bytes", Key::Bytes),
+    ("size", Key::Bytes),
+    ("copy_bytes", Key::Bytes),
+    ("grid", Key::Grid),
+    ("grid_size", Key::Grid),
+    ("direction", Key::Direction),
+    ("kind", Key::Direction),
+    ("device", Key::Device),
+    ("agent", Key::Device),
+    ("dst_agent", Key::Device),
+];
+
+/// Meanings of names that were met, looked up once for each name.
+#[derive(Debug, Default)]
+pub(super) struct Meanings {
+    categories: Vec<Option<Meaning>>,
+    keys: Vec<Option<Key>>,
+    /// Of names of kernels.
+    activities: Vec<Option<Activity>>,
+}
+
+/// The value at a place of a table, which is made if there is none.
+#[inline]
+fn cached<T: Copy>(table: &mut Vec<Option<T>>, id: TextId, make: impl FnOnce() -> T) -> T {
+    match table.get(id.index()) {
+        Some(&Some(value)) => value,
+        _ => {
+            if id.index() >= table.len() {
+                table.resize(id.index() + 1, None);
+            }
+            *table[id.index()].insert(make())
+        }
+    }
+}
+
+fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
+    let found = list.iter().find(|(known, _)| *known == name)?;
+    Some(found.1)
+}
+
+impl Meanings {
+    /// What slices of a category are.
+    #[inline]
+    pub(super) fn of(&mut self, category: TextId, texts: &Texts) -> Meaning {
+        if category.is_empty() {
+            return Meaning::None;
+        }
+        cached(&mut self.categories, category, || {
+            find(&CATEGORIES, texts.get(category)).unwrap_or_default()
+        })
+    }
+
+    /// What an operation is: with the categories of rocprof-sys, fills have that of copies.
+    #[inline]
+    pub(super) fn operation(&self, kind: OpKind, name: TextId, texts: &Texts) -> OpKind {
+        match kind {
+            OpKind::Copy if texts.get(name).starts_with("Fill") => OpKind::Fill,
+            kind => kind,
+        }
+    }
+
+    /// What an operation counts as.
+    #[inline]
+    pub(super) fn activity(&mut self, kind: OpKind, name: TextId, texts: &Texts) -> Activity {
+        match kind {
+            OpKind::Kernel => cached(&mut self.activities, name, || {
+                classify(kind, texts.get(name))
+            }),
+            kind => classify(kind, ""),
+        }
+    }
+
+    /// Reads flows and annotations of an event.
+    #[inline]
+    pub(super) fn details(
+        &mut self,
+        head: &EventHead<'_>,
+        names: &EventNames,
+        texts: &mut Texts,
+    ) -> Details {
+        let mut details = Details::default();
+        let mut flow = 0;
+        for field in Fields::new(head.details).flatten() {
+            match (field.number, field.value) {
+                (event::DEBUG_ANNOTATIONS, Value::Bytes(encoded)) => {
+                    let (key, value) = names.annotation(encoded, texts);
+                    self.detail(&mut details, key, value, texts);
+                }
+                (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, Value::Fixed64(id))
+                    if flow == 0 =>
+                {
+                    flow = id;
+                }
+                _ => {}
+            }
+        }
+        if details.link == 0 {
+            details.link = flow;
+        }
+        if flow == 0 && details.link == 0 {
+            head.flows(|id| details.link = id);
+        }
+        details
+    }
+
+    #[inline]
+    fn detail(&mut self, details: &mut Details, key: TextId, value: Datum<'_>, texts: &mut Texts) {
+        let key = cached(&mut self.keys, key, || {
+            find(&KEYS, texts.get(key)).unwrap_or(Key::Unknown)
+        });
+        match key {
+            Key::Unknown => {}
+            Key::Link => details.link = value.count().unwrap_or(0),
+            Key::Bytes => details.bytes = value.count().unwrap_or(0),
+            Key::Grid => details.grid = value.text(texts).unwrap_or_default(),
+            Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
+            Key::Device => {
+                let number = value.count().or_else(|| {
+                    let text = value.text(texts)?;
+                    number_in(texts.get(text))
+                });
+                details.device = number.map_or(0, |number| number + 1);
+            }
+        }
+    }
+}
+
+/// The first number in a text: `GPU 3`, `AGENT [3]`.
+pub(super) fn number_in(text: &str) -> Option<u64> {
+    let digits = text.find(|one: char| one.is_ascii_digit())?;
+    let rest = &text[digits..];
+    let end = rest
+        .find(|one: char| !one.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}

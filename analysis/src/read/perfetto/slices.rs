@@ -1,0 +1,172 @@
+//! Slices from their begins and ends.
+
+use super::meaning::Details;
+use super::places::{GpuPlace, HostPlace};
+use crate::model::{Activity, Batch, GpuRecord, HostKind, HostSlice, OpKind, TextId};
+use crate::perfetto::TrackIndex;
+
+/// Slices that have begun, by track.
+#[derive(Debug, Default)]
+pub(super) struct Slices {
+    tracks: Vec<Nest>,
+    /// Slices that ended before they began.
+    pub(super) backward: u64,
+}
+
+/// The open slices of one track.
+#[derive(Debug, Default)]
+struct Nest {
+    open: Vec<Open>,
+    /// Slices above the last of `open` that are not asked for.
+    ignored: u32,
+}
+
+/// A slice that has begun.
+#[derive(Debug)]
+struct Open {
+    record: Record,
+    /// Slices below it that are not asked for.
+    ignored_below: u32,
+}
+
+#[derive(Debug)]
+enum Record {
+    Gpu(GpuRecord),
+    Host(HostSlice),
+}
+
+impl Slices {
+    #[inline]
+    fn nest(&mut self, track: TrackIndex) -> &mut Nest {
+        if track.index() >= self.tracks.len() {
+            self.tracks.resize_with(track.index() + 1, Nest::default);
+        }
+        &mut self.tracks[track.index()]
+    }
+
+    /// A slice begins that is not asked for.
+    #[inline]
+    pub(super) fn ignored(&mut self, track: TrackIndex) {
+        self.nest(track).ignored += 1;
+    }
+
+    #[inline]
+    fn begin(&mut self, track: TrackIndex, record: Record) {
+        let nest = self.nest(track);
+        let ignored_below = std::mem::take(&mut nest.ignored);
+        nest.open.push(Open {
+            record,
+            ignored_below,
+        });
+    }
+
+    /// An operation of a GPU begins.
+    #[inline]
+    pub(super) fn begin_gpu(
+        &mut self,
+        track: TrackIndex,
+        start_ns: u64,
+        name: TextId,
+        (kind, activity): (OpKind, Activity),
+        place: GpuPlace,
+        details: &Details,
+    ) {
+        let record = GpuRecord {
+            start_ns,
+            end_ns: start_ns,
+            link: details.link,
+            bytes: details.bytes,
+            process: place.process,
+            device: place.device,
+            queue: place.queue,
+            name,
+            grid: details.grid,
+            direction: details.direction,
+            kind,
+            activity,
+        };
+        self.begin(track, Record::Gpu(record));
+    }
+
+    /// A slice of the host begins.
+    #[inline]
+    pub(super) fn begin_host(
+        &mut self,
+        track: TrackIndex,
+        start_ns: u64,
+        name: TextId,
+        kind: HostKind,
+        place: HostPlace,
+        details: &Details,
+    ) {
+        let depth = self.nest(track).open.len() as u32;
+        let slice = HostSlice {
+            start_ns,
+            end_ns: start_ns,
+            link: details.link,
+            bytes: details.bytes,
+            process: place.process,
+            thread: place.thread,
+            name,
+            depth,
+            kind,
+            is_open: false,
+        };
+        self.begin(track, Record::Host(slice));
+    }
+
+    /// The innermost slice of a track ends. What annotations say of it at its end counts where they said nothing at its begin.
+    #[inline]
+    pub(super) fn end(
+        &mut self,
+        track: TrackIndex,
+        end_ns: u64,
+        details: Details,
+        batch: &mut Batch,
+    ) {
+        let nest = self.nest(track);
+        if nest.ignored > 0 {
+            nest.ignored -= 1;
+            return;
+        }
+        let Some(open) = nest.open.pop() else {
+            return;
+        };
+        nest.ignored = open.ignored_below;
+        match open.record {
+            Record::Gpu(mut record) => {
+                self.backward += u64::from(end_ns < record.start_ns);
+                record.end_ns = end_ns.max(record.start_ns);
+                batch.gpu.push(record);
+            }
+            Record::Host(mut slice) => {
+                self.backward += u64::from(end_ns < slice.start_ns);
+                slice.end_ns = end_ns.max(slice.start_ns);
+                if slice.bytes == 0 {
+                    slice.bytes = details.bytes;
+                }
+                batch.host.push(slice);
+            }
+        }
+    }
+
+    /// The trace ends: open slices of the host end with it. Returns how many operations of GPUs were open.
+    pub(super) fn finish(&mut self, last_ns: u64, batch: &mut Batch) -> u64 {
+        let mut cut_off = 0;
+        for open in self
+            .tracks
+            .iter_mut()
+            .flat_map(|nest| nest.open.drain(..).rev())
+        {
+            match open.record {
+                Record::Gpu(_) => cut_off += 1,
+                Record::Host(mut slice) => {
+                    slice.end_ns = last_ns.max(slice.start_ns);
+                    slice.is_open = true;
+                    batch.host.push(slice);
+                }
+            }
+        }
+        cut_off
+    }
+}

@@ -1,0 +1,74 @@
+//! Answers as JSON.
+
+use serde_json::{Map, Value, json};
+
+use crate::table::{Answer, Cell, Row, SCHEMA_VERSION, Table};
+
+/// An object with `schema_version`, each table as an array of objects under its key, and `notes`.
+#[must_use]
+pub fn json(answer: &Answer) -> Value {
+    let mut object = Map::new();
+    object.insert("schema_version".to_owned(), json!(SCHEMA_VERSION));
+    for table in &answer.tables {
+        object.insert(table.key.to_owned(), rows(table));
+    }
+    object.insert("notes".to_owned(), json!(answer.notes));
+    Value::Object(object)
+}
+
+fn rows(table: &Table) -> Value {
+    table.rows.iter().map(|row| object(table, row)).collect()
+}
+
+fn object(table: &Table, row: &Row) -> Value {
+    let mut object = Map::new();
+    for (column, cell) in table.columns.iter().zip(&row.cells) {
+        let value = match cell {
+            Cell::Null => Value::Null,
+            Cell::Text(text) => json!(text),
+            Cell::Count(count) => json!(count),
+            Cell::Number(number) => json!(number),
+        };
+        match column.key.split_once('.') {
+            None => _ = object.insert(column.key.to_owned(), value),
+            Some((outer, inner)) => {
+                let nested = object.entry(outer).or_insert_with(|| json!({}));
+                nested[inner] = value;
+            }
+        }
+    }
+    for below in &row.below {
+        object.insert(below.key.to_owned(), rows(below));
+    }
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+
+    #[test]
+    fn tables_nest_and_dots_make_objects() {
+        let mut inner = Table::new("causes", "", &[Column::ns("idle_ns", "")]);
+        inner.push(vec![Cell::Count(3)]);
+        let columns = [Column::plain("records.compute", ""), Column::plain("x", "")];
+        let mut outer = Table::new("devices", "", &columns);
+        outer.push(Row {
+            cells: vec![Cell::Count(1), Cell::Null],
+            below: vec![inner],
+        });
+        let answer = Answer {
+            tables: vec![outer],
+            notes: vec!["a".to_owned()],
+        };
+        assert_eq!(
+            json(&answer),
+            json!({
+                "schema_version": 1,
+                "devices": [{"records": {"compute": 1}, "x": null, "causes": [{"idle_ns": 3}]}],
+                "notes": ["a"],
+            })
+        );
+    }
+}

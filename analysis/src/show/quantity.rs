@@ -1,0 +1,54 @@
+//! Numbers with units, for people.
+
+use crate::table::{Cell, Unit};
+
+/// A cell as it is shown in text.
+pub(super) fn quantity(cell: &Cell, unit: Unit) -> String {
+    let number = match cell {
+        Cell::Null => return "-".to_owned(),
+        Cell::Text(text) => return text.clone(),
+        Cell::Count(count) if unit == Unit::Plain => return count.to_string(),
+        Cell::Count(count) => *count as f64,
+        Cell::Number(number) => *number,
+    };
+    match unit {
+        Unit::Plain => format!("{number:.3}"),
+        Unit::Share => format!("{:.1} %", 100.0 * number),
+        Unit::Nanoseconds => scaled(number, &[(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s")], "ns"),
+        Unit::Bytes => scaled(number, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")], "B"),
+        Unit::Bandwidth => scaled(
+            number,
+            &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")],
+            "B/s",
+        ),
+    }
+}
+
+/// A number in the largest unit of which there is one at least.
+fn scaled(number: f64, units: &[(f64, &str)], smallest: &str) -> String {
+    match units.iter().find(|(size, _)| number.abs() >= *size) {
+        Some((size, name)) => format!("{:.3} {name}", number / size),
+        None if number.fract() == 0.0 => format!("{number} {smallest}"),
+        None => format!("{number:.1} {smallest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_the_unit_that_fits() {
+        for (cell, unit, text) in [
+            (Cell::Count(999), Unit::Nanoseconds, "999 ns"),
+            (Cell::Count(1_500_000), Unit::Nanoseconds, "1.500 ms"),
+            (Cell::Number(12.5), Unit::Nanoseconds, "12.5 ns"),
+            (Cell::Count(4096), Unit::Bytes, "4.096 kB"),
+            (Cell::Number(0.257), Unit::Share, "25.7 %"),
+            (Cell::Null, Unit::Share, "-"),
+            (Cell::Count(7), Unit::Plain, "7"),
+        ] {
+            assert_eq!(quantity(&cell, unit), text);
+        }
+    }
+}

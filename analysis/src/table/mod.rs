@@ -1,0 +1,195 @@
+//! Finished answers: tables with typed cells, whose rows may have tables below them.
+//!
+//! A table knows nothing of how it is written. Keys of columns name their units (`idle_ns`); a dot in a key makes a nested object in JSON.
+
+/// The version of all JSON forms. It changes when a key goes or changes its meaning.
+pub const SCHEMA_VERSION: u64 = 1;
+
+/// What the numbers of a column are, for text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Text, or plain numbers.
+    #[default]
+    Plain,
+    /// Nanoseconds, shown in a unit that fits.
+    Nanoseconds,
+    /// Bytes, shown in a unit that fits.
+    Bytes,
+    /// A part of a whole, 1 being all of it; shown in percent.
+    Share,
+    /// Bytes for each second.
+    Bandwidth,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its key in JSON and CSV.
+    pub key: &'static str,
+    /// Its heading in text; empty: it is not shown there.
+    pub title: &'static str,
+    /// What its numbers are.
+    pub unit: Unit,
+}
+
+impl Column {
+    /// A column of text or plain numbers.
+    #[must_use]
+    pub const fn plain(key: &'static str, title: &'static str) -> Self {
+        Self {
+            key,
+            title,
+            unit: Unit::Plain,
+        }
+    }
+
+    /// A column of nanoseconds.
+    #[must_use]
+    pub const fn ns(key: &'static str, title: &'static str) -> Self {
+        Self {
+            key,
+            title,
+            unit: Unit::Nanoseconds,
+        }
+    }
+
+    /// A column of bytes.
+    #[must_use]
+    pub const fn bytes(key: &'static str, title: &'static str) -> Self {
+        Self {
+            key,
+            title,
+            unit: Unit::Bytes,
+        }
+    }
+
+    /// A column of shares.
+    #[must_use]
+    pub const fn share(key: &'static str, title: &'static str) -> Self {
+        Self {
+            key,
+            title,
+            unit: Unit::Share,
+        }
+    }
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Cell {
+    /// None: `null` in JSON, empty in CSV, a dash in text.
+    #[default]
+    Null,
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Count(u64),
+    /// A measured number.
+    Number(f64),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(count: u32) -> Self {
+        Self::Count(u64::from(count))
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        if number.is_finite() {
+            Self::Number(number)
+        } else {
+            Self::Null
+        }
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A row, and the tables that belong to it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Row {
+    /// One cell for each column.
+    pub cells: Vec<Cell>,
+    /// Tables of what the row is made of.
+    pub below: Vec<Table>,
+}
+
+impl From<Vec<Cell>> for Row {
+    fn from(cells: Vec<Cell>) -> Self {
+        Self {
+            cells,
+            below: Vec::new(),
+        }
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// Its heading in text.
+    pub title: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Rows beyond this number are left out of text, which says how many those are. JSON and CSV have all.
+    pub rows_in_text: usize,
+}
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(key: &'static str, title: impl Into<String>, columns: &[Column]) -> Self {
+        Self {
+            key,
+            title: title.into(),
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            rows_in_text: usize::MAX,
+        }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// When it has not one cell for each column.
+    pub fn push(&mut self, row: impl Into<Row>) {
+        let row = row.into();
+        assert_eq!(row.cells.len(), self.columns.len(), "cells of {}", self.key);
+        self.rows.push(row);
+    }
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// Its tables, the first of which is what CSV has.
+    pub tables: Vec<Table>,
+    /// What the user has to know of it: what was left out, and why numbers are missing.
+    pub notes: Vec<String>,
+}
