@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::ask::{self, Question};
 use crate::check;
 use crate::files;
 use crate::manual;
@@ -14,7 +15,7 @@ use crate::merge::{self, Merged, Packing};
 use crate::recover::{self, Recovery};
 use crate::words::counted;
 
-/// Merges traces, checks them, and finishes those that a killed profiler left.
+/// Says where the time of GPUs and processors went, merges traces, checks them, and finishes those that a killed profiler left.
 #[derive(Debug, Parser)]
 #[command(
     name = "rsys-report",
@@ -26,6 +27,8 @@ use crate::words::counted;
 struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
+    #[command(flatten)]
+    summary: ask::Inputs,
     /// Print completions for a shell
     #[arg(long, value_name = "SHELL")]
     completions: Option<clap_complete::Shell>,
@@ -36,6 +39,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Where the time went: the first lines of all questions (the same as no command)
+    Summary(ask::Inputs),
+    /// Computation, communication, copies and idleness of each GPU
+    Timeline(ask::Inputs),
+    /// The kernels that took the time of the GPUs, by name
+    Kernels(ask::KernelOptions),
     /// Make one trace of many, on one time axis
     Merge(MergeOptions),
     /// Tell whether the traces of a job are all there, finished and without losses
@@ -110,17 +119,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         }
     };
     let outcome = match (cli.verb, cli.completions) {
+        (Some(Verb::Summary(inputs)), _) => answer(Question::Summary, &inputs),
+        (Some(Verb::Timeline(inputs)), _) => answer(Question::Timeline, &inputs),
+        (Some(Verb::Kernels(options)), _) => {
+            answer(Question::Kernels(options.by()), &options.inputs)
+        }
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
-        // Without a command, completions or this there is only the help.
+        (None, None) if !cli.man => answer(Question::Summary, &cli.summary),
         (None, None) => say(&manual::page(command())).map(|()| 0),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("rsys-report: error: {error:#}");
         1
     })
+}
+
+fn answer(question: Question, inputs: &ask::Inputs) -> Result<i32> {
+    let answer = ask::ask(question, inputs)?;
+    say(&inputs.form().write(&answer))?;
+    Ok(i32::from(answer.is_empty))
 }
 
 fn merge_traces(options: MergeOptions) -> Result<i32> {

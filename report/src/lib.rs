@@ -1,11 +1,10 @@
-//! `rsys-report` works on traces that are written: it merges those of many processes into one, checks whether they are complete, and
-//! finishes those that a killed profiler left.
+//! `rsys-report` works on traces that are written: it says where the time went, merges those of many processes into one, checks whether they
+//! are complete, and finishes those that a killed profiler left.
 //!
 //! - `cli` reads the command line.
 //! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it.
-//! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the three verbs.
-//!
-//! Packets are read by `rsys-analysis`.
+//! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
+//! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well.
 
 pub mod check;
 pub mod files;
@@ -13,6 +12,7 @@ pub mod merge;
 pub mod recover;
 pub mod trace_info;
 
+mod ask;
 mod cli;
 mod contents;
 mod manual;

@@ -193,7 +193,8 @@ impl Kernels {
             table.push(cells);
         }
         let mut notes = notes(model);
-        if table.rows.is_empty() {
+        let is_empty = table.rows.is_empty();
+        if is_empty {
             notes.push("no kernel is in these traces".to_owned());
         }
         if !is_exact {
@@ -204,6 +205,7 @@ impl Kernels {
         Answer {
             tables: vec![table],
             notes,
+            is_empty,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! With `C`, `M` and `S` the unions of computation (fills count as such), communication and copies of a GPU:
 //! `computation = |C|`, `exposed communication = |M \ C|`, `exposed copies = |S \ C \ M|`, `busy = |C ∪ M ∪ S|`, and `idle = total - busy`, the total
-//! being from the first begin to the last end. These four parts add up to the total.
+//! being from the first begin to the last end of any of these records, also of those without duration. These four parts add up to the total.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +42,8 @@ pub struct Timeline {
 #[derive(Debug, Default)]
 struct Records {
     counts: [u64; 5],
+    /// First begin and last end.
+    span: Option<(u64, u64)>,
     sets: [IntervalSet; 4],
 }
 
@@ -74,6 +76,11 @@ impl Division {
             division.memcpy += copy;
             division.other += other;
         }
+        let spans = parts.iter().filter_map(|records| records.span);
+        let Some(span) = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))) else {
+            return division;
+        };
+        division.span = span;
         let mut of_kind: [Vec<&mut IntervalSet>; 4] = Default::default();
         for records in parts.iter_mut() {
             for (list, set) in of_kind.iter_mut().zip(&mut records.sets) {
@@ -81,23 +88,32 @@ impl Division {
             }
         }
         let unions = of_kind.map(IntervalSet::union_of).into();
-        let (mut first, mut last_ns) = (None, 0);
+        let mut now_ns = span.0;
         sweep(unions, |segment| {
-            first.get_or_insert(segment.start_ns);
-            last_ns = segment.end_ns;
+            // Only records without duration begin before.
+            division.idle(now_ns, segment.start_ns);
+            now_ns = segment.end_ns;
             division.add(segment);
         });
-        division.span = (first.unwrap_or(0), last_ns);
+        division.idle(now_ns, span.1);
         division
     }
 
     fn add(&mut self, segment: Segment) {
-        let duration_ns = segment.end_ns - segment.start_ns;
-        self.by_combination[segment.sets as usize] += duration_ns;
         if segment.sets == 0 {
-            let class = IDLE_LENGTHS
-                .iter()
-                .position(|(limit_ns, _)| duration_ns <= *limit_ns);
+            self.idle(segment.start_ns, segment.end_ns);
+        } else {
+            self.by_combination[segment.sets as usize] += segment.end_ns - segment.start_ns;
+        }
+    }
+
+    /// Nothing went on in an interval, which may be empty.
+    fn idle(&mut self, start_ns: u64, end_ns: u64) {
+        let duration_ns = end_ns - start_ns;
+        if duration_ns > 0 {
+            self.by_combination[0] += duration_ns;
+            let mut lengths = IDLE_LENGTHS.iter();
+            let class = lengths.position(|(limit_ns, _)| duration_ns <= *limit_ns);
             let (count, sum_ns) = &mut self.idle_by_length[class.unwrap_or(IDLE_LENGTHS.len() - 1)];
             *count += 1;
             *sum_ns += duration_ns;
@@ -176,6 +192,9 @@ impl Measure for Timeline {
             records.counts[class] += 1;
             if let Some(set) = records.sets.get_mut(class) {
                 set.add(record.start_ns, record.end_ns);
+                let (start_ns, end_ns) = records.span.get_or_insert((u64::MAX, 0));
+                *start_ns = record.start_ns.min(*start_ns);
+                *end_ns = record.end_ns.max(*end_ns);
             }
         }
     }
@@ -238,7 +257,8 @@ impl Timeline {
             shared.push(row(cells, &division));
         }
         let mut notes = notes(model);
-        if devices.rows.is_empty() {
+        let is_empty = devices.rows.is_empty();
+        if is_empty {
             notes.push("no operation of a GPU is in these traces".to_owned());
         }
         devices.title = "Time of each GPU".to_owned();
@@ -255,6 +275,7 @@ impl Timeline {
         Answer {
             tables: vec![runs],
             notes,
+            is_empty,
         }
     }
 }
@@ -326,6 +347,7 @@ fn combinations(division: &Division) -> Table {
         Column::share("share", "share"),
     ];
     let mut table = Table::new("combinations", "", &columns);
+    table.is_detail = true;
     for (sets, &time_ns) in (0_u32..).zip(&division.by_combination) {
         if time_ns > 0 {
             let names = (0..).zip(BUSY).filter(|(bit, _)| sets & 1 << bit != 0);
@@ -348,6 +370,7 @@ fn idleness(division: &Division) -> Table {
         Column::ns("idle_ns", "time"),
     ];
     let mut table = Table::new("idle_by_length", "", &columns);
+    table.is_detail = true;
     for ((_, length), &(count, idle_ns)) in IDLE_LENGTHS.iter().zip(&division.idle_by_length) {
         if count > 0 {
             table.push(vec![(*length).into(), count.into(), idle_ns.into()]);

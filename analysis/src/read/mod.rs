@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
+use rsys_proto::reader::PacketReader;
+
 use crate::model::{Batch, Model};
+use crate::perfetto::{EventHead, PacketHead, facts};
 use perfetto::PerfettoReader;
 
 /// Records that a reader hands out at once, more or less.
@@ -62,4 +65,28 @@ fn with_start(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     input.by_ref().take(16).read_to_end(&mut start)?;
     let whole = io::Cursor::new(start.clone()).chain(input);
     Ok((start, Box::new(whole)))
+}
+
+/// Whether a file is a trace that `rsys-report merge` made: the first event of such a one says so.
+#[must_use]
+pub fn is_merged(path: &Path) -> bool {
+    /// A merged trace begins with descriptions and clocks; those of others may be long.
+    const PACKETS_MAX: usize = 4096;
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let mut packets = PacketReader::new(file);
+    for _ in 0..PACKETS_MAX {
+        let Ok(Some(encoded)) = packets.next_encoded() else {
+            return false;
+        };
+        let Ok(head) = PacketHead::read(encoded) else {
+            return false;
+        };
+        if let Some(event) = head.event {
+            let event = EventHead::read(event);
+            return event.is_ok_and(|event| event.name == Some(facts::MERGED.as_bytes()));
+        }
+    }
+    false
 }

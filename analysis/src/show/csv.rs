@@ -1,9 +1,9 @@
 //! Answers as CSV.
 
-use crate::table::{Answer, Cell, Table};
+use crate::table::{Answer, Cell, Row, Table};
 
-/// The first table of an answer, with its columns' keys as the first line. Rows that have a table of their own stand once for each row of that,
-/// their own cells in front; of several such tables only the first is taken.
+/// The first table of an answer, with its columns' keys as the first line. Rows that have a table below them stand once for each row of that,
+/// their own cells in front; of several such tables only the first is taken, and details are left out.
 #[must_use]
 pub fn csv(answer: &Answer) -> String {
     let Some(table) = answer.tables.first() else {
@@ -17,18 +17,23 @@ pub fn csv(answer: &Answer) -> String {
 
 fn heading(table: &Table) -> Vec<&'static str> {
     let mut keys: Vec<_> = table.columns.iter().map(|column| column.key).collect();
-    let mut below = table.rows.iter().filter_map(|row| row.below.first());
-    if let Some(below) = below.next() {
+    let mut rows = table.rows.iter();
+    if let Some(below) = rows.find_map(below) {
         keys.extend(heading(below));
     }
     keys
+}
+
+/// The table that takes the place of a row.
+fn below(row: &Row) -> Option<&Table> {
+    row.below.iter().find(|table| !table.is_detail)
 }
 
 fn rows(text: &mut String, table: &Table, outer: &[String]) {
     for row in &table.rows {
         let mut cells = outer.to_vec();
         cells.extend(row.cells.iter().map(plain));
-        match row.below.first() {
+        match below(row) {
             Some(below) => rows(text, below, &cells),
             None => line(text, cells.into_iter()),
         }
@@ -62,7 +67,7 @@ fn line(text: &mut String, cells: impl Iterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Column, Row};
+    use crate::table::Column;
 
     #[test]
     fn nested_tables_are_flat_and_texts_are_quoted() {
@@ -77,6 +82,7 @@ mod tests {
         let answer = Answer {
             tables: vec![outer],
             notes: Vec::new(),
+            is_empty: false,
         };
         let expected = "device,name\n0,\"f<int, \"\"x\"\">\"\n0,1.5\n";
         assert_eq!(csv(&answer), expected);

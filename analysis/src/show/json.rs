@@ -61,6 +61,7 @@ mod tests {
         let answer = Answer {
             tables: vec![outer],
             notes: vec!["a".to_owned()],
+            is_empty: false,
         };
         assert_eq!(
             json(&answer),

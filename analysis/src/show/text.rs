@@ -115,6 +115,7 @@ mod tests {
         let answer = Answer {
             tables: vec![table],
             notes: vec!["n".to_owned()],
+            is_empty: false,
         };
         let expected = "Kernels\nname     total\ngemm  2.000 \u{b5}s\na         5 ns\n\u{2026} 1 more\n\nnote: n\n";
         assert_eq!(text(&answer), expected);

@@ -159,6 +159,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Rows beyond this number are left out of text, which says how many those are. JSON and CSV have all.
     pub rows_in_text: usize,
+    /// Below a row: it goes into details, and has no place in CSV and summaries.
+    pub is_detail: bool,
 }
 
 impl Table {
@@ -171,6 +173,15 @@ impl Table {
             columns: columns.to_vec(),
             rows: Vec::new(),
             rows_in_text: usize::MAX,
+            is_detail: false,
+        }
+    }
+
+    fn brief(&mut self, rows: usize) {
+        self.rows_in_text = self.rows_in_text.min(rows);
+        for row in &mut self.rows {
+            row.below.retain(|table| !table.is_detail);
+            row.below.iter_mut().for_each(|table| table.brief(rows));
         }
     }
 
@@ -192,4 +203,34 @@ pub struct Answer {
     pub tables: Vec<Table>,
     /// What the user has to know of it: what was left out, and why numbers are missing.
     pub notes: Vec<String>,
+    /// The traces hold nothing of what was asked for.
+    pub is_empty: bool,
+}
+
+impl Answer {
+    /// The answer without details, and with the first `rows` rows of each table in text.
+    #[must_use]
+    pub fn brief(mut self, rows: usize) -> Self {
+        self.tables.iter_mut().for_each(|table| table.brief(rows));
+        self
+    }
+
+    /// The tables of several answers, and each note once.
+    #[must_use]
+    pub fn joined(answers: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self {
+            is_empty: true,
+            ..Self::default()
+        };
+        for answer in answers {
+            joined.is_empty &= answer.is_empty;
+            joined.tables.extend(answer.tables);
+            for note in answer.notes {
+                if !joined.notes.contains(&note) {
+                    joined.notes.push(note);
+                }
+            }
+        }
+        joined
+    }
 }

@@ -1,0 +1,151 @@
+//! Questions: which traces are asked, what is measured, and how the answer is written.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use rsys_analysis::measure::kernels::{By, Kernels};
+use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::table::Answer;
+use rsys_analysis::{pass, read, show};
+
+use crate::files::{self, short_name};
+
+/// So many rows of each table are in the text of a summary.
+const SUMMARY_ROWS: usize = 10;
+
+/// What is read, and how the answer is written.
+#[derive(Debug, Args)]
+pub(crate) struct Inputs {
+    /// Folders with traces, or traces
+    #[arg(required = true, value_name = "DIR|TRACE")]
+    inputs: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+    /// The name of the run in the answer; by default that of the first input
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+}
+
+/// Options of `kernels`.
+#[derive(Debug, Args)]
+pub(crate) struct KernelOptions {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// What else tells rows apart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<KernelKey>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KernelKey {
+    /// The grid
+    Grid,
+    /// The stream or queue
+    Stream,
+    /// The GPU
+    Device,
+}
+
+impl KernelOptions {
+    /// What tells rows apart.
+    pub(crate) fn by(&self) -> By {
+        By {
+            grid: self.by.contains(&KernelKey::Grid),
+            stream: self.by.contains(&KernelKey::Stream),
+            device: self.by.contains(&KernelKey::Device),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Question {
+    Summary,
+    Timeline,
+    Kernels(By),
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    Text,
+    Json,
+    Csv,
+}
+
+impl Form {
+    /// The answer in this form.
+    pub(crate) fn write(self, answer: &Answer) -> String {
+        match self {
+            Self::Text => show::text(answer),
+            Self::Json => format!("{:#}\n", show::json(answer)),
+            Self::Csv => show::csv(answer),
+        }
+    }
+}
+
+impl Inputs {
+    pub(crate) fn form(&self) -> Form {
+        match (self.json, self.csv) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Csv,
+            _ => Form::Text,
+        }
+    }
+
+    fn label(&self) -> String {
+        let first = self.inputs.first().map(PathBuf::as_path);
+        let first = first.unwrap_or(Path::new(""));
+        let named = first.canonicalize();
+        let named = named.as_deref().unwrap_or(first);
+        self.label.clone().unwrap_or_else(|| short_name(named))
+    }
+
+    /// The traces that are meant, and notes on those among them that are left out.
+    fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
+        let files = files::traces(&self.inputs, None)?;
+        let (merged, single): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| read::is_merged(file));
+        if single.is_empty() {
+            return Ok((merged, Vec::new()));
+        }
+        let notes = merged
+            .iter()
+            .map(|file| format!("{}: a merged trace beside others, left out", file.display()));
+        Ok((single, notes.collect()))
+    }
+}
+
+/// Reads the traces once and answers.
+///
+/// # Errors
+/// When there is no trace. What is wrong with one is in the notes of the answer.
+pub(crate) fn ask(question: Question, inputs: &Inputs) -> Result<Answer> {
+    let (files, notes) = inputs.files()?;
+    let label = inputs.label();
+    let mut answer = match question {
+        Question::Timeline => {
+            let mut timeline = Timeline::default();
+            let model = pass(&files, &mut [&mut timeline]);
+            timeline.answer(&model, &label)
+        }
+        Question::Kernels(by) => {
+            let mut kernels = Kernels::new(by);
+            let model = pass(&files, &mut [&mut kernels]);
+            kernels.answer(&model)
+        }
+        Question::Summary => {
+            let (mut timeline, mut kernels) = (Timeline::default(), Kernels::default());
+            let model = pass(&files, &mut [&mut timeline, &mut kernels]);
+            let answers = [timeline.answer(&model, &label), kernels.answer(&model)];
+            Answer::joined(answers).brief(SUMMARY_ROWS)
+        }
+    };
+    answer.notes.extend(notes);
+    Ok(answer)
+}
