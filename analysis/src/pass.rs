@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 
 use crate::measure::Measure;
-use crate::model::{Batch, Model, Notice};
+use crate::model::{Batch, Kinds, Model, Notice};
 use crate::read;
 
 /// Batches under way between the thread that reads and the one that measures.
@@ -16,11 +16,14 @@ const BATCHES: usize = 4;
 pub fn pass(files: &[PathBuf], measures: &mut [&mut dyn Measure]) -> Model {
     let (filled, to_measure) = sync_channel::<Batch>(BATCHES);
     let (emptied, to_fill) = sync_channel::<Batch>(BATCHES + 2);
+    let kinds = measures
+        .iter()
+        .fold(Kinds::default(), |kinds, measure| kinds.or(measure.needs()));
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
             let mut model = Model::default();
             for file in files {
-                let mut reader = match read::open(file) {
+                let mut reader = match read::open(file, kinds) {
                     Ok(reader) => reader,
                     Err(error) => {
                         model.notices.push(unreadable(file, &error));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::quantiles::Quantiles;
 use super::{Measure, entry, notes};
-use crate::model::{Batch, DeviceId, GpuRecord, Model, OpKind, QueueId, TextId};
+use crate::model::{Batch, DeviceId, GpuRecord, Kinds, Model, OpKind, QueueId, TextId};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// What tells rows apart beside the name.
@@ -95,6 +95,10 @@ impl Durations {
 }
 
 impl Measure for Kernels {
+    fn needs(&self) -> Kinds {
+        Kinds::GPU
+    }
+
     fn take(&mut self, batch: &Batch) {
         for record in &batch.gpu {
             if record.kind == OpKind::Kernel {

@@ -14,11 +14,14 @@ pub mod timeline;
 
 mod quantiles;
 
-use crate::model::{Batch, DeviceId, Model};
+use crate::model::{Batch, DeviceId, Kinds, Model};
 use crate::table::{Cell, Column};
 
 /// A question, while records are read.
 pub trait Measure {
+    /// The kinds of records that it needs.
+    fn needs(&self) -> Kinds;
+
     /// Takes in a batch of records.
     fn take(&mut self, batch: &Batch);
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::sets::{IntervalSet, Segment, sweep};
 use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
-use crate::model::{Activity, Batch, DeviceId, Model};
+use crate::model::{Activity, Batch, DeviceId, Kinds, Model};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
 /// The kinds of activity that make a GPU busy, in the order of the bits of [`Segment::sets`].
@@ -185,6 +185,10 @@ impl Division {
 }
 
 impl Measure for Timeline {
+    fn needs(&self) -> Kinds {
+        Kinds::GPU
+    }
+
     fn take(&mut self, batch: &Batch) {
         for record in &batch.gpu {
             let records = entry(&mut self.devices, record.device.index());

@@ -159,6 +159,52 @@ pub struct CounterValue {
     pub value: f64,
 }
 
+/// Kinds of records. Readers leave out the others, which makes them faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kinds {
+    /// Operations of GPUs.
+    pub gpu: bool,
+    /// Slices of threads.
+    pub host: bool,
+    /// Marks.
+    pub marks: bool,
+    /// Samples.
+    pub samples: bool,
+    /// Values of counters.
+    pub counters: bool,
+}
+
+impl Kinds {
+    /// Operations of GPUs alone.
+    pub const GPU: Self = Self {
+        gpu: true,
+        host: false,
+        marks: false,
+        samples: false,
+        counters: false,
+    };
+    /// All of them.
+    pub const ALL: Self = Self {
+        gpu: true,
+        host: true,
+        marks: true,
+        samples: true,
+        counters: true,
+    };
+
+    /// What either wants.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            gpu: self.gpu | other.gpu,
+            host: self.host | other.host,
+            marks: self.marks | other.marks,
+            samples: self.samples | other.samples,
+            counters: self.counters | other.counters,
+        }
+    }
+}
+
 /// Records of one file, of each kind in the order of the file.
 ///
 /// Records of one queue or thread are nearly in order of time; between queues, threads and kinds there is no order.

@@ -11,7 +11,9 @@ mod stack;
 mod text;
 
 pub use activity::{Activity, classify};
-pub use batch::{Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Mark, OpKind, Sample};
+pub use batch::{
+    Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
+};
 pub use entity::{
     Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread, ThreadId,
 };

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use rsys_proto::reader::PacketReader;
 
-use crate::model::{Batch, Model};
+use crate::model::{Batch, Kinds, Model};
 use crate::perfetto::{EventHead, PacketHead, facts};
 use perfetto::PerfettoReader;
 
@@ -41,11 +41,11 @@ pub trait Reader: Send {
 /// A file, unpacked if it is gzip.
 type Input = Box<dyn Read + Send>;
 
-/// A reader for a file, whose kind is known by its first bytes.
+/// A reader for a file, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out.
 ///
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
-pub fn open(path: &Path) -> Result<Box<dyn Reader>, OpenError> {
+pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
     let file = File::open(path).map_err(failed)?;
     let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;
@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Reader>, OpenError> {
     }
     match start.first() {
         // An empty file is what a killed profiler leaves.
-        None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input))),
+        None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds))),
         _ => Err(OpenError::Unknown(path.to_path_buf())),
     }
 }

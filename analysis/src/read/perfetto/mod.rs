@@ -16,7 +16,7 @@ use rsys_proto::message::Fields;
 use rsys_proto::reader::{PacketReader, ReadError};
 
 use super::{BATCH_RECORDS, Input, Reader};
-use crate::model::{Batch, CounterValue, Mark, Model, Notice};
+use crate::model::{Batch, CounterValue, Kinds, Mark, Model, Notice};
 use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{Decoder, Event, EventHead, EventKind, TrackIndex};
 use meaning::{Meaning, Meanings};
@@ -28,6 +28,7 @@ use slices::Slices;
 /// Reads a Perfetto trace.
 pub(super) struct PerfettoReader {
     file: String,
+    kinds: Kinds,
     packets: PacketReader<Input>,
     decoder: Decoder,
     names: Vec<EventNames>,
@@ -48,9 +49,10 @@ struct LeftOut {
 }
 
 impl PerfettoReader {
-    pub(super) fn new(path: &Path, input: Input) -> Self {
+    pub(super) fn new(path: &Path, input: Input, kinds: Kinds) -> Self {
         let file = path.display().to_string();
         Self {
+            kinds,
             packets: PacketReader::new(input),
             decoder: Decoder::default(),
             names: Vec::new(),
@@ -149,6 +151,7 @@ impl Reader for PerfettoReader {
                 continue;
             };
             let mut context = Context {
+                kinds: self.kinds,
                 decoder: &self.decoder,
                 names: &mut self.names,
                 meanings: &mut self.meanings,
@@ -166,6 +169,7 @@ impl Reader for PerfettoReader {
 
 /// The reader without the packets, from which the event borrows.
 struct Context<'r> {
+    kinds: Kinds,
     decoder: &'r Decoder,
     names: &'r mut Vec<EventNames>,
     meanings: &'r mut Meanings,
@@ -212,6 +216,8 @@ impl Context<'_> {
                 let more = self.details(sequence, &head, model);
                 self.slices.end(track, time_ns, more, batch);
             }
+            EventKind::Sample(_) if !self.kinds.samples => {}
+            EventKind::Counter(..) if !self.kinds.counters => {}
             EventKind::Sample(sample) => {
                 let sample =
                     self.samples
@@ -239,7 +245,9 @@ impl Context<'_> {
                     return;
                 }
                 let category = self.names[sequence].category(&head, &mut model.texts);
-                if self.meanings.of(category, &model.texts) != Meaning::None {
+                let is_wanted =
+                    self.kinds.marks && self.meanings.of(category, &model.texts) != Meaning::None;
+                if is_wanted {
                     let place =
                         self.places
                             .host(track, &self.decoder.tracks, self.processes, model);
@@ -285,6 +293,8 @@ impl Context<'_> {
             meaning = self.places.meaning(track, &self.decoder.tracks);
         }
         match meaning {
+            Meaning::Gpu(_) if !self.kinds.gpu => self.slices.ignored(track),
+            Meaning::Host(_) if !self.kinds.host => self.slices.ignored(track),
             Meaning::None => self.slices.ignored(track),
             Meaning::Gpu(kind) => {
                 let name = names.name(head, &mut model.texts);

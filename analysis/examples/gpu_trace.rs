@@ -1,0 +1,198 @@
+//! Writes a trace of a program that launches kernels on four streams, as `rsys-sample` writes one: `gpu_trace FILE KERNELS [zlib]`.
+//!
+//! Each kernel has its call, its launch stack and its time as a sample. It is what the speed of `rsys-report` is measured with.
+
+use std::env;
+use std::fs::File;
+use std::io;
+
+use rsys_proto::{
+    Annotation, CallstackIid, ClockReadings, Compression, CpuMode, Event, EventKind, FrameDesc,
+    Name, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
+    StringId, ThreadTrack, TraceWriter, TrackSequence, Value,
+};
+
+const START_NS: u64 = 5_000_000_000_000;
+const PID: u32 = 4711;
+const STREAMS: u64 = 4;
+/// Operations are told in lumps.
+const LUMP: u64 = 1000;
+const NAMES: u64 = 200;
+
+fn main() -> io::Result<()> {
+    let mut arguments = env::args().skip(1);
+    let usage = || io::Error::other("gpu_trace FILE KERNELS [zlib]");
+    let path = arguments.next().ok_or_else(usage)?;
+    let kernels = arguments
+        .next()
+        .and_then(|count| count.parse().ok())
+        .ok_or_else(usage)?;
+    let compression = match arguments.next() {
+        Some(_) => Compression::Zlib,
+        None => Compression::None,
+    };
+    let mut trace = TraceWriter::new(File::create(path)?, compression);
+    let mut writer = Writer::new(trace.buffer());
+    for first in (0..kernels).step_by(LUMP as usize) {
+        let numbers = first..(first + LUMP).min(kernels);
+        for number in numbers.clone() {
+            writer.call(trace.buffer(), number);
+        }
+        for number in numbers {
+            writer.kernel(trace.buffer(), number);
+        }
+        writer.samples(trace.buffer());
+        trace.flush()?;
+    }
+    trace.flush()?;
+    Ok(())
+}
+
+/// A deterministic number that looks random.
+fn scramble(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
+}
+
+struct Writer {
+    ids: ProcessNamespace,
+    calls: TrackSequence,
+    streams: Vec<TrackSequence>,
+    stacks: SampleSequence,
+    callstacks: Vec<CallstackIid>,
+    pending: Vec<Sample>,
+    names: Vec<StringId>,
+    launch: StringId,
+    categories: [StringId; 2],
+    keys: [StringId; 4],
+    ends_ns: [u64; STREAMS as usize],
+}
+
+impl Writer {
+    fn new(out: &mut PacketBuffer) -> Self {
+        let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+        out.clock_snapshot(&ClockReadings {
+            boottime_ns: START_NS,
+            ..ClockReadings::default()
+        });
+        out.process(&ProcessTrack {
+            uuid: ids.track(1),
+            pid: PID,
+            name: "train",
+            ..ProcessTrack::default()
+        });
+        out.thread(&ThreadTrack {
+            uuid: ids.track(2),
+            pid: PID,
+            tid: PID,
+            name: "train",
+            title: "stack",
+        });
+        let mut track = |number: u32, parent: Option<u32>, name: &str| {
+            out.track(&NamedTrack {
+                uuid: ids.track(number),
+                parent: parent.map(|parent| ids.track(parent)),
+                name,
+                ..NamedTrack::default()
+            });
+            TrackSequence::new(out, ids.track(number))
+        };
+        let calls = track(3, Some(2), "calls");
+        track(4, None, "GPU 0 \u{b7} Simulated");
+        let streams = (0..STREAMS as u32)
+            .map(|stream| track(5 + stream, Some(4), &format!("stream {}", stream + 1)))
+            .collect();
+        let mut stacks = SampleSequence::new(out, "gpu-time ns", None);
+        let mapping = stacks.unknown_mapping();
+        let callstacks = (0..NAMES)
+            .map(|name| {
+                let frames = ["[GPU]".to_owned(), "main".to_owned(), format!("step{name}")];
+                let frames = frames.map(|name| {
+                    let function = stacks.intern_function(&name);
+                    stacks.intern_frame(FrameDesc {
+                        function: Some(function),
+                        mapping,
+                        rel_pc: 0,
+                        source: None,
+                        line: None,
+                    })
+                });
+                stacks.intern_callstack(&frames)
+            })
+            .collect();
+        let names = (0..NAMES)
+            .map(|name| out.intern(&format!("void gemm_kernel<float, {name}>(float*, int)")))
+            .collect();
+        Self {
+            ids,
+            calls,
+            streams,
+            stacks,
+            callstacks,
+            pending: Vec::new(),
+            names,
+            launch: out.intern("hipLaunchKernel"),
+            categories: ["hip", "kernel"].map(|name| out.intern(name)),
+            keys: ["correlation", "device", "queue", "stream"].map(|name| out.intern(name)),
+            ends_ns: [START_NS; STREAMS as usize],
+        }
+    }
+
+    fn call_ns(number: u64) -> u64 {
+        START_NS + 4_000 * number
+    }
+
+    fn call(&mut self, out: &mut PacketBuffer, number: u64) {
+        let time_ns = Self::call_ns(number);
+        let annotations = [Annotation::new(self.keys[0], Value::Uint(number + 1))];
+        let event = Event {
+            name: Name::Interned(self.launch),
+            category: Some(self.categories[0]),
+            flows: &[self.ids.flow(number + 1)],
+            annotations: &annotations,
+            ..Event::default()
+        };
+        self.calls
+            .event(out, time_ns, EventKind::SliceBegin, &event);
+        self.calls.slice_end(out, time_ns + 3_000);
+    }
+
+    fn kernel(&mut self, out: &mut PacketBuffer, number: u64) {
+        let random = scramble(number);
+        let stream = (random % STREAMS) as usize;
+        let name = (random / STREAMS % NAMES) as usize;
+        let start_ns = (Self::call_ns(number) + 5_000).max(self.ends_ns[stream]);
+        let end_ns = start_ns + 1_000 + random % 20_000;
+        self.ends_ns[stream] = end_ns;
+        let annotations = [
+            Annotation::new(self.keys[1], Value::Uint(0)),
+            Annotation::new(self.keys[2], Value::Pointer(0x7F00_0000_1000)),
+            Annotation::new(self.keys[3], Value::Pointer(0x5500_0000 + stream as u64)),
+            Annotation::new(self.keys[0], Value::Uint(number + 1)),
+        ];
+        let event = Event {
+            name: Name::Interned(self.names[name]),
+            category: Some(self.categories[1]),
+            flows: &[self.ids.flow(number + 1)],
+            annotations: &annotations,
+            ..Event::default()
+        };
+        let track = &mut self.streams[stream];
+        track.event(out, start_ns, EventKind::SliceBegin, &event);
+        track.slice_end(out, end_ns);
+        self.pending.push(Sample {
+            time_ns: start_ns,
+            pid: PID,
+            tid: PID,
+            callstack: Some(self.callstacks[name]),
+            weight: end_ns - start_ns,
+            mode: CpuMode::Unknown,
+            cpu: None,
+        });
+    }
+
+    fn samples(&mut self, out: &mut PacketBuffer) {
+        self.stacks.samples(out, &mut self.pending);
+        self.pending.clear();
+    }
+}
