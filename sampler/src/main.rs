@@ -75,7 +75,7 @@ fn main() {
         }
     }
     let plan = Plan::new(resolved, invocation.command.clone(), exports, place);
-    ending::finish(profile(plan))
+    ending::finish(profile(&plan))
 }
 
 /// What to do if the command starts ranks.

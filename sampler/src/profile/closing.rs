@@ -1,0 +1,114 @@
+//! From the target's end to ours: processes that outlive it, the last traces, and what is said of it all.
+
+use super::job_record::end_record;
+use super::watch::Watch;
+use crate::emit::outcome::ProcessSummary;
+use crate::emit::writer::Outcome;
+use crate::jobs::record::TaskRecord;
+use crate::launch::directory::OutputDirectory;
+use crate::launch::ending::Ending;
+use crate::plan::Plan;
+use crate::session::{Failure, LeftOut};
+use crate::summary::{self, Circumstances};
+use crate::terminal::say;
+
+/// What is known of processes that have no trace.
+struct Missing {
+    /// Why the first of the refused datagrams was refused.
+    refusal: Option<String>,
+    refused: u64,
+    failures: Vec<Failure>,
+    left_out: LeftOut,
+    /// Processes that ended before their deferred start.
+    short: u64,
+}
+
+/// Follows the target to its end, and says what became of it. Returns how to end.
+pub fn serve(
+    mut watch: Watch,
+    plan: &Plan,
+    directory: &OutputDirectory,
+    record: Option<TaskRecord>,
+) -> Ending {
+    let ending = watch.until_target_ends();
+    watch.linger(plan.linger);
+    let verbosity = plan.run.verbosity;
+    if verbosity >= 1 {
+        say(&format!("the command ended: {ending}"));
+    }
+    if let Some(lost) = watch.collector.lost_switches()
+        && verbosity >= 0
+    {
+        say(&format!(
+            "warning: the kernel had no room for {lost} records of context switches"
+        ));
+    }
+    let announced = watch.collector.known();
+    let missing = Missing {
+        refusal: watch.refusal.take(),
+        refused: watch.receiver.refused(),
+        failures: watch.receiver.failures(),
+        left_out: watch.receiver.left_out(),
+        short: watch.receiver.short(),
+    };
+    let circumstances = Circumstances {
+        warned: !missing.left_out.is_empty(),
+        ..Circumstances::of(&plan.run, watch.unsampled.take())
+    };
+    let outcome = watch.close();
+    let processes = &outcome.processes;
+    end_record(record, &circumstances, ending, processes, missing.short);
+    if verbosity >= 0 {
+        say_outcome(&outcome, &missing, &circumstances, plan);
+    }
+    if verbosity >= 2 {
+        say_figures(&outcome, announced, missing.refused);
+    }
+    directory.remove_if_empty();
+    ending
+}
+
+fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstances, plan: &Plan) {
+    if let Some(reason) = &missing.refusal {
+        say(&format!(
+            "warning: refused {reason}; more of the kind are only counted"
+        ));
+    }
+    for failure in &missing.failures {
+        say(&format!("warning: {failure}"));
+    }
+    for line in missing.left_out.lines() {
+        say(&format!("warning: {line}"));
+    }
+    let processes = &outcome.processes;
+    let has_output = processes.iter().any(ProcessSummary::has_output);
+    let is_explained = !missing.failures.is_empty() || !missing.left_out.is_empty();
+    if is_explained && !has_output {
+        say("no trace: see the warnings above");
+    } else {
+        let verbose = plan.run.verbosity >= 1;
+        for line in summary::lines(processes, missing.short, circumstances, verbose) {
+            say(&line);
+        }
+    }
+    if let Some(hint) = summary::gpu_hint(processes).filter(|_| plan.hints_at_gpus) {
+        say(&hint);
+    }
+}
+
+fn say_figures(outcome: &Outcome, announced: u64, refused: u64) {
+    let stats = &outcome.resolver;
+    say(&format!(
+        "{announced} programs announced themselves, {refused} datagrams were refused"
+    ));
+    say(&format!(
+        "names: {} addresses found, {} not; {} from earlier runs; {} files opened of {} modules, {} unusable; {:.3} s",
+        stats.resolved,
+        stats.unresolved,
+        stats.disk_hits,
+        stats.modules_opened,
+        stats.modules,
+        stats.modules_unusable,
+        stats.busy.as_secs_f64(),
+    ));
+}

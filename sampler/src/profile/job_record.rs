@@ -1,0 +1,47 @@
+//! The record of a task in the file that all tasks of a parallel job share.
+
+use crate::emit::outcome::ProcessSummary;
+use crate::jobs::record::{JOB_FILE, Task, TaskRecord};
+use crate::launch::directory::OutputDirectory;
+use crate::launch::ending::Ending;
+use crate::plan::Plan;
+use crate::summary::{Circumstances, no_trace};
+use crate::terminal::say;
+
+/// The record of this task, if it is a task of a parallel job.
+pub fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> {
+    let place = &plan.place;
+    if place.rank.is_none() && place.step.is_none() {
+        return None;
+    }
+    let task = Task {
+        place,
+        host: &plan.run.host,
+        boot_id: &plan.run.boot_id,
+        command: &plan.run.keys.command,
+    };
+    TaskRecord::begin(directory.path(), &task)
+        .map_err(|error| warn_of_record(&error))
+        .ok()
+}
+
+/// Says in the record how the task ended.
+pub fn end_record(
+    record: Option<TaskRecord>,
+    circumstances: &Circumstances,
+    ending: Ending,
+    processes: &[ProcessSummary],
+    unborn: u64,
+) {
+    let no_trace = || no_trace(processes, unborn, circumstances);
+    let end = |record: TaskRecord| record.end(ending, processes, unborn, no_trace());
+    if let Some(Err(error)) = record.map(end) {
+        warn_of_record(&error);
+    }
+}
+
+fn warn_of_record(error: &std::io::Error) {
+    say(&format!(
+        "warning: {JOB_FILE} beside the traces is not complete: {error}"
+    ));
+}

@@ -1,0 +1,80 @@
+//! What looks at the target from outside: context switches, blocked threads, counters. A run goes on without what cannot be had.
+
+use nix::errno::Errno;
+use rsys_machine::perf::{Availability, Event, Machine, Reason};
+use rsys_machine::roots::Roots;
+
+use crate::monitors::{self, Monitors};
+use crate::offcpu;
+use crate::plan::Plan;
+use crate::terminal::say;
+use crate::waits::Waits;
+
+/// Opens the records of context switches, which the target is to inherit.
+pub fn off_cpu(plan: &Plan) -> Option<offcpu::Watch> {
+    if !plan.run.off_cpu {
+        return None;
+    }
+    let event = Event {
+        user_only: true,
+        ..Event::software(DUMMY_EVENT)
+    };
+    // A filter may end whoever asks: this asks with care.
+    let machine = Machine::of(&Roots::of_this_process());
+    let reason = match machine.probe(&event) {
+        Availability::No(reason) => reason,
+        _ => match offcpu::Watch::open(plan.off_cpu_shortest) {
+            Ok(watch) => return Some(watch),
+            Err(error) => {
+                let errno = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+                Reason::of(errno, &event, false, &machine.facts)
+            }
+        },
+    };
+    if plan.run.verbosity >= 0 {
+        say(&format!(
+            "warning: times off the processor are not recorded, only what threads are seen to wait for: {}. {}",
+            reason.text(),
+            reason.remedy()
+        ));
+    }
+    None
+}
+
+/// PERF_COUNT_SW_DUMMY: the event that carries records of context switches.
+const DUMMY_EVENT: u64 = 9;
+
+/// Starts the watch over processes, host and GPUs, as far as there is something to watch.
+pub fn monitors(plan: &Plan) -> Option<Monitors> {
+    let choice = plan.monitors.as_ref()?;
+    let (gpus, complaints) = match &plan.gpus {
+        Some(gpus) => monitors::prepare_gpus(&Roots::of_this_process(), gpus),
+        None => (None, Vec::new()),
+    };
+    if plan.run.verbosity >= 0 {
+        for complaint in complaints {
+            say(&format!("warning: {complaint}"));
+        }
+    }
+    Monitors::start(choice.clone(), gpus, &plan.run)
+        .map_err(|error| {
+            say(&format!(
+                "warning: no counters of processes and host: no thread can be made: {error}"
+            ))
+        })
+        .ok()
+}
+
+/// Starts the watch over blocked threads, if it was asked for.
+pub fn waits(plan: &Plan) -> Option<Waits> {
+    match plan.run.realtime_hz {
+        Some(hertz) => Waits::start(hertz, plan.agent.max_depth as usize, plan.run.verbosity < 0)
+            .map_err(|error| {
+                say(&format!(
+                    "warning: waits are not seen: no thread can be made: {error}"
+                ))
+            })
+            .ok(),
+        None => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! The start of a run: everything that can fail before the target runs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::job_record::{begin_record, end_record};
+use super::target::{Spawned, Target};
+use super::watch::Watch;
+use super::{Refusal, closing, first, observers, run_without_profiling};
+use crate::collect::Collector;
+use crate::emit::writer::Writer;
+use crate::launch::agent::{ENV_AGENT, find_agent, target_environment};
+use crate::launch::command::{self, Verdict};
+use crate::launch::directory::OutputDirectory;
+use crate::launch::ending::Ending;
+use crate::launch::inherited::Inherited;
+use crate::launch::signals::Signals;
+use crate::launch::spawn;
+use crate::plan::Plan;
+use crate::session::{Receiver, SessionSocket};
+use crate::summary::Circumstances;
+use crate::terminal::say;
+
+/// Runs the plan and returns how to end.
+pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
+    let path = std::env::var_os("PATH");
+    let file = command::find(first(&plan.command), path.as_deref()).map_err(|error| Refusal {
+        code: error.exit_code(),
+        text: error.to_string(),
+    })?;
+    let unsampled = match command::judge(&file) {
+        Verdict::Sampled => None,
+        Verdict::Ignored(reason) => {
+            warn_of_unsampled(&reason, plan);
+            Some(reason)
+        }
+        Verdict::Refused(reason) => {
+            warn_of_unsampled(&reason, plan);
+            return Ok(run_without_profiling(&plan.command, &plan.exports));
+        }
+    };
+    if plan.run.verbosity >= 0 {
+        for complaint in &plan.complaints {
+            say(&format!("warning: {complaint}"));
+        }
+    }
+    let inherited = Inherited::take();
+    let agent = find_agent(&own_executable(), std::env::var_os(ENV_AGENT).as_deref())
+        .map_err(Refusal::new)?;
+    let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
+    let socket = SessionSocket::bind()
+        .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
+    let environment = environment(plan, &agent, socket.name());
+    let session = socket.name().to_owned();
+    // Before any thread is made: all of ours block what the target is to get.
+    let mut signals = Signals::watch()
+        .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
+    let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
+    let receiver = Receiver::start(socket).map_err(no_thread)?;
+    let writer = Writer::start(plan.run.clone(), plan.resolver.clone()).map_err(no_thread)?;
+    if plan.run.verbosity >= 1 {
+        say(&format!("traces go to {}", directory.path().display()));
+    }
+    if plan.run.verbosity >= 2 {
+        let settings = plan.agent.to_line();
+        say(&format!("agent {}: {settings}", agent.display()));
+    }
+    let record = begin_record(plan, &directory);
+    let off_cpu = observers::off_cpu(plan);
+    let target = match spawn_target(plan, &file, &environment, &mut signals, &inherited) {
+        Ok(target) => target,
+        Err(refusal) => {
+            let circumstances = Circumstances::of(&plan.run, unsampled);
+            end_record(record, &circumstances, Ending::Code(refusal.code), &[], 0);
+            directory.remove_if_empty();
+            return Err(refusal);
+        }
+    };
+    let (waits, monitors) = (observers::waits(plan), observers::monitors(plan));
+    let mut collector = Collector::new(writer, waits, monitors, off_cpu);
+    collector.set_child(target.pid().as_raw().unsigned_abs());
+    if !plan.run.windows.by_cpu_time {
+        collector.set_schedule(plan.run.windows.samples.clone());
+    }
+    let watch = Watch {
+        signals,
+        receiver,
+        collector,
+        target: Box::new(target),
+        ending: None,
+        refusal: None,
+        unsampled,
+        session,
+        last_pass: Instant::now(),
+    };
+    Ok(closing::serve(watch, plan, &directory, record))
+}
+
+fn warn_of_unsampled(reason: &str, plan: &Plan) {
+    if plan.run.verbosity >= 0 {
+        say(&format!(
+            "warning: {reason}: it runs, but cannot be sampled"
+        ));
+    }
+}
+
+/// The environment that loads the agent, which finds us by the name of our socket.
+fn environment(plan: &Plan, agent: &Path, socket: &str) -> Vec<(OsString, OsString)> {
+    let is_replaced = |name: &OsString| plan.exports.iter().any(|(key, _)| key == name);
+    let inherited = std::env::vars_os().filter(|(name, _)| !is_replaced(name));
+    target_environment(
+        inherited.chain(plan.exports.iter().cloned()),
+        agent,
+        socket,
+        &plan.agent,
+    )
+}
+
+fn spawn_target(
+    plan: &Plan,
+    file: &Path,
+    environment: &[(OsString, OsString)],
+    signals: &mut Signals,
+    inherited: &Inherited,
+) -> Result<Spawned, Refusal> {
+    let mask = *signals.original_mask();
+    // Behind the target: whoever looks for it takes our first child. Its program begins when the witness is there.
+    let call_witness = || signals.call_witness();
+    let pid = spawn::spawn(
+        file,
+        &plan.command,
+        environment,
+        &mask,
+        inherited,
+        call_witness,
+    );
+    pid.map(Spawned).map_err(|error| Refusal {
+        code: error.exit_code(),
+        text: error.to_string(),
+    })
+}
+
+/// Our own file. Without `/proc` it is what we were called by.
+fn own_executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| {
+        let name = std::env::args_os().next().unwrap_or_default();
+        let path = command::find(&name, std::env::var_os("PATH").as_deref()).unwrap_or_default();
+        path.canonicalize().unwrap_or(path)
+    })
+}
