@@ -1,7 +1,7 @@
 //! Names as they are shown.
 //!
 //! A symbol's name goes through three steps: compiler-made suffixes are split off, the rest is demangled (by
-//! `demangle`, in batches), and what comes out is joined again and shortened by `display_name`.
+//! `demangle`), and what comes out is joined again and shortened by `display_name`.
 //!
 //! Suffixes of clones that do the same work as the original (`.constprop.0`, `.isra.0`, `.part.0`, `.cold`, `.lto_priv.0`, …) are
 //! dropped: in a profile they belong to the function that the user wrote, and the frame's `function_start` and `mangled` still

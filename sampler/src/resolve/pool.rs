@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, never, select_biased, unbounded};
 
 use super::cache_store::Loaded;
-use super::demangle::demangle_all;
+use super::demangle::demangle;
 use super::image::{Image, RawFrame};
 use super::locate::{cache_key, fingerprint, locate};
 use super::module::{Answer, Module};
@@ -296,21 +296,14 @@ impl Worker {
         for frame in raw.iter().flat_map(|(_, frames)| frames) {
             names.entry((&frame.symbol, frame.language)).or_default();
         }
-        let keys: Vec<(&str, Language)> = names.keys().copied().collect();
-        let bases: Vec<&str> = keys
-            .iter()
-            .map(|(symbol, language)| match language {
-                Language::Go => "",
-                _ => split(symbol).base,
-            })
-            .collect();
-        for (&(symbol, language), demangled) in keys.iter().zip(demangle_all(&bases)) {
-            let display = display_name(symbol, demangled.as_deref(), language, &module.name);
-            let mangled = (display != symbol).then(|| self.shared.intern(symbol));
-            names.insert(
-                (symbol, language),
-                Some((self.shared.intern(&display), mangled)),
-            );
+        for ((symbol, language), name) in &mut names {
+            let demangled = match language {
+                Language::Go => None,
+                _ => demangle(split(symbol).base),
+            };
+            let display = display_name(symbol, demangled.as_deref(), *language, &module.name);
+            let mangled = (display != *symbol).then(|| self.shared.intern(symbol));
+            *name = Some((self.shared.intern(&display), mangled));
         }
 
         let mut lists: HashMap<Vec<Symbolized>, Arc<[Symbolized]>> = HashMap::new();
