@@ -12,7 +12,7 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 
 use crate::channel::announce;
 use crate::clocks::clock;
-use crate::lifecycle::process;
+use crate::lifecycle::announcement;
 use crate::lifecycle::threads;
 use crate::sampling::deferred::{SLOT, TIMER, mark};
 use crate::sampling::slots::{self, SIGNAL_STACK_BYTES};
@@ -95,7 +95,7 @@ pub fn start() {
     if state::is_confined() || !state::is_own_process() || sys::gettid() != sys::getpid() {
         return;
     }
-    let began = process::start_deferred(
+    let began = announcement::start_deferred(
         PARENT.load(Ordering::Relaxed),
         BEGAN_NS.load(Ordering::Relaxed),
         PROCESS_BASE_NS.load(Ordering::Relaxed),

@@ -11,8 +11,8 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
+use crate::lifecycle::announcement;
 use crate::lifecycle::deferred_start;
-use crate::lifecycle::process;
 use crate::lifecycle::threads;
 use crate::sampling::slots::Slot;
 use crate::sampling::tail;
@@ -42,7 +42,7 @@ pub fn account() {
     if state::is_deferred() {
         return deferred_start::account();
     }
-    counters::set_counter(Counter::CpuTime, process::cpu_time_ns());
+    counters::set_counter(Counter::CpuTime, announcement::cpu_time_ns());
     let Some(slot) = words::own_slot() else {
         return;
     };

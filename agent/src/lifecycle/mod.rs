@@ -1,7 +1,9 @@
 //! The agent's life in a process: start, threads, fork, exec, exit, and what a program forbids itself.
 
+pub mod announcement;
 pub mod bpf;
 pub mod deferred_start;
+pub mod dormancy;
 pub mod exec;
 pub mod exit;
 pub mod own_runtime;

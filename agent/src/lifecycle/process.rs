@@ -1,14 +1,10 @@
 //! The life of the agent in one process: start, fork, sleep.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice};
-use rsys_wire::layout::{CPU_TIMER, Counter, INFO_BYTES, InfoTag, push_info};
 
 use crate::channel::announce::{self, SessionName};
-use crate::channel::counters;
 use crate::clocks::clock;
 use crate::clocks::perf;
 use crate::code::jit;
@@ -16,6 +12,7 @@ use crate::code::modules;
 use crate::code::rules;
 use crate::code::snapshot;
 use crate::events;
+use crate::lifecycle::announcement;
 use crate::lifecycle::deferred_start;
 use crate::lifecycle::exec;
 use crate::lifecycle::own_runtime;
@@ -33,42 +30,6 @@ use crate::target::debugger;
 use crate::target::environment::Environment;
 use crate::target::other_libc;
 use crate::target::real;
-
-/// CPU time of the process when the agent began in it: an exec keeps that of the program before.
-static CPU_BASE_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Announces a process whose start was deferred. It began at `own_boottime_ns` of its CLOCK_BOOTTIME, when it had used
-/// `cpu_base_ns` of CPU time. Returns when it began by the sampler's clock; `None` when that fails, and the process is left alone.
-pub fn start_deferred(parent_instance: u64, own_boottime_ns: u64, cpu_base_ns: u64) -> Option<u64> {
-    // A signal that comes from here on finds no slot.
-    state::set(State::Active);
-    rules::map_rules();
-    let began_ns = begin(parent_instance, Some((own_boottime_ns, cpu_base_ns)));
-    if began_ns.is_none() {
-        state::set(State::Dormant);
-    }
-    began_ns
-}
-
-/// Ends sampling in this process for good: the time cannot be read.
-pub fn fall_asleep() {
-    slots::for_each_active(|slot| slot.clock.pause());
-    counters::set_counter(Counter::Dormant, 1);
-    state::set(State::Dormant);
-}
-
-/// Notes that the process confines itself, or that it failed to. Returns what was noted before.
-pub fn confine(confined: bool) -> bool {
-    counters::set_counter(Counter::Seccomp, u64::from(confined));
-    state::set_confined(confined)
-}
-
-/// CPU time that the process has used since the agent began, but for threads that are not to be sampled.
-pub fn cpu_time_ns() -> u64 {
-    sys::process_cpu_ns()
-        .saturating_sub(CPU_BASE_NS.load(Ordering::Relaxed))
-        .saturating_sub(sources::unsampled_cpu_ns())
-}
 
 #[cfg_attr(not(test), used)]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
@@ -134,15 +95,13 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
-    // SAFETY: there is one thread; see `Information`.
-    let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });
-    DESCRIBED.store(described, Ordering::Relaxed);
+    announcement::describe(environment);
     let deferred = deferred_start::is_allowed();
     if deferred {
         state::set_pid(sys::getpid());
     } else {
         rules::map_rules();
-        begin(0, None)?;
+        announcement::begin(0, None)?;
     }
     threads::register_hooks();
     if settings.events.any() {
@@ -165,56 +124,6 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     Some(())
 }
 
-/// What the sampler learns of the process. Not on the stack: a fork may come from a tiny one.
-#[derive(Debug)]
-struct Information(UnsafeCell<[u8; INFO_BYTES]>);
-
-// SAFETY: written at the start and in fork children only, where there is one thread.
-unsafe impl Sync for Information {}
-
-static INFORMATION: Information = Information(UnsafeCell::new([0; INFO_BYTES]));
-/// How much of [`INFORMATION`] describes the program, which a fork does not change.
-static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
-
-/// Makes the process known to the sampler. `began` is when it began, by its own CLOCK_BOOTTIME, and the CPU time that it had used then;
-/// without it, that is now. Returns that time by the sampler's CLOCK_BOOTTIME.
-fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
-    let pid = sys::getpid();
-    sys::agree_on_boottime(state::settings().boot_offset_ns);
-    let (own_ns, cpu_base_ns) =
-        began.unwrap_or_else(|| (sys::own_boottime_ns(), sys::process_cpu_ns()));
-    let now = sys::agreed_boottime_ns(own_ns);
-    state::set_pid(pid);
-    CPU_BASE_NS.store(cpu_base_ns, Ordering::Relaxed);
-    // Unique in time and space: no two program runs of a machine share pid and nanosecond.
-    let instance = (now ^ u64::from(pid) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    state::set_instance(instance);
-    // SAFETY: there is one thread; see `Information`.
-    let info = unsafe { &mut *INFORMATION.0.get() };
-    let mut number = [0_u8; 20];
-    let mut length = DESCRIBED.load(Ordering::Relaxed);
-    for (tag, value) in [
-        (InfoTag::StartTime, now),
-        (InfoTag::ParentPid, u64::from(sys::getppid())),
-        (InfoTag::ParentInstance, parent_instance),
-        (InfoTag::TickNs, sys::tick_ns()),
-    ] {
-        length = push_info(info, length, tag, sys::decimal(value, &mut number));
-    }
-    let clock: &[u8] = if state::settings().overflow.is_some() {
-        b"overflow of an event"
-    } else if clock::wants_perf() {
-        b"perf cpu-clock (user mode), CPU timer for the rest"
-    } else {
-        CPU_TIMER.as_bytes()
-    };
-    length = push_info(info, length, InfoTag::Clock, clock);
-    slots::start(info.get(..length)?)
-        .inspect_err(|error| announce::announce_failure(*error))
-        .ok()
-        .map(|()| now)
-}
-
 /// Goes on, or goes to sleep, in the child of a fork.
 ///
 /// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
@@ -229,7 +138,7 @@ pub extern "C" fn after_fork_in_child() {
     // Forgetting the parent's slots comes first: this thread must not write into its ring, and
     // perf events would go on for the parent's thread.
     words::set_slot(std::ptr::null_mut());
-    framehop::forget_parents();
+    framehop::drop_engine();
     if state::is_confined() {
         state::set(State::Dormant);
         return;
@@ -251,7 +160,7 @@ pub extern "C" fn after_fork_in_child() {
         if !deferred_start::defer(parent_instance, true) {
             deferred_start::start();
         }
-    } else if begin(parent_instance, None).is_some() {
+    } else if announcement::begin(parent_instance, None).is_some() {
         threads::begin_current();
     } else {
         state::set(State::Dormant);

@@ -15,7 +15,7 @@ use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
 use crate::events;
-use crate::lifecycle::process;
+use crate::lifecycle::dormancy;
 use crate::lifecycle::seccomp;
 use crate::lifecycle::threads;
 use crate::sampling::slots;
@@ -53,7 +53,7 @@ fn without_counter(call: impl FnOnce() -> i64) -> i64 {
     sys::use_kernel_time();
     if !sys::is_time_known() {
         // A filter forbids to ask the kernel.
-        process::fall_asleep();
+        dormancy::fall_asleep();
     }
     call()
 }

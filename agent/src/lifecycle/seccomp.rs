@@ -9,7 +9,7 @@
 use crate::clocks::clock;
 use crate::events;
 use crate::lifecycle::bpf::{self, ALLOW, ERRNO, LOG};
-use crate::lifecycle::process;
+use crate::lifecycle::dormancy;
 use crate::sampling::slots;
 use crate::state;
 use crate::state::deferred;
@@ -52,7 +52,7 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         slots::for_each_active(|slot| slot.clock.pause());
     }
     // Before the filter holds: afterwards it might be too late for a call of ours that is under way.
-    let before = process::confine(true);
+    let before = dormancy::confine(true);
     if !before {
         // An earlier filter would punish it.
         slots::for_each_active(|slot| slot.clock.steady());
@@ -62,14 +62,14 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
     let result = install();
     if result < 0 {
         calls::refuse(refused);
-        process::confine(before);
+        dormancy::confine(before);
         if stops {
             slots::for_each_active(|slot| slot.clock.resume());
         }
     } else {
         Environment::current().end_session();
         if !sys::is_time_known() {
-            process::fall_asleep();
+            dormancy::fall_asleep();
         }
     }
     result

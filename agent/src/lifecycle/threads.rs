@@ -17,6 +17,7 @@ use rsys_wire::ring::DropCause;
 use crate::clocks::clock::ThreadClock;
 use crate::code::snapshot;
 use crate::sampling::adopt;
+use crate::sampling::framehop;
 use crate::sampling::slots::{self, SIGNAL_STACK_BYTES, Slot};
 use crate::sampling::tail;
 use crate::sampling::words;
@@ -180,7 +181,7 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
     }
     keep_for_the_end(slot.cast());
     if state::settings().unwinder == UnwinderChoice::Framehop {
-        crate::sampling::framehop::make_engine(state);
+        state.framehop = framehop::make_engine();
     }
     adopt::start_recording(state, ThreadClock::prepare);
 }
@@ -314,7 +315,8 @@ fn end_current(bottom: Option<Registers>) {
         state.ring().header().count_drop(DropCause::RingFull, 0);
     }
     leave_signal_stack(slot);
-    crate::sampling::framehop::drop_engine(state);
+    state.framehop = std::ptr::null_mut();
+    framehop::drop_engine();
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists; the destructor need not run again.

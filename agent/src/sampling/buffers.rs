@@ -66,3 +66,10 @@ impl StackBuffers {
         std::mem::swap(&mut self.current, &mut self.previous);
     }
 }
+
+/// How many outermost frames two stacks share.
+#[inline]
+pub fn shared(frames: &[u64], previous: &[u64]) -> usize {
+    let both = frames.iter().rev().zip(previous.iter().rev());
+    both.take_while(|(a, b)| a == b).count()
+}

@@ -7,7 +7,6 @@ use std::ffi::c_void;
 use rsys_unwind::{Broken, End, Engine, FrameBuffer, FramehopEngine, FramehopModule, Registers};
 
 use crate::sampling::seen::Seen;
-use crate::sampling::slots::Slot;
 use crate::sys::guard::Guarded;
 use crate::thread_words;
 
@@ -18,23 +17,18 @@ thread_words! {
 
 /// Makes the engine of the calling thread from the libraries that are loaded now.
 #[inline(never)]
-pub fn make_engine(slot: &mut Slot) {
+pub fn make_engine() -> *mut c_void {
     let mut modules: Vec<FramehopModule> = Vec::new();
     // SAFETY: the callback matches the signature and only touches `modules`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };
-    slot.framehop = Box::into_raw(Box::new(FramehopEngine::new(modules))).cast();
+    let made = Box::into_raw(Box::new(FramehopEngine::new(modules))).cast();
     // SAFETY: the thread's own word.
-    unsafe { *engine() = slot.framehop };
+    unsafe { *engine() = made };
+    made
 }
 
-/// Frees the engine of the calling thread, which ends.
-pub fn drop_engine(slot: &mut Slot) {
-    slot.framehop = std::ptr::null_mut();
-    forget_parents();
-}
-
-/// Frees the engine of the calling thread, in the child of a fork too, where its slot is forgotten.
-pub fn forget_parents() {
+/// Frees the engine of the calling thread, which ends, or whose slot is forgotten in the child of a fork.
+pub fn drop_engine() {
     // SAFETY: the thread's own word.
     let made = unsafe { std::mem::replace(&mut *engine(), std::ptr::null_mut()) };
     if !made.is_null() {
@@ -54,13 +48,13 @@ pub fn forget_parents() {
 )]
 #[inline(never)]
 pub extern "C" fn walk(
-    slot: &Slot,
+    made: *mut c_void,
     registers: &Registers,
     seen: &Seen,
     frames: &mut FrameBuffer<'_>,
 ) -> End {
     // SAFETY: null or made by `make_engine` for this thread.
-    match unsafe { slot.framehop.cast::<FramehopEngine>().as_mut() } {
+    match unsafe { made.cast::<FramehopEngine>().as_mut() } {
         Some(engine) => engine.walk(registers, &Guarded, seen, frames),
         None => End::Broken(Broken::Other),
     }

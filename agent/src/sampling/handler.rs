@@ -18,13 +18,14 @@ use rsys_wire::ring::DropCause;
 use crate::channel::counters::{self, count_unattributed};
 use crate::clocks::perf;
 use crate::sampling::adopt;
+use crate::sampling::buffers::shared;
 use crate::sampling::deferred;
 use crate::sampling::seen::Seen;
 use crate::sampling::slots::{self, Slot};
 use crate::sampling::stack_room::{
     ROOM_FOR_A_LEAF, ROOM_FOR_AN_INTERRUPTION, ROOM_FOR_ANY, ROOM_FOR_OURS, fault_bytes, stack_room,
 };
-use crate::sampling::walk::{leaf, registers, shared, walk};
+use crate::sampling::walk::{leaf, registers, walk};
 use crate::sampling::words;
 use crate::signals;
 use crate::signals::faults;
@@ -189,7 +190,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
             End::Root
         }
         _ if confined => leaf(&registers(machine), &mut frames),
-        _ => walk(slot, &registers(machine), &seen, room, &mut frames),
+        _ => walk(slot.framehop, &registers(machine), &seen, room, &mut frames),
     };
     let stack_flags = match end {
         End::Root => 0,

@@ -20,8 +20,7 @@ use rsys_wire::record::{
 use rsys_wire::ring::Producer;
 
 use crate::code::object::Object;
-use crate::sampling::buffers::StackBuffers;
-use crate::sampling::walk;
+use crate::sampling::buffers::{self, StackBuffers};
 use crate::state;
 use crate::sys::guard::Guarded;
 
@@ -226,7 +225,7 @@ impl ThreadFrames {
             self.name_thread(ring, interpreter, walked.outermost);
         }
         let frames = current.get(..walked.count).unwrap_or(&[]);
-        let shared = walk::shared(frames, previous);
+        let shared = buffers::shared(frames, previous);
         if shared < frames.len() || shared < previous.len() {
             let new = frames
                 .get(..frames.len().wrapping_sub(shared))

@@ -1,20 +1,15 @@
+use std::ffi::c_void;
+
 use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::record::{self};
 
 use crate::code::rules;
+use crate::sampling::framehop;
 use crate::sampling::seen::{self, Seen};
-use crate::sampling::slots::Slot;
 use crate::sampling::stack_room::{ROOM_FOR_FRAMEHOP, ROOM_FOR_OURS, fault_bytes};
 use crate::state;
 use crate::sys::guard::Guarded;
-
-/// How many outermost frames two stacks share.
-#[inline]
-pub fn shared(frames: &[u64], previous: &[u64]) -> usize {
-    let both = frames.iter().rev().zip(previous.iter().rev());
-    both.take_while(|(a, b)| a == b).count()
-}
 
 /// The stack of a thread in which a fault or the walk itself would kill the process: the leaf has to do.
 #[inline]
@@ -25,9 +20,13 @@ pub fn leaf(registers: &Registers, frames: &mut FrameBuffer<'_>) -> End {
     }
 }
 
+/// Walks the stack of the thread that is interrupted, with the engine that was chosen; `framehop` is the thread's own one, if any.
+///
+/// # Signal safety
+/// Guarded reads, and stores into `frames` and into what `seen` notes.
 #[inline]
 pub fn walk(
-    slot: &Slot,
+    framehop: *mut c_void,
     registers: &Registers,
     seen: &Seen,
     room: usize,
@@ -58,7 +57,7 @@ pub fn walk(
             end
         }
         UnwinderChoice::Framehop => {
-            let end = crate::sampling::framehop::walk(slot, registers, seen, frames);
+            let end = framehop::walk(framehop, registers, seen, frames);
             note_all(seen, frames);
             end
         }

@@ -11,13 +11,13 @@ use crate::events;
 use crate::sources::gpu::hip::arguments::{Arguments, decode};
 use crate::sources::gpu::hip::calibrate;
 use crate::sources::gpu::hip::copies::{self, Direction, Said};
-use crate::sources::gpu::hip::end;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip::ops;
 use crate::sources::gpu::hip::painted;
-use crate::sources::gpu::hip::table::{CALLS, Does, SKIPPED, find};
+use crate::sources::gpu::hip::table::{CALLS, Does, MOST_CALLS, SKIPPED, find};
 use crate::sources::gpu::hip::tag::Tag;
 use crate::sources::gpu::hip::unknown;
+use crate::sources::gpu::hip::work;
 use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::owner;
 use crate::sources::gpu::words;
@@ -25,9 +25,6 @@ use crate::state;
 use crate::state::pause;
 use crate::sys;
 use crate::sys::guard;
-
-/// Calls are numbered from 0 almost without gaps; 7.2 has 449.
-pub const MOST_CALLS: usize = 1024;
 
 /// What is known of each number: 0 when it was not asked for yet.
 static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
@@ -179,7 +176,7 @@ unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
 /// As HIP calls it, with the record of `hipSetDevice`.
 unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
     if let Some(device) = Arguments::Record(data).first() {
-        end::note_device(device);
+        work::note_device(device);
     }
 }
 
@@ -219,7 +216,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let unknown = known.call().is_none().then_some(op);
     if does != Does::Nothing || unknown.is_some_and(unknown::may_work) {
         if does != Does::Nothing {
-            end::note_work();
+            work::note_work();
         }
         if does == Does::Graph {
             ops::graph_is_launched();

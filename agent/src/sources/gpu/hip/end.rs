@@ -11,7 +11,7 @@ use rsys_wire::layout::Counter;
 use crate::channel::counters;
 use crate::events;
 use crate::sources::gpu::helper::Work;
-use crate::sources::gpu::hip::ops;
+use crate::sources::gpu::hip::{ops, work};
 use crate::sources::gpu::hip_functions;
 use crate::sys;
 
@@ -25,10 +25,6 @@ const LATE_GRAPH_NS: u64 = 60_000_000;
 const EMPTY_GRAPH_NS: u64 = 1_000_000_000;
 const NAP_NS: u64 = 200_000;
 
-/// GPUs that were used, by HIP's numbers; the first is everybody's.
-static USED: AtomicU64 = AtomicU64::new(1);
-/// Whether the program gave a GPU work since the last synchronisation of ours.
-static HAS_WORK: AtomicBool = AtomicBool::new(false);
 /// Whether HIP may not be called any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// How long the end was held already.
@@ -36,24 +32,6 @@ static SPENT_NS: AtomicU64 = AtomicU64::new(0);
 static IS_WAITING: AtomicBool = AtomicBool::new(false);
 
 static WORK: Work = Work::new(synchronise);
-
-/// A thread uses a GPU.
-pub fn note_device(ordinal: u32) {
-    if let Some(bit) = 1_u64.checked_shl(ordinal) {
-        // Mostly it is known: a load is cheaper than a store that others see.
-        if USED.load(Ordering::Relaxed) & bit == 0 {
-            USED.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The program gives a GPU work.
-#[inline]
-pub fn note_work() {
-    if !HAS_WORK.load(Ordering::Relaxed) {
-        HAS_WORK.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Notes whether HIP may be called no more.
 pub fn set_over(over: bool) {
@@ -72,8 +50,7 @@ fn synchronise() {
     ) else {
         return;
     };
-    let used = USED.load(Ordering::Relaxed);
-    for ordinal in (0..64).filter(|ordinal| used >> ordinal & 1 != 0) {
+    for ordinal in work::devices() {
         // SAFETY: any number may be asked for.
         if unsafe { set_device(ordinal) } == 0 {
             // SAFETY: no arguments.
@@ -85,7 +62,7 @@ fn synchronise() {
 /// Gets what HIP still has, as far as that is possible in time.
 pub fn collect() {
     if IS_OVER.load(Ordering::Acquire)
-        || !HAS_WORK.load(Ordering::Relaxed)
+        || !work::is_outstanding()
         || IS_WAITING.swap(true, Ordering::AcqRel)
     {
         return;
@@ -93,7 +70,7 @@ pub fn collect() {
     let begin = sys::boottime_ns();
     let left = PATIENCE_NS.saturating_sub(SPENT_NS.load(Ordering::Relaxed));
     if left > 0 {
-        HAS_WORK.store(false, Ordering::Relaxed);
+        work::note_synchronised();
         let deadline = begin + left;
         let idle = WORK.begin() && WORK.wait_until(deadline);
         if idle {

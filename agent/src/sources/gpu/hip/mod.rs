@@ -17,6 +17,7 @@ mod table;
 mod tag;
 mod times;
 mod unknown;
+mod work;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -8,6 +8,9 @@ use rsys_wire::event::Key;
 
 use crate::sources::gpu::hip::copies::Direction;
 
+/// Calls are numbered from 0 almost without gaps; 7.2 has 449.
+pub const MOST_CALLS: usize = 1024;
+
 /// What a call does to a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {

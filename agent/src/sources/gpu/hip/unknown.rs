@@ -7,8 +7,8 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::events;
-use crate::sources::gpu::hip::calls::MOST_CALLS;
-use crate::sources::gpu::hip::end;
+use crate::sources::gpu::hip::table::MOST_CALLS;
+use crate::sources::gpu::hip::work;
 use crate::sources::gpu::hip_functions;
 use crate::sys::text::Text;
 
@@ -39,7 +39,7 @@ pub fn may_work(op: u32) -> bool {
 
 /// A call that is under way gives GPUs work.
 pub fn works(op: u32) {
-    end::note_work();
+    work::note_work();
     let is_new = SEEN
         .get(op as usize)
         .is_some_and(|seen| seen.swap(WORKS, Ordering::Relaxed) != WORKS);
