@@ -151,8 +151,15 @@ fn judge(ours: &[u64], end: End, libgcc: &[u64], tally: &mut Tally) -> Result<()
     {
         return Err("another frame");
     }
-    if certain.len() > libgcc.len() {
+    // libgcc ends at a leaf without a description, as `_init` of a library whose first page is being read. Ours is sure of its caller
+    // where the word on top of the stack follows a call that leads to the leaf.
+    let undescribed_leaf = libgcc.len() == 1 && end == End::Root;
+    if certain.len() > libgcc.len() && !undescribed_leaf {
         return Err("a frame that libgcc lacks, and that is not marked");
+    }
+    if certain.len() > libgcc.len() {
+        tally.further += 1;
+        return Ok(());
     }
     if scanned.is_none() && certain.len() < libgcc.len() {
         return Err("a frame less");
