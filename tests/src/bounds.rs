@@ -1,6 +1,6 @@
 //! How far a sampled share may be from the true one.
 
-use crate::samples::Shares;
+use crate::shares::Shares;
 
 /// The least number of periods from which shares are judged.
 const LEAST_WEIGHT: f64 = 2000.0;

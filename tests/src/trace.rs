@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::judge::Judge;
 use crate::packets::scan_packets;
 use crate::rows::{Cell, Rows};
-use crate::samples::{Samples, Shares};
+use crate::samples::Samples;
 use crate::schema;
+use crate::shares::Shares;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
