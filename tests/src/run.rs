@@ -40,6 +40,7 @@ const FOREIGN_VARIABLES: &[&str] = &[
 #[derive(Debug, Clone)]
 pub struct Run {
     profiled: bool,
+    profiler: Option<PathBuf>,
     under: Vec<OsString>,
     options: Vec<OsString>,
     command: Option<Invocation>,
@@ -60,6 +61,7 @@ impl Run {
     pub fn new() -> Self {
         Self {
             profiled: true,
+            profiler: None,
             under: Vec::new(),
             options: Vec::new(),
             command: None,
@@ -78,6 +80,13 @@ impl Run {
             profiled: false,
             ..Self::new()
         }
+    }
+
+    /// Another `rsys-sample` than the one under test.
+    #[must_use]
+    pub fn profiler(mut self, path: impl Into<PathBuf>) -> Self {
+        self.profiler = Some(path.into());
+        self
     }
 
     /// `-f`: samples per second of CPU time.
@@ -205,13 +214,14 @@ impl Run {
             .unwrap_or_else(|| scratch.path().to_path_buf());
         let mut output = folder.clone();
         let mut command = if self.profiled {
+            let profiler = self.profiler.clone().map_or_else(sampler, Ok)?;
             let mut command = match self.under.split_first() {
                 Some((program, words)) => {
                     let mut command = Command::new(program);
-                    command.args(words).arg(sampler()?);
+                    command.args(words).arg(profiler);
                     command
                 }
-                None => Command::new(sampler()?),
+                None => Command::new(profiler),
             };
             match &self.output {
                 None => output = scratch.path().join("traces"),
