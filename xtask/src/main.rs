@@ -3,6 +3,7 @@
 //! Each subcommand is a module of its own. They say what they do, line by line, and stop at the first step that fails.
 
 mod bench;
+mod check;
 mod demo;
 mod floors;
 mod install;
@@ -38,6 +39,11 @@ enum Task {
         /// Install nothing
         #[arg(long)]
         no_install: bool,
+    },
+    /// Check what no test sees: dependencies, documentation, minimum-rust, fuzz-targets, miri
+    Check {
+        /// Only the check of this name
+        name: Option<String>,
     },
     /// Run end-to-end tests many times and count, for what fails seldom
     Repeat(repeat::RepeatOptions),
@@ -78,6 +84,7 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
         Task::Test { filter, no_install } => test::run(filter.as_deref(), !no_install),
+        Task::Check { name } => check::run(name.as_deref()),
         Task::Repeat(options) => repeat::run(&options),
         Task::Runtimes { name } => runtimes::fetch(name.as_deref()).map(|all| {
             if all {
