@@ -85,7 +85,8 @@ pub fn settings_page() -> String {
 
 fn push_metrics(text: &mut String) {
     push_line(text, "\n## Names of GPU metrics");
-    push_line(text, "\nFor GPU_METRICS.\n");
+    push_line(text, "\nFor GPU_METRICS.");
+    text.push('\n');
     push_line(text, "| name | what | tracks | unit |\n|---|---|---|---|");
     for metric in METRICS {
         let tracks: Vec<_> = metric.tracks.iter().map(|track| track.name).collect();

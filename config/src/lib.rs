@@ -5,7 +5,7 @@
 //!   [`Settings::set`] takes command-line options, [`Settings::resolve`] turns all into plain fields.
 //! - [`shorthands`] holds the options that set several settings or other ones than their own, [`presets`] named sets of values.
 //! - [`backends`], [`keys`], [`rank`] and [`job`] know the names for `-I`/`-E`, the keys in output paths, the rank of a parallel job,
-//!   and the job itself; [`gpu_metrics`] what is recorded of GPUs; [`numbers`] and [`nodes`] read lists of ranks and nodes.
+//!   and the job itself; [`gpu_metrics`] what is recorded of GPUs; [`Numbers`] and [`Nodes`] read lists of ranks and nodes.
 //! - [`documents`] prints `default.cfg` and the reference page; [`generate`] writes the current values as a file, in four formats.
 //! - `original` holds what serves command lines, files and scripts for rocprof-sys alone.
 //!
