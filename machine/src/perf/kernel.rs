@@ -6,23 +6,24 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::ForkResult;
+use perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC;
 
 use super::attributes::Attributes;
 use super::facts::Facts;
 use crate::roots::Roots;
 
-/// Values of `perf_event_attr.type`, from include/uapi/linux/perf_event.h.
+/// Values of `perf_event_attr.type`.
 pub mod kind {
     /// Generic hardware events.
-    pub const HARDWARE: u32 = 0;
-    /// Events of the kernel itself.
-    pub const SOFTWARE: u32 = 1;
-    /// Tracepoints.
-    pub const TRACEPOINT: u32 = 2;
+    pub use perf_event_open_sys::bindings::PERF_TYPE_HARDWARE as HARDWARE;
     /// Generic cache events.
-    pub const CACHE: u32 = 3;
+    pub use perf_event_open_sys::bindings::PERF_TYPE_HW_CACHE as CACHE;
     /// Events of the processor by their code.
-    pub const RAW: u32 = 4;
+    pub use perf_event_open_sys::bindings::PERF_TYPE_RAW as RAW;
+    /// Events of the kernel itself.
+    pub use perf_event_open_sys::bindings::PERF_TYPE_SOFTWARE as SOFTWARE;
+    /// Tracepoints.
+    pub use perf_event_open_sys::bindings::PERF_TYPE_TRACEPOINT as TRACEPOINT;
 }
 
 /// What is to be counted, and where.
@@ -127,9 +128,6 @@ fn child_survives() -> bool {
     }
 }
 
-/// PERF_FLAG_FD_CLOEXEC.
-const CLOSE_ON_EXEC: u64 = 8;
-
 fn perf_event_open(event: &Event) -> Result<OwnedFd, Errno> {
     let attributes = Attributes::counting(event);
     match event.scope {
@@ -155,7 +153,7 @@ fn open(attributes: &Attributes, pid: i64, processor: i64) -> Result<OwnedFd, Er
             pid,
             processor,
             -1_i64,
-            CLOSE_ON_EXEC,
+            u64::from(PERF_FLAG_FD_CLOEXEC),
         )
     };
     let fd = i32::try_from(Errno::result(result)?).map_err(|_| Errno::EBADF)?;
