@@ -12,7 +12,7 @@ macro_rules! guarded {
         #[doc = $doc]
         ///
         /// # Signal safety
-        /// One load; a fault is mended by [`mend`].
+        /// One load; a fault is mended by `mend`.
         #[inline]
         pub fn $name(address: u64) -> Option<$type> {
             let value: u64;

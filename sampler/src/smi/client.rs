@@ -1,4 +1,4 @@
-//! The one who asks a [`reader`](super::reader), and never waits for it.
+//! The one who asks a [`super::reader`], and never waits for it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
