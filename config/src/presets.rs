@@ -49,7 +49,7 @@ pub const PRESETS: &[Preset] = &[
         name: "waiting",
         aliases: &["latency"],
         summary: "What threads wait for: locks, files, sockets, other threads",
-        details: "Blocked threads are looked at 100 times per second beside the samples of CPU time.",
+        details: "Blocked threads are sampled 100 times per second beside the samples of CPU time.",
         values: &[("SAMPLING_FREQ", "100"), ("SAMPLING_REALTIME", "true"), ("SAMPLING_REALTIME_FREQ", "100")],
     },
     Preset {

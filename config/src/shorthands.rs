@@ -49,7 +49,7 @@ const ROWS: &[Shorthand] = &[
     row(Some('H'), "host", Bool, Backends, Effect::Same(&["USE_PROCESS_SAMPLING", "CPU_FREQ_ENABLED"]),
         "Counters of the machine and of the processes"),
     row(None, "cpu", Maybe("HZ"), Backends, Effect::Rate("USE_PROCESS_SAMPLING", "PROCESS_SAMPLING_FREQ"),
-        "The same as --host, so often per second"),
+        "The same as --host, this often per second"),
     row(None, "process-freq", One("HZ"), Backends, Effect::Same(&["PROCESS_SAMPLING_FREQ"]),
         "How often per second counters of machine, processes and GPUs are read"),
     row(Some('C'), "cpu-events", List("EVENT"), Backends, Effect::Same(&["PAPI_EVENTS"]),

@@ -185,7 +185,10 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("*_ANNOTATE_BACKTRACE", NO_GPU),
     row("GPU_PERF_COUNTERS", NO_GPU_COUNTERS),
     row("CPU_FREQ", "PROCESS_SAMPLING_FREQ counts for all counters"),
-    row("CPU_METRICS", "HOST_SAMPLING reads all that the host tells"),
+    row(
+        "CPU_METRICS",
+        "HOST_SAMPLING reads all counters of the host",
+    ),
     row("NETWORK_INTERFACE", "the sum of all interfaces is recorded"),
     row("PAPI_*", NO_PAPI),
     row("CRAYPAT", INTERNAL),

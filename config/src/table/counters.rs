@@ -82,7 +82,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "SMI_LIBRARY",
         Kind::Text,
         "auto",
-        "Which library tells the sensors of GPUs that the kernel's files lack: `auto`, `none`, or a path",
+        "Which library reads the sensors of GPUs that the kernel's files lack: `auto`, `none`, or a path",
     )
     .details(
         "`auto` is librocm_smi64 or libamd_smi, where one is installed. It is loaded only when a sensor of GPU_METRICS is missing, in a \
@@ -108,7 +108,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "OVERFLOW",
         Kind::Text,
         "",
-        "Take a sample each time an event has happened so often, instead of by CPU time",
+        "Take a sample each time an event has happened a number of times, instead of by CPU time",
     )
     .details("EVENT or EVENT:PERIOD, such as `page-faults:10`. Without a period it is 1000000 for events of the processor, and 100 for others.")
     .option(None, "overflow", "EVENT[:PERIOD]"),

@@ -9,7 +9,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "GPU_SOURCE",
         Kind::Choice(GpuSource::CHOICES),
         GpuSource::Auto.as_str(),
-        "Which runtime tells of kernels and copies",
+        "Which runtime reports kernels and copies",
     )
     .details("Counts only with a backend of ROCm, as in `-I roctracer`.")
     .option(None, "gpu-source", "SOURCE"),

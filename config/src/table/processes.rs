@@ -31,8 +31,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Which ranks of a parallel job are profiled, such as 0,8-15 or 0-1023:64 (every 64th); all, if nothing is named",
     )
     .details(
-        "On the other ranks rsys-sample gives way to the command at once. The rank is the one that the launcher (srun, mpirun, torchrun, \
-         flux) tells in the environment.",
+        "On the other ranks the command runs without a profiler. The rank is the one that the launcher (srun, mpirun, torchrun, \
+         flux) sets in the environment.",
     )
     .option(None, "ranks", "LIST"),
     Setting::new(

@@ -16,7 +16,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Samples per second of CPU time, for each thread",
     )
     .details(
-        "With names it sets the rate of each clock: `-f cpu=300,real=100` for samples of CPU time and looks at blocked threads.",
+        "With names it sets the rate of each clock: `-f cpu=300,real=100` for samples of CPU time and for samples of blocked threads.",
     )
     .option(Some('f'), "freq", "HZ")
     .option_aliases(&["sampling-freq"]),
@@ -38,7 +38,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "SAMPLING_CLOCK",
         Kind::Choice(SamplingClock::CHOICES),
         SamplingClock::Auto.as_str(),
-        "What makes the samples tick",
+        "Which clock takes the samples",
     )
     .option(None, "clock", "CLOCK"),
     Setting::new(
@@ -49,7 +49,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Also show what threads wait for, by the wall clock",
     )
     .details(
-        "Blocked threads are looked at from outside: nothing interrupts them. \
+        "Blocked threads are sampled from outside: nothing interrupts them. \
          Running ones are sampled by their CPU time as always.",
     )
     .option(None, "realtime", "")
@@ -63,7 +63,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             unit: "Hz",
         },
         "0",
-        "How often per second blocked threads are looked at; 0 means as often as SAMPLING_FREQ, but at most 300 times",
+        "How often per second blocked threads are sampled; 0 means as often as SAMPLING_FREQ, but at most 300 times",
     )
     .option(None, "realtime-freq", "HZ"),
     Setting::new(

@@ -32,7 +32,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     numbers(
         "SAMPLING_REALTIME_TIDS",
         "the same as SAMPLING_TIDS",
-        "The same for looks at blocked threads alone",
+        "The same for samples of blocked threads alone",
     )
     .option(None, "realtime-tids", "THREADS")
     .advanced(),

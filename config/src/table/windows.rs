@@ -23,8 +23,8 @@ const fn periods(name: &'static str, summary: &'static str) -> Setting {
     Setting::new(Category::Windows, name, Kind::Periods, "", summary)
 }
 
-const PERIODS: &str = "Each group is WAIT:RECORD[:TIMES]: nothing is kept for WAIT seconds, then everything for RECORD seconds, and both again \
-     so many TIMES (once if left out, 0 for ever). Groups follow one another from the end of the delay. RECORD 0 means until the end.";
+const PERIODS: &str = "Each group is WAIT:RECORD[:TIMES]: nothing is kept for WAIT seconds, then everything for RECORD seconds, \
+     TIMES times over (once if left out, 0 for ever). Groups follow one another from the end of the delay. RECORD 0 means until the end.";
 
 pub(super) const SETTINGS: &[Setting] = &[
     seconds(
@@ -54,7 +54,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     inherited(
         "SAMPLING_REALTIME_DELAY",
         "SAMPLING_DELAY",
-        "The delay of looks at blocked threads alone",
+        "The delay of samples of blocked threads alone",
     )
     .option(None, "realtime-wait", "TIME")
     .advanced(),
