@@ -1,0 +1,203 @@
+//! Sensors of the GPUs that are in the [`choice`].
+
+mod choice;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use rsys_config::gpu_metrics::{self, METRICS};
+use rsys_machine::gpu;
+use rsys_machine::gpu::sensors::{self, Source};
+use rsys_machine::roots::Roots;
+
+pub use self::choice::Choice;
+use self::choice::{Wanted, chosen};
+use super::kfd::{self, GpuId};
+use crate::counters::{Gauge, Group, Reading, Unit};
+use crate::smi;
+use crate::terminal::say;
+
+/// The word for no library at all.
+const NO_LIBRARY: &str = "none";
+
+/// Of a process, not of a GPU.
+const OCCUPANCY: &str = "occupancy";
+
+/// A sensor that fails so often in a row is given up.
+const PATIENCE: u32 = 5;
+
+/// The GPUs whose sensors are read.
+#[derive(Debug)]
+pub struct Gpus {
+    sensors: Vec<Sensor>,
+    /// For what these lack.
+    smi: Option<smi::Client>,
+    quiet: bool,
+    /// For what is told of processes.
+    pub ids: Vec<GpuId>,
+    /// Whether the memory of processes is read.
+    pub memory: bool,
+    /// Whether the occupancy of processes is read.
+    pub occupancy: bool,
+}
+
+#[derive(Debug)]
+struct Sensor {
+    source: Source,
+    gauge: Gauge,
+    title: String,
+    failures: u32,
+}
+
+/// Finds the sensors. Says, in one line each, what was asked for and cannot be had.
+///
+/// Nothing comes of it when there is nothing to read.
+#[must_use]
+pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
+    let mut complaints = Vec::new();
+    let wanted = Wanted::new(&choice.metrics, &mut complaints);
+    let all = gpu::find(roots);
+    if all.is_empty() {
+        if choice.wanted {
+            complaints.push(format!(
+                "no GPU sensors: {}. {}",
+                gpu::NO_GPU,
+                gpu::no_gpu_remedy(roots)
+            ));
+        }
+        return (None, complaints);
+    }
+    let chosen = chosen(&all, choice);
+    let mut found = Vec::new();
+    let mut lacking = Vec::new();
+    // A library looks at the machine itself.
+    let has_smi = choice.library != NO_LIBRARY && !roots.is_simulated();
+    for gpu in &chosen {
+        let device = gpu.device.as_deref().unwrap_or(Path::new(""));
+        let group = Arc::new(Group {
+            name: format!("Sensors of {}", gpu.title()),
+            identity: device.display().to_string(),
+        });
+        let address = gpu.pci_address().filter(|_| has_smi);
+        let mut missing = Vec::new();
+        let tracks = METRICS
+            .iter()
+            .filter(|metric| wanted.has(metric.name))
+            .flat_map(|metric| metric.tracks.iter().map(move |track| (metric, track)));
+        for (metric, track) in tracks {
+            let known = track.sensors.iter().filter_map(|name| sensors::find(name));
+            let mut reason = "its files do not tell".to_owned();
+            let mut source = None;
+            for sensor in known {
+                match sensor.source(gpu) {
+                    Ok((place, _)) => {
+                        source = Some((place, sensor.summary));
+                        break;
+                    }
+                    Err(why) => reason = why.reason,
+                }
+            }
+            let gauge = |summary: &str| {
+                let name = format!("{} [{}] (S)", track.name, gpu.index);
+                let unit = match track.unit {
+                    gpu_metrics::BYTES => Unit::Bytes,
+                    unit => Unit::Named(unit),
+                };
+                Gauge::new(name, unit, Some(&group), summary)
+            };
+            match source {
+                Some((source, summary)) => found.push(Sensor {
+                    source,
+                    gauge: gauge(summary),
+                    title: format!("{} of {}", metric.name, gpu.title()),
+                    failures: 0,
+                }),
+                None if let Some(address) = &address => lacking.push(smi::Wanted {
+                    address: address.clone(),
+                    sensors: track.sensors,
+                    gauge: gauge("As the SMI library tells it"),
+                    gpu: gpu.title(),
+                    metric: metric.name,
+                    reason,
+                    named: !wanted.all,
+                }),
+                // With `all`, a GPU has what it has.
+                None if !wanted.all => missing.push(format!("{} ({reason})", metric.name)),
+                None => {}
+            }
+        }
+        if !missing.is_empty() {
+            complaints.push(format!("{}: no {}", gpu.title(), missing.join(", ")));
+        }
+    }
+    let visible: HashSet<usize> = chosen.iter().map(|gpu| gpu.index).collect();
+    let mut ids = kfd::gpu_ids(roots);
+    ids.retain(|gpu| visible.contains(&gpu.index));
+    let client = (!lacking.is_empty()).then(|| smi::Client::start(&choice.library, lacking));
+    let smi = client.and_then(|client| {
+        client
+            .map_err(|error| {
+                complaints.push(format!(
+                    "no SMI library: its process cannot be started: {error}"
+                ))
+            })
+            .ok()
+    });
+    let gpus = Gpus {
+        sensors: found,
+        smi,
+        quiet: choice.quiet,
+        ids,
+        memory: wanted.has("mem_usage"),
+        occupancy: wanted.has(OCCUPANCY),
+    };
+    (Some(gpus), complaints)
+}
+
+impl Gpus {
+    /// Reads all sensors.
+    pub fn read(&mut self, time_ns: u64, out: &mut Vec<Reading>) {
+        let mut scratch = [0; 4096];
+        let mut words = Vec::new();
+        if let Some(client) = &mut self.smi
+            && client.read(out, &mut words, tell) == smi::Standing::Over
+        {
+            self.smi = None;
+        }
+        self.sensors.retain_mut(|sensor| {
+            match sensor.source.read(&mut scratch) {
+                Ok(value) => {
+                    sensor.failures = 0;
+                    tell(&mut sensor.gauge, time_ns, value, out);
+                }
+                Err(error) => {
+                    sensor.failures += 1;
+                    if sensor.failures == PATIENCE {
+                        words.push(format!(
+                            "{} is not recorded any more: {}: {error}",
+                            sensor.title,
+                            sensor.source.path().display()
+                        ));
+                    }
+                }
+            }
+            sensor.failures < PATIENCE
+        });
+        for text in words.iter().filter(|_| !self.quiet) {
+            say(&format!("warning: {text}"));
+        }
+    }
+}
+
+/// Tells a value in the unit of its sensor.
+fn tell(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
+    let value = match gauge.unit() {
+        // The sensors of memory tell MiB.
+        Unit::Bytes => (value * 1_048_576.0).round(),
+        _ => (value * 1000.0).round() / 1000.0,
+    };
+    gauge.set(time_ns, value, out);
+}
