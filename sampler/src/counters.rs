@@ -73,11 +73,11 @@ pub struct Reading {
     pub value: f64,
 }
 
-/// A counter with the value that was told last: an equal one need not be told again.
+/// A counter with the value that was recorded last: an equal one is not recorded again.
 #[derive(Debug)]
 pub struct Gauge {
     counter: Arc<Counter>,
-    told: Option<f64>,
+    recorded: Option<f64>,
 }
 
 impl Gauge {
@@ -91,7 +91,7 @@ impl Gauge {
     ) -> Self {
         Self {
             counter: Counter::new(name, unit, group, description),
-            told: None,
+            recorded: None,
         }
     }
 
@@ -103,8 +103,8 @@ impl Gauge {
 
     /// Tells a value.
     pub fn set(&mut self, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
-        if self.told != Some(value) && value.is_finite() {
-            self.told = Some(value);
+        if self.recorded != Some(value) && value.is_finite() {
+            self.recorded = Some(value);
             out.push(Reading {
                 time_ns,
                 counter: Arc::clone(&self.counter),
@@ -151,8 +151,8 @@ mod tests {
         for (time_ns, value) in [(1, 5.0), (2, 5.0), (3, f64::NAN), (4, 6.0)] {
             gauge.set(time_ns, value, &mut out);
         }
-        let told: Vec<_> = out.iter().map(|one| (one.time_ns, one.value)).collect();
-        assert_eq!(told, [(1, 5.0), (4, 6.0)]);
+        let recorded: Vec<_> = out.iter().map(|one| (one.time_ns, one.value)).collect();
+        assert_eq!(recorded, [(1, 5.0), (4, 6.0)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rsys_config::rank::{Rank, rank_from_env};
 use rsys_wire::layout::{InfoTag, info_entries};
 
-/// The kernel's tick when an agent does not tell it.
+/// The kernel's tick when an agent does not report it.
 const TICK_NS_DEFAULT: u64 = 4_000_000;
 
 /// A program that runs in a process.
@@ -25,7 +25,7 @@ pub struct Identity {
     pub executable: String,
     /// Its arguments.
     pub command_line: Vec<String>,
-    /// Variables of its environment that tell a rank or a job.
+    /// Variables of its environment that name a rank or a job.
     pub environment: Vec<(String, String)>,
     /// BOOTTIME at which the agent started.
     pub start_time_ns: u64,

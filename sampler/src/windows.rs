@@ -1,7 +1,7 @@
 //! Windows of time: when what happens is kept.
 //!
 //! A [`Schedule`] is made of what the user asked for and the start of the run. It answers for any CLOCK_BOOTTIME whether it is inside,
-//! and which parts of a stretch of time are. Whoever records asks it. The agents are told the begin of the next window, so that they
+//! and which parts of a stretch of time are. Whoever records asks it. The agents get the begin of the next window, so that they
 //! take no samples in vain; they may take some too many.
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Windows {
     /// The windows of a run that starts at `start_ns` (CLOCK_BOOTTIME).
     #[must_use]
     pub fn new(resolved: &Resolved, start_ns: u64) -> Self {
-        // Samples by an event tell nothing of CPU time.
+        // Samples by an event say nothing of CPU time.
         let by_cpu_time = resolved.windows_by_cpu_time && resolved.overflow.is_none();
         let zero_ns = if by_cpu_time { 0 } else { start_ns };
         Self {
@@ -182,7 +182,7 @@ impl Schedule {
         })
     }
 
-    /// The first part of something that lasted so long, or only for an instant; `None` when nothing of it is inside.
+    /// The first part of something that lasts for a while, or only for an instant; `None` when nothing of it is inside.
     #[must_use]
     pub fn first_part(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
         if from_ns >= to_ns {

@@ -238,7 +238,7 @@ fn no_library_can_hurt() -> TestResult {
     let program = workload("bad_smi").args(["--seconds", "0.6"]);
     let library = program.build()?.with_file_name("plugin.so");
     let library = library.to_str().context("a path")?;
-    let named = "GPU 0 (gfx90a): no mm_busy (its files do not tell); ";
+    let named = "GPU 0 (gfx90a): no mm_busy (its files do not say); ";
     let cases = [
         ("load", format!("{named}the SMI library ended its process: signal: 6 (SIGABRT)")),
         ("init", format!("{named}the SMI library ended its process: signal: 11 (SIGSEGV)")),

@@ -86,7 +86,7 @@ impl CliExit {
     /// Prints the text, coloured where that is wanted and possible, and tells the exit code.
     #[must_use]
     pub fn print(&self) -> i32 {
-        // Nobody is left to be told when the terminal is gone.
+        // There is nobody to report to when the terminal is gone.
         if self.to_stdout {
             let stream = std::io::stdout();
             let text = self.rendered(stream.is_terminal());

@@ -199,13 +199,13 @@ fn every_option_of_the_original_is_accepted() {
                 sets.split(" | ").any(|sets| sets.trim() == found),
                 "{options}: {found}, not {sets}"
             );
-            let told: Vec<_> = invocation
+            let warnings: Vec<_> = invocation
                 .settings
                 .notes()
                 .iter()
                 .filter(|note| note.important)
                 .collect();
-            assert!(told.is_empty(), "{options}: {told:?}");
+            assert!(warnings.is_empty(), "{options}: {warnings:?}");
         } else {
             let name = noted.split_whitespace().next().unwrap_or_default();
             assert!(

@@ -413,12 +413,12 @@ fn one_parser_reads_each_line_as_if_it_were_the_first() {
             "-vv ./a",
         ] {
             let words = || line.split(' ').map(OsString::from);
-            let told = |result: Result<Invocation, CliExit>| match result {
+            let outcome = |result: Result<Invocation, CliExit>| match result {
                 Ok(run) => (run.settings.report(), run.command),
                 Err(exit) => (vec![exit.to_string()], Vec::new()),
             };
-            let first = told(parse(words(), &sources));
-            assert_eq!(told(parser.parse(words(), &sources)), first, "{line}");
+            let first = outcome(parse(words(), &sources));
+            assert_eq!(outcome(parser.parse(words(), &sources)), first, "{line}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::procfs;
 /// How often a process's threads are listed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A thread is asked so often; then it does not want to, for instance because it blocks all signals.
+/// A thread is asked this many times; one that does not answer may block all signals.
 const REQUESTS_MAX: u32 = 3;
 
 /// What we know of the threads of a process.

@@ -19,7 +19,7 @@ use crate::monitors::Monitors;
 use crate::offcpu;
 use crate::os;
 use crate::session::ProcessKey;
-use crate::session::{Arrival, Life};
+use crate::session::{Arrival, ExitWatch};
 use crate::waits::Waits;
 use crate::windows::Schedule;
 
@@ -32,7 +32,7 @@ struct Live {
     /// As it sees itself.
     pid: u32,
     instance: u64,
-    life: Life,
+    exit_watch: ExitWatch,
     rings: Rings,
     adoption: Adoption,
     /// Which thread has which ring.
@@ -48,7 +48,7 @@ pub struct Pass {
 
 /// A process that is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Over {
+pub struct Exited {
     key: ProcessKey,
     end: End,
 }
@@ -92,7 +92,7 @@ impl Collector {
         }
     }
 
-    /// Outside of these windows the agents are told to take no samples.
+    /// Outside of these windows the agents take no samples.
     pub fn set_schedule(&mut self, schedule: Schedule) {
         self.schedule = schedule;
     }
@@ -133,12 +133,12 @@ impl Collector {
     }
 
     /// Descriptors that become readable when processes end.
-    pub fn lives(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn exit_watches(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.processes
             .iter()
-            .filter_map(|process| match &process.life {
-                Life::Watched(descriptor) => Some(descriptor.as_fd()),
-                Life::Over | Life::Unwatched => None,
+            .filter_map(|process| match &process.exit_watch {
+                ExitWatch::Watched(descriptor) => Some(descriptor.as_fd()),
+                ExitWatch::Exited | ExitWatch::Unwatched => None,
             })
     }
 
@@ -152,11 +152,11 @@ impl Collector {
             kind,
             pid: host_pid,
             segment,
-            life,
+            exit_watch,
         } = arrival;
         let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
         match kind {
-            // Told by the receiver.
+            // Reported by the receiver.
             HelloKind::Failed | HelloKind::Short | HelloKind::LeftOut => {}
             HelloKind::Segment | HelloKind::Events => {
                 let known = self
@@ -202,7 +202,7 @@ impl Collector {
                     host_pid,
                     pid: hello.pid,
                     instance: hello.instance,
-                    life,
+                    exit_watch,
                     rings,
                     adoption: Adoption::default(),
                     ring_threads: HashMap::new(),
@@ -214,7 +214,7 @@ impl Collector {
 
     /// Empties the rings of all processes, and ends those that `over` names: what [`Collector::over`] said before the last arrivals
     /// were taken in, so that those processes have written everything that they ever will, and all their segments are known.
-    pub fn pass(&mut self, over: Vec<Over>) -> Pass {
+    pub fn pass(&mut self, over: Vec<Exited>) -> Pass {
         let mut pass = Pass::default();
         if !self.schedule.is_always() {
             let from_ns = self.schedule.wanted_from(os::boot_time_ns());
@@ -254,9 +254,9 @@ impl Collector {
                 let process = processes.find(|process| process.host_pid == pid);
                 process.map(|process| process.key)
             };
-            self.writer.absences(off_cpu.collect(key_of));
+            self.writer.intervals(off_cpu.collect(key_of));
         }
-        for Over { key, end } in over {
+        for Exited { key, end } in over {
             if let Some(at) = self.processes.iter().position(|process| process.key == key) {
                 let process = self.processes.swap_remove(at);
                 self.end(process, end);
@@ -316,32 +316,32 @@ impl Collector {
 
     /// The processes that are over, as far as their end is known.
     #[must_use]
-    pub fn over(&self) -> Vec<Over> {
+    pub fn over(&self) -> Vec<Exited> {
         let mut descriptors: Vec<PollFd<'_>> = self
-            .lives()
+            .exit_watches()
             .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
             .collect();
         let readable = descriptors.is_empty() || poll(&mut descriptors, PollTimeout::ZERO).is_ok();
         let mut polled = descriptors.iter();
         let mut over = Vec::new();
         for process in &self.processes {
-            let is_over = match &process.life {
-                Life::Watched(_) => polled
+            let is_over = match &process.exit_watch {
+                ExitWatch::Watched(_) => polled
                     .next()
                     .is_some_and(|one| readable && one.any() == Some(true)),
-                Life::Over => true,
-                Life::Unwatched => false,
+                ExitWatch::Exited => true,
+                ExitWatch::Unwatched => false,
             };
             if !is_over {
                 continue;
             }
             match self.child {
                 Some((pid, None)) if pid == process.host_pid => {}
-                Some((pid, Some(ending))) if pid == process.host_pid => over.push(Over {
+                Some((pid, Some(ending))) if pid == process.host_pid => over.push(Exited {
                     key: process.key,
                     end: End::Child(ending),
                 }),
-                _ => over.push(Over {
+                _ => over.push(Exited {
                     key: process.key,
                     end: End::Process,
                 }),

@@ -18,7 +18,7 @@ pub struct HostCounters {
     latest: HashMap<u32, Reading>,
 }
 
-/// So long the command's own trace is waited for.
+/// How long the command's own trace is waited for.
 const PATIENCE_NS: u64 = 3_000_000_000;
 
 impl HostCounters {
@@ -65,7 +65,7 @@ impl HostCounters {
 
     /// What the trace with this key is to write now, given that it is the first of those that are open.
     ///
-    /// A trace that begins to have them gets the last value of each first: what does not change is told but once.
+    /// A trace that begins to have them gets the last value of each first: a value that does not change is read only once.
     #[must_use]
     pub fn hand_out(&mut self, owner: u32) -> Vec<Reading> {
         let mut handed: Vec<Reading> = Vec::with_capacity(self.held.len());

@@ -20,7 +20,7 @@ use super::tools::Tools;
 use crate::counters::{Reading, Readings};
 use crate::emit::outcome::ProcessSummary;
 use crate::identity::Identity;
-use crate::offcpu::Absences;
+use crate::offcpu::OffCpuIntervals;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::run::RunContext;
@@ -31,7 +31,7 @@ use crate::waits::record::WaitRecord;
 /// does not fit there is counted there.
 const WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// Threads are looked at so often: their names, and whether they still run.
+/// Time between two looks at the threads: their names, and whether they still run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What waits is written after this time when nothing else comes.
@@ -44,7 +44,7 @@ enum Job {
     Batch(ProcessKey, Batch),
     Waits(ProcessKey, Vec<WaitRecord>),
     Counters(ProcessKey, Vec<Reading>),
-    Absences(ProcessKey, Absences),
+    OffCpuIntervals(ProcessKey, OffCpuIntervals),
     HostCounters(Vec<Reading>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
@@ -58,7 +58,7 @@ impl Job {
             | Self::Batch(key, _)
             | Self::Waits(key, _)
             | Self::Counters(key, _)
-            | Self::Absences(key, _)
+            | Self::OffCpuIntervals(key, _)
             | Self::End(key, ..) => Some(*key),
             Self::HostCounters(_) | Self::Foreground => None,
         }
@@ -151,9 +151,9 @@ impl Writer {
     }
 
     /// Hands over what was seen of context switches.
-    pub fn absences(&self, all: HashMap<ProcessKey, Absences>) {
-        for (key, absences) in all {
-            self.send(Job::Absences(key, absences));
+    pub fn intervals(&self, all: HashMap<ProcessKey, OffCpuIntervals>) {
+        for (key, intervals) in all {
+            self.send(Job::OffCpuIntervals(key, intervals));
         }
     }
 
@@ -289,9 +289,9 @@ fn work(
                     trace.take_counters(readings, &tools);
                 }
             }
-            Ok(Job::Absences(key, absences)) => {
+            Ok(Job::OffCpuIntervals(key, intervals)) => {
                 if let Some(trace) = traces.get_mut(&key) {
-                    trace.take_off_cpu(absences, &tools);
+                    trace.take_off_cpu(intervals, &tools);
                 }
             }
             Ok(Job::HostCounters(readings)) => {

@@ -34,7 +34,7 @@ const ENDED: &str = ".ended.json";
 /// When more tasks than this still run, only some of those that end write `job.json`: each reads all records.
 const FEW: usize = 8;
 
-/// A writer gives up after so many records that came up while it wrote: their writers will see to it.
+/// A writer gives up after this many records that came up while it wrote: their writers will see to it.
 const ROUNDS_MAX: usize = 20;
 
 /// The record of one task.
@@ -117,7 +117,7 @@ impl TaskRecord {
         Ok(record)
     }
 
-    /// Puts down how the task ended, and what it left, or why that is nothing. `unborn` is the number of processes that ended before
+    /// Puts down how the task ended, and what it left, or why that is nothing. `unstarted` is the number of processes that ended before
     /// they began to record.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl TaskRecord {
         self,
         ending: Ending,
         processes: &[ProcessSummary],
-        unborn: u64,
+        unstarted: u64,
         no_trace: Option<NoTrace>,
     ) -> io::Result<()> {
         let mut record = self.start.clone();
@@ -136,8 +136,8 @@ impl TaskRecord {
             "end": clocks(),
             "exit_code": match ending { Ending::Code(code) => Some(code), Ending::Signal(_) => None },
             "exit_signal": match ending { Ending::Signal(signal) => Some(signal), Ending::Code(_) => None },
-            "processes": processes.len() as u64 + unborn,
-            "short_processes": short.count() as u64 + unborn,
+            "processes": processes.len() as u64 + unstarted,
+            "short_processes": short.count() as u64 + unstarted,
             "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
             "no_trace": no_trace
                 .map(|none| json!({ "reason": none.reason, "expected": none.expected })),

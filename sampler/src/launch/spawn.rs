@@ -162,7 +162,7 @@ pub fn spawn(
     beside: impl FnOnce(),
 ) -> Result<Pid, SpawnError> {
     let image = Image::new(file, command, environment)?;
-    let (told, telling) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
+    let (report, reporting) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
     let (waiting, going) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
     // SAFETY: the child makes system calls on prepared data only, until it execs or exits.
     match unsafe { fork() }.map_err(SpawnError::Fork)? {
@@ -171,17 +171,17 @@ pub fn spawn(
             let errno = image.execute(mask, inherited).to_ne_bytes();
             // SAFETY: writes four valid bytes and ends, without running anything of ours that fork copied.
             unsafe {
-                libc::write(telling.as_raw_fd(), errno.as_ptr().cast(), errno.len());
+                libc::write(reporting.as_raw_fd(), errno.as_ptr().cast(), errno.len());
                 libc::_exit(127)
             }
         }
         ForkResult::Parent { child } => {
-            drop(telling);
+            drop(reporting);
             beside();
             // If that fails, the child goes on when the pipe is closed.
             nix::unistd::write(&going, b"!").ok();
             drop(going);
-            match read_errno(told) {
+            match read_errno(report) {
                 None => Ok(child),
                 Some(errno) => {
                     // It exits at once; leave no zombie.
@@ -232,8 +232,8 @@ pub fn replace(
 }
 
 /// What the child says before it gives up, or nothing when its exec closed the pipe.
-fn read_errno(told: OwnedFd) -> Option<Errno> {
+fn read_errno(report: OwnedFd) -> Option<Errno> {
     let mut bytes = [0; 4];
-    std::fs::File::from(told).read_exact(&mut bytes).ok()?;
+    std::fs::File::from(report).read_exact(&mut bytes).ok()?;
     Some(Errno::from_raw(i32::from_ne_bytes(bytes)))
 }

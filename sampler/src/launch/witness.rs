@@ -1,6 +1,6 @@
 //! A witness of the signals that are sent to our whole process group.
 //!
-//! A process cannot tell a signal that was sent to it alone from one that was sent to its process group. What the group got, the target
+//! A process cannot distinguish a signal that was sent to it alone from one that was sent to its process group. What the group got, the target
 //! got too; what we alone got is to be passed on to it. So a tiny process of ours stands in the same group with every signal blocked.
 //! Asked, it says which were pending.
 //!

@@ -26,7 +26,7 @@ const SHARE_MAX: f64 = 0.004;
 /// The first reading comes after this time, or after a period that is shorter.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// So many readings may wait to be taken; while there are more, none is added.
+/// At most this many readings wait to be taken; beyond it, none is added.
 const READINGS_MAX: usize = 1 << 16;
 
 /// What is read, and how often.
@@ -53,7 +53,7 @@ pub struct Monitors {
 struct Shared {
     state: Mutex<State>,
     /// Something is to be done at once.
-    bell: Condvar,
+    wakeup: Condvar,
     /// What was read and not taken yet. A lock of its own: nobody waits for a reading to end.
     readings: Mutex<Readings>,
 }
@@ -121,7 +121,7 @@ impl Monitors {
 impl Drop for Monitors {
     fn drop(&mut self) {
         lock(&self.shared.state).stop = true;
-        self.shared.bell.notify_one();
+        self.shared.wakeup.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported when it happened.
             thread.join().ok();
@@ -172,7 +172,7 @@ impl Shared {
                     ended: std::mem::take(&mut state.ended),
                 });
             }
-            let woken = self.bell.wait_timeout(state, left);
+            let woken = self.wakeup.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         None

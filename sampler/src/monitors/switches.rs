@@ -6,7 +6,7 @@ use std::path::Path;
 use super::file::KeptFile;
 use super::numbers::field;
 
-/// Threads are looked at so often at most, and less often when there are many: each costs a file.
+/// Shortest time between two looks at the threads; longer when there are many, since each costs a file.
 const LOOK_NS: u64 = 1_000_000_000;
 const LOOK_NS_PER_THREAD: u64 = 5_000_000;
 

@@ -11,4 +11,4 @@ mod watch;
 
 pub use intervals::{Interval, Intervals};
 pub use rings::OffCpu;
-pub use watch::{Absence, Absences, Watch};
+pub use watch::{OffCpuInterval, OffCpuIntervals, Watch};

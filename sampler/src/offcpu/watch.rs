@@ -10,12 +10,12 @@ use super::rings::OffCpu;
 use crate::os;
 use crate::session::ProcessKey;
 
-/// So many threads are remembered; ids of threads that ended are among them.
+/// At most this many threads are remembered, including those that ended.
 const THREADS_MAX: usize = 1 << 14;
 
 /// A time off the processor that is to be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Absence {
+pub struct OffCpuInterval {
     /// The thread, as the process sees it.
     pub tid: u32,
     /// Its name.
@@ -30,9 +30,9 @@ pub struct Absence {
 
 /// What was seen of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Absences {
+pub struct OffCpuIntervals {
     /// Those that are long enough, in order of their ends.
-    pub drawn: Vec<Absence>,
+    pub drawn: Vec<OffCpuInterval>,
     /// Number of all.
     pub count: u64,
     /// Length of all.
@@ -66,22 +66,22 @@ impl Watch {
     pub fn collect(
         &mut self,
         key_of: impl Fn(u32) -> Option<ProcessKey>,
-    ) -> HashMap<ProcessKey, Absences> {
+    ) -> HashMap<ProcessKey, OffCpuIntervals> {
         let now_ns = os::boot_time_ns();
         let mut switches = Vec::new();
         self.rings.drain(&mut switches);
-        let mut seen: HashMap<ProcessKey, Absences> = HashMap::new();
+        let mut seen: HashMap<ProcessKey, OffCpuIntervals> = HashMap::new();
         for (pid, interval) in self.intervals.add(now_ns, &mut switches) {
             let Some(key) = key_of(pid) else { continue };
-            let absences = seen.entry(key).or_default();
+            let intervals = seen.entry(key).or_default();
             let length_ns = interval.end_ns.saturating_sub(interval.begin_ns);
-            absences.count += 1;
-            absences.total_ns += length_ns;
+            intervals.count += 1;
+            intervals.total_ns += length_ns;
             if length_ns < self.shortest_ns {
                 continue;
             }
             let (tid, name) = self.thread(pid, interval.tid);
-            absences.drawn.push(Absence {
+            intervals.drawn.push(OffCpuInterval {
                 tid,
                 name,
                 begin_ns: interval.begin_ns,

@@ -34,7 +34,7 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// Variables that the target gets beside its environment.
     pub exports: Vec<(OsString, OsString)>,
-    /// What the agent is told.
+    /// The settings of the agent.
     pub agent: AgentSettings,
     /// What all traces have in common.
     pub run: RunContext,
@@ -230,7 +230,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
     }
 }
 
-/// Whether processes may begin when they have something to tell: where one sample makes no trace, and nothing but samples needs
+/// Whether processes may defer their start until they have something to record: where one sample makes no trace, and nothing but samples needs
 /// a process from its first instruction on.
 fn may_begin_late(resolved: &Resolved) -> bool {
     resolved.min_samples > 1

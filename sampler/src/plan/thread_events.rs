@@ -24,7 +24,7 @@ pub struct Counting {
     pub overflow: Option<Overflow>,
     /// The same with its name.
     pub overflow_named: Option<run::Overflow>,
-    /// What cannot be had, a line each.
+    /// What is not available, a line each.
     pub complaints: Vec<String>,
 }
 

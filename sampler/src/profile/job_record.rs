@@ -31,10 +31,10 @@ pub fn end_record(
     circumstances: &Circumstances,
     ending: Ending,
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
 ) {
-    let no_trace = || no_trace(processes, unborn, circumstances);
-    let end = |record: TaskRecord| record.end(ending, processes, unborn, no_trace());
+    let no_trace = || no_trace(processes, unstarted, circumstances);
+    let end = |record: TaskRecord| record.end(ending, processes, unstarted, no_trace());
     if let Some(Err(error)) = record.map(end) {
         warn_of_record(&error);
     }

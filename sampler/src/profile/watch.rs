@@ -62,7 +62,7 @@ impl Watch {
                 let which = if begin.elapsed() < ANNOUNCE {
                     Members::All
                 } else {
-                    Members::Unborn
+                    Members::Deferred
                 };
                 members::any(
                     &self.session,
@@ -120,16 +120,16 @@ impl Watch {
     fn wait(&self, interval: Duration) {
         let mut descriptors = vec![
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.receiver.bell(), PollFlags::POLLIN),
+            PollFd::new(self.receiver.wakeup(), PollFlags::POLLIN),
         ];
-        let lives = self.collector.lives();
+        let exit_watches = self.collector.exit_watches();
         descriptors.extend(
-            lives
+            exit_watches
                 .chain(self.signals.witness())
                 .chain(self.target.wakeup())
-                .map(|life| PollFd::new(life, PollFlags::POLLIN)),
+                .map(|exit_watch| PollFd::new(exit_watch, PollFlags::POLLIN)),
         );
-        // The agents are told the end of a window when it is there.
+        // The agents learn of the end of a window when it is there.
         let interval = match self.collector.window_ends_in() {
             Some(left) => interval.min(left.max(SHORTEST)),
             None => interval,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::lines::Lines;
 
-/// So many are kept; a process that makes more makes code without end.
+/// At most this many are kept; a process that makes more makes code without end.
 const CODES_MAX: usize = 1 << 20;
 
 /// A Python function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// As a stack shows it: the name, then the file's last part in parentheses, by which it is told from native functions.
+    /// As a stack shows it: the name, then the file's last part in parentheses, which distinguishes it from native functions.
     pub name: Arc<str>,
     /// The file.
     pub file: Arc<str>,

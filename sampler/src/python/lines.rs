@@ -54,7 +54,7 @@ impl Lines {
         }
     }
 
-    /// Pairs: so many bytes further the line is so many lines further.
+    /// Pairs of steps: bytes of code, and lines.
     fn read_lnotab(&mut self, table: &[u8]) {
         let (mut byte, mut line) = (0_u32, i64::from(self.first));
         self.start(0, line);
@@ -65,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Pairs: the next so many bytes are so many lines further; -128 means no line.
+    /// Pairs of steps: bytes of code, and lines by which they are further; -128 means no line.
     fn read_ranges(&mut self, table: &[u8]) {
         const NO_LINE: i8 = -128;
         let (mut byte, mut line) = (0_u32, i64::from(self.first));

@@ -16,7 +16,7 @@ use super::cache_file::{self, CacheContent};
 use super::locate::hex;
 use super::types::CacheLocation;
 
-/// Larger files are not read, and a module stops growing beyond so many addresses.
+/// Larger files are not read, and a module stops growing beyond this many addresses.
 const FILE_BYTES_MAX: u64 = 128 << 20;
 const ADDRESSES_MAX: usize = 1 << 20;
 

@@ -18,7 +18,7 @@ use super::locate::Located;
 use super::names::Language;
 use super::types::ModuleProblem;
 
-/// After so many panics of the parser a module is given up.
+/// A module is given up after this many panics of the parser.
 const PANICS_MAX: u32 = 16;
 
 /// A frame as the file names it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::cache_file::CacheContent;
 use super::types::{ModuleDesc, ModuleProblem, Symbolized};
 
-/// So many root directories are tried for one module.
+/// At most this many root directories are tried for one module.
 const ROOTS_MAX: usize = 8;
 
 /// The answer for one address.

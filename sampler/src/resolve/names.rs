@@ -5,7 +5,7 @@
 //!
 //! Suffixes of clones that do the same work as the original (`.constprop.0`, `.isra.0`, `.part.0`, `.cold`, `.lto_priv.0`, …) are
 //! dropped: in a profile they belong to the function that the user wrote, and the frame's `function_start` and `mangled` still
-//! tell them apart. OpenMP bodies (`._omp_fn.0`) stay visible, as their time is that of a parallel region. Others are shown as
+//! distinguish them. OpenMP bodies (`._omp_fn.0`) stay visible, as their time is that of a parallel region. Others are shown as
 //! `name [clone .avx2]`.
 
 use std::borrow::Cow;
@@ -245,7 +245,7 @@ fn fortran_name<'a>(name: &'a str, fortran: bool, module: &str) -> Cow<'a, str> 
     {
         return Cow::Borrowed(procedure);
     }
-    // ifort, nvfortran: module_mp_procedure_ and module_procedure_ are not told apart from plain names.
+    // ifort, nvfortran: module_mp_procedure_ and module_procedure_ cannot be distinguished from plain names.
     if let Some(procedure) = name.strip_suffix('_')
         && is_fortran_identifier(procedure)
         && (fortran || is_numeric_routine(procedure, module))

@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 16 << 20;
 /// How much nicer workers are in the background.
 const BACKGROUND_NICENESS: i32 = 10;
 
-/// Raw frames are turned into answers after so many addresses, which bounds what is held twice.
+/// Raw frames are turned into answers after this many addresses, which bounds what is held twice.
 const CHUNK_ADDRESSES: usize = 4_096;
 
 /// Addresses of one module to be answered. The answers go into the module; the end of `done` tells that they are there.
@@ -49,7 +49,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Starts workers. If threads cannot be had, there are fewer, or none.
+    /// Starts workers. If threads cannot be created, there are fewer, or none.
     pub fn start(shared: &Arc<Shared>, workers: usize, background: bool) -> Self {
         quiet_panics::install();
         let (common, common_jobs) = unbounded();

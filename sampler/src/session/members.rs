@@ -20,7 +20,7 @@ pub enum Members {
     /// All of the session.
     All,
     /// Those whose agent waits until there is something to record: they catch its signal. Or that have not come so far as to load it.
-    Unborn,
+    Deferred,
 }
 
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
@@ -150,7 +150,7 @@ mod tests {
         while state() != Some('S') {
             std::thread::yield_now();
         }
-        assert!(!any(&session, 0, Members::Unborn));
+        assert!(!any(&session, 0, Members::Deferred));
         drop(child.stdin.take());
         child.wait().expect("cat ends");
         assert!(!any(&session, 0, Members::All));

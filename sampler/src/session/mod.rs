@@ -14,6 +14,6 @@ pub mod socket;
 
 pub use key::ProcessKey;
 pub use left_out::LeftOut;
-pub use receive::{Arrival, Failure, Life, Receiver};
+pub use receive::{Arrival, ExitWatch, Failure, Receiver};
 pub use segment::MappedSegment;
 pub use socket::SessionSocket;

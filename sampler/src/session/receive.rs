@@ -20,11 +20,11 @@ use crate::os;
 
 /// How the end of a process is learnt.
 #[derive(Debug)]
-pub enum Life {
+pub enum ExitWatch {
     /// This descriptor becomes readable.
     Watched(OwnedFd),
     /// It ended before we could watch it.
-    Over,
+    Exited,
     /// We cannot watch it: it is outside of our pid namespace, or the kernel is too old.
     Unwatched,
 }
@@ -40,8 +40,8 @@ pub struct Arrival {
     pub pid: u32,
     /// Its memory.
     pub segment: MappedSegment,
-    /// Its life.
-    pub life: Life,
+    /// Its exit_watch.
+    pub exit_watch: ExitWatch,
 }
 
 /// A process that cannot be sampled.
@@ -78,7 +78,7 @@ impl std::fmt::Display for Failure {
                 "it needs no C library, and would end at the first sample (Go without cgo is built so: CGO_ENABLED=1 and an import of \"C\" \
                  make it one that can be sampled)"
             ),
-            errno => write!(f, "shared memory cannot be had: {errno}"),
+            errno => write!(f, "no shared memory: {errno}"),
         }
     }
 }
@@ -94,14 +94,14 @@ enum News {
     Mark(u64),
 }
 
-/// Of so many processes it is told that they cannot be sampled.
+/// At most this many "cannot be sampled" failures are kept for the closing report.
 const FAILURES_MAX: usize = 20;
 
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
     arrivals: Mutex<VecDeque<Arrival>>,
-    bell: EventFd,
+    wakeup: EventFd,
     refused: AtomicU64,
     first_refusal: Mutex<Option<String>>,
     failures: Mutex<Vec<Failure>>,
@@ -136,7 +136,7 @@ impl Receiver {
         let socket = Arc::new(socket);
         let shared = Arc::new(Shared {
             arrivals: Mutex::default(),
-            bell: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            wakeup: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
             refused: AtomicU64::new(0),
             first_refusal: Mutex::default(),
             failures: Mutex::default(),
@@ -159,15 +159,15 @@ impl Receiver {
 
     /// Becomes readable when something arrived.
     #[must_use]
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.shared.bell.as_fd()
+    pub fn wakeup(&self) -> BorrowedFd<'_> {
+        self.shared.wakeup.as_fd()
     }
 
     /// What arrived since the last call.
     #[must_use]
     pub fn take(&self) -> VecDeque<Arrival> {
-        // Silence the bell first: what comes after rings it again.
-        self.shared.bell.read().ok();
+        // Cleared first: what comes after sets it again.
+        self.shared.wakeup.read().ok();
         std::mem::take(&mut lock(&self.shared.arrivals))
     }
 
@@ -268,7 +268,7 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
             Ok(News::Arrival(arrival)) => {
                 lock(&shared.arrivals).push_back(arrival);
                 // Full means that it is ringing already.
-                shared.bell.write(1).ok();
+                shared.wakeup.write(1).ok();
             }
             Err(reason) => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -314,12 +314,12 @@ fn news(datagram: Datagram) -> Result<News, String> {
         let obstacle = Obstacle::from_number(hello.segment).ok_or("an unknown obstacle")?;
         return Ok(News::LeftOut(obstacle, path.to_vec()));
     }
-    let life = match pid {
-        0 => Life::Unwatched,
+    let exit_watch = match pid {
+        0 => ExitWatch::Unwatched,
         _ => match os::pidfd_open(pid) {
-            Ok(descriptor) => Life::Watched(descriptor),
-            Err(Errno::ESRCH) => Life::Over,
-            Err(_) => Life::Unwatched,
+            Ok(descriptor) => ExitWatch::Watched(descriptor),
+            Err(Errno::ESRCH) => ExitWatch::Exited,
+            Err(_) => ExitWatch::Unwatched,
         },
     };
     let segment =
@@ -329,6 +329,6 @@ fn news(datagram: Datagram) -> Result<News, String> {
         kind,
         pid,
         segment,
-        life,
+        exit_watch,
     }))
 }

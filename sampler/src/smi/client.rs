@@ -11,10 +11,10 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use super::reader;
 use crate::counters::{Gauge, Reading};
 
-/// A reader that does not answer for so long is given up: loading a library for eight GPUs takes some 25 ms, one reading 1 ms.
+/// A reader that does not answer for this time is given up: loading a library for eight GPUs takes some 25 ms, one reading 1 ms.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// A counter that fails so often in a row is given up.
+/// A counter is given up after this many failures in a row.
 const PATIENCE: u32 = 5;
 
 /// A counter that is wanted of the library.
@@ -56,7 +56,7 @@ struct State {
     failures: u32,
     /// Why it will not come.
     given_up: Option<String>,
-    told: bool,
+    reported: bool,
 }
 
 /// What came of asking.
@@ -96,7 +96,7 @@ impl Client {
             has_value: false,
             failures: 0,
             given_up: None,
-            told: false,
+            reported: false,
         };
         Ok(Self {
             process,
@@ -109,7 +109,7 @@ impl Client {
         })
     }
 
-    /// Takes what was answered, and asks again. Each line of `words` is worth telling the user; `set` tells a value of a gauge.
+    /// Takes what was answered, and asks again. Each line of `words` is for the user; `set` takes a value of a gauge.
     pub fn read(
         &mut self,
         out: &mut Vec<Reading>,
@@ -128,14 +128,14 @@ impl Client {
             };
             let library = self.library.as_deref().unwrap_or("the SMI library");
             self.give_up(&format!("{library} ended its process: {end}"));
-            self.tell(words);
+            self.report(words);
             return Standing::Over;
         }
         match self.asked {
             Some(asked) if asked.elapsed() > SILENCE => {
                 let library = self.library.as_deref().unwrap_or("the SMI library");
                 self.give_up(&format!("{library} does not answer"));
-                self.tell(words);
+                self.report(words);
                 return Standing::Over;
             }
             Some(_) => {}
@@ -216,7 +216,7 @@ impl Client {
             _ => {}
         }
         if matches!(kind, "T" | "N") {
-            self.tell(words);
+            self.report(words);
         }
     }
 
@@ -227,13 +227,13 @@ impl Client {
     }
 
     /// Says once of each counter that was given up, and of which the user wants to hear: one line for each GPU and reason.
-    fn tell(&mut self, words: &mut Vec<String>) {
+    fn report(&mut self, words: &mut Vec<String>) {
         let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
         for one in &mut self.wanted {
-            let Some(reason) = one.given_up.as_ref().filter(|_| !one.told) else {
+            let Some(reason) = one.given_up.as_ref().filter(|_| !one.reported) else {
                 continue;
             };
-            one.told = true;
+            one.reported = true;
             let Wanted {
                 gpu, metric, named, ..
             } = &one.wanted;

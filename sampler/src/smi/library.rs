@@ -233,7 +233,7 @@ impl Library {
             c"amdsmi_get_gpu_device_bdf",
         ]
         .map(|name| self.function(name).ok_or("it lacks functions"));
-        // SAFETY: functions of amdsmi.h with their signatures; handles are pointers, and lists have the room that they tell.
+        // SAFETY: functions of amdsmi.h with their signatures; handles are pointers, and lists have the room that they state.
         let (sockets, processors, address) = unsafe {
             let init: unsafe extern "C" fn(u64) -> c_int = std::mem::transmute(init?);
             succeeds(init(GPUS), "initialisation")?;

@@ -180,7 +180,7 @@ impl ProcessSummary {
         text
     }
 
-    /// What was told of calls and GPUs, for the line.
+    /// What was recorded of calls and GPUs, for the line.
     fn events(&self) -> String {
         let events = &self.tally.events;
         let mut text = String::new();
@@ -221,7 +221,7 @@ impl ProcessSummary {
             (Counter::GpuBatch, "in a batch"),
             (Counter::GpuNoQueue, "no queue"),
             (Counter::GpuPool, "no signal left"),
-            (Counter::GpuTimeFailed, "times not told"),
+            (Counter::GpuTimeFailed, "times not reported"),
             (Counter::GpuTimeInvalid, "times impossible"),
         ] {
             if counter(cause) > 0 {
@@ -237,7 +237,7 @@ impl ProcessSummary {
         (seen > 0).then_some(text)
     }
 
-    /// Whether there is nothing to tell but its end.
+    /// Whether there is nothing to report but its end.
     fn is_silent(&self) -> bool {
         self.tally.samples == 0
             && self.tally.waits.waits == 0
@@ -300,35 +300,35 @@ impl ProcessSummary {
 }
 
 /// The lines about all processes: one for each trace, and one that says why there is none, or why there is nothing in it; details,
-/// where they are wanted, of those with samples. `unborn` is the number of processes that ended before they began to record, with one
+/// where they are wanted, of those with samples. `unstarted` is the number of processes that ended before they began to record, with one
 /// sample each.
 #[must_use]
 pub fn lines(
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
     circumstances: &Circumstances,
     verbose: bool,
 ) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
-    let short = short_processes(processes, unborn);
+    let short = short_processes(processes, unstarted);
     match short {
         Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
         Some(short) => lines.push(short),
         None if lines.is_empty() => {
-            let nothing = reason_for_nothing(processes, unborn, circumstances);
+            let nothing = reason_for_nothing(processes, unstarted, circumstances);
             lines.push(format!("no trace: {}", nothing.reason));
         }
         None => {}
     }
-    if let Some(nothing) = empty_traces(processes, unborn, circumstances) {
+    if let Some(nothing) = empty_traces(processes, unstarted, circumstances) {
         lines.push(format!("no samples: {}", nothing.reason));
     }
     lines.extend(processes.iter().flat_map(ProcessSummary::profile_lines));
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
     if verbose {
         let silent: Vec<&ProcessSummary> = processes.iter().filter(|one| one.is_silent()).collect();
-        let telling = processes.iter().filter(|one| !one.is_silent());
-        lines.extend(telling.flat_map(ProcessSummary::details));
+        let worth_a_line = processes.iter().filter(|one| !one.is_silent());
+        lines.extend(worth_a_line.flat_map(ProcessSummary::details));
         match silent.as_slice() {
             [] => {}
             [one] => lines.extend(one.details()),

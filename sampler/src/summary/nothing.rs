@@ -69,11 +69,11 @@ impl Circumstances {
     }
 }
 
-/// Why none of the processes has a trace; nothing if one has. `unborn` as for [`super::lines`].
+/// Why none of the processes has a trace; nothing if one has. `unstarted` as for [`super::lines`].
 #[must_use]
 pub fn no_trace(
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
     circumstances: &Circumstances,
 ) -> Option<NoTrace> {
     if processes.iter().any(|process| process.path.is_some()) {
@@ -84,17 +84,17 @@ pub fn no_trace(
         .any(|process| process.trouble.is_none() && process.has_output());
     Some(if only_summary {
         NoTrace::expected("only a summary was asked for")
-    } else if let Some(short) = short_processes(processes, unborn) {
+    } else if let Some(short) = short_processes(processes, unstarted) {
         NoTrace::expected(short)
     } else {
-        reason_for_nothing(processes, unborn, circumstances)
+        reason_for_nothing(processes, unstarted, circumstances)
     })
 }
 
 /// Why the traces that there are hold neither samples nor anything else that happened; nothing if one does.
 pub(super) fn empty_traces(
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
     circumstances: &Circumstances,
 ) -> Option<NoTrace> {
     let written = || processes.iter().filter(|process| process.has_output());
@@ -103,13 +103,13 @@ pub(super) fn empty_traces(
         tally.samples == 0 && tally.waits.waits == 0 && tally.events.is_empty()
     };
     (written().next().is_some() && written().all(is_empty))
-        .then(|| reason_for_nothing(processes, unborn, circumstances))
+        .then(|| reason_for_nothing(processes, unstarted, circumstances))
 }
 
 /// Of the processes that had too few samples for a trace.
-pub(super) fn short_processes(processes: &[ProcessSummary], unborn: u64) -> Option<String> {
+pub(super) fn short_processes(processes: &[ProcessSummary], unstarted: u64) -> Option<String> {
     let short = processes.iter().filter(|process| process.short);
-    let (count, samples) = short.fold((unborn, unborn), |(count, samples), process| {
+    let (count, samples) = short.fold((unstarted, unstarted), |(count, samples), process| {
         (count + 1, samples + process.tally.samples)
     });
     (count > 0).then(|| {
@@ -131,7 +131,7 @@ const UNSEEN: &str = "a program that is statically linked, uses another C librar
 /// Of processes that recorded nothing.
 pub(super) fn reason_for_nothing(
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
     circumstances: &Circumstances,
 ) -> NoTrace {
     if let (true, Some(reason)) = (processes.is_empty(), &circumstances.unsampled) {
@@ -206,20 +206,20 @@ pub(super) fn reason_for_nothing(
             (period / 100).max(1)
         ));
     }
-    without_ticks(processes, unborn, circumstances)
+    without_ticks(processes, unstarted, circumstances)
 }
 
 /// Of processes whose clocks never ticked.
 fn without_ticks(
     processes: &[ProcessSummary],
-    unborn: u64,
+    unstarted: u64,
     circumstances: &Circumstances,
 ) -> NoTrace {
     let known =
         |process: &ProcessSummary| Duration::from_nanos(process.counts.counter(Counter::CpuTime));
     let known: Duration = processes.iter().map(known).sum();
     let unseen = circumstances.cpu.saturating_sub(known);
-    let is_seen_elsewhere = unborn > 0 || processes.iter().any(|process| process.short);
+    let is_seen_elsewhere = unstarted > 0 || processes.iter().any(|process| process.short);
     if unseen >= MUCH_UNSEEN.max(circumstances.period * 10) && !is_seen_elsewhere {
         let which = if circumstances.warned {
             "see the warnings above"

@@ -18,8 +18,8 @@ fn usual() -> Circumstances {
     }
 }
 
-fn lines(processes: &[ProcessSummary], unborn: u64, verbose: bool) -> Vec<String> {
-    super::lines(processes, unborn, &usual(), verbose)
+fn lines(processes: &[ProcessSummary], unstarted: u64, verbose: bool) -> Vec<String> {
+    super::lines(processes, unstarted, &usual(), verbose)
 }
 
 pub(super) fn process() -> ProcessSummary {
@@ -139,9 +139,9 @@ fn short_processes_are_told_in_one_line() {
         short: true,
         ..process()
     };
-    let told = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
+    let expected = "2 short processes left no trace: 20 samples in all; --min-samples 1 keeps them";
     let two = [short.clone(), process(), short];
-    assert_eq!(lines(&two, 0, false)[1..], [told]);
+    assert_eq!(lines(&two, 0, false)[1..], [expected]);
     let one = [two[0].clone()];
     assert_eq!(
         lines(&one, 0, false),

@@ -55,8 +55,8 @@ pub struct Image {
     /// `/proc/PID/mem` belongs to the memory that it was opened for, whatever the process executes later.
     memory: File,
     modules: Vec<Module>,
-    /// Which modules were told of already.
-    told: Vec<bool>,
+    /// Which modules were recorded already.
+    recorded: Vec<bool>,
     generation: u32,
     refreshed: Option<Instant>,
     rules: Box<[RuleSlot]>,
@@ -85,7 +85,7 @@ impl Image {
             pid: Pid::from_raw(pid.cast_signed()),
             memory: File::open(format!("/proc/{pid}/mem"))?,
             modules: Vec::new(),
-            told: Vec::new(),
+            recorded: Vec::new(),
             generation: 1,
             refreshed: None,
             rules: (0..RULES).map(|_| RuleSlot::new()).collect(),
@@ -143,7 +143,7 @@ impl Image {
             let Some(index) = self.index_of(address.saturating_sub(1)) else {
                 continue;
             };
-            if std::mem::replace(&mut self.told[index], true) {
+            if std::mem::replace(&mut self.recorded[index], true) {
                 continue;
             }
             let module = &self.modules[index];
@@ -183,11 +183,11 @@ impl Image {
         if modules == self.modules {
             return false;
         }
-        let told = |module: &Module| {
+        let recorded = |module: &Module| {
             let before = self.modules.iter().position(|other| other == module);
-            before.is_some_and(|index| self.told[index])
+            before.is_some_and(|index| self.recorded[index])
         };
-        self.told = modules.iter().map(told).collect();
+        self.recorded = modules.iter().map(recorded).collect();
         self.modules = modules;
         self.generation = self.generation.wrapping_add(1);
         self.pages.borrow_mut().clear();
@@ -339,9 +339,9 @@ mod tests {
         image.new_modules(&walked.words, 7, &mut modules);
         let is_libc = |module: &WaitModule| module.path.contains("libc.so");
         assert!(modules.iter().any(is_libc), "{modules:?}");
-        let told = modules.len();
+        let recorded = modules.len();
         image.new_modules(&walked.words, 8, &mut modules);
-        assert_eq!(modules.len(), told, "each module is told of once");
+        assert_eq!(modules.len(), recorded, "each module is recorded once");
         assert_eq!(
             image.walk(&blocked, 2).completeness,
             Completeness::Truncated

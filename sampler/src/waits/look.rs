@@ -17,7 +17,7 @@ use crate::os;
 const LAZINESS: u64 = 64;
 /// But not later than this after the last look.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-/// A wait that goes on is recorded again when an eighth of its length was not, but at least so often.
+/// A wait that goes on is recorded again when an eighth of its length was not, but at least this often.
 const RECORD_SHARE: u64 = 8;
 const RECORD_AGAIN_NS: u64 = 1_000_000_000;
 /// Names of threads are read again after the thread's known age, but between these times.

@@ -12,7 +12,7 @@ use super::record::WaitRecord;
 use crate::os;
 use crate::session::ProcessKey;
 
-/// So many records of a process may wait to be taken; while there are more, it is not looked at.
+/// At most this many records of a process wait to be taken; beyond it, the process is not looked at.
 const RECORDS_MAX: usize = 1 << 18;
 
 /// The longest time without a look, when nothing is left to look at.
@@ -29,7 +29,7 @@ pub struct Waits {
 struct Shared {
     watch: Mutex<Watch>,
     /// Something is to be done at once.
-    bell: Condvar,
+    wakeup: Condvar,
     /// What was seen and not taken yet. A lock of its own: nobody waits for a look to end.
     records: Mutex<HashMap<ProcessKey, Vec<WaitRecord>>>,
 }
@@ -59,7 +59,7 @@ impl Waits {
                 processes: HashMap::new(),
                 stop: false,
             }),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
             records: Mutex::default(),
         });
         let threads = Arc::clone(&shared);
@@ -76,7 +76,7 @@ impl Waits {
     pub fn begin(&self, key: ProcessKey, host_pid: u32, pid: u32) {
         let mut watch = lock(&self.shared.watch);
         watch.processes.insert(key, Watched::new(host_pid, pid));
-        self.shared.bell.notify_one();
+        self.shared.wakeup.notify_one();
     }
 
     /// What was seen of a process since the last call.
@@ -104,7 +104,7 @@ impl Waits {
 impl Drop for Waits {
     fn drop(&mut self) {
         lock(&self.shared.watch).stop = true;
-        self.shared.bell.notify_one();
+        self.shared.wakeup.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported when it happened.
             thread.join().ok();
@@ -125,7 +125,7 @@ impl Shared {
         while !watch.stop {
             if watch.processes.is_empty() {
                 watch = self
-                    .bell
+                    .wakeup
                     .wait(watch)
                     .unwrap_or_else(PoisonError::into_inner);
                 next = Instant::now();
@@ -137,7 +137,7 @@ impl Shared {
             if !left.is_zero() {
                 // Woken early by a new process, or by nothing, it looks early.
                 watch = self
-                    .bell
+                    .wakeup
                     .wait_timeout(watch, left)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;

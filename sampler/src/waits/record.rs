@@ -1,4 +1,4 @@
-//! What the looks at blocked threads tell the writer.
+//! Records of the looks at blocked threads, for the writer.
 
 use std::sync::Arc;
 

@@ -139,7 +139,7 @@ pub struct EventTally {
     pub moves: u64,
     /// Other operations of GPUs.
     pub other_ops: u64,
-    /// Operations whose call was not told.
+    /// Operations whose call was not recorded.
     pub ops_without_call: u64,
     /// Kernels with the call stack that launched them.
     pub launch_stacks: u64,

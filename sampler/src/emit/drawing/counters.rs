@@ -8,7 +8,7 @@ use crate::counters::Reading;
 use crate::emit::output::Output;
 use crate::run::RunContext;
 
-/// So many readings wait for a trace to be opened; when there are more, the older half is dropped.
+/// At most this many readings are held until a trace is opened; beyond it, the older half is dropped.
 const HELD_MAX: usize = 1 << 16;
 
 /// The counter tracks of a trace.

@@ -6,7 +6,7 @@ use rsys_proto::TrackSequence;
 
 use crate::emit::account::Tally;
 use crate::emit::output::Output;
-use crate::offcpu::{Absence, Absences};
+use crate::offcpu::{OffCpuInterval, OffCpuIntervals};
 use crate::run::RunContext;
 
 /// How many windows of time one time off the processor may fill: who asks for windows of nanoseconds does not get all of them.
@@ -20,18 +20,18 @@ const PREEMPTED: &str = "preempted";
 #[derive(Debug, Default)]
 pub struct OffCpuTracks {
     threads: HashMap<u32, TrackSequence>,
-    held: Vec<Absence>,
+    held: Vec<OffCpuInterval>,
 }
 
-/// So many times wait for a trace to be opened; when there are more, the older half is dropped.
+/// At most this many intervals are held until a trace is opened; beyond it, the older half is dropped.
 const HELD_MAX: usize = 1 << 14;
 
 impl OffCpuTracks {
     /// Counts what was seen, and keeps it for later: a process that has nothing else to say gets no trace.
-    pub fn hold(&mut self, absences: Absences, tally: &mut Tally) {
-        tally.off_cpu.intervals += absences.count;
-        tally.off_cpu.wall_ns += absences.total_ns;
-        self.held.extend(absences.drawn);
+    pub fn hold(&mut self, intervals: OffCpuIntervals, tally: &mut Tally) {
+        tally.off_cpu.intervals += intervals.count;
+        tally.off_cpu.wall_ns += intervals.total_ns;
+        self.held.extend(intervals.drawn);
         if self.held.len() > HELD_MAX {
             self.held.drain(..self.held.len() - HELD_MAX / 2);
         }
@@ -43,19 +43,19 @@ impl OffCpuTracks {
             return;
         }
         let names = [BLOCKED, PREEMPTED].map(|name| output.buffer().intern(name));
-        for absence in self.held.drain(..) {
+        for interval in self.held.drain(..) {
             let schedule = &run.windows.waits;
             for (begin_ns, end_ns) in schedule
-                .parts(absence.begin_ns, absence.end_ns)
+                .parts(interval.begin_ns, interval.end_ns)
                 .filter(|(begin_ns, end_ns)| begin_ns < end_ns)
                 .take(PARTS_MAX)
             {
                 let track = self
                     .threads
-                    .entry(absence.tid)
-                    .or_insert_with(|| output.off_cpu_track(absence.tid, &absence.name));
+                    .entry(interval.tid)
+                    .or_insert_with(|| output.off_cpu_track(interval.tid, &interval.name));
                 let out = output.buffer();
-                track.slice_begin(out, begin_ns, names[usize::from(absence.preempted)]);
+                track.slice_begin(out, begin_ns, names[usize::from(interval.preempted)]);
                 track.slice_end(out, end_ns);
                 tally.off_cpu.slices += 1;
             }

@@ -5,7 +5,7 @@ use super::waits::WaitWriter;
 use crate::counters::Reading;
 use crate::emit::learned::Learned;
 use crate::emit::tools::Tools;
-use crate::offcpu::Absences;
+use crate::offcpu::OffCpuIntervals;
 use crate::run::RunContext;
 use crate::waits::record::WaitRecord;
 
@@ -18,8 +18,8 @@ impl Drawing {
     }
 
     /// Takes over what was seen of context switches.
-    pub fn take_off_cpu(&mut self, absences: Absences, run: &RunContext) {
-        self.off_cpu.hold(absences, &mut self.tally);
+    pub fn take_off_cpu(&mut self, intervals: OffCpuIntervals, run: &RunContext) {
+        self.off_cpu.hold(intervals, &mut self.tally);
         self.draw_off_cpu(run);
         self.flush(false);
     }

@@ -7,7 +7,7 @@
 /// How many slices may be open at once; see [`SliceBuilder::sample`]. The trace format allows some more.
 pub const DEPTH_MAX: usize = 499;
 
-/// Neighbours are at most so many spans apart, in halves: a timer's signal may come a tick late.
+/// Neighbours are at most this many spans apart, in halves: a timer's signal may come a tick late.
 const GAP_HALF_SPANS: u64 = 5;
 
 /// What to write next on a thread's track.
@@ -24,7 +24,7 @@ pub enum SliceEvent<F> {
 pub enum Part<F> {
     /// A function.
     Function(F),
-    /// So many functions that are too deep to be shown.
+    /// This many functions, which are too deep to be shown.
     Folded(usize),
 }
 

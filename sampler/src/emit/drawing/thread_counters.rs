@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     /// A group that Linux 6.18 counted for half of the time (`recorded_reads` in wire/src/counting.rs has its bytes). The thread had 6000
-    /// page faults and 117131 µs of CPU time, as getrusage told.
+    /// page faults and 117131 µs of CPU time, as getrusage reported.
     #[test]
     fn a_recorded_group_stands_for_what_getrusage_told() {
         let words = [3, 117_095_437, 58_809_761, 3000, 58_810_012, 28];

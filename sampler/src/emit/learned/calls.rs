@@ -1,4 +1,4 @@
-//! The calls that operations of GPUs refer to, which may be told of minutes later.
+//! The calls that operations of GPUs refer to, which may be recorded minutes later.
 //!
 //! A program has millions of calls, but few that differ in what operations need of them. So a call is the number of what it shares with
 //! others, in a chunk of calls with neighbouring correlations: four bytes. A chunk is forgotten when it is old, and no call in it
@@ -25,10 +25,10 @@ pub struct Call {
 
 /// Calls of a chunk.
 const CHUNK: usize = 256;
-/// So many of the latest chunks are kept in any case: a million calls, or four megabytes.
+/// At least this many of the latest chunks are kept: a million calls, or four megabytes.
 const LATEST: usize = 1 << 12;
 /// Chunks are never more than this (16 million calls, or 64 megabytes): some calls cause nothing though they might, and some operations
-/// are never told of. HIP itself needs a hundred times as much for a call whose operation it has not told of.
+/// are never recorded. HIP itself needs a hundred times as much for a call whose operation it has not reported.
 const MOST: usize = 1 << 16;
 
 /// In a chunk: the call awaits an operation.
@@ -67,7 +67,7 @@ fn place(correlation: u64) -> (u64, usize) {
 }
 
 impl KeptCalls {
-    /// Keeps a call; with `awaited`, until an operation of it was told of, however long that takes.
+    /// Keeps a call; with `awaited`, until an operation of it is recorded, however long that takes.
     pub fn insert(&mut self, correlation: u64, call: Call, awaited: bool) {
         let (number, at) = place(correlation);
         let chunk = self.chunks.entry(number).or_insert_with(|| {
@@ -101,8 +101,8 @@ impl KeptCalls {
         self.shared.get(entry)
     }
 
-    /// An operation of a call was told of. There may be more, but not much later.
-    pub fn is_told(&mut self, correlation: u64) {
+    /// An operation of a call was recorded. There may be more, but not much later.
+    pub fn is_recorded(&mut self, correlation: u64) {
         let (number, at) = place(correlation);
         let Some(chunk) = self.chunks.get_mut(&number) else {
             return;
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(kept.get(1), Some(&call(1)));
         for correlation in 1..=10_000 {
             assert_eq!(kept.get(correlation), Some(&call(correlation)));
-            kept.is_told(correlation);
+            kept.is_recorded(correlation);
         }
         assert_eq!(kept.get(1), None);
         assert!(kept.chunks.len() <= LATEST);
@@ -230,11 +230,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_stays_for_a_while() {
+    fn what_is_recorded_stays_for_a_while() {
         let mut kept = KeptCalls::default();
         kept.insert(5, call(3), true);
-        kept.is_told(5);
-        kept.is_told(5);
+        kept.is_recorded(5);
+        kept.is_recorded(5);
         assert_eq!(kept.get(5), Some(&call(3)));
         many(&mut kept, 1_000_000);
         assert_eq!(kept.get(5), None);

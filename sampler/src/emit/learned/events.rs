@@ -17,7 +17,7 @@ use crate::resolve::demangled;
 pub struct Label {
     /// What it says.
     pub text: String,
-    /// The more that was told: name and value.
+    /// What was recorded beside it: names and values.
     pub more: Vec<(&'static str, String)>,
 }
 
@@ -40,7 +40,7 @@ struct Merger {
     shown: ShownStack,
 }
 
-/// What was told that other events refer to.
+/// What other events refer to by numbers.
 #[derive(Debug, Default)]
 pub struct EventTables {
     texts: HashMap<u64, String>,
@@ -49,12 +49,12 @@ pub struct EventTables {
     merger: Merger,
     labels: HashMap<(Labelled, u64), Label>,
     calls: KeptCalls,
-    /// Which thread's events a ring holds.
+    /// The thread whose events each ring holds.
     event_threads: HashMap<u32, u32>,
 }
 
 impl EventTables {
-    /// Takes what an event tells.
+    /// Takes what an event defines.
     pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) {
         match event {
             Event::Thread { tid, .. } => _ = self.event_threads.insert(ring, *tid),
@@ -142,14 +142,14 @@ impl EventTables {
         }
     }
 
-    /// The call that caused an operation which is told now, if the call is known.
+    /// The call that caused an operation, if the call is known.
     pub fn cause(&mut self, correlation: u64) -> Option<Call> {
         let call = self.calls.get(correlation).copied();
-        self.calls.is_told(correlation);
+        self.calls.is_recorded(correlation);
         call
     }
 
-    /// The frames of a stack, outermost first; empty when it was not told.
+    /// The frames of a stack, outermost first; empty when it was not recorded.
     pub fn stack(&self, id: u64) -> &[FrameId] {
         self.stacks.get(&id).map_or(&[], Vec::as_slice)
     }

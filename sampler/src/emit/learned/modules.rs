@@ -1,6 +1,6 @@
 //! Which module covered an address at a time.
 
-/// A mapped module, as a record told it.
+/// A mapped module, as a record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedModule<T> {
     /// When it was first seen.

@@ -60,9 +60,9 @@ impl Learned {
         }
     }
 
-    /// Takes what other records refer to, wherever it stands: another ring may refer to it. Returns what the user is to be told at once.
+    /// Takes what other records refer to, wherever it stands: another ring may refer to it. Returns notes for the user that are new.
     pub fn learn(&mut self, ring: &RingWords, resolver: &Resolver) -> Vec<String> {
-        let mut news = Vec::new();
+        let mut notes = Vec::new();
         for record in Records::new(&ring.words) {
             match record {
                 Ok(Record::Module {
@@ -96,11 +96,11 @@ impl Learned {
                     let is_known = flags & INTERPRETER_KNOWN != 0;
                     self.learn_interpreter(time_ns, is_known, version, address);
                 }
-                Ok(Record::Event(event)) => news.extend(self.learn_event(ring.ring, &event)),
+                Ok(Record::Event(event)) => notes.extend(self.learn_event(ring.ring, &event)),
                 _ => {}
             }
         }
-        news
+        notes
     }
 
     /// Takes the modules that waits lead into, and finds the names of all their frames.

@@ -29,7 +29,7 @@ impl Stack {
 
     /// Takes over a sample: its `shared` outermost words stay, the `new` ones (innermost first) come inside of them.
     ///
-    /// Returns `false`, with an empty stack, when there are not so many to share.
+    /// Returns `false`, with an empty stack, when there are fewer to share.
     #[must_use]
     pub fn update(&mut self, tables: &Frames, time_ns: u64, shared: u16, new: &[u64]) -> bool {
         let shared = usize::from(shared);

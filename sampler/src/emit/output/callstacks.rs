@@ -6,7 +6,7 @@ use rsys_proto::{
 
 use crate::emit::learned::frames::{FrameId, Frames};
 
-/// The table of call stacks starts anew when its stacks hold so many frames together: a trace of days must not take all memory.
+/// The table of call stacks is restarted when its stacks hold more frames than this: memory must not grow with the length of a run.
 const STACK_FRAMES_MAX: usize = 6 << 20;
 
 /// The call stacks of a trace, and the ids of their frames.

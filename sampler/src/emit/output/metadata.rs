@@ -119,13 +119,13 @@ pub struct AtEnd<'a> {
     pub notes: &'a [String],
     /// Versions of the Python interpreters.
     pub python: &'a [String],
-    /// Python code objects that were told of.
+    /// Python code objects that were recorded.
     pub codes: u64,
-    /// Python frames whose code object nobody told of.
+    /// Python frames whose code object was not recorded.
     pub unknown_codes: u64,
     /// Whether blocked threads were looked at.
     pub realtime: bool,
-    /// What was told of the process itself.
+    /// What was recorded of the process itself.
     pub facts: &'a [(String, String)],
     /// Whether context switches were recorded.
     pub off_cpu: bool,

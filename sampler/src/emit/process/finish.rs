@@ -23,7 +23,7 @@ impl ProcessTrace {
         let lost = counts.lose_what_gpus_had();
         if lost > 0 {
             self.learned.notes.push(format!(
-                "the process ended while {lost} GPU operations were under way or not yet told of: they are not in the trace"
+                "the process ended while {lost} GPU operations were under way or not yet reported: they are not in the trace"
             ));
         }
         let mut rings = self.awaited.end();

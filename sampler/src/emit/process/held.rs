@@ -12,7 +12,7 @@ use crate::emit::drawing::events::is_worth_a_file;
 use crate::emit::tools::Tools;
 use crate::run::RunContext;
 
-/// A process that told so much is no helper, whatever it told.
+/// A process with more bytes of records than this is no helper, whatever they are.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// What is held back.

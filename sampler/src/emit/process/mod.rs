@@ -15,7 +15,7 @@ use super::learned::Learned;
 use super::tools::Tools;
 use crate::counters::Reading;
 use crate::identity::Identity;
-use crate::offcpu::Absences;
+use crate::offcpu::OffCpuIntervals;
 use crate::run::RunContext;
 use crate::terminal::say;
 use crate::waits::record::WaitRecord;
@@ -96,8 +96,8 @@ impl ProcessTrace {
     }
 
     /// Takes over what was seen of context switches. It alone opens no trace.
-    pub fn take_off_cpu(&mut self, absences: Absences, tools: &Tools<'_>) {
-        self.drawing.take_off_cpu(absences, tools.run);
+    pub fn take_off_cpu(&mut self, intervals: OffCpuIntervals, tools: &Tools<'_>) {
+        self.drawing.take_off_cpu(intervals, tools.run);
     }
 
     /// Looks at the threads: takes over new names, and closes the slices of those that do not run.

@@ -18,7 +18,7 @@ use crate::emit::output::sink::{Opened, Sink, Sinks};
 use crate::resolve::{CacheLocation, Resolver, ResolverOptions};
 use crate::run::layout::FileId;
 
-/// A sink that anybody may look into, with room for so many bytes.
+/// A sink whose bytes a test can read, with room for `room` of them.
 #[derive(Debug, Clone)]
 struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,

@@ -19,7 +19,7 @@ use crate::run::layout::{FileId, JSON_FILE, Layout, TEXT_FILE};
 const NODES_MAX: usize = 1 << 18;
 /// Functions of all threads together.
 const THREAD_FUNCTIONS_MAX: usize = 1 << 18;
-/// Threads that are told apart.
+/// At most this many threads have entries of their own.
 const THREADS_MAX: usize = 1 << 14;
 
 /// Samples and the time that they stand for.

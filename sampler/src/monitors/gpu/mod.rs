@@ -26,7 +26,7 @@ const NO_LIBRARY: &str = "none";
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
 
-/// A sensor that fails so often in a row is given up.
+/// A sensor is given up after this many failures in a row.
 const PATIENCE: u32 = 5;
 
 /// The GPUs whose sensors are read.
@@ -36,7 +36,7 @@ pub struct Gpus {
     /// For what these lack.
     smi: Option<smi::Client>,
     quiet: bool,
-    /// For what is told of processes.
+    /// For the counters of processes.
     pub ids: Vec<GpuId>,
     /// Whether the memory of processes is read.
     pub memory: bool,
@@ -52,7 +52,7 @@ struct Sensor {
     failures: u32,
 }
 
-/// Finds the sensors. Says, in one line each, what was asked for and cannot be had.
+/// Finds the sensors. Says, in one line each, what was asked for and is not available.
 ///
 /// Nothing comes of it when there is nothing to read.
 #[must_use]
@@ -89,7 +89,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
             .flat_map(|metric| metric.tracks.iter().map(move |track| (metric, track)));
         for (metric, track) in tracks {
             let known = track.sensors.iter().filter_map(|name| sensors::find(name));
-            let mut reason = "its files do not tell".to_owned();
+            let mut reason = "its files do not say".to_owned();
             let mut source = None;
             for sensor in known {
                 match sensor.source(gpu) {
@@ -163,7 +163,7 @@ impl Gpus {
         let mut scratch = [0; 4096];
         let mut words = Vec::new();
         if let Some(client) = &mut self.smi
-            && client.read(out, &mut words, tell) == smi::Standing::Over
+            && client.read(out, &mut words, set_value) == smi::Standing::Over
         {
             self.smi = None;
         }
@@ -171,7 +171,7 @@ impl Gpus {
             match sensor.source.read(&mut scratch) {
                 Ok(value) => {
                     sensor.failures = 0;
-                    tell(&mut sensor.gauge, time_ns, value, out);
+                    set_value(&mut sensor.gauge, time_ns, value, out);
                 }
                 Err(error) => {
                     sensor.failures += 1;
@@ -193,9 +193,9 @@ impl Gpus {
 }
 
 /// Tells a value in the unit of its sensor.
-fn tell(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
+fn set_value(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
     let value = match gauge.unit() {
-        // The sensors of memory tell MiB.
+        // The sensors of memory count MiB.
         Unit::Bytes => (value * 1_048_576.0).round(),
         _ => (value * 1000.0).round() / 1000.0,
     };

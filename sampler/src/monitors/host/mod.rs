@@ -21,7 +21,7 @@ use self::temperature::Temperature;
 use super::file::KeptFile;
 use crate::counters::{Group, Reading};
 
-/// What changes slowly, or costs much to read, is read so often at most.
+/// Shortest time between two readings of what changes slowly, or costs much to read.
 const SLOW_NS: u64 = 1_000_000_000;
 
 /// The host's files, kept open, with their counters.

@@ -1,11 +1,11 @@
 //! Slices that overlap, on as many rows as it takes.
 //!
-//! On one track slices must nest. Operations of a GPU may overlap, and are told late and out of order; each goes to the first row
+//! On one track slices must nest. Operations of a GPU may overlap, and are recorded late and out of order; each goes to the first row
 //! where it overlaps nothing that was drawn.
 
 use std::collections::BTreeMap;
 
-/// So many slices of a row are remembered; before the oldest of them nothing is drawn there any more.
+/// At most this many slices of a row are remembered; nothing is drawn before the oldest of them.
 const REMEMBERED: usize = 4096;
 
 /// The slices of one row, as far as they are remembered.

@@ -19,7 +19,7 @@ use crate::emit::learned::stacks::thread_name;
 use crate::emit::output::Output;
 use crate::run::RunContext;
 
-/// What was told of a process.
+/// The recorded calls and operations of a process.
 #[derive(Debug, Default)]
 pub struct Events {
     calls: Calls,

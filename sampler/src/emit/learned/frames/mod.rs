@@ -23,7 +23,7 @@ use rsys_wire::program::AGENT_FILE;
 /// Distinct addresses of one process that get names of their own; a process beyond it makes code without end, or fools us.
 const ADDRESSES_MAX: usize = 1 << 21;
 
-/// The names of code that is made at run time are read again so often at most.
+/// Shortest time between two readings of the names of code that is made at run time.
 const MAP_REFRESH: Duration = Duration::from_millis(500);
 
 /// A function; an index into [`Frames::function`].
@@ -255,7 +255,7 @@ impl Frames {
     }
 
     fn made_up_frame(&mut self, file: u32, name: &str) -> FrameId {
-        // Viewers tell frames of a file apart by their addresses.
+        // Viewers distinguish frames of a file by their addresses.
         let address = self.frames.len() as u64;
         self.frame_id(
             file,

@@ -20,7 +20,7 @@ pub(super) struct PythonFrames {
     frames: HashMap<u64, FrameId>,
     /// Files of interpreters.
     interpreters: Vec<u32>,
-    /// Frames whose code object nobody told of.
+    /// Frames whose code object was not recorded.
     unknown: u64,
 }
 
@@ -48,13 +48,13 @@ impl Frames {
         self.python.codes.add(key, code);
     }
 
-    /// Code objects that were told of.
+    /// Code objects that were recorded.
     #[must_use]
     pub fn codes(&self) -> u64 {
         self.python.codes.len() as u64
     }
 
-    /// Frames whose code object nobody told of.
+    /// Frames whose code object was not recorded.
     #[must_use]
     pub fn unknown_codes(&self) -> u64 {
         self.python.unknown
@@ -129,7 +129,7 @@ impl Frames {
 /// What the name and the file of a function say of its part in running Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// None that they tell.
+    /// Frames without a code object.
     Plain,
     /// The name is made of an address.
     Nameless,
