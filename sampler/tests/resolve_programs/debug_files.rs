@@ -1,0 +1,185 @@
+//! Inlined functions, and debug information beside programs.
+
+use super::*;
+
+#[test]
+fn inlined_functions_have_frames_and_lines() {
+    let directory = Directory::new("inlines");
+    for options in [&["-gdwarf-4"][..], &["-gdwarf-5"], &["-gz=zlib"]] {
+        let Some(program) = compile_nested(&directory, options) else {
+            continue;
+        };
+        println!("with {options:?}");
+        let resolver = directory.resolver(CacheLocation::Disabled);
+        assert_nested(&resolver, &program.desc(), program.range("outer"));
+        let module = resolver.module(&program.desc());
+        let frames = resolver.resolve(module, &[program.range("free_").start]);
+        assert_eq!(
+            names(&frames[0]),
+            ["free_"],
+            "a C function keeps its underscore"
+        );
+        assert_eq!(frames[0][0].mangled, None);
+    }
+}
+
+#[test]
+fn without_inlines_there_is_one_frame() {
+    let directory = Directory::new("no-inlines");
+    let Some(program) = compile_nested(&directory, &[]) else {
+        return;
+    };
+    let resolver = Resolver::new(ResolverOptions {
+        cache: CacheLocation::Disabled,
+        inlines: false,
+        ..ResolverOptions::default()
+    });
+    let module = resolver.module(&program.desc());
+    for frames in resolver.resolve(module, &program.range("outer").collect::<Vec<_>>()) {
+        assert_eq!(names(&frames), ["outer"]);
+    }
+}
+
+#[test]
+fn split_dwarf_in_a_package() {
+    let directory = Directory::new("dwp");
+    directory.file("nested.c", NESTED_C);
+    if !run(
+        &directory,
+        "gcc",
+        &["-O2", "-gdwarf-4", "-gsplit-dwarf", "-c", "nested.c"],
+    ) || !run(
+        &directory,
+        "gcc",
+        &["-Wl,--build-id", "nested.o", "-o", "nested"],
+    ) || !run(&directory, "dwp", &["-e", "nested", "-o", "nested.dwp"])
+    {
+        return;
+    }
+    let program = Program::open(directory.path("nested"));
+    fs::remove_file(directory.path("nested.dwo")).unwrap_or_default();
+    assert_nested(
+        &directory.resolver(CacheLocation::Disabled),
+        &program.desc(),
+        program.range("outer"),
+    );
+}
+
+#[test]
+fn separate_debug_file_by_build_id() {
+    let directory = Directory::new("by-build-id");
+    let Some(program) = compile_nested(&directory, &[]) else {
+        return;
+    };
+    let id: String = program
+        .build_id
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let place = directory.path("debug/.build-id").join(&id[..2]);
+    fs::create_dir_all(&place).unwrap();
+    let debug = place.join(format!("{}.debug", &id[2..]));
+    if !run(
+        &directory,
+        "objcopy",
+        &["--only-keep-debug", "nested", debug.to_str().unwrap()],
+    ) || !run(&directory, "strip", &["nested"])
+    {
+        return;
+    }
+    assert_nested(
+        &directory.resolver(CacheLocation::Disabled),
+        &program.desc(),
+        program.range("outer"),
+    );
+
+    // The debug file serves even when the program itself is gone.
+    fs::remove_file(&program.path).unwrap();
+    assert_nested(
+        &directory.resolver(CacheLocation::Disabled),
+        &program.desc(),
+        program.range("outer"),
+    );
+}
+
+#[test]
+fn separate_debug_file_by_link() {
+    let directory = Directory::new("by-link");
+    let Some(program) = compile_nested(&directory, &[]) else {
+        return;
+    };
+    if !run(
+        &directory,
+        "objcopy",
+        &["--only-keep-debug", "nested", "nested.debug"],
+    ) || !run(
+        &directory,
+        "objcopy",
+        &["--strip-all", "--add-gnu-debuglink=nested.debug", "nested"],
+    ) {
+        return;
+    }
+    assert_nested(
+        &directory.resolver(CacheLocation::Disabled),
+        &program.desc(),
+        program.range("outer"),
+    );
+
+    // A link to a file that was changed since must not cost the module the names that it has itself.
+    fs::write(directory.path("nested.debug"), "not what it was").unwrap();
+    let resolver = directory.resolver(CacheLocation::Disabled);
+    let module = resolver.module(&program.desc());
+    let frames = resolver.resolve(module, &[program.range("outer").start]);
+    assert_eq!(
+        names(&frames[0]),
+        [format!("nested+{:#x}", program.range("outer").start)]
+    );
+    assert!(resolver.problems().is_empty(), "{:?}", resolver.problems());
+}
+
+#[test]
+fn a_broken_debug_link_leaves_the_dynamic_symbols() {
+    let directory = Directory::new("dynamic");
+    let Some(program) = compile_nested(&directory, &["-rdynamic"]) else {
+        return;
+    };
+    if !run(
+        &directory,
+        "objcopy",
+        &["--only-keep-debug", "nested", "nested.debug"],
+    ) || !run(
+        &directory,
+        "objcopy",
+        &["--strip-all", "--add-gnu-debuglink=nested.debug", "nested"],
+    ) {
+        return;
+    }
+    fs::write(directory.path("nested.debug"), "not what it was").unwrap();
+    let resolver = directory.resolver(CacheLocation::Disabled);
+    let module = resolver.module(&program.desc());
+    let frames = resolver.resolve(module, &[program.range("outer").start]);
+    assert_eq!(names(&frames[0]), ["outer"]);
+}
+
+#[test]
+fn mini_debug_info() {
+    let directory = Directory::new("mini");
+    let Some(program) = compile_nested(&directory, &[]) else {
+        return;
+    };
+    if !run(&directory, "objcopy", &["--strip-debug", "nested", "mini"])
+        || !run(&directory, "xz", &["-f", "mini"])
+        || !run(&directory, "strip", &["nested"])
+        || !run(
+            &directory,
+            "objcopy",
+            &["--add-section=.gnu_debugdata=mini.xz", "nested"],
+        )
+    {
+        return;
+    }
+    let resolver = directory.resolver(CacheLocation::Disabled);
+    let module = resolver.module(&program.desc());
+    let frames = resolver.resolve(module, &[program.range("outer").start]);
+    assert_eq!(names(&frames[0]), ["outer"]);
+}
