@@ -1,9 +1,11 @@
-//! How fast addresses of an ELF file become names: this resolver, its disk cache, and the `addr2line` command, in one run.
+//! How fast addresses of an ELF file become names: this resolver, its disk cache, and the
+//! `addr2line` command, in one run.
 //!
-//! `cargo run --release -p rsys-sampler --example resolve_speed -- FILE… [--addresses N] [--no-addr2line]`
+//! `cargo run --release -p rsys-sampler --example resolve_speed -- FILE… [--addresses N]
+//! [--no-addr2line]`
 //!
-//! Several files are resolved together, as at the end of a run. Each measurement is a process of its own, so that peak memory
-//! is its own too.
+//! Several files are resolved together, as at the end of a run. Each measurement is a process of
+//! its own, so that peak memory is its own too.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

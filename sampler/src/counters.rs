@@ -22,7 +22,8 @@ pub enum Unit {
 pub struct Group {
     /// Name of its track.
     pub name: String,
-    /// Tells it from others of this name on the same machine, whoever looks at it: containers number GPUs in their own way.
+    /// Tells it from others of this name on the same machine, whoever looks at it: containers
+    /// number GPUs in their own way.
     pub identity: String,
 }
 

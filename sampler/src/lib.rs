@@ -1,15 +1,22 @@
 //! rsys-sample: runs a program, collects its samples, writes Perfetto traces.
 //!
-//! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which [`profile`](mod@profile) carries out:
+//! [`cli`] reads what the user asks for and [`plan`] makes a run of it, which
+//! [`profile`](mod@profile) carries out:
 //!
-//! - [`launch`] starts the target with the agent in it; [`session`] takes the agents' shared memory, and [`identity`] says whose it is.
-//! - [`collect`] empties that memory. [`waits`] looks at threads that are blocked, [`offcpu`] takes the kernel's records of context
+//! - [`launch`] starts the target with the agent in it; [`session`] takes the agents' shared
+//!   memory, and [`identity`] says whose it is.
+//! - [`collect`] empties that memory. [`waits`] looks at threads that are blocked, [`offcpu`] takes
+//!   the kernel's records of context
 //!   switches, [`monitors`] (with [`smi`]) reads [`counters`].
-//! - [`emit`] makes traces of it all, with the names that [`resolve`] and, for Python, [`python`] find. [`run`] is what all traces have
+//! - [`emit`] makes traces of it all, with the names that [`resolve`] and, for Python, [`python`]
+//!   find. [`run`] is what all traces have
 //!   in common, [`windows`] knows which times are to be kept.
 //! - [`summary`] says what became of it. [`jobs`] knows the larger whole: ranks, steps, launchers.
 //!
 //! `floors.toml` says who may use whom.
+
+// A module's page names the private files that it is made of.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod cli;
 pub mod collect;

@@ -67,7 +67,8 @@ pub fn nanoseconds(time: libc::timespec) -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// Where the words of our command line are in memory (proc(5), arg_start and arg_end); empty when that is not known.
+/// Where the words of our command line are in memory (proc(5), arg_start and arg_end); empty when
+/// that is not known.
 #[must_use]
 pub fn own_arguments() -> std::ops::Range<usize> {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -169,7 +170,8 @@ pub fn boot_time_ns() -> u64 {
     clock_ns(ClockId::CLOCK_BOOTTIME)
 }
 
-/// By how many nanoseconds our CLOCK_BOOTTIME is ahead of the machine's, because we live in a time namespace.
+/// By how many nanoseconds our CLOCK_BOOTTIME is ahead of the machine's, because we live in a time
+/// namespace.
 #[must_use]
 pub fn boot_offset_ns() -> i64 {
     let path = |name: &'static CStr| Path::new(OsStr::from_bytes(name.to_bytes()));
@@ -222,7 +224,8 @@ pub fn local_time(format: &str) -> Option<String> {
     local_time_at(format, unsafe { libc::time(std::ptr::null_mut()) })
 }
 
-/// The local time at `seconds` after 1970 in the notation of strftime(3); `None` when it would be empty or very long.
+/// The local time at `seconds` after 1970 in the notation of strftime(3); `None` when it would be
+/// empty or very long.
 #[must_use]
 pub fn local_time_at(format: &str, seconds: i64) -> Option<String> {
     let format = CString::new(format).ok()?;
@@ -274,7 +277,8 @@ pub fn child_state(pid: i32) -> Result<ChildState, Errno> {
     })
 }
 
-/// Sends ourselves a signal with its default action, even if it was blocked. Returns if that does not end us.
+/// Sends ourselves a signal with its default action, even if it was blocked. Returns if that does
+/// not end us.
 pub fn end_by_signal(signal: i32) {
     // SAFETY: the default action runs no code of ours; the set is a valid place that `sigemptyset` fills.
     unsafe {

@@ -13,7 +13,8 @@ pub fn catches_samples(pid: u32) -> bool {
         .is_some_and(|caught| caught & 1 << (SAMPLE_SIGNAL - 1) != 0)
 }
 
-/// Whether a process has mapped the memory (`memfd_create`) with this inode: one that executed another program has not.
+/// Whether a process has mapped the memory (`memfd_create`) with this inode: one that executed
+/// another program has not.
 #[must_use]
 pub fn maps_memory(pid: u32, inode: u64) -> bool {
     fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
@@ -22,7 +23,8 @@ pub fn maps_memory(pid: u32, inode: u64) -> bool {
     })
 }
 
-/// Whether a line of `maps` is about this memory (proc(5)): `address perms offset dev inode /memfd:name (deleted)`.
+/// Whether a line of `maps` is about this memory (proc(5)): `address perms offset dev inode
+/// /memfd:name (deleted)`.
 fn is_memory(line: &[u8], inode: u64) -> bool {
     let mut fields = line
         .split(|byte| *byte == b' ')
@@ -62,7 +64,8 @@ pub fn is_kernel_thread(pid: u32) -> bool {
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
-/// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a thread, as `4711/task/4712`.
+/// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a
+/// thread, as `4711/task/4712`.
 #[must_use]
 pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
     in_stat(&fs::read_to_string(format!("/proc/{of}/stat")).ok()?)

@@ -21,8 +21,8 @@ pub fn say(line: &str) {
     writeln!(stream, "rsys: {}", painted(line, coloured)).ok();
 }
 
-/// Whether text for a stream is coloured: on a terminal that can, unless the user said no by `NO_COLOR` (no-color.org) or by `CLICOLOR=0`
-/// (bixense.com/clicolors).
+/// Whether text for a stream is coloured: on a terminal that can, unless the user said no by
+/// `NO_COLOR` (no-color.org) or by `CLICOLOR=0` (bixense.com/clicolors).
 #[must_use]
 pub fn wants_colours(is_terminal: bool) -> bool {
     let value = |name| env::var_os(name).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Windows of time: when what happens is kept.
 //!
-//! A [`Schedule`] is made of what the user asked for and the start of the run. It answers for any CLOCK_BOOTTIME whether it is inside,
-//! and which parts of a stretch of time are. Whoever records asks it. The agents get the begin of the next window, so that they
-//! take no samples in vain; they may take some too many.
+//! A [`Schedule`] is made of what the user asked for and the start of the run. It answers for any
+//! CLOCK_BOOTTIME whether it is inside, and which parts of a stretch of time are. Whoever records
+//! asks it. The agents get the begin of the next window, so that they take no samples in vain; they
+//! may take some too many.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ pub struct Windows {
     pub events: Schedule,
     /// Counters of host and GPU.
     pub monitors: Schedule,
-    /// All but the last are counted in the CPU time of each process: see [`crate::emit::cpu_windows`].
+    /// All but the last are counted in the CPU time of each process: see
+    /// [`crate::emit::cpu_windows`].
     pub by_cpu_time: bool,
 }
 
@@ -43,7 +45,8 @@ impl Windows {
 /// Intervals of CLOCK_BOOTTIME; each contains its first instant and not its last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Nothing outside of this is inside. Begins at 0 when there is no delay: what the run's own start precedes belongs to it.
+    /// Nothing outside of this is inside. Begins at 0 when there is no delay: what the run's own
+    /// start precedes belongs to it.
     begin_ns: u64,
     end_ns: u64,
     /// Empty when all of that is inside.
@@ -158,7 +161,8 @@ impl Schedule {
         (begin_ns < self.end_ns).then_some((begin_ns, end_ns.min(self.end_ns)))
     }
 
-    /// Since when, or from when on, there is something to record: 0 inside of a window, the end of all time behind the last one.
+    /// Since when, or from when on, there is something to record: 0 inside of a window, the end of
+    /// all time behind the last one.
     #[must_use]
     pub fn wanted_from(&self, time_ns: u64) -> u64 {
         match self.next_window(time_ns) {
@@ -182,7 +186,8 @@ impl Schedule {
         })
     }
 
-    /// The first part of something that lasts for a while, or only for an instant; `None` when nothing of it is inside.
+    /// The first part of something that lasts for a while, or only for an instant; `None` when
+    /// nothing of it is inside.
     #[must_use]
     pub fn first_part(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
         if from_ns >= to_ns {
@@ -224,7 +229,8 @@ impl Group {
             let end_ns = begin_ns.saturating_add(self.record_ns).min(self.end_ns);
             (begin_ns < end_ns).then_some((begin_ns, end_ns))
         };
-        // The window lies at the end of its cycle, so every instant of the cycle is in front of that end.
+        // The window lies at the end of its cycle, so every instant of the cycle is in front of
+        // that end.
         window(cycle)
     }
 }

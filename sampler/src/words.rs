@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A number with its noun, which is given for one: `1 sample`, `2 samples`, `3 processes`, `4 copies`.
+/// A number with its noun, which is given for one: `1 sample`, `2 samples`, `3 processes`, `4
+/// copies`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     match (count, noun.strip_suffix('y')) {

@@ -1,4 +1,5 @@
-//! Names of what is on every machine: the vDSO, the C library, this very program; compared with binutils where they are installed.
+//! Names of what is on every machine: the vDSO, the C library, this very program; compared with
+//! binutils where they are installed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -90,7 +91,8 @@ fn the_clock_of_the_vdso() {
     assert_eq!(resolver.stats().modules_replaced, 1);
 }
 
-/// Each address of a function that `nm` lists must get a name that `nm` gives to a function that holds the address.
+/// Each address of a function that `nm` lists must get a name that `nm` gives to a function that
+/// holds the address.
 #[test]
 fn the_c_library_as_nm_sees_it() {
     let Some(path) = mapped("libc.so").or_else(|| mapped("libc-")) else {
@@ -283,7 +285,8 @@ fn a_program_as_addr2line_sees_it() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Demanglers differ in blanks and in how they show hashes and long arguments: the letters up to the first bracket count.
+/// Demanglers differ in blanks and in how they show hashes and long arguments: the letters up to
+/// the first bracket count.
 fn plain(name: &str) -> String {
     let short: String = name
         .chars()

@@ -1,5 +1,6 @@
-//! Any bytes as the command line of `rsys-sample`, one word a line: it is told what is wrong, or the command is what stands at its end,
-//! byte by byte. Run with `cargo fuzz run command_line` in `sampler/`.
+//! Any bytes as the command line of `rsys-sample`, one word a line: it is told what is wrong, or
+//! the command is what stands at its end, byte by byte. Run with `cargo fuzz run command_line` in
+//! `sampler/`.
 #![no_main]
 
 use std::ffi::OsString;

@@ -1,8 +1,10 @@
-//! Lists without commas: gives each word of `-I roctracer roctx`, `-c a.cfg b.cfg` and `-v 2` its own option.
+//! Lists without commas: gives each word of `-I roctracer roctx`, `-c a.cfg b.cfg` and `-v 2` its
+//! own option.
 //!
-//! The original's lists end at the next option, which is safe only where `--` stands before the command. Here a list also ends at the
-//! first word that cannot belong to it, so that `rsys-sample -I roctracer ./solver` runs `./solver`. Where any word could belong to it
-//! (`-C EVENT EVENT -- ./solver`), it is read in the original's way if nothing but options follows up to a `--`.
+//! The original's lists end at the next option, which is safe only where `--` stands before the
+//! command. Here a list also ends at the first word that cannot belong to it, so that `rsys-sample
+//! -I roctracer ./solver` runs `./solver`. Where any word could belong to it (`-C EVENT EVENT --
+//! ./solver`), it is read in the original's way if nothing but options follows up to a `--`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,7 +14,8 @@ use rsys_config::{Numbers, backends};
 
 use super::command::{EXPORT_CONFIG, SET};
 
-/// Rewrites the words before the command; the command's own words are never touched. Tells too how many words are options.
+/// Rewrites the words before the command; the command's own words are never touched. Tells too how
+/// many words are options.
 pub(super) fn attach_values(options: &Command, words: &[OsString]) -> (Vec<OsString>, usize) {
     let mut result = Vec::with_capacity(words.len());
     let rest = attach(options, words, &mut result);
@@ -64,7 +67,8 @@ fn attach<'a>(
     rest
 }
 
-/// A setting that is written as an option, as every setting could be for the original's `run`: `--time-format %j`, `--use-rocm=on`.
+/// A setting that is written as an option, as every setting could be for the original's `run`:
+/// `--time-format %j`, `--use-rocm=on`.
 struct NamedSetting<'a> {
     name: &'a str,
     value: Option<&'a str>,
@@ -89,7 +93,8 @@ pub(super) fn long_of(setting: &str) -> String {
     format!("--{}", setting.to_ascii_lowercase().replace('_', "-"))
 }
 
-/// Moves such a setting to `result`, with the word that is its value, and returns what is left. Without a value it is switched on.
+/// Moves such a setting to `result`, with the word that is its value, and returns what is left.
+/// Without a value it is switched on.
 fn attach_setting<'a>(
     options: &Command,
     setting: &NamedSetting<'_>,
@@ -142,8 +147,8 @@ fn attach_list<'a>(
     rest
 }
 
-/// Under which option's name the word at this place of a list belongs to `option`: `Some(None)` when it is dropped, `None` when it does
-/// not belong to it.
+/// Under which option's name the word at this place of a list belongs to `option`: `Some(None)`
+/// when it is dropped, `None` when it does not belong to it.
 fn takes_word<'a>(
     options: &Command,
     option: &LastOption<'_>,

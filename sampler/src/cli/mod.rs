@@ -1,8 +1,9 @@
 //! The command line of `rsys-sample`.
 //!
-//! `command` makes the options and their help from the table of settings. `greedy` prepares the words so that the original's
-//! habits (`-I roctracer roctx -- cmd`, `-v 2`) mean what they always meant. [`parse`] puts options over environment over files and
-//! gives an [`Invocation`], or a [`CliExit`] that says what to print and how to end.
+//! `command` makes the options and their help from the table of settings. `greedy` prepares the
+//! words so that the original's habits (`-I roctracer roctx -- cmd`, `-v 2`) mean what they always
+//! meant. [`parse`] puts options over environment over files and gives an [`Invocation`], or a
+//! [`CliExit`] that says what to print and how to end.
 
 mod answers;
 mod command;
@@ -42,7 +43,8 @@ pub fn from_env() -> Result<Invocation, CliExit> {
     parse(std::env::args_os().skip(1), &Sources::of_this_process())
 }
 
-/// Reads the arguments (without the program's name) over the environment and the files of `sources`.
+/// Reads the arguments (without the program's name) over the environment and the files of
+/// `sources`.
 ///
 /// Files named by `-c` take the place of those that `sources` would choose.
 pub fn parse(
@@ -157,8 +159,8 @@ fn not_text(word: &OsStr, before: Option<&str>) -> CliExit {
     ))
 }
 
-/// Sets what the options say; every problem is kept. Options for one setting win over those for several, wherever they stand, but for
-/// those that add to a list.
+/// Sets what the options say; every problem is kept. Options for one setting win over those for
+/// several, wherever they stand, but for those that add to a list.
 fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
     let mut problems = apply_shorthands(settings, matches, false);
     for setting in table::all() {

@@ -29,7 +29,8 @@ fn the_short_help_is_what_people_use_first() {
     for part in ["--trace-legacy", "--gpu-level", "--smi-library"] {
         assert!(!short.contains(part), "{part}\n{short}");
     }
-    // Every option is in the long help but those for old command lines, which have a page of their own.
+    // Every option is in the long help but those for old command lines, which have a page of their
+    // own.
     let (long, all) = (bad("--help").to_string(), bad("--help=all").to_string());
     let original = bad("--help=original").to_string();
     for row in shorthands::all() {

@@ -1,7 +1,8 @@
 //! Every option of the original, in old and new spellings, does what it did there.
 //!
-//! What an option sets is written as in `-v`. A line of which the second column is `NOTED …` has its setting accepted with a note: it
-//! belongs to something that is not part of this build. When it becomes part, the line here must name the setting instead.
+//! What an option sets is written as in `-v`. A line of which the second column is `NOTED …` has
+//! its setting accepted with a note: it belongs to something that is not part of this build. When
+//! it becomes part, the line here must name the setting instead.
 
 use super::tests::{changed, good};
 

@@ -1,7 +1,8 @@
 //! Threads that no agent saw start: raw `clone`, or older than the agent.
 //!
-//! The kernel lists all threads of a process. One that runs and has no ring is asked to sample itself: a signal that the agent
-//! handles is queued to it, with a value that tells it from the signals of timers.
+//! The kernel lists all threads of a process. One that runs and has no ring is asked to sample
+//! itself: a signal that the agent handles is queued to it, with a value that tells it from the
+//! signals of timers.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -44,14 +45,16 @@ impl Adoption {
             .is_none_or(|look| look.elapsed() >= LOOK_EVERY)
     }
 
-    /// Lists the threads of `pid` and asks those that work unseen, if it still runs the program whose agent mapped the memory `inode`.
+    /// Lists the threads of `pid` and asks those that work unseen, if it still runs the program
+    /// whose agent mapped the memory `inode`.
     pub fn look(&mut self, pid: u32, inode: u64) {
         self.last_look = Some(Instant::now());
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
         };
         if !procfs::catches_samples(pid) {
-            // Without the agent's handler the signal would kill the process: it is executing a program.
+            // Without the agent's handler the signal would kill the process: it is executing a
+            // program.
             return;
         }
         let tids: HashSet<u32> = entries
@@ -70,8 +73,8 @@ impl Adoption {
                 && procfs::maps_memory(pid, inode)
                 && procfs::catches_samples(pid)
             {
-                // Both are asked: a program without an agent may have a handler of its own for this signal, as Go's have.
-                // It may be gone, or belong to somebody else by now.
+                // Both are asked: a program without an agent may have a handler of its own for this
+                // signal, as Go's have. It may be gone, or belong to somebody else by now.
                 os::queue_signal(pid, tid, SAMPLE_SIGNAL, ADOPT_COOKIE.cast_signed()).ok();
                 requests += 1;
             }

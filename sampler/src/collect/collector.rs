@@ -70,8 +70,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked threads, with `monitors` what is read
-    /// from outside.
+    /// A collector that hands everything to `writer`; with `waits`, also what is seen of blocked
+    /// threads, with `monitors` what is read from outside.
     #[must_use]
     pub fn new(
         writer: Writer,
@@ -97,7 +97,8 @@ impl Collector {
         self.schedule = schedule;
     }
 
-    /// Time to the end of this or the next window that samples are taken in; `None` if there is none.
+    /// Time to the end of this or the next window that samples are taken in; `None` if there is
+    /// none.
     #[must_use]
     pub fn window_ends_in(&self) -> Option<Duration> {
         if self.schedule.is_always() {
@@ -174,7 +175,8 @@ impl Collector {
                 }
             }
             HelloKind::Process => {
-                // The same process goes on with another program: it executed one, or its id was used again.
+                // The same process goes on with another program: it executed one, or its id was
+                // used again.
                 while let Some(at) = self.processes.iter().position(same) {
                     let process = self.processes.swap_remove(at);
                     self.end(process, End::Replaced);
@@ -212,8 +214,9 @@ impl Collector {
         Ok(())
     }
 
-    /// Empties the rings of all processes, and ends those that `over` names: what [`Collector::over`] said before the last arrivals
-    /// were taken in, so that those processes have written everything that they ever will, and all their segments are known.
+    /// Empties the rings of all processes, and ends those that `over` names: what
+    /// [`Collector::over`] said before the last arrivals were taken in, so that those processes
+    /// have written everything that they ever will, and all their segments are known.
     pub fn pass(&mut self, over: Vec<Exited>) -> Pass {
         let mut pass = Pass::default();
         if !self.schedule.is_always() {
@@ -243,7 +246,8 @@ impl Collector {
                 self.writer.waits(process.key, waits.take(process.key));
             }
         }
-        // Whoever found no room is the first the next time: their threads wait for as long as the writer works.
+        // Whoever found no room is the first the next time: their threads wait for as long as the
+        // writer works.
         self.processes.rotate_left(looked_at);
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());

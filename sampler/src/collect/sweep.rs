@@ -1,8 +1,9 @@
 //! One pass over the rings of a process.
 //!
-//! A sample may need a module that is recorded in another thread's ring, before the sample. Rings are read one
-//! after the other, so the module may be missed when its ring is read before and the sample's ring after both were written. A second
-//! look at all rings settles it: what the second look finds brings every module that the first look's samples need.
+//! A sample may need a module that is recorded in another thread's ring, before the sample. Rings
+//! are read one after the other, so the module may be missed when its ring is read before and the
+//! sample's ring after both were written. A second look at all rings settles it: what the second
+//! look finds brings every module that the first look's samples need.
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;

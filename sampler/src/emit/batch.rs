@@ -16,7 +16,8 @@ pub struct RingWords {
 pub struct Batch {
     /// What the first look found.
     pub words: Vec<RingWords>,
-    /// What was found when all rings were looked at once more. Every module that `words` need is in one of the two.
+    /// What was found when all rings were looked at once more. Every module that `words` need is in
+    /// one of the two.
     pub later: Vec<RingWords>,
 }
 

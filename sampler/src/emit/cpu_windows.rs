@@ -1,7 +1,9 @@
-//! Windows of time that are counted in the CPU time of a process, as `--trace-clock-id cputime` asks for.
+//! Windows of time that are counted in the CPU time of a process, as `--trace-clock-id cputime`
+//! asks for.
 //!
-//! What the samples stand for is the CPU time of the process. So its windows begin and end at samples: as fine as the samples are. The
-//! agent goes on sampling outside of them, for otherwise nobody would count.
+//! What the samples stand for is the CPU time of the process. So its windows begin and end at
+//! samples: as fine as the samples are. The agent goes on sampling outside of them, for otherwise
+//! nobody would count.
 
 use rsys_wire::record::{Record, Records};
 

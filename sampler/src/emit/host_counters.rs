@@ -7,8 +7,9 @@ use crate::counters::Reading;
 
 /// The counters of host and GPUs: they belong into one trace, that of the command itself.
 ///
-/// The command may have none, such as a shell that only waits. Then the first process that has one gets them; but not at once, for
-/// the command may begin with short-lived helpers and execute the real program thereafter.
+/// The command may have none, such as a shell that only waits. Then the first process that has one
+/// gets them; but not at once, for the command may begin with short-lived helpers and execute the
+/// real program thereafter.
 #[derive(Debug, Default)]
 pub struct HostCounters {
     /// The process of the command, through all programs that it executes.
@@ -63,9 +64,11 @@ impl HostCounters {
         hold(&mut self.held, readings);
     }
 
-    /// What the trace with this key is to write now, given that it is the first of those that are open.
+    /// What the trace with this key is to write now, given that it is the first of those that are
+    /// open.
     ///
-    /// A trace that begins to have them gets the last value of each first: a value that does not change is read only once.
+    /// A trace that begins to have them gets the last value of each first: a value that does not
+    /// change is read only once.
     #[must_use]
     pub fn hand_out(&mut self, owner: u32) -> Vec<Reading> {
         let mut handed: Vec<Reading> = Vec::with_capacity(self.held.len());

@@ -27,8 +27,8 @@ use crate::run::RunContext;
 use crate::session::ProcessKey;
 use crate::waits::record::WaitRecord;
 
-/// Memory that waiting batches may take. When they take more, the rings are left alone: they are a buffer of their own, and what
-/// does not fit there is counted there.
+/// Memory that waiting batches may take. When they take more, the rings are left alone: they are a
+/// buffer of their own, and what does not fit there is counted there.
 const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// Time between two looks at the threads: their names, and whether they still run.
@@ -104,7 +104,8 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("rsys-write".to_owned())
             .spawn(move || {
-                // Closed when the thread ends, however it does: whoever polls the other end wakes up.
+                // Closed when the thread ends, however it does: whoever polls the other end wakes
+                // up.
                 let _end = end;
                 os::lower_thread_priority();
                 work(&run, options, &queue, &shared)

@@ -1,8 +1,10 @@
-//! Commands that start ranks: `rsys-sample -- srun ./app` is turned into `srun rsys-sample -- ./app`.
+//! Commands that start ranks: `rsys-sample -- srun ./app` is turned into `srun rsys-sample --
+//! ./app`.
 //!
-//! A sampler serves the processes of its own machine only. Put behind the launcher, it starts with each rank, on whatever machine that
-//! is. For this, the place where the launcher's own options end has to be found; where that is not certain, the command runs as it is,
-//! and the ranks on this machine are profiled.
+//! A sampler serves the processes of its own machine only. Put behind the launcher, it starts with
+//! each rank, on whatever machine that is. For this, the place where the launcher's own options end
+//! has to be found; where that is not certain, the command runs as it is, and the ranks on this
+//! machine are profiled.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -55,7 +57,8 @@ const SRUN_PLAIN: &str = "\
     no-container-mount-home container-remap-root no-container-remap-root container-entrypoint \
     no-container-entrypoint container-writable container-readonly";
 
-/// Options of the `mpirun`s of OpenMPI, MPICH and Intel MPI: those without a value, with one, with two.
+/// Options of the `mpirun`s of OpenMPI, MPICH and Intel MPI: those without a value, with one, with
+/// two.
 const MPI_OPTIONS: [&str; 3] = [
     "allow-run-as-root bind-to-core bind-to-none bind-to-socket bycore bynode byslot continuous \
      disable-auto-cleanup disable-hostname-propagation display-allocation display-map do-not-launch envall \
@@ -70,7 +73,8 @@ const MPI_OPTIONS: [&str; 3] = [
     "env genv gmca mca omca pmixmca prtemca",
 ];
 
-/// What to do with `command`, whose file is `file`; `ours` is how rsys-sample was called, up to where the command begins.
+/// What to do with `command`, whose file is `file`; `ours` is how rsys-sample was called, up to
+/// where the command begins.
 #[must_use]
 pub fn arrange(file: &Path, command: &[OsString], ours: &[OsString]) -> Arrangement {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -115,7 +119,8 @@ pub fn arrange(file: &Path, command: &[OsString], ours: &[OsString]) -> Arrangem
     )
 }
 
-/// Puts `ours` in front of each program that the launcher starts. `None` when an option is not known.
+/// Puts `ours` in front of each program that the launcher starts. `None` when an option is not
+/// known.
 fn insert(style: Style, command: &[OsString], ours: &[OsString]) -> Option<Vec<OsString>> {
     let (launcher, mut rest) = command.split_first()?;
     let mut result = vec![launcher.clone()];

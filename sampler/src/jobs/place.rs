@@ -46,8 +46,8 @@ impl Place {
         }
     }
 
-    /// Whether the settings ask for a profile of this process. With `starts_ranks` the command starts ranks of its own, and only
-    /// the node counts.
+    /// Whether the settings ask for a profile of this process. With `starts_ranks` the command
+    /// starts ranks of its own, and only the node counts.
     #[must_use]
     pub fn is_selected(&self, resolved: &Resolved, host: &str, starts_ranks: bool) -> bool {
         let names = self.node_name.as_deref().into_iter().chain([host]);
@@ -76,7 +76,8 @@ impl Place {
         if step.job.is_some() {
             return Some(step.folder(&launcher.pid.to_string()));
         }
-        // A run on one machine: by its time, as without ranks. All ranks take the time of their launcher's start.
+        // A run on one machine: by its time, as without ranks. All ranks take the time of their
+        // launcher's start.
         let time = os::local_time_at(TIME_FORMAT, launcher.start_seconds)?;
         Some(format!("{time}-{}", launcher.pid))
     }

@@ -1,9 +1,10 @@
 //! `job.json`: who took part in a step, and how each ended.
 //!
-//! Many tasks on many machines write it, on a file system where locks may not work. So nobody changes a file of another: each task
-//! has a record of its own in `.tasks/`, made at its start and made anew, under another name, at its end. Whoever ends puts all
-//! records together and renames the result into place. If another record came up meanwhile, it does so again: whichever `job.json`
-//! was put there last, its writer has looked after that.
+//! Many tasks on many machines write it, on a file system where locks may not work. So nobody
+//! changes a file of another: each task has a record of its own in `.tasks/`, made at its start and
+//! made anew, under another name, at its end. Whoever ends puts all records together and renames
+//! the result into place. If another record came up meanwhile, it does so again: whichever
+//! `job.json` was put there last, its writer has looked after that.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -31,10 +32,12 @@ pub const TASKS_FOLDER: &str = ".tasks";
 const RUNNING: &str = ".running.json";
 const ENDED: &str = ".ended.json";
 
-/// When more tasks than this still run, only some of those that end write `job.json`: each reads all records.
+/// When more tasks than this still run, only some of those that end write `job.json`: each reads
+/// all records.
 const FEW: usize = 8;
 
-/// A writer gives up after this many records that came up while it wrote: their writers will see to it.
+/// A writer gives up after this many records that came up while it wrote: their writers will see to
+/// it.
 const ROUNDS_MAX: usize = 20;
 
 /// The record of one task.
@@ -117,8 +120,8 @@ impl TaskRecord {
         Ok(record)
     }
 
-    /// Puts down how the task ended, and what it left, or why that is nothing. `unstarted` is the number of processes that ended before
-    /// they began to record.
+    /// Puts down how the task ended, and what it left, or why that is nothing. `unstarted` is the
+    /// number of processes that ended before they began to record.
     ///
     /// # Errors
     /// When the records cannot be read or written.

@@ -11,11 +11,12 @@ use rsys_wire::program::AGENT_FILE;
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
 
 const LD_PRELOAD: &str = "LD_PRELOAD";
-/// The libraries, separated by blanks, that the HSA runtime loads as tools and hands its functions to.
+/// The libraries, separated by blanks, that the HSA runtime loads as tools and hands its functions
+/// to.
 const HSA_TOOLS_LIB: &str = "HSA_TOOLS_LIB";
 
-/// Where a tool has registered with rocprofiler-register, AMD's builds of the HSA runtime load those of `HSA_TOOLS_LIB` only if this is on.
-/// It is used for nothing else (ROCr 6.1 to 7.2).
+/// Where a tool has registered with rocprofiler-register, AMD's builds of the HSA runtime load
+/// those of `HSA_TOOLS_LIB` only if this is on. It is used for nothing else (ROCr 6.1 to 7.2).
 const HSA_TOOLS_BESIDE_OTHERS: &str = "HSA_TOOLS_ROCPROFILER_V1_TOOLS";
 
 /// Why the agent cannot be used.
@@ -74,7 +75,8 @@ pub fn find_agent(executable: &Path, chosen: Option<&OsStr>) -> Result<PathBuf, 
     Ok(found)
 }
 
-/// The environment of the target: `inherited`, in its order, with the agent in front of what LD_PRELOAD already held.
+/// The environment of the target: `inherited`, in its order, with the agent in front of what
+/// LD_PRELOAD already held.
 #[must_use]
 pub fn target_environment(
     inherited: impl IntoIterator<Item = (OsString, OsString)>,

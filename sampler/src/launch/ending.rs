@@ -35,8 +35,8 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Ends this process in the same way. A fatal signal is sent to ourselves, so that our parent sees what it would have seen; a core
-/// file of ours would hide the target's.
+/// Ends this process in the same way. A fatal signal is sent to ourselves, so that our parent sees
+/// what it would have seen; a core file of ours would hide the target's.
 pub fn finish(ending: Ending) -> ! {
     match ending {
         Ending::Code(code) => std::process::exit(i32::from(code)),

@@ -1,8 +1,10 @@
-//! Which signals were for us alone: what we got, compared with what the [`witness`](super::witness) got.
+//! Which signals were for us alone: what we got, compared with what the [`witness`](super::witness)
+//! got.
 //!
-//! A signal to the group reaches the witness before us, for the kernel serves the newest process first. So one that the witness does not
-//! know when it is asked was for us. Some senders signal each process by itself, or one and then the group, a moment apart: the decision
-//! waits for that moment, and what the witness gets in it from the same sender is the same signal.
+//! A signal to the group reaches the witness before us, for the kernel serves the newest process
+//! first. So one that the witness does not know when it is asked was for us. Some senders signal
+//! each process by itself, or one and then the group, a moment apart: the decision waits for that
+//! moment, and what the witness gets in it from the same sender is the same signal.
 
 use super::witness::{Answer, Sent};
 
@@ -83,12 +85,14 @@ impl Comparison {
         self.take(|ours| asked_ns >= ours.read_ns + MOMENT_NS)
     }
 
-    /// What nobody can say anything about any more: all without a witness, else what waited too long.
+    /// What nobody can say anything about any more: all without a witness, else what waited too
+    /// long.
     pub fn overdue(&mut self, now_ns: u64, has_witness: bool) -> Vec<Sent> {
         self.take(|ours| !has_witness || now_ns >= ours.read_ns + PATIENCE_NS)
     }
 
-    /// When [`Comparison::wants_to_ask`] or [`Comparison::overdue`] should be called next, if anything is undecided.
+    /// When [`Comparison::wants_to_ask`] or [`Comparison::overdue`] should be called next, if
+    /// anything is undecided.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         let wait_ns = match self.asked_ns {

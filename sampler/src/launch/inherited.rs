@@ -1,7 +1,8 @@
 //! What the process was given by its parent, before Rust's runtime changed it.
 //!
-//! The runtime ignores SIGPIPE and opens `/dev/null` in place of closed standard descriptors. A target must get neither, so both
-//! are looked at from a constructor that runs before the runtime does.
+//! The runtime ignores SIGPIPE and opens `/dev/null` in place of closed standard descriptors. A
+//! target must get neither, so both are looked at from a constructor that runs before the runtime
+//! does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

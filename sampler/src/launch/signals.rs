@@ -1,7 +1,8 @@
 //! Signals that arrive at `rsys-sample` and belong to the target.
 //!
-//! They are blocked and read from a descriptor, so that none of them can end us while traces are open. What is sent to the whole
-//! process group, by the terminal or by a process, the target gets anyway; what somebody sent to us alone is passed on.
+//! They are blocked and read from a descriptor, so that none of them can end us while traces are
+//! open. What is sent to the whole process group, by the terminal or by a process, the target gets
+//! anyway; what somebody sent to us alone is passed on.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -81,7 +82,8 @@ impl Signals {
         })
     }
 
-    /// Starts the witness of signals to the whole group. Without one, all that a process sends us is passed on.
+    /// Starts the witness of signals to the whole group. Without one, all that a process sends us
+    /// is passed on.
     pub fn call_witness(&mut self) {
         self.witness = Witness::call().ok();
     }
@@ -173,7 +175,8 @@ impl Signals {
         self.witness.as_ref().map(AsFd::as_fd)
     }
 
-    /// The target stopped. If what stopped it was meant for both, we stop as well, and a shell sees the job as stopped.
+    /// The target stopped. If what stopped it was meant for both, we stop as well, and a shell sees
+    /// the job as stopped.
     pub fn target_stopped(&mut self) {
         if self.stop.take().is_some() {
             kill(Pid::this(), Signal::SIGSTOP).ok();
@@ -187,14 +190,16 @@ impl AsFd for Signals {
     }
 }
 
-/// Sends the target a signal that was meant for it. It may have ended by now, or changed its user: nothing to do about either.
+/// Sends the target a signal that was meant for it. It may have ended by now, or changed its user:
+/// nothing to do about either.
 fn pass_on(sent: Sent, target: Pid) {
     if let Ok(signal) = Signal::try_from(sent.signal) {
         kill(target, signal).ok();
     }
 }
 
-/// Whether a process sent the signal, other than the target itself; the terminal's come from the kernel, and to the whole group.
+/// Whether a process sent the signal, other than the target itself; the terminal's come from the
+/// kernel, and to the whole group.
 fn is_from_another(code: i32, sender: i32, target: Pid) -> bool {
     is_from_a_process(code) && sender != target.as_raw()
 }

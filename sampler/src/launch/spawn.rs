@@ -1,7 +1,8 @@
 //! Starting the target exactly as our parent would have started it.
 //!
-//! The child gets our descriptors, terminal, directory, mask, limits and process group as we got them; what we changed for
-//! ourselves is put back between fork and exec. Our environment is passed on in its order, which `std::process::Command` would sort.
+//! The child gets our descriptors, terminal, directory, mask, limits and process group as we got
+//! them; what we changed for ourselves is put back between fork and exec. Our environment is passed
+//! on in its order, which `std::process::Command` would sort.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
@@ -149,7 +150,8 @@ impl Image {
     }
 }
 
-/// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a process, before that executes the file.
+/// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a
+/// process, before that executes the file.
 ///
 /// # Errors
 /// When it did not start; the file's errors come from the child before its exec.
@@ -196,7 +198,8 @@ pub fn spawn(
     }
 }
 
-/// Waits in the child for a byte from the parent, or for its end, by a pipe of which both ends were inherited.
+/// Waits in the child for a byte from the parent, or for its end, by a pipe of which both ends were
+/// inherited.
 ///
 /// # Signal safety
 /// System calls with numbers and a byte on this stack.

@@ -1,10 +1,12 @@
 //! A witness of the signals that are sent to our whole process group.
 //!
-//! A process cannot distinguish a signal that was sent to it alone from one that was sent to its process group. What the group got, the target
-//! got too; what we alone got is to be passed on to it. So a tiny process of ours stands in the same group with every signal blocked.
-//! Asked, it says which were pending.
+//! A process cannot distinguish a signal that was sent to it alone from one that was sent to its
+//! process group. What the group got, the target got too; what we alone got is to be passed on to
+//! it. So a tiny process of ours stands in the same group with every signal blocked. Asked, it says
+//! which were pending.
 //!
-//! It is forked, not executed; holds no descriptor but its end of a socket; and ends with us, however we end.
+//! It is forked, not executed; holds no descriptor but its end of a socket; and ends with us,
+//! however we end.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -137,7 +139,8 @@ fn serve(parent: Pid, channel: RawFd, arguments: std::ops::Range<usize>) -> ! {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
         close_all_but(channel);
         libc::chdir(c"/".as_ptr());
-        // Whoever looks for us by our name or command line, to send us a signal, does not mean the witness.
+        // Whoever looks for us by our name or command line, to send us a signal, does not mean the
+        // witness.
         libc::prctl(libc::PR_SET_NAME, c"rsys-witness".as_ptr());
         let words = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
         let name = b"rsys-witness";

@@ -47,7 +47,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of the process with this id, as the driver calls it. What is asked for: memory, and the compute units in use.
+    /// Of the process with this id, as the driver calls it. What is asked for: memory, and the
+    /// compute units in use.
     #[must_use]
     pub fn new(roots: &Roots, pid: u32, gpus: &[GpuId], memory: bool, occupancy: bool) -> Self {
         let gpus = gpus.iter().map(|gpu| (gpu.clone(), None, None));

@@ -101,7 +101,8 @@ impl Monitors {
         })
     }
 
-    /// Reads process `host_pid` from the next reading on: of processes that live no longer than to it, there may be thousands.
+    /// Reads process `host_pid` from the next reading on: of processes that live no longer than to
+    /// it, there may be thousands.
     pub fn begin(&self, key: ProcessKey, host_pid: u32) {
         lock(&self.shared.state).begun.push((key, host_pid));
     }

@@ -119,10 +119,12 @@ impl Stat {
     fn parse(text: &[u8]) -> Option<Self> {
         // The name may hold anything, also brackets.
         let end = text.iter().rposition(|byte| *byte == b')')?;
-        // A minus would hide in `numbers`; none of the fields that are used is ever negative, and none is split by one.
+        // A minus would hide in `numbers`; none of the fields that are used is ever negative, and
+        // none is split by one.
         let mut words = text.get(end + 2..)?.split(|byte| *byte == b' ');
         let mut next = |skipped: usize| numbers(words.nth(skipped)?).next();
-        // From the third field on: state ppid pgrp session tty tpgid flags minflt cminflt majflt ...
+        // From the third field on: state ppid pgrp session tty tpgid flags minflt cminflt majflt
+        // ...
         let minor = next(7)?;
         let major = next(1)?;
         let user_ticks = next(1)?;

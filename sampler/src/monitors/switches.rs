@@ -6,7 +6,8 @@ use std::path::Path;
 use super::file::KeptFile;
 use super::numbers::field;
 
-/// Shortest time between two looks at the threads; longer when there are many, since each costs a file.
+/// Shortest time between two looks at the threads; longer when there are many, since each costs a
+/// file.
 const LOOK_NS: u64 = 1_000_000_000;
 const LOOK_NS_PER_THREAD: u64 = 5_000_000;
 
@@ -20,7 +21,8 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// The context switches of all threads that were ever seen; nothing when it is not time to look.
+    /// The context switches of all threads that were ever seen; nothing when it is not time to
+    /// look.
     pub fn read(&mut self, folder: &Path, time_ns: u64, scratch: &mut [u8]) -> Option<u64> {
         if time_ns < self.next_ns {
             return None;

@@ -29,7 +29,8 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Takes in records that were read at `now_ns`, and says which times have ended, with their processes.
+    /// Takes in records that were read at `now_ns`, and says which times have ended, with their
+    /// processes.
     pub fn add(&mut self, now_ns: u64, switches: &mut Vec<Switch>) -> Vec<(u32, Interval)> {
         self.waiting.append(switches);
         self.waiting.sort_by_key(|switch| switch.time_ns);

@@ -62,7 +62,8 @@ impl Watch {
         })
     }
 
-    /// What was seen since the last call of the processes that `key_of` knows, by their ids as we see them.
+    /// What was seen since the last call of the processes that `key_of` knows, by their ids as we
+    /// see them.
     pub fn collect(
         &mut self,
         key_of: impl Fn(u32) -> Option<ProcessKey>,

@@ -48,7 +48,8 @@ pub struct Plan {
     pub monitors: Option<monitors::Choice>,
     /// Which sensors of GPUs are read, if any are.
     pub gpus: Option<monitors::GpuChoice>,
-    /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user has not said that it is to be off.
+    /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user
+    /// has not said that it is to be off.
     pub hints_at_gpus: bool,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
@@ -230,8 +231,8 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
     }
 }
 
-/// Whether processes may defer their start until they have something to record: where one sample makes no trace, and nothing but samples needs
-/// a process from its first instruction on.
+/// Whether processes may defer their start until they have something to record: where one sample
+/// makes no trace, and nothing but samples needs a process from its first instruction on.
 fn may_begin_late(resolved: &Resolved) -> bool {
     resolved.min_samples > 1
         && !resolved.sampling_realtime

@@ -1,4 +1,5 @@
-//! Which events the threads of the target count, or are sampled by: names become what the kernel takes, and each is tried out here.
+//! Which events the threads of the target count, or are sampled by: names become what the kernel
+//! takes, and each is tried out here.
 
 use rsys_config::Resolved;
 use rsys_machine::events;
@@ -28,7 +29,8 @@ pub struct Counting {
     pub complaints: Vec<String>,
 }
 
-/// Finds the events that were asked for and tries them out. It may fork (see [`Machine`]): before any thread is made.
+/// Finds the events that were asked for and tries them out. It may fork (see [`Machine`]): before
+/// any thread is made.
 #[must_use]
 pub fn find(resolved: &Resolved) -> Counting {
     let mut counting = Counting::default();

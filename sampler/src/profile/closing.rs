@@ -1,4 +1,5 @@
-//! From the target's end to ours: processes that outlive it, the last traces, and what is said of it all.
+//! From the target's end to ours: processes that outlive it, the last traces, and what is said of
+//! it all.
 
 use super::job_record::end_record;
 use super::watch::Watch;

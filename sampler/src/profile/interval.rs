@@ -10,7 +10,8 @@ pub const FIRST: Duration = Duration::from_millis(25);
 const LONGEST: Duration = Duration::from_millis(100);
 /// And at most this often.
 pub const SHORTEST: Duration = Duration::from_millis(5);
-/// The fullest ring is to be found this full: every wake takes a processor from the target, and a ring that overflows loses records.
+/// The fullest ring is to be found this full: every wake takes a processor from the target, and a
+/// ring that overflows loses records.
 const FILL: f64 = 0.125;
 
 /// The time to the next pass, by what this one found after `since_last`.

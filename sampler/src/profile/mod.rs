@@ -1,9 +1,10 @@
 //! One run of `rsys-sample`, from the command to its end.
 //!
-//! The main thread prepares the run and starts the [`target`] ([`start`]), with all that looks at it from outside ([`observers`]). Then it
-//! serves everything that can happen ([`watch`]): signals, new processes, their ends, and the time to empty the rings ([`interval`]). At
-//! last it says what became of it all ([`closing`]), in a parallel job also in the record that its tasks share ([`job_record`]). Two threads
-//! help: one takes datagrams, one writes traces.
+//! The main thread prepares the run and starts the [`target`] ([`start`]), with all that looks at
+//! it from outside ([`observers`]). Then it serves everything that can happen ([`watch`]): signals,
+//! new processes, their ends, and the time to empty the rings ([`interval`]). At last it says what
+//! became of it all ([`closing`]), in a parallel job also in the record that its tasks share
+//! ([`job_record`]). Two threads help: one takes datagrams, one writes traces.
 
 mod closing;
 mod interval;

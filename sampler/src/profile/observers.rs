@@ -1,4 +1,5 @@
-//! What looks at the target from outside: context switches, blocked threads, counters. A run goes on without what is not available.
+//! What looks at the target from outside: context switches, blocked threads, counters. A run goes
+//! on without what is not available.
 
 use nix::errno::Errno;
 use rsys_machine::perf::{Availability, Event, Machine, Reason};

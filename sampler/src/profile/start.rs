@@ -125,7 +125,8 @@ fn spawn_target(
     inherited: &Inherited,
 ) -> Result<Spawned, Refusal> {
     let mask = *signals.original_mask();
-    // Behind the target: whoever looks for it takes our first child. Its program begins when the witness is there.
+    // Behind the target: whoever looks for it takes our first child. Its program begins when the
+    // witness is there.
     let call_witness = || signals.call_witness();
     let pid = spawn::spawn(
         file,

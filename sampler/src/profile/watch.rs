@@ -14,7 +14,8 @@ use crate::launch::signals::Signals;
 use crate::session::Receiver;
 use crate::session::members::{self, Members};
 
-/// A process that was just forked, or is loading its libraries, is given this time to announce itself.
+/// A process that was just forked, or is loading its libraries, is given this time to announce
+/// itself.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 
 /// The main loop and what it serves.
@@ -57,7 +58,8 @@ impl Watch {
         let deadline = begin + linger;
         let mut interval = FIRST;
         loop {
-            // Looked for before the arrivals are taken: whoever is not found any more has arrived, or never will.
+            // Looked for before the arrivals are taken: whoever is not found any more has arrived,
+            // or never will.
             let unannounced = self.collector.live() == 0 && {
                 let which = if begin.elapsed() < ANNOUNCE {
                     Members::All
@@ -89,7 +91,8 @@ impl Watch {
         self.collector.abandon();
     }
 
-    /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves: what is written is valid.
+    /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves: what
+    /// is written is valid.
     pub(super) fn close(mut self) -> Outcome {
         let writer = self.collector.into_writer();
         writer.to_foreground();

@@ -11,7 +11,8 @@ const CODES_MAX: usize = 1 << 20;
 /// A Python function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// As a stack shows it: the name, then the file's last part in parentheses, which distinguishes it from native functions.
+    /// As a stack shows it: the name, then the file's last part in parentheses, which distinguishes
+    /// it from native functions.
     pub name: Arc<str>,
     /// The file.
     pub file: Arc<str>,

@@ -1,6 +1,7 @@
 //! The lines of a code object, from its table.
 //!
-//! Sources: `Objects/lnotab_notes.txt` of 3.8 and 3.10, `Objects/locations.md` of 3.11 (PEP 626, PEP 657).
+//! Sources: `Objects/lnotab_notes.txt` of 3.8 and 3.10, `Objects/locations.md` of 3.11 (PEP 626,
+//! PEP 657).
 
 use rsys_python::layout::LineTable;
 
@@ -13,7 +14,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Reads a table of this form; of a table that is cut off, what is there. An unknown form has the first line only.
+    /// Reads a table of this form; of a table that is cut off, what is there. An unknown form has
+    /// the first line only.
     #[must_use]
     pub fn read(form: u8, table: &[u8], first: u32) -> Self {
         let mut lines = Lines {
@@ -154,7 +156,8 @@ mod tests {
             ),
             [11, 11, 11, 13, 13, 12]
         );
-        // One instruction without a location, then the short, the one-line, the long and the column-less form.
+        // One instruction without a location, then the short, the one-line, the long and the
+        // column-less form.
         let table = [
             0xf8, // none, 1 instruction
             0x80 | 11 << 3 | 3,

@@ -1,12 +1,15 @@
 //! Native and Python frames of one sample become one stack.
 //!
-//! Each call of the interpreter's C function `_PyEval_EvalFrameDefault` runs Python frames: one until CPython 3.10, from 3.11 on as
-//! many as call each other without C in between. The outermost of them is marked as the *entry*, so the Python frames fall into *runs*,
-//! one for each call. In the merged stack a run stands where its call is. The rest of the interpreter is not shown, unless asked for;
-//! C functions that Python calls, and Python functions that C calls back, are where they belong.
+//! Each call of the interpreter's C function `_PyEval_EvalFrameDefault` runs Python frames: one
+//! until CPython 3.10, from 3.11 on as many as call each other without C in between. The outermost
+//! of them is marked as the *entry*, so the Python frames fall into *runs*, one for each call. In
+//! the merged stack a run stands where its call is. The rest of the interpreter is not shown,
+//! unless asked for; C functions that Python calls, and Python functions that C calls back, are
+//! where they belong.
 //!
-//! The pairing starts at the root, where nothing moves: a sample may lie in the first or last instructions of a call whose frame is
-//! not in the chain yet, or no more. Where the root is missing, or greenlets have exchanged it, it starts at the leaf.
+//! The pairing starts at the root, where nothing moves: a sample may lie in the first or last
+//! instructions of a call whose frame is not in the chain yet, or no more. Where the root is
+//! missing, or greenlets have exchanged it, it starts at the leaf.
 
 /// What a native frame has to do with Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +44,9 @@ pub enum Piece {
     Python(usize, usize),
 }
 
-/// Puts the pieces of a stack into `pieces`, the outermost first, and returns how many Python frames found no call that runs them.
-/// `roles` are those of the native frames, `entries` says of each Python frame whether it is an entry; both outermost first.
+/// Puts the pieces of a stack into `pieces`, the outermost first, and returns how many Python
+/// frames found no call that runs them. `roles` are those of the native frames, `entries` says of
+/// each Python frame whether it is an entry; both outermost first.
 pub fn merge(
     roles: &[Role],
     entries: &[bool],
@@ -73,8 +77,8 @@ pub fn merge(
     };
     let before = span(&runs[..first_run]);
     let behind = span(&runs[first_run + paired..]);
-    // Where runs without a call go: outermost ones to the root, innermost ones behind the last call, or, when there is no call at
-    // all, where the interpreter is.
+    // Where runs without a call go: outermost ones to the root, innermost ones behind the last
+    // call, or, when there is no call at all, where the interpreter is.
     let is_interpreter = |role: &Role| !matches!(role, Role::Native | Role::Switches);
     let (behind_at, before_at) = match calls.last() {
         Some(last) => (Some(*last), calls.get(first_call).copied()),
@@ -128,8 +132,9 @@ fn runs(entries: &[bool]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The native frames that run Python frames. A stripped interpreter does not name the rarely used part of that function: when calls
-/// are missing, the innermost frames of it without a name are taken for some.
+/// The native frames that run Python frames. A stripped interpreter does not name the rarely used
+/// part of that function: when calls are missing, the innermost frames of it without a name are
+/// taken for some.
 fn calls(roles: &[Role], wanted: usize, ends: Ends) -> Vec<usize> {
     let named = roles
         .iter()

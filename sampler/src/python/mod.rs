@@ -1,5 +1,5 @@
-//! Python frames: which function and line stand behind a word ([`codes`], [`lines`]), and how they go together with the native frames
-//! of the same sample ([`merge`]).
+//! Python frames: which function and line stand behind a word ([`codes`], [`lines`]), and how they
+//! go together with the native frames of the same sample ([`merge`]).
 
 pub mod codes;
 pub mod lines;

@@ -8,8 +8,9 @@
 //! addresses: count, then each: difference to the one before, list + 1 (0: the file has no name for it)
 //! ```
 //!
-//! Fixed numbers are little-endian, all others LEB128. A reader takes nothing on trust: the check catches torn and damaged files,
-//! and every index and length is compared with what is there, so that a file made by somebody else can at most give wrong names.
+//! Fixed numbers are little-endian, all others LEB128. A reader takes nothing on trust: the check
+//! catches torn and damaged files, and every index and length is compared with what is there, so
+//! that a file made by somebody else can at most give wrong names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -231,7 +232,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A number of things of at least one byte each: never more than there are bytes, so that it is safe to allocate for it.
+    /// A number of things of at least one byte each: never more than there are bytes, so that it is
+    /// safe to allocate for it.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.0.len()).then_some(count)

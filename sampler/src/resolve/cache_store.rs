@@ -1,8 +1,10 @@
-//! The directory of cache files: one per build-id, shared by all runs and all processes of the user.
+//! The directory of cache files: one per build-id, shared by all runs and all processes of the
+//! user.
 //!
-//! Many samplers may write at once (one per MPI rank, on a shared file system). A file is written under a name of its own and
-//! renamed over the old one, so that a reader sees a whole file, old or new. Two writers of one file may lose what one of them
-//! added; it is found again in a later run. Whatever goes wrong here costs speed only, so it is never an error of the run.
+//! Many samplers may write at once (one per MPI rank, on a shared file system). A file is written
+//! under a name of its own and renamed over the old one, so that a reader sees a whole file, old or
+//! new. Two writers of one file may lose what one of them added; it is found again in a later run.
+//! Whatever goes wrong here costs speed only, so it is never an error of the run.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -20,7 +22,8 @@ use super::types::CacheLocation;
 const FILE_BYTES_MAX: u64 = 128 << 20;
 const ADDRESSES_MAX: usize = 1 << 20;
 
-/// Build-ids outside these lengths are not trusted to name a file: one byte says nothing, and a note may claim any length.
+/// Build-ids outside these lengths are not trusted to name a file: one byte says nothing, and a
+/// note may claim any length.
 const BUILD_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// A temporary file this old was left behind by a process that died.
@@ -107,7 +110,8 @@ impl CacheStore {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        // Process ids repeat across machines that share the directory; the time makes up for it, `create_new` for the rest.
+        // Process ids repeat across machines that share the directory; the time makes up for it,
+        // `create_new` for the rest.
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -142,7 +146,8 @@ impl CacheStore {
         }
     }
 
-    /// Removes the oldest files until the rest takes three quarters of the limit, and what dead writers left behind.
+    /// Removes the oldest files until the rest takes three quarters of the limit, and what dead
+    /// writers left behind.
     pub fn prune(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut files = Vec::new();

@@ -1,7 +1,7 @@
 //! One opened ELF file with its debug information: addresses in, raw frames out.
 //!
-//! DWARF is asked first. Where it has nothing, or is damaged, the symbol tables are: a broken unit in one corner of a file must not
-//! cost the file all its names.
+//! DWARF is asked first. Where it has nothing, or is damaged, the symbol tables are: a broken unit
+//! in one corner of a file must not cost the file all its names.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -133,7 +133,8 @@ impl Image {
         }
     }
 
-    /// The frame of the code at which a program begins: it has a name also where all symbols were stripped.
+    /// The frame of the code at which a program begins: it has a name also where all symbols were
+    /// stripped.
     fn start_code(&self, vaddr: u64) -> Option<RawFrame> {
         const START_CODE_BYTES: u64 = 64;
         let entry = self.located.head.entry?;
@@ -174,8 +175,9 @@ impl Image {
                 language: Language::Other,
             });
         }
-        // DWARF gives C++ functions without linkage (lambdas, statics, anonymous namespaces) their bare name: `operator()`. The
-        // symbol table has the whole one. See the test `cplusplus_names`.
+        // DWARF gives C++ functions without linkage (lambdas, statics, anonymous namespaces) their
+        // bare name: `operator()`. The symbol table has the whole one. See the test
+        // `cplusplus_names`.
         let mangled = (symbol.lang == SrcLang::Cpp && !symbol.name.starts_with("_Z"))
             .then(|| self.mangled_name(vaddr, symbol.addr))
             .flatten();

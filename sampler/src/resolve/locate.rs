@@ -118,7 +118,8 @@ pub(super) fn candidates(path: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
         .as_bytes()
         .strip_suffix(b" (deleted)")
         .map_or(path, |kept| Path::new(OsStr::from_bytes(kept)));
-    // A relative or empty path, or `[heap]`, is no file: it would be taken from our own working directory.
+    // A relative or empty path, or `[heap]`, is no file: it would be taken from our own working
+    // directory.
     let Ok(inner) = path.strip_prefix("/") else {
         return Vec::new();
     };
@@ -183,7 +184,8 @@ fn identity<'data>(data: impl ReadRef<'data>) -> object::Result<ElfIdentity> {
         || segments.any(|segment| segment.p_type(endian) == PT_INTERP);
     let entry = header.e_entry(endian);
     identity.head.entry = (is_program && entry != 0).then_some(entry);
-    // Debug files keep their notes' sections but not their segments, and files without sections have segments only.
+    // Debug files keep their notes' sections but not their segments, and files without sections
+    // have segments only.
     if let Ok(sections) = header.sections(endian, data) {
         let has = |name: &[u8]| sections.section_by_name(endian, name).is_some();
         identity.has_debug_info = has(b".debug_info");
@@ -232,8 +234,9 @@ fn debug_file(build_id: &[u8], roots: &[PathBuf], debug_dirs: &[PathBuf]) -> Opt
         .find(|path| check(path, build_id).is_ok())
 }
 
-/// A number that changes when the files behind a module's names change, made without opening any: results of an earlier run are
-/// good as long as it is the same. Zero when the module's file is not there.
+/// A number that changes when the files behind a module's names change, made without opening any:
+/// results of an earlier run are good as long as it is the same. Zero when the module's file is not
+/// there.
 pub(super) fn fingerprint(
     desc: &ModuleDesc,
     roots: &[PathBuf],
@@ -262,8 +265,8 @@ pub(super) fn fingerprint(
     hasher.finish() | 1
 }
 
-/// The name under which a module's results are kept: its build-id, or for files without one, what tells this file from others
-/// of its name.
+/// The name under which a module's results are kept: its build-id, or for files without one, what
+/// tells this file from others of its name.
 pub(super) fn cache_key(desc: &ModuleDesc, roots: &[PathBuf]) -> Vec<u8> {
     if !desc.build_id.is_empty() || vdso::is_vdso(&desc.path) {
         return desc.build_id.clone();
@@ -284,7 +287,8 @@ pub(super) fn cache_key(desc: &ModuleDesc, roots: &[PathBuf]) -> Vec<u8> {
     key
 }
 
-/// Where debug files usually are: by build-id, next to the module, and mirrored below the debug directories.
+/// Where debug files usually are: by build-id, next to the module, and mirrored below the debug
+/// directories.
 fn debug_file_candidates(path: &Path, build_id: &[u8], debug_dirs: &[PathBuf]) -> Vec<PathBuf> {
     let with = |extension: &str| {
         let mut name = path.as_os_str().to_owned();

@@ -44,7 +44,8 @@ pub(super) struct ModuleState {
     pub fingerprint: Option<u64>,
     /// The name under which results are kept; empty if they are not.
     pub cache_key: Vec<u8>,
-    /// The content of a cache file whose fingerprint is another: better than nothing if there is no file.
+    /// The content of a cache file whose fingerprint is another: better than nothing if there is no
+    /// file.
     pub stale: Option<CacheContent>,
     /// Whether `answers` holds what the cache file does not.
     pub dirty: bool,
@@ -95,7 +96,8 @@ impl Module {
         }
     }
 
-    /// The state; whoever panicked while holding it left it in order, as all changes are single assignments.
+    /// The state; whoever panicked while holding it left it in order, as all changes are single
+    /// assignments.
     pub fn state(&self) -> MutexGuard<'_, ModuleState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

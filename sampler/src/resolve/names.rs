@@ -1,11 +1,12 @@
 //! Names as they are shown.
 //!
-//! A symbol's name goes through three steps: compiler-made suffixes are split off, the rest is demangled (by
-//! `demangle`), and what comes out is joined again and shortened by `display_name`.
+//! A symbol's name goes through three steps: compiler-made suffixes are split off, the rest is
+//! demangled (by `demangle`), and what comes out is joined again and shortened by `display_name`.
 //!
-//! Suffixes of clones that do the same work as the original (`.constprop.0`, `.isra.0`, `.part.0`, `.cold`, `.lto_priv.0`, …) are
-//! dropped: in a profile they belong to the function that the user wrote, and the frame's `function_start` and `mangled` still
-//! distinguish them. OpenMP bodies (`._omp_fn.0`) stay visible, as their time is that of a parallel region. Others are shown as
+//! Suffixes of clones that do the same work as the original (`.constprop.0`, `.isra.0`, `.part.0`,
+//! `.cold`, `.lto_priv.0`, …) are dropped: in a profile they belong to the function that the user
+//! wrote, and the frame's `function_start` and `mangled` still distinguish them. OpenMP bodies
+//! (`._omp_fn.0`) stay visible, as their time is that of a parallel region. Others are shown as
 //! `name [clone .avx2]`.
 
 use std::borrow::Cow;
@@ -116,7 +117,8 @@ pub(super) fn split(symbol: &str) -> SymbolParts<'_> {
             suffix: &unversioned[end..],
         };
     }
-    // A name may start with a point (`.plt` sections, local labels); a demangled DWARF name may hold `...` or `operator.`.
+    // A name may start with a point (`.plt` sections, local labels); a demangled DWARF name may
+    // hold `...` or `operator.`.
     let dot = unversioned
         .char_indices()
         .skip(1)
@@ -134,7 +136,8 @@ pub(super) fn split(symbol: &str) -> SymbolParts<'_> {
     }
 }
 
-/// The end of a name in Rust's older mangling, which holds points of its own (`_ZN4core3ptr..$LT$..17h0123456789abcdefE`).
+/// The end of a name in Rust's older mangling, which holds points of its own
+/// (`_ZN4core3ptr..$LT$..17h0123456789abcdefE`).
 fn rust_legacy_end(name: &str) -> Option<usize> {
     const MARK: &str = "17h";
     const HASH: usize = 16;
@@ -181,9 +184,9 @@ fn is_number(word: &str) -> bool {
 
 /// The name to show for `symbol`.
 ///
-/// `demangled` is what the demangler made of the symbol without its suffixes, if anything. Names of Go are as Go writes them. That the
-/// source is Fortran, or the
-/// module (a base name) a library of that tradition, is the evidence on which a procedure's trailing underscore is dropped.
+/// `demangled` is what the demangler made of the symbol without its suffixes, if anything. Names of
+/// Go are as Go writes them. That the source is Fortran, or the module (a base name) a library of
+/// that tradition, is the evidence on which a procedure's trailing underscore is dropped.
 #[must_use]
 pub(super) fn display_name(
     symbol: &str,
@@ -211,8 +214,9 @@ pub(super) fn display_name(
     shorten(&whole, NAME_CHARACTERS_MAX).into_owned()
 }
 
-/// The name by which programs know a function of the C library. glibc calls its own functions by hidden aliases that begin with
-/// `__GI_` (its `hidden_proto`), and where its full symbol table is installed, either may be found.
+/// The name by which programs know a function of the C library. glibc calls its own functions by
+/// hidden aliases that begin with `__GI_` (its `hidden_proto`), and where its full symbol table is
+/// installed, either may be found.
 fn public_name(name: &str) -> &str {
     name.strip_prefix("__GI_")
         .filter(|rest| !rest.is_empty())
@@ -221,7 +225,8 @@ fn public_name(name: &str) -> &str {
 
 /// Undoes the name mangling of Fortran compilers, where the name is convincingly one of theirs.
 fn fortran_name<'a>(name: &'a str, fortran: bool, module: &str) -> Cow<'a, str> {
-    // gfortran: __module_MOD_procedure. Both parts are lower case, so the marker cannot be a part of them.
+    // gfortran: __module_MOD_procedure. Both parts are lower case, so the marker cannot be a part
+    // of them.
     if let Some(rest) = name.strip_prefix("__")
         && let Some((scope, procedure)) = rest.split_once("_MOD_")
         && is_fortran_identifier(scope)
@@ -245,7 +250,8 @@ fn fortran_name<'a>(name: &'a str, fortran: bool, module: &str) -> Cow<'a, str> 
     {
         return Cow::Borrowed(procedure);
     }
-    // ifort, nvfortran: module_mp_procedure_ and module_procedure_ cannot be distinguished from plain names.
+    // ifort, nvfortran: module_mp_procedure_ and module_procedure_ cannot be distinguished from
+    // plain names.
     if let Some(procedure) = name.strip_suffix('_')
         && is_fortran_identifier(procedure)
         && (fortran || is_numeric_routine(procedure, module))
@@ -287,7 +293,8 @@ pub fn shorten(name: &str, characters_max: usize) -> Cow<'_, str> {
     if name.len() <= characters_max || name.chars().count() <= characters_max {
         return Cow::Borrowed(name);
     }
-    // The head names the function, the tail its last arguments or the member of a template: two thirds and one third.
+    // The head names the function, the tail its last arguments or the member of a template: two
+    // thirds and one third.
     let head = characters_max.saturating_sub(1) * 2 / 3;
     let tail = characters_max.saturating_sub(1) - head;
     let head_end = name
@@ -318,7 +325,8 @@ pub fn unknown_frame(address: u64) -> Symbolized {
     Symbolized::from_name(format!("[unknown]+{address:#x}"))
 }
 
-/// The frame of an address whose module is known by `module` (a base name) and gives no name for it.
+/// The frame of an address whose module is known by `module` (a base name) and gives no name for
+/// it.
 #[must_use]
 pub fn module_frame(module: &str, vaddr: u64) -> Symbolized {
     Symbolized::from_name(format!("{module}+{vaddr:#x}"))

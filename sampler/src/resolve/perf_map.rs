@@ -1,8 +1,9 @@
 //! Names of code made at run time, from `/tmp/perf-PID.map`.
 //!
-//! JIT compilers and CPython's `-X perf` write one line per piece of code: start and size in hexadecimal, then the name, which may
-//! hold blanks. The file grows while the process runs, its last line may be cut, and memory is used again: a later line replaces
-//! what earlier lines said about the same bytes.
+//! JIT compilers and CPython's `-X perf` write one line per piece of code: start and size in
+//! hexadecimal, then the name, which may hold blanks. The file grows while the process runs, its
+//! last line may be cut, and memory is used again: a later line replaces what earlier lines said
+//! about the same bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +18,8 @@ use super::types::Symbolized;
 /// Names in a perf map are cut to this many characters.
 const NAME_CHARACTERS_MAX: usize = 256;
 
-/// More entries than this are not kept; a map that large comes from a program that compiles without end.
+/// More entries than this are not kept; a map that large comes from a program that compiles without
+/// end.
 const ENTRIES_MAX: usize = 4 << 20;
 
 /// A read takes at most this much; the rest comes with the next refresh.

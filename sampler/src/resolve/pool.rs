@@ -1,7 +1,8 @@
 //! The threads that read ELF files.
 //!
-//! A parser's data cannot move between threads, so an opened file belongs to the worker that opened it, and work for it goes to
-//! that worker while it stays open. Work for other modules goes to whoever is free.
+//! A parser's data cannot move between threads, so an opened file belongs to the worker that opened
+//! it, and work for it goes to that worker while it stays open. Work for other modules goes to
+//! whoever is free.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ const BACKGROUND_NICENESS: i32 = 10;
 /// Raw frames are turned into answers after this many addresses, which bounds what is held twice.
 const CHUNK_ADDRESSES: usize = 4_096;
 
-/// Addresses of one module to be answered. The answers go into the module; the end of `done` tells that they are there.
+/// Addresses of one module to be answered. The answers go into the module; the end of `done` tells
+/// that they are there.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The module.
@@ -289,7 +291,8 @@ impl Worker {
         Ok(&mut open.image)
     }
 
-    /// Makes answers of raw frames: each distinct symbol is demangled once, equal lists of frames are shared.
+    /// Makes answers of raw frames: each distinct symbol is demangled once, equal lists of frames
+    /// are shared.
     fn finish(&self, module: &Module, raw: Vec<(u64, Vec<RawFrame>)>) -> Vec<(u64, Answer)> {
         type Name = (Arc<str>, Option<Arc<str>>);
         let mut names: HashMap<(&str, Language), Option<Name>> = HashMap::new();
@@ -345,7 +348,8 @@ impl Worker {
         answers
     }
 
-    /// Closes files that were not used for a while, and the least recently used ones while too much is open.
+    /// Closes files that were not used for a while, and the least recently used ones while too much
+    /// is open.
     fn close_unused(&mut self) {
         let options = &self.shared.options;
         let idle = options.open_idle_max;
@@ -397,7 +401,8 @@ mod quiet_panics {
         static QUIET: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Puts a filter in front of the panic hook; threads that did not ask for silence are as loud as before.
+    /// Puts a filter in front of the panic hook; threads that did not ask for silence are as loud
+    /// as before.
     pub(super) fn install() {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(|| {

@@ -74,8 +74,9 @@ impl Resolver {
 
     /// The frames at addresses of one module, in the order of `vaddrs`.
     ///
-    /// An address is one of the ELF file's own address space (the program counter minus the load bias), and lies inside the
-    /// instruction: one is already subtracted from a return address. Each result has at least one frame, innermost first.
+    /// An address is one of the ELF file's own address space (the program counter minus the load
+    /// bias), and lies inside the instruction: one is already subtracted from a return address.
+    /// Each result has at least one frame, innermost first.
     pub fn resolve(&self, module: ModuleId, vaddrs: &[u64]) -> Vec<Arc<[Symbolized]>> {
         let module = self.get(module);
         self.resolve_all(&[(module, vaddrs)])
@@ -83,7 +84,8 @@ impl Resolver {
             .unwrap_or_default()
     }
 
-    /// The frames at addresses of many modules, read in parallel; one result per request, as from [`Resolver::resolve`].
+    /// The frames at addresses of many modules, read in parallel; one result per request, as from
+    /// [`Resolver::resolve`].
     pub fn resolve_many(&self, requests: &[(ModuleId, Vec<u64>)]) -> Vec<Vec<Arc<[Symbolized]>>> {
         let requests: Vec<_> = requests
             .iter()
@@ -125,7 +127,8 @@ impl Resolver {
             .memory_hits
             .fetch_add(hits as u64, Ordering::Relaxed);
 
-        // Held until the jobs are done, so that nobody else's `close_files` ends the threads under them.
+        // Held until the jobs are done, so that nobody else's `close_files` ends the threads under
+        // them.
         let pool = (!missing.is_empty()).then(|| self.pool());
         if let Some(pool) = &pool {
             let mut jobs: Vec<_> = missing.into_values().collect();
@@ -171,8 +174,8 @@ impl Resolver {
             .collect()
     }
 
-    /// Whether to stay out of the target's way: in the background there is one thread, with low priority. Off at first; changing
-    /// it closes all files.
+    /// Whether to stay out of the target's way: in the background there is one thread, with low
+    /// priority. Off at first; changing it closes all files.
     pub fn set_background(&self, background: bool) {
         if self.background.swap(background, Ordering::Relaxed) != background {
             let stopped = self.lock_pool().take();
@@ -180,14 +183,15 @@ impl Resolver {
         }
     }
 
-    /// Closes all files and ends the threads, for when nothing is to be resolved for a while. What was found stays.
+    /// Closes all files and ends the threads, for when nothing is to be resolved for a while. What
+    /// was found stays.
     pub fn close_files(&self) {
         let stopped = self.lock_pool().take();
         drop(stopped);
     }
 
-    /// Writes what was found to the cache of later runs. Also done when the resolver is dropped. Trouble costs the next run
-    /// some time and is not reported.
+    /// Writes what was found to the cache of later runs. Also done when the resolver is dropped.
+    /// Trouble costs the next run some time and is not reported.
     pub fn flush(&self) {
         let Some(store) = &self.shared.cache else {
             return;

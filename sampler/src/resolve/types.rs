@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A module of the resolver: one (path, build-id) pair. Only valid for the resolver that gave it out.
+/// A module of the resolver: one (path, build-id) pair. Only valid for the resolver that gave it
+/// out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub(super) u32);
 
@@ -19,9 +20,11 @@ impl ModuleId {
 /// What is known about a module when a process maps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleDesc {
-    /// The path as the process sees it; `[vdso]` and `linux-vdso.so.1` mean the kernel's own module.
+    /// The path as the process sees it; `[vdso]` and `linux-vdso.so.1` mean the kernel's own
+    /// module.
     pub path: PathBuf,
-    /// The build-id of the mapped file; empty when it has none. The file on disk is used only if it has the same one.
+    /// The build-id of the mapped file; empty when it has none. The file on disk is used only if it
+    /// has the same one.
     pub build_id: Vec<u8>,
     /// The process's root directory (`/proc/PID/root`), tried first, for processes in containers.
     pub root: Option<PathBuf>,
@@ -51,8 +54,9 @@ pub struct Symbolized {
     pub line: Option<u32>,
     /// Whether the function was inlined into the frame that follows.
     pub inlined: bool,
-    /// The start of the function in the module's address space: the function's identity, which equal names do not give.
-    /// For an inlined function, that of the function that holds it. Zero for a name made from an address.
+    /// The start of the function in the module's address space: the function's identity, which
+    /// equal names do not give. For an inlined function, that of the function that holds it. Zero
+    /// for a name made from an address.
     pub function_start: u64,
 }
 
@@ -95,7 +99,8 @@ pub struct ResolverOptions {
     pub debug_dirs: Vec<PathBuf>,
     /// Whether inlined functions become frames of their own.
     pub inlines: bool,
-    /// What the ELF files held open by all threads may have in size together. Modules beyond it are closed after use.
+    /// What the ELF files held open by all threads may have in size together. Modules beyond it are
+    /// closed after use.
     pub open_bytes_max: u64,
     /// How long an unused module stays open.
     pub open_idle_max: Duration,

@@ -1,7 +1,9 @@
-//! The vDSO: a small ELF file that the kernel maps into every process and that lies in no file system.
+//! The vDSO: a small ELF file that the kernel maps into every process and that lies in no file
+//! system.
 //!
-//! One kernel has one vDSO for all processes of a kind, so ours serves for theirs; the build-id tells when it does not (a 32-bit
-//! process, a record from another machine). It is copied into a memory file so that it can be opened like any other.
+//! One kernel has one vDSO for all processes of a kind, so ours serves for theirs; the build-id
+//! tells when it does not (a 32-bit process, a record from another machine). It is copied into a
+//! memory file so that it can be opened like any other.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! Which process gets which file names. Nothing is ever overwritten, and all files of a process have the same id and number.
+//! Which process gets which file names. Nothing is ever overwritten, and all files of a process
+//! have the same id and number.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -37,8 +38,9 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// Keeps the first free name for the command, where files do not bear process ids: it must not depend on who writes first. To be
-    /// called for each program that announces itself, before any file of it is made; the command's first call counts.
+    /// Keeps the first free name for the command, where files do not bear process ids: it must not
+    /// depend on who writes first. To be called for each program that announces itself, before any
+    /// file of it is made; the command's first call counts.
     pub fn reserve(&mut self, files: &[Layout], claimant: &Claimant<'_>) {
         let is_plain = files.iter().all(|file| !file.name_processes);
         if claimant.is_command && is_plain && self.command.is_none() {
@@ -52,8 +54,8 @@ impl FileNames {
             .map_or_else(|_| FileId::new(&claimant.pid.to_string(), 0), |(id, ())| id)
     }
 
-    /// Chooses the name of a process's files and creates the first of them: other runs that write to the same folder see that the name
-    /// is taken.
+    /// Chooses the name of a process's files and creates the first of them: other runs that write
+    /// to the same folder see that the name is taken.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -110,9 +112,10 @@ impl FileNames {
         Err(too_many())
     }
 
-    /// How the process may be called, best first, and how many numbers may stand behind: the rank for the first process that has it, rank
-    /// and process id for others (its children have the same rank); the process id without a rank. Where a rank's name is taken by
-    /// another start of the same job, host and process id follow.
+    /// How the process may be called, best first, and how many numbers may stand behind: the rank
+    /// for the first process that has it, rank and process id for others (its children have the
+    /// same rank); the process id without a rank. Where a rank's name is taken by another start of
+    /// the same job, host and process id follow.
     fn processes(&mut self, claimant: &Claimant<'_>) -> Vec<(String, u32)> {
         let Claimant {
             rank, host, pid, ..

@@ -104,7 +104,8 @@ impl Layout {
     }
 }
 
-/// The id for a name that another process has: of another start of the same job, or another program with the same rank.
+/// The id for a name that another process has: of another start of the same job, or another program
+/// with the same rank.
 #[must_use]
 pub fn fuller_id(rank: &Rank, host: &str, pid: u32) -> String {
     let host: String = host

@@ -1,7 +1,7 @@
 //! Processes of a session that have not announced themselves yet.
 //!
-//! A child that was forked just before its parent ended, or a program that still loads its libraries, is not known, and nothing
-//! but its environment tells that it belongs to the run.
+//! A child that was forked just before its parent ended, or a program that still loads its
+//! libraries, is not known, and nothing but its environment tells that it belongs to the run.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,14 +19,16 @@ const CHUNK_BYTES: usize = 32 << 10;
 pub enum Members {
     /// All of the session.
     All,
-    /// Those whose agent waits until there is something to record: they catch its signal. Or that have not come so far as to load it.
+    /// Those whose agent waits until there is something to record: they catch its signal. Or that
+    /// have not come so far as to load it.
     Deferred,
 }
 
 /// Whether a process that we may look at, zombies aside, has this session in its environment.
 ///
-/// Only process ids that were given since `first` are looked at: those of a run are younger than its command. Where hundreds of ranks
-/// end at once, each looks at all the others: it has to be cheap.
+/// Only process ids that were given since `first` are looked at: those of a run are younger than
+/// its command. Where hundreds of ranks end at once, each looks at all the others: it has to be
+/// cheap.
 #[must_use]
 pub fn any(session: &str, first: u32, which: Members) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -49,13 +51,15 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
                 which == Members::All || procfs::catches_samples(pid) || is_coming_up(pid)
             }
             Found::No => false,
-            // In the midst of an exec there is none yet; on a busy machine that takes a while. It may be any program.
+            // In the midst of an exec there is none yet; on a busy machine that takes a while. It
+            // may be any program.
             Found::Nothing => is_coming_up(pid) && !procfs::is_kernel_thread(pid),
         }
     })
 }
 
-/// Whether a process id was given since `first` was, when `last` is the newest. The ids begin anew when they are used up.
+/// Whether a process id was given since `first` was, when `last` is the newest. The ids begin anew
+/// when they are used up.
 fn is_since(pid: u32, first: u32, last: u32) -> bool {
     if last >= first {
         pid > first
@@ -64,8 +68,8 @@ fn is_since(pid: u32, first: u32, last: u32) -> bool {
     }
 }
 
-/// Whether a process does not wait for anything and has hardly done anything yet: on a busy machine it may take a while to load its
-/// libraries, ours among them.
+/// Whether a process does not wait for anything and has hardly done anything yet: on a busy machine
+/// it may take a while to load its libraries, ours among them.
 fn is_coming_up(pid: u32) -> bool {
     /// More than it takes to get there.
     const TICKS: u64 = 20;
@@ -82,7 +86,8 @@ enum Found {
     Nothing,
 }
 
-/// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is memory to work in.
+/// Whether an environment has a variable, which is given with a NUL on both sides. `buffer` is
+/// memory to work in.
 fn found_in(mut file: File, variable: &[u8], buffer: &mut Vec<u8>) -> Found {
     // In front of the first variable there is none.
     let mut length = 1;

@@ -1,4 +1,5 @@
-//! The thread that takes datagrams as soon as they come: the kernel queues ten, and agents do not wait long.
+//! The thread that takes datagrams as soon as they come: the kernel queues ten, and agents do not
+//! wait long.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,8 +52,8 @@ pub struct Failure {
     pub pid: u32,
     /// Its name, if it could still be asked.
     pub name: String,
-    /// Why it got no segment. It asked for none with EBUSY, because a debugger or Valgrind runs it, and with ENOEXEC, because its own
-    /// runtime makes its system calls.
+    /// Why it got no segment. It asked for none with EBUSY, because a debugger or Valgrind runs it,
+    /// and with ENOEXEC, because its own runtime makes its system calls.
     pub errno: Errno,
 }
 
@@ -173,7 +174,8 @@ impl Receiver {
 
     /// Waits until everything that was sent before this call has arrived.
     ///
-    /// A process may announce itself in its last moment. We send a mark behind what waits in the socket, and wait until it comes out.
+    /// A process may announce itself in its last moment. We send a mark behind what waits in the
+    /// socket, and wait until it comes out.
     pub fn settle(&self) {
         let mut mark = lock(&self.shared.mark);
         let awaited = *mark + 1;
@@ -291,7 +293,8 @@ fn news(datagram: Datagram) -> Result<News, String> {
     let (hello, path) = Hello::with_path(&datagram.bytes).map_err(|error| error.to_string())?;
     let kind = hello.kind().map_err(|error| error.to_string())?;
     let sender = datagram.sender.ok_or("a datagram without a sender")?;
-    // Abstract names are public: others must not fill our files. A target may have changed its user if it was root.
+    // Abstract names are public: others must not fill our files. A target may have changed its user
+    // if it was root.
     if !geteuid().is_root()
         && sender.uid() != getuid().as_raw()
         && sender.uid() != geteuid().as_raw()

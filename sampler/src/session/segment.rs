@@ -162,7 +162,8 @@ impl MappedSegment {
         }
     }
 
-    /// Tells the agent how far the sampler has come with its work: any number that differs from the one before.
+    /// Tells the agent how far the sampler has come with its work: any number that differs from the
+    /// one before.
     pub fn tell_work(&self, work: u64) {
         let word = &self.segment.header().work;
         if word.load(Ordering::Relaxed) != work {

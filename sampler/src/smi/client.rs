@@ -11,7 +11,8 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use super::reader;
 use crate::counters::{Gauge, Reading};
 
-/// A reader that does not answer for this time is given up: loading a library for eight GPUs takes some 25 ms, one reading 1 ms.
+/// A reader that does not answer for this time is given up: loading a library for eight GPUs takes
+/// some 25 ms, one reading 1 ms.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// A counter is given up after this many failures in a row.
@@ -109,7 +110,8 @@ impl Client {
         })
     }
 
-    /// Takes what was answered, and asks again. Each line of `words` is for the user; `set` takes a value of a gauge.
+    /// Takes what was answered, and asks again. Each line of `words` is for the user; `set` takes a
+    /// value of a gauge.
     pub fn read(
         &mut self,
         out: &mut Vec<Reading>,
@@ -226,7 +228,8 @@ impl Client {
         }
     }
 
-    /// Says once of each counter that was given up, and of which the user wants to hear: one line for each GPU and reason.
+    /// Says once of each counter that was given up, and of which the user wants to hear: one line
+    /// for each GPU and reason.
     fn report(&mut self, words: &mut Vec<String>) {
         let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
         for one in &mut self.wanted {

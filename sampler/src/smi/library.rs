@@ -1,85 +1,24 @@
 //! One SMI library: found, loaded, initialised, asked.
 //!
-//! Signatures are those of rocm_smi.h (5.2 to 7.0) and amdsmi.h (6.1 to 7.0). Only functions are called whose signature is the same in all of
-//! these; where a structure grew, only its part that stayed is looked at.
+//! Signatures are those of rocm_smi.h (5.2 to 7.0) and amdsmi.h (6.1 to 7.0). Only functions are
+//! called whose signature is the same in all of these; where a structure grew, only its part that
+//! stayed is looked at.
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-/// More than any structure of these libraries takes: the largest, of all metrics, has less than 8 KiB.
+use super::functions::Shape::{Activity, Current, Energy, I64Of, Level, Metrics, U32, U64, U64Of};
+use super::functions::{AMD, ROCM, Row, Shape};
+
+/// More than any structure of these libraries takes: the largest, of all metrics, has less than 8
+/// KiB.
 const ROOM: usize = 1 << 16;
 
 /// More GPUs, or sockets with GPUs, are not believed.
 const MOST_DEVICES: u32 = 1024;
 
-const MIB: f64 = 1.0 / 1_048_576.0;
-
-/// How a sensor's number is asked for. The device comes first, the result is the last parameter, 0 is success.
-#[derive(Debug, Clone, Copy)]
-enum Shape {
-    /// `f(device, u32 *)`.
-    U32,
-    /// `f(device, u64 *)`, with the factor to the unit.
-    U64(f64),
-    /// `f(device, which, u64 *)`.
-    U64Of(u32, f64),
-    /// `f(device, which, i64 *)`.
-    I64Of(u32, f64),
-    /// `f(device, which, 0, i64 *)`: the present value of a sensor that also has limits.
-    Current(u32, f64),
-    /// `f(device, u64 *count, float *microjoules_per_count, u64 *timestamp)`.
-    Energy,
-    /// `f(device, which, frequencies *)`: see [`level_hz`].
-    Level(u32),
-    /// `f(device, metrics *)`: the 16 bits at this byte of the table of everything; its first 24 bytes are the same in all versions.
-    Metrics(usize),
-    /// `f(device, u32[16] *)`: shares of time of the engines.
-    Activity(usize),
-}
-
-use Shape::{Activity, Current, Energy, I64Of, Level, Metrics, U32, U64, U64Of};
-
-/// Sensor, function, shape; units are those of [`rsys_machine::gpu::sensors`]. The first row that answers counts.
-type Row = (&'static str, &'static CStr, Shape);
-
-#[rustfmt::skip]
-const ROCM: &[Row] = &[
-    ("busy", c"rsmi_dev_busy_percent_get", U32),
-    ("mem_busy", c"rsmi_dev_memory_busy_percent_get", U32),
-    ("mm_busy", c"rsmi_dev_gpu_metrics_info_get", Metrics(20)),
-    ("vram_used", c"rsmi_dev_memory_usage_get", U64Of(0, MIB)),
-    ("gtt_used", c"rsmi_dev_memory_usage_get", U64Of(2, MIB)),
-    ("power", c"rsmi_dev_power_ave_get", U64Of(0, 1e-6)),
-    ("power", c"rsmi_dev_current_socket_power_get", U64(1e-6)),
-    ("temp_edge", c"rsmi_dev_temp_metric_get", Current(0, 1e-3)),
-    ("temp_junction", c"rsmi_dev_temp_metric_get", Current(1, 1e-3)),
-    ("temp_memory", c"rsmi_dev_temp_metric_get", Current(2, 1e-3)),
-    ("voltage", c"rsmi_dev_volt_metric_get", Current(0, 1e-3)),
-    ("fan", c"rsmi_dev_fan_rpms_get", I64Of(0, 1.0)),
-    ("energy", c"rsmi_dev_energy_count_get", Energy),
-    ("clock_gfx", c"rsmi_dev_gpu_clk_freq_get", Level(0)),
-    ("clock_memory", c"rsmi_dev_gpu_clk_freq_get", Level(4)),
-];
-
-#[rustfmt::skip]
-const AMD: &[Row] = &[
-    ("busy", c"amdsmi_get_gpu_activity", Activity(0)),
-    ("mem_busy", c"amdsmi_get_gpu_activity", Activity(1)),
-    ("mm_busy", c"amdsmi_get_gpu_activity", Activity(2)),
-    ("vram_used", c"amdsmi_get_gpu_memory_usage", U64Of(0, MIB)),
-    ("gtt_used", c"amdsmi_get_gpu_memory_usage", U64Of(2, MIB)),
-    ("power", c"amdsmi_get_gpu_metrics_info", Metrics(22)),
-    ("temp_edge", c"amdsmi_get_temp_metric", Current(0, 1.0)),
-    ("temp_junction", c"amdsmi_get_temp_metric", Current(1, 1.0)),
-    ("temp_memory", c"amdsmi_get_temp_metric", Current(2, 1.0)),
-    ("voltage", c"amdsmi_get_gpu_volt_metric", Current(0, 1e-3)),
-    ("fan", c"amdsmi_get_gpu_fan_rpms", I64Of(0, 1.0)),
-    ("energy", c"amdsmi_get_energy_count", Energy),
-    ("clock_gfx", c"amdsmi_get_clk_freq", Level(0)),
-    ("clock_memory", c"amdsmi_get_clk_freq", Level(4)),
-];
-
-/// Names of the libraries, newest first; the older one comes first, because its functions have not changed for years.
+/// Names of the libraries, newest first; the older one comes first, because its functions have not
+/// changed for years.
 const NAMES: [&str; 10] = [
     "librocm_smi64.so.7",
     "librocm_smi64.so.6",
@@ -312,7 +251,8 @@ fn pci_address(domain: u64, place: u64) -> String {
 }
 
 impl Shape {
-    /// The number in the sensor's unit; else the library's status, or 0 where it says that there is no number.
+    /// The number in the sensor's unit; else the library's status, or 0 where it says that there is
+    /// no number.
     fn call(self, function: *mut c_void, device: usize) -> Result<f64, c_int> {
         let mut room = vec![0_u64; ROOM / 8];
         let result = room.as_mut_ptr();
@@ -388,9 +328,11 @@ impl Shape {
     }
 }
 
-/// The present one of a list of frequencies. Since 6.0 a byte stands in front: (pad) count, present one, frequencies.
+/// The present one of a list of frequencies. Since 6.0 a byte stands in front: (pad) count, present
+/// one, frequencies.
 ///
-/// The two forms cannot be taken for one another: read in the wrong one, the present one is not below the count.
+/// The two forms cannot be taken for one another: read in the wrong one, the present one is not
+/// below the count.
 fn level_hz(bytes: &[u8]) -> Option<f64> {
     let u32_at = |place: usize| {
         Some(u32::from_ne_bytes(
@@ -410,6 +352,7 @@ fn level_hz(bytes: &[u8]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::smi::functions::MIB;
 
     fn bytes(words: &[u32]) -> Vec<u8> {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();

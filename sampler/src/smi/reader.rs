@@ -1,7 +1,8 @@
 //! The process that an SMI library lives in: this program, called [`NAME`].
 //!
-//! Its arguments are the library (`auto`, or a path) and what to read: `0000:10:00.0=temp_edge+temp_junction`, one per counter, with the
-//! sensors of which the first that answers counts. For each byte that it is sent it reads them all, and answers in lines:
+//! Its arguments are the library (`auto`, or a path) and what to read:
+//! `0000:10:00.0=temp_edge+temp_junction`, one per counter, with the sensors of which the first
+//! that answers counts. For each byte that it is sent it reads them all, and answers in lines:
 //!
 //! - `L library`: first of all, once it is loaded; or `N reason`, and that was all
 //! - `V number time_ns value` or `E number reason`: the counter of that number, by CLOCK_BOOTTIME

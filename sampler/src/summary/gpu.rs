@@ -4,7 +4,8 @@ use rsys_wire::layout::Counter;
 
 use crate::emit::outcome::ProcessSummary;
 
-/// The line that says how to see what GPUs do, for programs that set up a GPU runtime while no backend was on.
+/// The line that says how to see what GPUs do, for programs that set up a GPU runtime while no
+/// backend was on.
 #[must_use]
 pub fn gpu_hint(processes: &[ProcessSummary]) -> Option<String> {
     let mut users = processes

@@ -299,9 +299,9 @@ impl ProcessSummary {
     }
 }
 
-/// The lines about all processes: one for each trace, and one that says why there is none, or why there is nothing in it; details,
-/// where they are wanted, of those with samples. `unstarted` is the number of processes that ended before they began to record, with one
-/// sample each.
+/// The lines about all processes: one for each trace, and one that says why there is none, or why
+/// there is nothing in it; details, where they are wanted, of those with samples. `unstarted` is
+/// the number of processes that ended before they began to record, with one sample each.
 #[must_use]
 pub fn lines(
     processes: &[ProcessSummary],

@@ -17,7 +17,8 @@ use crate::words::{counted, time};
 pub struct NoTrace {
     /// In words.
     pub reason: String,
-    /// Whether nothing is wrong with that: there was nothing to record, or only a summary was asked for.
+    /// Whether nothing is wrong with that: there was nothing to record, or only a summary was asked
+    /// for.
     pub expected: bool,
 }
 
@@ -91,7 +92,8 @@ pub fn no_trace(
     })
 }
 
-/// Why the traces that there are hold neither samples nor anything else that happened; nothing if one does.
+/// Why the traces that there are hold neither samples nor anything else that happened; nothing if
+/// one does.
 pub(super) fn empty_traces(
     processes: &[ProcessSummary],
     unstarted: u64,

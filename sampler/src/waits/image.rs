@@ -1,7 +1,8 @@
-//! The memory and modules of a process as seen from ours, and the walk of a blocked thread's stack in it.
+//! The memory and modules of a process as seen from ours, and the walk of a blocked thread's stack
+//! in it.
 //!
-//! Memory is copied in large pieces. What lies in a module (code and unwind tables) is kept until the modules change; everything
-//! else is fresh for each walk.
+//! Memory is copied in large pieces. What lies in a module (code and unwind tables) is kept until
+//! the modules change; everything else is fresh for each walk.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ const PIECES_MAX: usize = 64;
 /// Pages of modules that are kept: 32 MiB.
 const PAGES_MAX: usize = 8192;
 
-/// The modules are looked up again after this time, if there is anything new to walk: libraries come and go.
+/// The modules are looked up again after this time, if there is anything new to walk: libraries
+/// come and go.
 const REFRESH: Duration = Duration::from_secs(3);
 /// And after this time when a walk met an address that is in none of them, or broke.
 const REFRESH_ON_DOUBT: Duration = Duration::from_millis(100);
@@ -52,7 +54,8 @@ struct Piece {
 #[derive(Debug)]
 pub struct Image {
     pid: Pid,
-    /// `/proc/PID/mem` belongs to the memory that it was opened for, whatever the process executes later.
+    /// `/proc/PID/mem` belongs to the memory that it was opened for, whatever the process executes
+    /// later.
     memory: File,
     modules: Vec<Module>,
     /// Which modules were recorded already.

@@ -1,4 +1,5 @@
-//! One look at one thread: whether it waits, for what, and whether that is still the wait of the look before.
+//! One look at one thread: whether it waits, for what, and whether that is still the wait of the
+//! look before.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -12,12 +13,13 @@ use super::syscalls;
 use super::thread::{Blocked, State, ThreadFiles, Turns};
 use crate::os;
 
-/// A wait that has lasted this many times longer than the time since the last look need not be looked at yet: its end is then known
-/// to 1.6 %.
+/// A wait that has lasted this many times longer than the time since the last look need not be
+/// looked at yet: its end is then known to 1.6 %.
 const LAZINESS: u64 = 64;
 /// But not later than this after the last look.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-/// A wait that goes on is recorded again when an eighth of its length was not, but at least this often.
+/// A wait that goes on is recorded again when an eighth of its length was not, but at least this
+/// often.
 const RECORD_SHARE: u64 = 8;
 const RECORD_AGAIN_NS: u64 = 1_000_000_000;
 /// Names of threads are read again after the thread's known age, but between these times.

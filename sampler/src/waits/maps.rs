@@ -38,8 +38,8 @@ impl Module {
     }
 }
 
-/// Reads the modules out of the text of `/proc/PID/maps`, by start. `read` fills a buffer from an address and says how many bytes
-/// it got.
+/// Reads the modules out of the text of `/proc/PID/maps`, by start. `read` fills a buffer from an
+/// address and says how many bytes it got.
 pub fn modules(maps: &str, mut read: impl FnMut(u64, &mut [u8]) -> usize) -> Vec<Module> {
     let mut found = Vec::new();
     for area in areas(maps).into_iter().filter(|area| area.has_code) {

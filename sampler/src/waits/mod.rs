@@ -1,12 +1,15 @@
 //! What threads wait for, by the wall clock.
 //!
-//! A CPU clock says nothing about a thread that sleeps, and a signal would wake it up. So blocked threads are looked at from
-//! outside: a thread of ours reads what the kernel tells of each of theirs ([`thread`]) and walks its stack through the process's
-//! memory ([`image`]). Nothing is sent to the target, nothing stops it. [`look`] makes waits of what is seen, [`syscalls`] says what is
-//! waited for, [`process`] keeps the threads of a process together, [`poller`] says when to look, and [`record`] is what comes out.
+//! A CPU clock says nothing about a thread that sleeps, and a signal would wake it up. So blocked
+//! threads are looked at from outside: a thread of ours reads what the kernel tells of each of
+//! theirs ([`thread`]) and walks its stack through the process's memory ([`image`]). Nothing is
+//! sent to the target, nothing stops it. [`look`] makes waits of what is seen, [`syscalls`] says
+//! what is waited for, [`process`] keeps the threads of a process together, [`poller`] says when to
+//! look, and [`record`] is what comes out.
 //!
-//! Most threads sleep most of the time. The kernel counts how often a thread was put on a processor; as long as that number stands
-//! still, the same wait goes on, and one short read tells so. The longer a wait lasts, the less often it is looked at.
+//! Most threads sleep most of the time. The kernel counts how often a thread was put on a
+//! processor; as long as that number stands still, the same wait goes on, and one short read tells
+//! so. The longer a wait lasts, the less often it is looked at.
 
 mod image;
 mod look;

@@ -12,7 +12,8 @@ use super::record::WaitRecord;
 use crate::os;
 use crate::session::ProcessKey;
 
-/// At most this many records of a process wait to be taken; beyond it, the process is not looked at.
+/// At most this many records of a process wait to be taken; beyond it, the process is not looked
+/// at.
 const RECORDS_MAX: usize = 1 << 18;
 
 /// The longest time without a look, when nothing is left to look at.
@@ -43,7 +44,8 @@ struct Watch {
 }
 
 impl Waits {
-    /// Starts the thread. Stacks are walked for `depth_max` frames; with `quiet`, nothing is said of processes that cannot be looked at.
+    /// Starts the thread. Stacks are walked for `depth_max` frames; with `quiet`, nothing is said
+    /// of processes that cannot be looked at.
     ///
     /// # Errors
     /// When the system has no thread for us.
@@ -131,7 +133,8 @@ impl Shared {
                 next = Instant::now();
                 continue;
             }
-            // Anywhere in its period: a program that waits in step with us would show one of its places only.
+            // Anywhere in its period: a program that waits in step with us would show one of its
+            // places only.
             let moment = next + period.mul_f64(random.fraction());
             let left = moment.saturating_duration_since(Instant::now());
             if !left.is_zero() {

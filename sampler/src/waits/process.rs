@@ -87,7 +87,8 @@ impl Watched {
         }
     }
 
-    /// Looks at all threads that are due, and says from when on one is due again: BOOTTIME, or `None` when none ever is.
+    /// Looks at all threads that are due, and says from when on one is due again: BOOTTIME, or
+    /// `None` when none ever is.
     pub fn look(
         &mut self,
         rate: &Rate,

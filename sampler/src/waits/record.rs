@@ -46,7 +46,8 @@ pub struct Wait {
 pub enum WaitRecord {
     /// A module, before the first wait whose stack leads into it.
     Module(WaitModule),
-    /// The name of a thread, before its first wait and when it changes. Ids are those that the process sees.
+    /// The name of a thread, before its first wait and when it changes. Ids are those that the
+    /// process sees.
     Thread {
         /// The thread.
         tid: u32,

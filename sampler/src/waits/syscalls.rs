@@ -1,4 +1,5 @@
-//! What a system call waits for, in words: `nanosleep`, `read(pipe)`, `futex(FUTEX_WAIT)`, `ioctl(/dev/kfd WAIT_EVENTS)`.
+//! What a system call waits for, in words: `nanosleep`, `read(pipe)`, `futex(FUTEX_WAIT)`,
+//! `ioctl(/dev/kfd WAIT_EVENTS)`.
 
 use super::image::Image;
 use super::thread::Call;
@@ -140,7 +141,8 @@ const FUTEX_WAITS: &[(u64, &str)] = &[
 /// `FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME`.
 const FUTEX_FLAGS: u64 = 128 | 256;
 
-/// Requests of the GPU's compute driver (linux/kfd_ioctl.h): the number in the lowest byte, of type `K`.
+/// Requests of the GPU's compute driver (linux/kfd_ioctl.h): the number in the lowest byte, of type
+/// `K`.
 const KFD_REQUESTS: &[(u64, &str)] = &[
     (0x02, "CREATE_QUEUE"),
     (0x03, "DESTROY_QUEUE"),
@@ -167,7 +169,8 @@ const DRM_REQUESTS: &[(u64, &str)] = &[
 /// Longest name of a file that is shown.
 const NAME_CHARS_MAX: usize = 48;
 
-/// What a thread waits for that is in no system call, by its state in `/proc/PID/task/TID/stat` (proc(5)).
+/// What a thread waits for that is in no system call, by its state in `/proc/PID/task/TID/stat`
+/// (proc(5)).
 pub fn label_outside_calls(stat: &str) -> &'static str {
     // The name in parentheses may hold anything.
     match stat
@@ -216,7 +219,8 @@ fn descriptor(host_pid: u32, number: u64) -> Option<String> {
     Some(kind(&link.to_string_lossy()))
 }
 
-/// What a link in `/proc/PID/fd` stands for: sockets and pipes by what they are, devices by their path, other files by their name.
+/// What a link in `/proc/PID/fd` stands for: sockets and pipes by what they are, devices by their
+/// path, other files by their name.
 fn kind(link: &str) -> String {
     if let Some(name) = link.strip_prefix("anon_inode:") {
         return name.trim_matches(['[', ']']).to_owned();

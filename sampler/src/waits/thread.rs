@@ -1,8 +1,8 @@
 //! What the kernel tells of one thread: two files in `/proc/PID/task/TID`.
 //!
-//! `schedstat` (proc(5)) counts CPU time, time spent waiting for a processor, and turns on one. `syscall` names the system call that
-//! a thread is blocked in, its arguments, stack pointer and program counter; reading it takes the right to trace the process, but
-//! disturbs nobody.
+//! `schedstat` (proc(5)) counts CPU time, time spent waiting for a processor, and turns on one.
+//! `syscall` names the system call that a thread is blocked in, its arguments, stack pointer and
+//! program counter; reading it takes the right to trace the process, but disturbs nobody.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

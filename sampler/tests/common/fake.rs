@@ -1,4 +1,5 @@
-//! An agent without a sampler in it: it makes a segment, announces it, and writes what a test wants.
+//! An agent without a sampler in it: it makes a segment, announces it, and writes what a test
+//! wants.
 
 use std::fs::File;
 use std::io::IoSlice;

@@ -55,7 +55,8 @@ fn find_traces(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `rsys-sample` with its output in `folder`, and in place of the agent a library that does nothing.
+/// `rsys-sample` with its output in `folder`, and in place of the agent a library that does
+/// nothing.
 pub fn sampler(folder: &Folder) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rsys-sample"));
     command
@@ -68,7 +69,8 @@ pub fn sampler(folder: &Folder) -> Command {
     command
 }
 
-/// A shell that runs tests in the background lets them ignore the keyboard's signals, and so would the program.
+/// A shell that runs tests in the background lets them ignore the keyboard's signals, and so would
+/// the program.
 pub fn heed_the_keyboard(command: &mut Command) {
     // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
     unsafe {

@@ -135,7 +135,8 @@ impl Trace {
             .unwrap_or_else(|_| panic!("{key} is no number"))
     }
 
-    /// The slices as `name@begin-end` relative to a time in milliseconds, of one thread, outermost first.
+    /// The slices as `name@begin-end` relative to a time in milliseconds, of one thread, outermost
+    /// first.
     pub fn painted(&self, tid: i64, base_ns: u64) -> Vec<String> {
         let relative = |time: u64| (time as i64 - base_ns as i64) / 1_000_000;
         self.slices

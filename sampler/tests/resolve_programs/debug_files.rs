@@ -125,7 +125,8 @@ fn separate_debug_file_by_link() {
         program.range("outer"),
     );
 
-    // A link to a file that was changed since must not cost the module the names that it has itself.
+    // A link to a file that was changed since must not cost the module the names that it has
+    // itself.
     fs::write(directory.path("nested.debug"), "not what it was").unwrap();
     let resolver = directory.resolver(CacheLocation::Disabled);
     let module = resolver.module(&program.desc());

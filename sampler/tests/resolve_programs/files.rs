@@ -110,7 +110,8 @@ fn a_later_run_opens_no_file() {
     drop(third_run);
     assert_eq!(fs::read(&file).unwrap().len(), good.len());
 
-    // The file was stripped since (same build-id): old names could be better, but are not of this file.
+    // The file was stripped since (same build-id): old names could be better, but are not of this
+    // file.
     assert!(run(&directory, "strip", &["-o", "stripped", "nested"]));
     fs::rename(directory.path("stripped"), &program.path).unwrap();
     let fourth_run = directory.resolver(cache.clone());

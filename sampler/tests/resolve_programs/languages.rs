@@ -152,7 +152,8 @@ end program
     }
 }
 
-/// The same rules with names that a C compiler was told to make, for machines without a Fortran compiler.
+/// The same rules with names that a C compiler was told to make, for machines without a Fortran
+/// compiler.
 #[test]
 fn fortran_names_made_by_hand() {
     let directory = Directory::new("fortran-c");

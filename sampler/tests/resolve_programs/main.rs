@@ -1,4 +1,5 @@
-//! Names of programs that are compiled here, in the shapes in which distributors and users ship them.
+//! Names of programs that are compiled here, in the shapes in which distributors and users ship
+//! them.
 
 mod debug_files;
 mod files;

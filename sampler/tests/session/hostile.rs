@@ -55,7 +55,8 @@ fn odd_announcements_are_refused_and_harmless() {
 pub fn hostile() {
     let agent = FakeAgent::new(1, 8, RING_WORDS);
     agent.announce();
-    // In the future: no gap between our samples then looks like a thread that is idle now, however slow this machine is.
+    // In the future: no gap between our samples then looks like a thread that is idle now, however
+    // slow this machine is.
     let base = fake::boot_time_ns() + 60_000 * MILLISECOND;
     put_start(&agent.ring(0), base, std::process::id(), "honest");
     put_module(&agent.ring(0), base);

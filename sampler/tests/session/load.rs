@@ -80,7 +80,8 @@ fn a_full_disk_ends_the_trace_and_not_the_run() {
         .join(" ");
     let words = format!("sh -c \"ulimit -S -f unlimited; exec {words}\"");
     let program = env!("CARGO_BIN_EXE_rsys-sample");
-    // Room for a block of packets, and not for all. The limit is for our files, not for the memory of the target.
+    // Room for a block of packets, and not for all. The limit is for our files, not for the memory
+    // of the target.
     let script = format!(
         "ulimit -S -f 800; exec '{program}' -c none --compress=false -o '{}' -f 100 -- {words}",
         folder.path().display()

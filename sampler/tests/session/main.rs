@@ -1,4 +1,5 @@
-//! Runs of `rsys-sample` with a played agent: what it writes into shared memory becomes a trace, however it ends.
+//! Runs of `rsys-sample` with a played agent: what it writes into shared memory becomes a trace,
+//! however it ends.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -105,7 +106,8 @@ fn work(ended: bool) -> FakeAgent {
 /// What [`work`] paints at 100 Hz.
 fn assert_work(trace: &Trace) {
     let pid = i64::from(trace.process.0);
-    // The worker paints its first sample with the weight of two periods: from 15 - 20 milliseconds on.
+    // The worker paints its first sample with the weight of two periods: from 15 - 20 milliseconds
+    // on.
     let base = trace
         .slices
         .iter()

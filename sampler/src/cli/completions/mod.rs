@@ -1,7 +1,8 @@
-//! Completions for shells: options with the values that they take, then the command and its own arguments.
+//! Completions for shells: options with the values that they take, then the command and its own
+//! arguments.
 //!
-//! `clap_complete` knows options only. In bash and fish the command is found by functions of ours, around what it makes; zsh finds it
-//! by itself.
+//! `clap_complete` knows options only. In bash and fish the command is found by functions of ours,
+//! around what it makes; zsh finds it by itself.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command, ValueHint};
@@ -34,7 +35,8 @@ pub(super) fn script(shell: Shell) -> String {
     }
 }
 
-/// The options that are worth offering, each with what it takes. What is checked is not decided here.
+/// The options that are worth offering, each with what it takes. What is checked is not decided
+/// here.
 fn options() -> Command {
     let all = command::command();
     let is_old = |argument: &&Arg| {

@@ -67,8 +67,8 @@ impl AgentCounts {
             .map_or(0, |(_, value)| value)
     }
 
-    /// Counts GPU operations as lost that the process saw begin and had no word of when it ended: one that was killed could not do so itself.
-    /// Returns how many.
+    /// Counts GPU operations as lost that the process saw begin and had no word of when it ended:
+    /// one that was killed could not do so itself. Returns how many.
     pub fn lose_what_gpus_had(&mut self) -> u64 {
         const OUTCOMES: [Counter; 8] = [
             Counter::GpuRecorded,

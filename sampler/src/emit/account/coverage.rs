@@ -10,7 +10,8 @@ use super::tally::Tally;
 pub enum Coverage {
     /// Of the process, whose end was seen: in percent.
     OfProcess(f64),
-    /// Of those threads alone that ended while the process lived: in percent. It was killed later, or still runs.
+    /// Of those threads alone that ended while the process lived: in percent. It was killed later,
+    /// or still runs.
     OfEndedThreads(f64),
     /// Nobody knows.
     Unknown,

@@ -1,5 +1,5 @@
-//! What is counted of a process: by us ([`tally`], [`stops`]), by its agent ([`agent`]), and both compared ([`coverage`]); and how it
-//! ended ([`end`]).
+//! What is counted of a process: by us ([`tally`], [`stops`]), by its agent ([`agent`]), and both
+//! compared ([`coverage`]); and how it ended ([`end`]).
 
 pub mod agent;
 pub mod coverage;

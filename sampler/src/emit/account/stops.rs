@@ -19,7 +19,8 @@ impl Stops {
         }
     }
 
-    /// The files in which most stacks stopped: `12 in libfoo.so, 3 in [unknown]`. Empty when none did.
+    /// The files in which most stacks stopped: `12 in libfoo.so, 3 in [unknown]`. Empty when none
+    /// did.
     #[must_use]
     pub fn most(&self) -> String {
         let mut counts: Vec<(&str, u64)> = self

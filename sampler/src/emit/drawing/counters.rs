@@ -8,7 +8,8 @@ use crate::counters::Reading;
 use crate::emit::output::Output;
 use crate::run::RunContext;
 
-/// At most this many readings are held until a trace is opened; beyond it, the older half is dropped.
+/// At most this many readings are held until a trace is opened; beyond it, the older half is
+/// dropped.
 const HELD_MAX: usize = 1 << 16;
 
 /// The counter tracks of a trace.
@@ -19,7 +20,8 @@ pub struct CounterTracks {
 }
 
 impl CounterTracks {
-    /// Keeps readings for later: there is no trace yet, and a process that has nothing else to say gets none.
+    /// Keeps readings for later: there is no trace yet, and a process that has nothing else to say
+    /// gets none.
     pub fn hold(&mut self, readings: impl IntoIterator<Item = Reading>) {
         hold(&mut self.held, readings);
     }

@@ -1,9 +1,11 @@
 //! How records become tracks.
 //!
-//! [`Drawing`] is what is drawn of one process with what was [`learned`](super::learned): [`records`] goes through the words of its
-//! rings. [`samples`] puts the timeline of [`threads`] together from [`slices`]; [`events`] draws calls and GPU operations. What comes
-//! from outside of the process has tracks of its own ([`outside`]): [`mod@waits`], times [`off_cpu`] and [`counters`]; the events that
-//! threads count are [`thread_counters`]. [`trace`] is opened with the first thing that is worth it.
+//! [`Drawing`] is what is drawn of one process with what was [`learned`](super::learned):
+//! [`records`] goes through the words of its rings. [`samples`] puts the timeline of [`threads`]
+//! together from [`slices`]; [`events`] draws calls and GPU operations. What comes from outside of
+//! the process has tracks of its own ([`outside`]): [`mod@waits`], times [`off_cpu`] and
+//! [`counters`]; the events that threads count are [`thread_counters`]. [`trace`] is opened with
+//! the first thing that is worth it.
 
 pub mod counters;
 pub mod events;

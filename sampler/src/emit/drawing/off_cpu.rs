@@ -9,7 +9,8 @@ use crate::emit::output::Output;
 use crate::offcpu::{OffCpuInterval, OffCpuIntervals};
 use crate::run::RunContext;
 
-/// How many windows of time one time off the processor may fill: who asks for windows of nanoseconds does not get all of them.
+/// How many windows of time one time off the processor may fill: who asks for windows of
+/// nanoseconds does not get all of them.
 const PARTS_MAX: usize = 1000;
 
 /// What a slice says of a thread that waits, and of one that could have gone on.
@@ -23,11 +24,13 @@ pub struct OffCpuTracks {
     held: Vec<OffCpuInterval>,
 }
 
-/// At most this many intervals are held until a trace is opened; beyond it, the older half is dropped.
+/// At most this many intervals are held until a trace is opened; beyond it, the older half is
+/// dropped.
 const HELD_MAX: usize = 1 << 14;
 
 impl OffCpuTracks {
-    /// Counts what was seen, and keeps it for later: a process that has nothing else to say gets no trace.
+    /// Counts what was seen, and keeps it for later: a process that has nothing else to say gets no
+    /// trace.
     pub fn hold(&mut self, intervals: OffCpuIntervals, tally: &mut Tally) {
         tally.off_cpu.intervals += intervals.count;
         tally.off_cpu.wall_ns += intervals.total_ns;

@@ -1,4 +1,5 @@
-//! What was seen of a process from outside, on its way into the trace. It waits until there is one; of it all, waits alone open one.
+//! What was seen of a process from outside, on its way into the trace. It waits until there is one;
+//! of it all, waits alone open one.
 
 use super::Drawing;
 use super::waits::WaitWriter;

@@ -152,7 +152,8 @@ impl Drawing {
         }
     }
 
-    /// Takes over the counts of a thread's events. Its first ones come in front of its first sample, which makes its track.
+    /// Takes over the counts of a thread's events. Its first ones come in front of its first
+    /// sample, which makes its track.
     fn counts(&mut self, ring: &mut Ring, counts: Counts, run: &RunContext) {
         let track = ring.thread.as_ref().and_then(|one| one.track.as_ref());
         match (track, &mut self.trace.output) {

@@ -17,7 +17,8 @@ use crate::python::PythonView;
 use crate::python::merge::Ends;
 
 impl Drawing {
-    /// Draws the sample whose stack `ring` holds, at a time, with a weight in periods and the flags of its record.
+    /// Draws the sample whose stack `ring` holds, at a time, with a weight in periods and the flags
+    /// of its record.
     pub(super) fn sample(
         &mut self,
         ring: &mut Ring,
@@ -127,8 +128,9 @@ impl Drawing {
     }
 }
 
-/// Adds to `shown` what is to be seen of a native stack with these flags and of a Python stack, which has flags if the sample has one.
-/// Returns how many Python frames found no native function that runs them.
+/// Adds to `shown` what is to be seen of a native stack with these flags and of a Python stack,
+/// which has flags if the sample has one. Returns how many Python frames found no native function
+/// that runs them.
 fn show(
     shown: &mut ShownStack,
     (native, python): (&Stack, &PythonStack),

@@ -1,10 +1,12 @@
 //! From the samples of one thread to the slices of its timeline.
 //!
-//! A sample says what the thread did during the CPU time before it. That time is painted with the sample's frames: back to the
-//! sample before when the two are neighbours, else as far as the sample's own weight reaches, so that time in which the thread did
-//! not run stays empty. A frame that neighbours have in common, with everything outside of it, is one slice.
+//! A sample says what the thread did during the CPU time before it. That time is painted with the
+//! sample's frames: back to the sample before when the two are neighbours, else as far as the
+//! sample's own weight reaches, so that time in which the thread did not run stays empty. A frame
+//! that neighbours have in common, with everything outside of it, is one slice.
 
-/// How many slices may be open at once; see [`SliceBuilder::sample`]. The trace format allows some more.
+/// How many slices may be open at once; see [`SliceBuilder::sample`]. The trace format allows some
+/// more.
 pub const DEPTH_MAX: usize = 499;
 
 /// Neighbours are at most this many spans apart, in halves: a timer's signal may come a tick late.
@@ -75,7 +77,8 @@ impl<F: Copy + Eq> SliceBuilder<F> {
         }
     }
 
-    /// Nothing before this time is painted any more: a window of time begins there. What is open from before is closed.
+    /// Nothing before this time is painted any more: a window of time begins there. What is open
+    /// from before is closed.
     pub fn begin_at(&mut self, begin_ns: u64, emit: impl FnMut(SliceEvent<F>)) {
         if begin_ns > self.floor {
             self.floor = begin_ns;
@@ -86,7 +89,8 @@ impl<F: Copy + Eq> SliceBuilder<F> {
         }
     }
 
-    /// Adds a sample with its functions from the outermost inwards. What is deeper than [`DEPTH_MAX`] becomes one slice.
+    /// Adds a sample with its functions from the outermost inwards. What is deeper than
+    /// [`DEPTH_MAX`] becomes one slice.
     ///
     /// A sample that is not later than the one before paints nothing.
     pub fn sample(
@@ -169,7 +173,8 @@ mod tests {
         tick_ns: 40,
     };
 
-    /// The slices that samples of (time, weight, functions) paint, as `name@start-end` in order of their ends.
+    /// The slices that samples of (time, weight, functions) paint, as `name@start-end` in order of
+    /// their ends.
     fn paint(samples: &[(u64, u32, &str)]) -> String {
         let mut builder = SliceBuilder::new(TIMING);
         let mut stack: Vec<(u64, Part<char>)> = Vec::new();

@@ -19,7 +19,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// From a record: what was counted for a part of the time only is what it would have been for all of it.
+    /// From a record: what was counted for a part of the time only is what it would have been for
+    /// all of it.
     #[must_use]
     pub fn new(time_ns: u64, enabled_ns: u64, running_ns: u64, values: &[u64]) -> Self {
         let share = match enabled_ns {
@@ -98,8 +99,9 @@ mod tests {
 
     use super::*;
 
-    /// A group that Linux 6.18 counted for half of the time (`recorded_reads` in wire/src/counting.rs has its bytes). The thread had 6000
-    /// page faults and 117131 µs of CPU time, as getrusage reported.
+    /// A group that Linux 6.18 counted for half of the time (`recorded_reads` in
+    /// wire/src/counting.rs has its bytes). The thread had 6000 page faults and 117131 µs of CPU
+    /// time, as getrusage reported.
     #[test]
     fn a_recorded_group_stands_for_what_getrusage_told() {
         let words = [3, 117_095_437, 58_809_761, 3000, 58_810_012, 28];
@@ -111,7 +113,8 @@ mod tests {
         }
     }
 
-    /// A group of cycles, instructions and branch misses, as a processor with too few counters gave it.
+    /// A group of cycles, instructions and branch misses, as a processor with too few counters gave
+    /// it.
     #[test]
     fn counts_of_a_part_stand_for_the_whole() {
         let counts = Counts::new(5, 2_000_000, 500_000, &[1_000_001, 250_000, 3]);

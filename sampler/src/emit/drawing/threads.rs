@@ -187,7 +187,8 @@ pub(super) fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread,
     }
     let first = thread.kernel_name.is_empty();
     name.clone_into(&mut thread.kernel_name);
-    // A young thread's name is not known yet, while Python's may be: the whole of what the kernel cuts.
+    // A young thread's name is not known yet, while Python's may be: the whole of what the kernel
+    // cuts.
     let is_cut = name.len() == KERNEL_NAME_MAX && thread.name.starts_with(name);
     if (!first || thread.name.is_empty()) && !is_cut {
         rename(output, thread, name.to_owned());

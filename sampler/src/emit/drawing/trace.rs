@@ -1,4 +1,5 @@
-//! The trace of a process, before it is opened, while it is open, and after it could not be written further.
+//! The trace of a process, before it is opened, while it is open, and after it could not be written
+//! further.
 
 use std::path::PathBuf;
 
@@ -72,7 +73,8 @@ impl Trace {
         }
     }
 
-    /// Brings what is pending to the sink, if it is time to, or at once. Returns whether the trace ended with an error.
+    /// Brings what is pending to the sink, if it is time to, or at once. Returns whether the trace
+    /// ended with an error.
     pub fn flush(&mut self, now: bool) -> bool {
         let Some(output) = &mut self.output else {
             return false;

@@ -1,4 +1,5 @@
-//! Waits as slices and samples: a track of their own beside each thread's, and call stacks weighted in wall time.
+//! Waits as slices and samples: a track of their own beside each thread's, and call stacks weighted
+//! in wall time.
 
 use std::collections::HashMap;
 
@@ -16,10 +17,12 @@ use crate::emit::profile::{Profile, Whose};
 use crate::waits::record::{Completeness, Wait, WaitRecord};
 use crate::windows::Schedule;
 
-/// The outermost frame of the samples of waiting threads: some viewers put the samples of both clocks into one flame graph.
+/// The outermost frame of the samples of waiting threads: some viewers put the samples of both
+/// clocks into one flame graph.
 const ROOT: &str = "[waiting]";
 
-/// How many windows of time one look at a wait may fill: who asks for windows of nanoseconds does not get all of them.
+/// How many windows of time one look at a wait may fill: who asks for windows of nanoseconds does
+/// not get all of them.
 const PARTS_MAX: usize = 1000;
 
 /// The waits of all threads of a process.
@@ -65,7 +68,8 @@ struct WaitThread {
     name: String,
     track: Option<WaitTrack>,
     current: Option<Current>,
-    /// The wait that is over but still drawn, and when it ended: the next one may begin in the same functions.
+    /// The wait that is over but still drawn, and when it ended: the next one may begin in the same
+    /// functions.
     ended_ns: Option<u64>,
 }
 
@@ -127,7 +131,8 @@ impl WaitTracks {
         }
     }
 
-    /// Draws what was seen. The modules among the records were added to the frames, and their words resolved.
+    /// Draws what was seen. The modules among the records were added to the frames, and their words
+    /// resolved.
     pub fn take(&mut self, records: &[WaitRecord], pen: &mut WaitWriter<'_>) {
         let early: Vec<WaitRecord> = self
             .early
@@ -269,8 +274,8 @@ impl WaitTracks {
 }
 
 impl WaitThread {
-    /// Opens the slices of the current wait. Of what is still open, what it has in common stays, but for what is waited for: each wait is
-    /// a slice of its own.
+    /// Opens the slices of the current wait. Of what is still open, what it has in common stays,
+    /// but for what is waited for: each wait is a slice of its own.
     fn draw(&mut self, tid: u32, time_ns: u64, pen: &mut WaitWriter<'_>) {
         let Some(current) = &mut self.current else {
             return;
@@ -321,7 +326,8 @@ impl WaitTrack {
     }
 }
 
-/// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what is waited for inside.
+/// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what
+/// is waited for inside.
 fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
     let mut frames = Vec::with_capacity(wait.words.len() + 3);
     frames.push(pen.frames.pseudo_frame(ROOT));

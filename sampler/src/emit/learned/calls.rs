@@ -1,8 +1,8 @@
 //! The calls that operations of GPUs refer to, which may be recorded minutes later.
 //!
-//! A program has millions of calls, but few that differ in what operations need of them. So a call is the number of what it shares with
-//! others, in a chunk of calls with neighbouring correlations: four bytes. A chunk is forgotten when it is old, and no call in it
-//! awaits an operation.
+//! A program has millions of calls, but few that differ in what operations need of them. So a call
+//! is the number of what it shares with others, in a chunk of calls with neighbouring correlations:
+//! four bytes. A chunk is forgotten when it is old, and no call in it awaits an operation.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -27,14 +27,16 @@ pub struct Call {
 const CHUNK: usize = 256;
 /// At least this many of the latest chunks are kept: a million calls, or four megabytes.
 const LATEST: usize = 1 << 12;
-/// Chunks are never more than this (16 million calls, or 64 megabytes): some calls cause nothing though they might, and some operations
-/// are never recorded. HIP itself needs a hundred times as much for a call whose operation it has not reported.
+/// Chunks are never more than this (16 million calls, or 64 megabytes): some calls cause nothing
+/// though they might, and some operations are never recorded. HIP itself needs a hundred times as
+/// much for a call whose operation it has not reported.
 const MOST: usize = 1 << 16;
 
 /// In a chunk: the call awaits an operation.
 const AWAITED: u32 = 1 << 31;
 
-/// Calls with neighbouring correlations: one more than the number of what they share with others, or 0.
+/// Calls with neighbouring correlations: one more than the number of what they share with others,
+/// or 0.
 #[derive(Debug)]
 struct Chunk {
     calls: Box<[u32; CHUNK]>,

@@ -18,7 +18,8 @@ pub struct MappedModule<T> {
 /// More modules than this in one process are not believed.
 pub const MODULES_MAX: usize = 1 << 16;
 
-/// The modules of a process in the course of time: an address may belong to several, one after the other.
+/// The modules of a process in the course of time: an address may belong to several, one after the
+/// other.
 #[derive(Debug)]
 pub struct ModuleTable<T> {
     /// By start, those with equal start by time.
@@ -58,7 +59,8 @@ impl<T> ModuleTable<T> {
         }
     }
 
-    /// The module that covered `address` at `time_ns`: the latest that was seen by then, else the first one seen later.
+    /// The module that covered `address` at `time_ns`: the latest that was seen by then, else the
+    /// first one seen later.
     #[must_use]
     pub fn find(&self, address: u64, time_ns: u64) -> Option<&MappedModule<T>> {
         let end = self

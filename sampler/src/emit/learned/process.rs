@@ -60,7 +60,8 @@ impl Learned {
         }
     }
 
-    /// Takes what other records refer to, wherever it stands: another ring may refer to it. Returns notes for the user that are new.
+    /// Takes what other records refer to, wherever it stands: another ring may refer to it. Returns
+    /// notes for the user that are new.
     pub fn learn(&mut self, ring: &RingWords, resolver: &Resolver) -> Vec<String> {
         let mut notes = Vec::new();
         for record in Records::new(&ring.words) {
@@ -131,7 +132,8 @@ impl Learned {
         self.frames.resolve_wanted(patient);
     }
 
-    /// Finds the names of all frames that `rings` lead into. Without a resolver, addresses stand for names that are new.
+    /// Finds the names of all frames that `rings` lead into. Without a resolver, addresses stand
+    /// for names that are new.
     pub fn resolve<'a>(
         &mut self,
         rings: impl Iterator<Item = &'a RingWords>,

@@ -1,7 +1,8 @@
 //! One ring's words become one thread's stacks.
 //!
-//! A sample names only the frames that differ from the sample before in its ring. [`Stack`] puts the whole stack together again and
-//! keeps the frames that were found for the part that did not change.
+//! A sample names only the frames that differ from the sample before in its ring. [`Stack`] puts
+//! the whole stack together again and keeps the frames that were found for the part that did not
+//! change.
 
 use rsys_wire::record::{FRAME_SCANNED, ThreadName};
 
@@ -27,7 +28,8 @@ impl Stack {
         self.functions.clear();
     }
 
-    /// Takes over a sample: its `shared` outermost words stay, the `new` ones (innermost first) come inside of them.
+    /// Takes over a sample: its `shared` outermost words stay, the `new` ones (innermost first)
+    /// come inside of them.
     ///
     /// Returns `false`, with an empty stack, when there are fewer to share.
     #[must_use]
@@ -161,7 +163,8 @@ impl ShownStack {
         self.functions.extend_from_slice(functions);
     }
 
-    /// Adds a native and a Python stack inside, merged. Returns how many Python frames found no native function that runs them.
+    /// Adds a native and a Python stack inside, merged. Returns how many Python frames found no
+    /// native function that runs them.
     pub fn push_merged(
         &mut self,
         tables: &Frames,

@@ -6,7 +6,8 @@ use rsys_proto::{
 
 use crate::emit::learned::frames::{FrameId, Frames};
 
-/// The table of call stacks is restarted when its stacks hold more frames than this: memory must not grow with the length of a run.
+/// The table of call stacks is restarted when its stacks hold more frames than this: memory must
+/// not grow with the length of a run.
 const STACK_FRAMES_MAX: usize = 6 << 20;
 
 /// The call stacks of a trace, and the ids of their frames.

@@ -1,4 +1,5 @@
-//! The names of categories in a trace: ours, or those of the original, for scripts that look for them.
+//! The names of categories in a trace: ours, or those of the original, for scripts that look for
+//! them.
 
 use rsys_config::CategoryNames;
 use rsys_wire::event::{Category, OpKind};
@@ -10,7 +11,8 @@ pub fn of_call(names: CategoryNames, category: Category) -> &'static str {
     choose(names, source.name, source.original)
 }
 
-/// The category of what GPUs do. The original has no fills (it shows the kernels behind them), barriers and others.
+/// The category of what GPUs do. The original has no fills (it shows the kernels behind them),
+/// barriers and others.
 #[must_use]
 pub fn of_operation(names: CategoryNames, kind: OpKind) -> &'static str {
     let (ours, original) = match kind {
@@ -24,7 +26,8 @@ pub fn of_operation(names: CategoryNames, kind: OpKind) -> &'static str {
     choose(names, ours, original)
 }
 
-/// The category of the functions in samples, if they have one; `by_event` where samples are taken by an event instead of by CPU time.
+/// The category of the functions in samples, if they have one; `by_event` where samples are taken
+/// by an event instead of by CPU time.
 #[must_use]
 pub fn of_samples(names: CategoryNames, by_event: bool) -> Option<&'static str> {
     match (names, by_event) {

@@ -100,8 +100,8 @@ impl Output {
         uuid
     }
 
-    /// The track that stands for something beside all processes (the host, a GPU's sensors), and the rank of its next child. Viewers put tracks
-    /// of no process above all processes.
+    /// The track that stands for something beside all processes (the host, a GPU's sensors), and
+    /// the rank of its next child. Viewers put tracks of no process above all processes.
     fn machine_group(&mut self, of: &Arc<CounterGroup>) -> (u64, i32) {
         if !self.counter_groups.groups.contains_key(of) {
             let uuid = self.machine_track(of, "");

@@ -1,8 +1,8 @@
 //! The open trace of one process: packets on their way into a [`sink`].
 //!
-//! [`tracks`] and [`counter_tracks`] are the tracks that everything is drawn on, [`samples`] the samples with their [`callstacks`].
-//! [`categories`] names what slices are, [`metadata`] says what the trace is of and what is missing in it, [`clocks`] what the clocks
-//! show.
+//! [`tracks`] and [`counter_tracks`] are the tracks that everything is drawn on, [`samples`] the
+//! samples with their [`callstacks`]. [`categories`] names what slices are, [`metadata`] says what
+//! the trace is of and what is missing in it, [`clocks`] what the clocks show.
 
 pub mod callstacks;
 pub mod categories;
@@ -170,8 +170,8 @@ impl Output {
             self.last_flush = Instant::now();
         }
         if let Err(error) = outcome {
-            // What was written stays a valid trace: cut off the part of a packet. Later packets could not be read without the lost
-            // ones, so this trace ends here.
+            // What was written stays a valid trace: cut off the part of a packet. Later packets
+            // could not be read without the lost ones, so this trace ends here.
             let whole = self.writer.written().bytes;
             self.writer.get_mut().cut_to(whole).ok();
             // The first says why; the others, only that it went before.

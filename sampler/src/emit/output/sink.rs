@@ -1,7 +1,8 @@
 //! Where the bytes of a trace go.
 //!
-//! A [`Sinks`] opens a [`Sink`] for each process that has something to show. The shipped ones are files ([`TraceFiles`]); where only
-//! summaries are asked for, the bytes are dropped. A test, or a view of a running program, takes them in memory.
+//! A [`Sinks`] opens a [`Sink`] for each process that has something to show. The shipped ones are
+//! files ([`TraceFiles`]); where only summaries are asked for, the bytes are dropped. A test, or a
+//! view of a running program, takes them in memory.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -15,7 +16,8 @@ use crate::run::layout::FileId;
 
 /// Takes the bytes of one trace, in order.
 pub trait Sink: Write + Debug + Send {
-    /// Drops everything behind the first `bytes` bytes: the rest of a packet that could not be written as a whole.
+    /// Drops everything behind the first `bytes` bytes: the rest of a packet that could not be
+    /// written as a whole.
     ///
     /// # Errors
     /// When what was written cannot be taken back.
@@ -49,7 +51,8 @@ pub struct Opened {
 
 /// Opens the sinks of a run.
 pub trait Sinks: Debug {
-    /// Takes note of a process that announced itself. Called for each before it has anything to write.
+    /// Takes note of a process that announced itself. Called for each before it has anything to
+    /// write.
     fn announce(&mut self, identity: &Identity, run: &RunContext);
 
     /// Opens the sink for the trace of a process.

@@ -12,8 +12,8 @@ const OFF_CPU: &str = "off-CPU";
 /// Name of the tracks of waits.
 const WAITS: &str = "waiting";
 
-/// Name of the tracks of sampled stacks: behind those of calls and ranges, of which the deep stacks would push away what follows. Viewers order
-/// the tracks of a thread by their names.
+/// Name of the tracks of sampled stacks: behind those of calls and ranges, of which the deep stacks
+/// would push away what follows. Viewers order the tracks of a thread by their names.
 const STACK: &str = "stack";
 
 pub(super) const PROCESS_TRACK: u32 = 1;
@@ -25,7 +25,8 @@ const FIRST_THREAD_TRACK: u32 = 3;
 pub(super) struct TrackIds {
     pub(super) namespace: ProcessNamespace,
     next: u32,
-    /// The tracks of threads, and whether the thread has ended. A thread has one: a second would make it two threads in viewers.
+    /// The tracks of threads, and whether the thread has ended. A thread has one: a second would
+    /// make it two threads in viewers.
     threads: HashMap<u32, (u64, bool)>,
 }
 
@@ -136,8 +137,9 @@ impl Output {
         self.tracks.namespace.flow(correlation)
     }
 
-    /// A group of tracks above all processes, of which it is number `rank`. Viewers put it there because its name begins with a capital letter,
-    /// and the names of tracks of processes and threads do not: they number all of these in the order of their names, and what has a high
+    /// A group of tracks above all processes, of which it is number `rank`. Viewers put it there
+    /// because its name begins with a capital letter, and the names of tracks of processes and
+    /// threads do not: they number all of these in the order of their names, and what has a high
     /// number comes below the processes.
     pub fn group(&mut self, rank: u32, name: &str, description: &str) -> Group {
         let uuid = self.new_track();

@@ -1,7 +1,8 @@
 //! What waits for a map of names that is written when the process ends.
 //!
-//! The Java virtual machine writes `/tmp/perf-PID.map` at its end when it is asked to (`-XX:+DumpPerfMapAtExit`). Names in a trace
-//! cannot be changed later, so what such a process recorded is kept until then. If that becomes much, it is written without the names.
+//! The Java virtual machine writes `/tmp/perf-PID.map` at its end when it is asked to
+//! (`-XX:+DumpPerfMapAtExit`). Names in a trace cannot be changed later, so what such a process
+//! recorded is kept until then. If that becomes much, it is written without the names.
 
 use std::fs;
 
@@ -11,7 +12,8 @@ use crate::identity::Identity;
 /// What is kept of one process at most.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
-/// The option of the Java virtual machine, and the variables that may hold it beside the command line.
+/// The option of the Java virtual machine, and the variables that may hold it beside the command
+/// line.
 const OPTION: &str = "+DumpPerfMapAtExit";
 const VARIABLES: [&str; 3] = ["JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS=", "_JAVA_OPTIONS="];
 

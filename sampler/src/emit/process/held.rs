@@ -1,7 +1,8 @@
 //! What is held back of a process until it is worth a file.
 //!
-//! Shells and helpers that only start another program have a sample or two: a file for each would bury those that somebody wants
-//! to read. Nothing is lost: what is held is replayed when the process turns out to be worth a file, and counted when it does not.
+//! Shells and helpers that only start another program have a sample or two: a file for each would
+//! bury those that somebody wants to read. Nothing is lost: what is held is replayed when the
+//! process turns out to be worth a file, and counted when it does not.
 
 use rsys_wire::record::{Record, Records};
 
@@ -68,7 +69,8 @@ impl Held {
     }
 }
 
-/// Whether one such record is reason enough for a file. (Samples are counted; waits come another way.)
+/// Whether one such record is reason enough for a file. (Samples are counted; waits come another
+/// way.)
 fn worth_a_file(record: &Record<'_>) -> bool {
     match record {
         Record::Sample { .. }
@@ -123,7 +125,8 @@ impl ProcessTrace {
         true
     }
 
-    /// The command itself has a trace, also if nothing was recorded: it says when the program ran, and why there is nothing to see.
+    /// The command itself has a trace, also if nothing was recorded: it says when the program ran,
+    /// and why there is nothing to see.
     pub(in crate::emit) fn open_for_command(&mut self, end: End, tools: &mut Tools<'_>) {
         if matches!(end, End::Child(_)) && tools.run.trace {
             self.drawing.trace.open(&self.learned.identity, tools);

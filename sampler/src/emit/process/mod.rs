@@ -1,7 +1,8 @@
 //! The records of one process become its trace.
 //!
-//! What records refer to is learnt at once; the records themselves are drawn when it is clear that the process is worth a file
-//! ([`held`]), and when names are there that come late ([`awaited`]). [`finish`] is the end.
+//! What records refer to is learnt at once; the records themselves are drawn when it is clear that
+//! the process is worth a file ([`held`]), and when names are there that come late ([`awaited`]).
+//! [`finish`] is the end.
 
 mod awaited;
 mod finish;
@@ -65,7 +66,8 @@ impl ProcessTrace {
         self.drawing.trace.output.is_some()
     }
 
-    /// Takes over a batch. Its later part waits for the next one, which may bring the modules for it.
+    /// Takes over a batch. Its later part waits for the next one, which may bring the modules for
+    /// it.
     pub fn take(&mut self, batch: Batch, tools: &mut Tools<'_>) {
         let all = || batch.words.iter().chain(&batch.later);
         for ring in all() {

@@ -69,7 +69,8 @@ impl Sinks for Memories {
     }
 }
 
-/// The trace of a process that wrote `words`, in a sink with `room`: its bytes, how often it was opened, and what became of it.
+/// The trace of a process that wrote `words`, in a sink with `room`: its bytes, how often it was
+/// opened, and what became of it.
 fn traced(
     run: &RunContext,
     rank: Option<Rank>,

@@ -1,7 +1,8 @@
 //! Summaries of the samples of one process: by function, by thread, and as a tree of calls.
 //!
-//! They are gathered while the trace is written and put into files of their own at the end. Whatever the program does, they take a
-//! bounded amount of memory: what does not fit is counted where its callers are.
+//! They are gathered while the trace is written and put into files of their own at the end.
+//! Whatever the program does, they take a bounded amount of memory: what does not fit is counted
+//! where its callers are.
 
 mod json;
 mod text;

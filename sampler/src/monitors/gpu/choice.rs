@@ -19,7 +19,8 @@ pub struct Choice {
     pub library: String,
     /// Whether nothing but errors is said.
     pub quiet: bool,
-    /// `ROCR_VISIBLE_DEVICES` of the command, and its `HIP_VISIBLE_DEVICES` or else `CUDA_VISIBLE_DEVICES`.
+    /// `ROCR_VISIBLE_DEVICES` of the command, and its `HIP_VISIBLE_DEVICES` or else
+    /// `CUDA_VISIBLE_DEVICES`.
     pub visible: [Option<String>; 2],
 }
 
@@ -54,7 +55,8 @@ impl Wanted {
     }
 }
 
-/// Places among the visible GPUs: numbers, or names `GPU-` and the GPU's unique id. Nothing where a name is no known GPU's.
+/// Places among the visible GPUs: numbers, or names `GPU-` and the GPU's unique id. Nothing where a
+/// name is no known GPU's.
 pub(super) fn places(list: &str, all: &[Gpu], visible: &[usize]) -> Option<Vec<usize>> {
     if let Some(places) = ranges(list) {
         return Some(places);

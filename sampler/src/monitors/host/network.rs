@@ -36,7 +36,8 @@ impl Network {
     pub(super) fn read(&mut self, time_ns: u64, scratch: &mut [u8], out: &mut Vec<Reading>) {
         let text = self.file.read(scratch).unwrap_or_default();
         let (mut received, mut sent) = (0, 0);
-        // Two lines of headings; then name, eight numbers of what was received, eight of what was sent.
+        // Two lines of headings; then name, eight numbers of what was received, eight of what was
+        // sent.
         for line in lines(text).skip(2) {
             let mut halves = line.splitn(2, |byte| *byte == b':');
             let (Some(name), Some(fields)) = (halves.next(), halves.next()) else {

@@ -51,7 +51,8 @@ impl Load {
                 continue;
             };
             let processor = processor as usize;
-            // user nice system idle iowait irq softirq steal; guest times are in user and nice already.
+            // user nice system idle iowait irq softirq steal; guest times are in user and nice
+            // already.
             let (mut all, mut idle) = (0, 0);
             for (place, ticks) in fields.take(8).enumerate() {
                 all += ticks;

@@ -12,7 +12,8 @@ fn put(root: &std::path::Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A host with three processors, which were busy for the given number of a thousand ticks in each second.
+/// A host with three processors, which were busy for the given number of a thousand ticks in each
+/// second.
 fn fill(root: &std::path::Path, busy: [u64; 3], second: u64) {
     let mut stat = "cpu  1 2 3 4\n".to_owned();
     for (processor, busy) in busy.iter().enumerate() {

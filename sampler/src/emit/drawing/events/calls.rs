@@ -1,4 +1,5 @@
-//! Calls, ranges and marks: two tracks beside each thread's own, and one for ranges that any thread may end.
+//! Calls, ranges and marks: two tracks beside each thread's own, and one for ranges that any thread
+//! may end.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What GPUs did: a group of tracks for each GPU, one track for each stream or queue, arrows from the calls, and the time of kernels
-//! as call stacks.
+//! What GPUs did: a group of tracks for each GPU, one track for each stream or queue, arrows from
+//! the calls, and the time of kernels as call stacks.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::emit::learned::frames::FrameId;
 use crate::emit::output::categories;
 use crate::emit::output::{Group, Output};
 
-/// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one flame graph.
+/// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one
+/// flame graph.
 const ROOT: &str = "[GPU]";
 
 /// Where operations of one GPU follow each other.
@@ -142,7 +143,8 @@ impl Gpu {
         }
     }
 
-    /// The program gave something a name: what comes from now on is drawn on a track of that name. (Viewers keep the first name of a track.)
+    /// The program gave something a name: what comes from now on is drawn on a track of that name.
+    /// (Viewers keep the first name of a track.)
     pub fn rename(&mut self, what: Labelled, id: u64, known: &EventTables) {
         let line = match what {
             Labelled::Stream => Line::Stream(id),

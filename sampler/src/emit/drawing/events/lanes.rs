@@ -1,7 +1,7 @@
 //! Slices that overlap, on as many rows as it takes.
 //!
-//! On one track slices must nest. Operations of a GPU may overlap, and are recorded late and out of order; each goes to the first row
-//! where it overlaps nothing that was drawn.
+//! On one track slices must nest. Operations of a GPU may overlap, and are recorded late and out of
+//! order; each goes to the first row where it overlaps nothing that was drawn.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ struct Row {
 impl Row {
     /// Takes the stretch if nothing that was drawn overlaps it.
     ///
-    /// A slice may begin when an earlier drawn one ends. It must not end when an earlier drawn one begins: of equal times, viewers
-    /// take what was written first.
+    /// A slice may begin when an earlier drawn one ends. It must not end when an earlier drawn one
+    /// begins: of equal times, viewers take what was written first.
     fn take(&mut self, start: u64, end: u64) -> bool {
         let before = self.busy.range(..=start).next_back();
         let after = self.busy.range(start..).next();

@@ -1,7 +1,7 @@
 //! Calls, GPU operations and marks on their way into the trace.
 //!
-//! What others refer to (texts, stacks, which call has a correlation) was learnt from a whole batch before anything is drawn
-//! ([`EventTables`]): it may stand in the ring of another thread.
+//! What others refer to (texts, stacks, which call has a correlation) was learnt from a whole batch
+//! before anything is drawn ([`EventTables`]): it may stand in the ring of another thread.
 
 mod args;
 mod calls;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::resolve::{KERNEL_START, Symbolized, unknown_frame};
 
-/// The mappings are read again after this many times the time that it took: a program that makes code all the time costs a twentieth of a
-/// processor at most.
+/// The mappings are read again after this many times the time that it took: a program that makes
+/// code all the time costs a twentieth of a processor at most.
 const PAUSE: u32 = 20;
 
 /// The executable mappings of a process, as far as they were looked at.
@@ -32,7 +32,8 @@ impl Mappings {
         }
     }
 
-    /// Reads the mappings, if an address is in none that is known, as long as the process is there. Returns whether they were read.
+    /// Reads the mappings, if an address is in none that is known, as long as the process is there.
+    /// Returns whether they were read.
     pub fn look(&mut self, address: u64) -> bool {
         let is_due = self
             .read
@@ -74,8 +75,8 @@ impl Mappings {
     }
 }
 
-/// The executable mappings in the text of `/proc/PID/maps`, and their names. Neighbours without a file are one: compilers make theirs
-/// page by page.
+/// The executable mappings in the text of `/proc/PID/maps`, and their names. Neighbours without a
+/// file are one: compilers make theirs page by page.
 fn parse(maps: &str) -> Vec<(Range<u64>, Arc<str>)> {
     let mut found: Vec<(Range<u64>, Arc<str>)> = Vec::new();
     let mut last_is_anonymous = false;

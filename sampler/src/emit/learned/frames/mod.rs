@@ -1,8 +1,9 @@
 //! The functions and frames of one process, and which of them stand behind an address.
 //!
-//! A *function* is a name in a module: the unit of timeline slices. A *frame* is a line of a function: the unit of call stacks, coarse
-//! enough that stacks repeat. One address is several frames where the compiler inlined functions, and none where it lies in the agent,
-//! which has no place in the user's trace.
+//! A *function* is a name in a module: the unit of timeline slices. A *frame* is a line of a
+//! function: the unit of call stacks, coarse enough that stacks repeat. One address is several
+//! frames where the compiler inlined functions, and none where it lies in the agent, which has no
+//! place in the user's trace.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ use super::modules::{MappedModule, ModuleTable};
 use crate::resolve::{ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
 use rsys_wire::program::AGENT_FILE;
 
-/// Distinct addresses of one process that get names of their own; a process beyond it makes code without end, or fools us.
+/// Distinct addresses of one process that get names of their own; a process beyond it makes code
+/// without end, or fools us.
 const ADDRESSES_MAX: usize = 1 << 21;
 
 /// Shortest time between two readings of the names of code that is made at run time.
@@ -113,7 +115,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The tables of a process, whose id we see as `host_pid`. `root` is its root directory as we see it, where that differs from ours.
+    /// The tables of a process, whose id we see as `host_pid`. `root` is its root directory as we
+    /// see it, where that differs from ours.
     #[must_use]
     pub fn new(pid: u32, host_pid: u32, executable: &str, root: Option<PathBuf>) -> Self {
         let perf_map_path = PerfMap::path(root.as_deref(), pid);
@@ -332,7 +335,8 @@ impl Frames {
             .collect()
     }
 
-    /// Has the map of names read once more before the next names are found: its writer has ended, and will have written the rest.
+    /// Has the map of names read once more before the next names are found: its writer has ended,
+    /// and will have written the rest.
     pub fn read_map_again(&mut self) {
         self.perf_map_read = None;
     }

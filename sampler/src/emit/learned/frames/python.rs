@@ -1,4 +1,5 @@
-//! The Python functions and frames of a process, and which of its native frames are the interpreter's.
+//! The Python functions and frames of a process, and which of its native frames are the
+//! interpreter's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ impl Frames {
             .get(key)
             .is_some_and(|known| *known != code)
         {
-            // Two objects with one key, one after the other: what was found for the first does not hold for the second.
+            // Two objects with one key, one after the other: what was found for the first does not
+            // hold for the second.
             self.python.frames.retain(|word, _| key_of(*word) != key);
         }
         self.python.codes.add(key, code);
