@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::packets::{GPU_TIME, WAITING_TIME};
 use crate::rows::Cell;
-use crate::shares::{Shares, bare_name};
 use crate::trace::{Trace, key};
 
 /// Functions at which the stack of a thread starts.
@@ -75,7 +74,7 @@ impl Sample {
 /// All samples of a trace, or of several.
 #[derive(Debug, Default)]
 pub struct Samples {
-    samples: Vec<Sample>,
+    pub(crate) samples: Vec<Sample>,
     /// The addresses of `_start` in the programs that occur as roots.
     entries: HashMap<String, i64>,
 }
@@ -191,23 +190,6 @@ impl Samples {
             .len()
     }
 
-    /// Shares of functions in the samples that are chosen.
-    ///
-    /// # Errors
-    /// When none is chosen.
-    pub fn shares(&self, chosen: impl Fn(&Sample) -> bool) -> Result<Shares> {
-        let mut shares = Shares::default();
-        for sample in self.samples.iter().filter(|sample| chosen(sample)) {
-            shares.add(sample);
-        }
-        ensure!(
-            shares.samples > 0,
-            "no such samples; there are threads {:?}",
-            self.thread_weights()
-        );
-        Ok(shares)
-    }
-
     /// The weighted share of samples for which something holds.
     #[must_use]
     pub fn share_where(&self, holds: impl Fn(&Sample) -> bool) -> f64 {
@@ -271,6 +253,15 @@ impl Samples {
             .take(10)
             .map(|(stack, weight)| format!("{weight:6} {stack}\n"))
             .collect()
+    }
+}
+
+/// The name without the parameter list that demangling may leave.
+pub(crate) fn bare_name(function: &str) -> &str {
+    if function.starts_with('(') || function.starts_with('<') {
+        function
+    } else {
+        function.split('(').next().unwrap_or(function)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::samples::Sample;
+use anyhow::{Result, ensure};
+
+use crate::samples::{Sample, Samples, bare_name};
+use crate::trace::Trace;
 
 /// How much of the time functions took, by themselves and with what they call.
 #[derive(Debug, Default)]
@@ -69,11 +72,39 @@ impl Shares {
     }
 }
 
-/// The name without the parameter list that demangling may leave.
-pub(crate) fn bare_name(function: &str) -> &str {
-    if function.starts_with('(') || function.starts_with('<') {
-        function
-    } else {
-        function.split('(').next().unwrap_or(function)
+impl Samples {
+    /// Shares of functions in the samples that are chosen.
+    ///
+    /// # Errors
+    /// When none is chosen.
+    pub fn shares(&self, chosen: impl Fn(&Sample) -> bool) -> Result<Shares> {
+        let mut shares = Shares::default();
+        for sample in self.samples.iter().filter(|sample| chosen(sample)) {
+            shares.add(sample);
+        }
+        ensure!(
+            shares.samples > 0,
+            "no such samples; there are threads {:?}",
+            self.thread_weights()
+        );
+        Ok(shares)
+    }
+}
+
+impl Trace {
+    /// Shares of functions over all threads.
+    ///
+    /// # Errors
+    /// When there is no sample.
+    pub fn shares(&self) -> Result<Shares> {
+        self.samples()?.shares(|_| true)
+    }
+
+    /// Shares of functions in the threads of one name.
+    ///
+    /// # Errors
+    /// When there is no sample in such a thread.
+    pub fn shares_of(&self, thread: &str) -> Result<Shares> {
+        self.samples()?.shares(|sample| sample.thread == thread)
     }
 }

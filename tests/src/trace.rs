@@ -11,7 +11,6 @@ use crate::packets::scan_packets;
 use crate::rows::{Cell, Rows};
 use crate::samples::Samples;
 use crate::schema;
-use crate::shares::Shares;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
@@ -348,22 +347,6 @@ impl Trace {
     /// When the trace processor cannot be asked.
     pub fn wait_timeline(&self) -> Result<Timeline> {
         Timeline::fetch_waits(self)
-    }
-
-    /// Shares of functions over all threads.
-    ///
-    /// # Errors
-    /// When there is no sample.
-    pub fn shares(&self) -> Result<Shares> {
-        self.samples()?.shares(|_| true)
-    }
-
-    /// Shares of functions in the threads of one name.
-    ///
-    /// # Errors
-    /// When there is no sample in such a thread.
-    pub fn shares_of(&self, thread: &str) -> Result<Shares> {
-        self.samples()?.shares(|sample| sample.thread == thread)
     }
 
     /// All slices on the tracks of threads.
