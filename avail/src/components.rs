@@ -127,7 +127,7 @@ fn own(machine: &Machine) -> Vec<Component> {
             name: "overflow",
             also: &["--overflow"],
             category: "Clocks",
-            description: "An event as the clock: a sample each time it has happened so often",
+            description: "An event as the clock: a sample each time it has happened a number of times",
             file: "",
             missing: missing.clone(),
         },
