@@ -148,7 +148,7 @@ fn of_backend(backend: &'static Backend, roots: &Roots) -> Component {
         name if name.ends_with("-locks") => "Locks",
         _ => "GPU",
     };
-    let missing = if !backend.built {
+    let missing = if !backend.is_built() {
         Some((
             "not part of this build".to_owned(),
             "-I accepts its name, and the run goes on without it.".to_owned(),

@@ -82,7 +82,7 @@ pub fn table(roots: &Roots, request: &Request) -> Result<Table> {
             "Tracepoints and unit masks are listed with --advanced, or with a filter.".to_owned(),
         );
     }
-    if backends::find("rocprofiler").is_none_or(|backend| !backend.built) {
+    if backends::find("rocprofiler").is_none_or(|backend| !backend.is_built()) {
         table.notes.push(
             "Events of the CPU are counted with rsys-sample -C NAME, sensors of GPUs with --gpu-metrics; counters of GPU kernels are only listed."
                 .to_owned(),

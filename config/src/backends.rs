@@ -2,6 +2,8 @@
 //!
 //! Old and new names stand side by side, so that scripts of any age run. Which of them this build holds is said here too.
 
+use rsys_wire::sources::{SOURCES, Source};
+
 /// One backend: a source of data beside the call stacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Backend {
@@ -13,8 +15,8 @@ pub struct Backend {
     pub summary: &'static str,
     /// The setting of the original that switches it, or an empty text.
     pub switch: &'static str,
-    /// Whether this build holds it.
-    pub built: bool,
+    /// Whether this build holds it, other than as a source of events.
+    elsewhere: bool,
     /// Whether `rocm` stands for it too, where `ROCM_DOMAINS` says nothing.
     of_rocm: bool,
     /// How the names of its domains of `ROCM_DOMAINS` begin.
@@ -34,16 +36,16 @@ const fn backend(
         aliases,
         summary,
         switch: "",
-        built: false,
+        elsewhere: false,
         of_rocm: false,
         domains: &[],
     }
 }
 
 impl Backend {
-    /// A backend that this build holds.
+    /// A backend that this build holds, and that is no source of events.
     const fn built(mut self) -> Self {
-        self.built = true;
+        self.elsewhere = true;
         self
     }
 
@@ -57,6 +59,13 @@ impl Backend {
     const fn domains(mut self, beginnings: &'static [&'static str]) -> Self {
         self.domains = beginnings;
         self
+    }
+
+    /// Whether this build holds it.
+    #[must_use]
+    pub fn is_built(&self) -> bool {
+        let is_source = |source: &Source| source.backend == Some(self.name);
+        self.elsewhere || SOURCES.iter().any(is_source)
     }
 
     /// A backend with a setting of its own in the original.
@@ -85,17 +94,13 @@ pub const BACKENDS: &[Backend] = &[
             "memory_copy",
             "memory_alloc",
             "scratch_memory",
-        ])
-        .built(),
-    backend("hsa", &[], "HSA calls, kernels and copies")
-        .domains(&["hsa"])
-        .built(),
+        ]),
+    backend("hsa", &[], "HSA calls, kernels and copies").domains(&["hsa"]),
     backend("rocprofiler", &[], "GPU hardware counters").switch("USE_ROCPROFILER"),
     backend("roctx", &["marker"], "ROCTx ranges and marks")
         .switch("USE_ROCTX")
         .of_rocm()
-        .domains(&["marker", "roctx"])
-        .built(),
+        .domains(&["marker", "roctx"]),
     backend(
         "rocm-smi",
         &["amd-smi"],
@@ -106,8 +111,7 @@ pub const BACKENDS: &[Backend] = &[
     backend("rcclp", &["rccl"], "RCCL collectives")
         .switch("USE_RCCLP")
         .of_rocm()
-        .domains(&["rccl"])
-        .built(),
+        .domains(&["rccl"]),
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
     backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
     backend("kokkosp", &["kokkos"], "Kokkos kernels and regions").switch("USE_KOKKOSP"),
@@ -155,7 +159,7 @@ impl Selection {
     /// Whether a backend of this build is on that is so `by_default`. Its own names count, `all`, and `rocm` for those of ROCm.
     #[must_use]
     pub fn is_on(&self, name: &str, by_default: bool) -> bool {
-        let Some(asked) = find(name).filter(|backend| backend.built) else {
+        let Some(asked) = find(name).filter(|backend| backend.is_built()) else {
             return false;
         };
         let excluded = self.names(&self.exclude, asked, false);
@@ -227,7 +231,7 @@ impl Selection {
     pub fn in_use(&self) -> Vec<&'static str> {
         BACKENDS
             .iter()
-            .filter(|backend| backend.built && backend.name != ALL)
+            .filter(|backend| backend.is_built() && backend.name != ALL)
             .map(|backend| backend.name)
             .filter(|name| self.is_on(name, false))
             .collect()
@@ -274,10 +278,10 @@ pub fn missing_warning(include: &[String], exclude: &[String]) -> Option<String>
         if backend.name == ALL {
             let all = BACKENDS.iter().filter(|one| one.name != ALL);
             missing.extend(
-                all.filter(|one| !one.built && !excluded(one))
+                all.filter(|one| !one.is_built() && !excluded(one))
                     .map(|one| one.name),
             );
-        } else if !backend.built && !excluded(backend) {
+        } else if !backend.is_built() && !excluded(backend) {
             missing.push(name);
         }
     }

@@ -86,9 +86,9 @@ fn backends_are_switched_by_all_their_names() {
 fn each_backend_has_the_switch_of_the_original() {
     for backend in BACKENDS.iter().filter(|backend| !backend.switch.is_empty()) {
         let known = crate::table::find(backend.switch).is_some();
-        assert_eq!(known, backend.built, "{}", backend.switch);
+        assert_eq!(known, backend.is_built(), "{}", backend.switch);
         let ignored = crate::original::ignored::find(backend.switch).is_some();
-        assert_eq!(ignored, !backend.built, "{}", backend.switch);
+        assert_eq!(ignored, !backend.is_built(), "{}", backend.switch);
     }
 }
 

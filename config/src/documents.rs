@@ -62,7 +62,7 @@ pub fn settings_page() -> String {
             backend.name,
             codes(backend.aliases),
             backend.summary,
-            if backend.built { "yes" } else { "no" },
+            if backend.is_built() { "yes" } else { "no" },
         );
         push_line(&mut text, &row);
     }

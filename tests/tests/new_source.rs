@@ -44,14 +44,14 @@ fn edit(file: &Path, from: &str, to: &str) -> TestResult {
     Ok(())
 }
 
-/// Copies a folder, without what was built and what git keeps.
+/// Copies a folder, without what was built (in folders with cargo's mark) and what git keeps.
 fn copy(from: &Path, to: &Path) -> TestResult {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
         if entry.file_type()?.is_dir() {
-            if name != "target" && name != ".git" {
+            if name != ".git" && !path.join("CACHEDIR.TAG").exists() {
                 copy(&path, &to.join(name))?;
             }
         } else if entry.file_type()?.is_file() {

@@ -71,7 +71,7 @@ fn access(present: bool, roots: &Roots) -> Access {
     if !present {
         return Access::No(NO_GPU.to_owned(), no_gpu_remedy(roots));
     }
-    let built = backends::find("rocprofiler").is_some_and(|backend| backend.built);
+    let built = backends::find("rocprofiler").is_some_and(|backend| backend.is_built());
     if built {
         Access::Yes
     } else {

@@ -292,7 +292,7 @@ fn short_help(setting: &Setting) -> StyledStr {
     if setting.kind == Kind::Backends {
         let names: Vec<_> = backends::BACKENDS
             .iter()
-            .filter(|backend| backend.built)
+            .filter(|backend| backend.is_built())
             .map(|backend| backend.name)
             .collect();
         text.push_str(&format!(": {}", names.join(", ")));
