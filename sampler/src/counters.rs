@@ -22,7 +22,7 @@ pub enum Unit {
 pub struct Group {
     /// Name of its track.
     pub name: String,
-    /// Tells it from others of this name on the same machine, whoever looks at it: containers
+    /// Distinguishes it from others of this name on the same machine, whoever looks at it: containers
     /// number GPUs in their own way.
     pub identity: String,
 }
@@ -30,7 +30,7 @@ pub struct Group {
 /// A counter: one track.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Tells it from all others of the run.
+    /// Distinguishes it from all others of the run.
     pub id: u32,
     /// Name of its track.
     pub name: String,
@@ -102,7 +102,7 @@ impl Gauge {
         self.counter.unit
     }
 
-    /// Tells a value.
+    /// Records a value.
     pub fn set(&mut self, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
         if self.recorded != Some(value) && value.is_finite() {
             self.recorded = Some(value);

@@ -15,7 +15,7 @@ pub struct Identity {
     pub pid: u32,
     /// Process id as we see it, 0 when we do not.
     pub host_pid: u32,
-    /// Tells apart the programs that run in one process after another.
+    /// Distinguishes the programs that run in one process after another.
     pub instance: u64,
     /// The instance that it was forked from.
     pub parent_instance: Option<u64>,

@@ -83,7 +83,7 @@ impl CliExit {
         }
     }
 
-    /// Prints the text, coloured where that is wanted and possible, and tells the exit code.
+    /// Prints the text, coloured where that is wanted and possible, and returns the exit code.
     #[must_use]
     pub fn print(&self) -> i32 {
         // There is nobody to report to when the terminal is gone.

@@ -13,7 +13,7 @@ const FOLDERS: [&str; 3] = [
 
 const EXTENSIONS: [&str; 5] = ["", ".cfg", ".toml", ".json", ".xml"];
 
-/// Sets what the preset says over what is there, and tells what is wrong with it.
+/// Sets what the preset says over what is there, and returns what is wrong with it.
 pub(super) fn load(settings: &mut Settings, name: &str, environment: &Environment) -> Vec<Problem> {
     let origin = Origin::CommandLine(format!("--preset {name}"));
     let is_path = name.contains('/') || Path::new(name).extension().is_some();

@@ -225,9 +225,9 @@ impl Collector {
                 process.rings.want_samples_from(from_ns);
             }
         }
-        let work = self.writer.work();
+        let heartbeat = self.writer.heartbeat();
         for process in &self.processes {
-            process.rings.tell_work(work);
+            process.rings.set_heartbeat(heartbeat);
         }
         let mut looked_at = 0;
         for process in &mut self.processes {

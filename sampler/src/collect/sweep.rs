@@ -51,17 +51,17 @@ impl Rings {
         self.next_ring = self.next_ring.saturating_add(rings);
     }
 
-    /// Tells the agent that no samples are wanted before this time (CLOCK_BOOTTIME).
+    /// Lets the agent know that no samples are wanted before this time (CLOCK_BOOTTIME).
     pub fn want_samples_from(&self, time_ns: u64) {
         if let Some(Known { segment: first, .. }) = self.segments.first() {
             first.want_samples_from(time_ns);
         }
     }
 
-    /// Tells the agent how far the sampler has come with its work, for those who wait for room.
-    pub fn tell_work(&self, work: u64) {
+    /// Shows the agent that the sampler is at work, for those who wait for room.
+    pub fn set_heartbeat(&self, heartbeat: u64) {
         if let Some(Known { segment: first, .. }) = self.segments.first() {
-            first.tell_work(work);
+            first.set_heartbeat(heartbeat);
         }
     }
 

@@ -79,7 +79,7 @@ pub struct Outcome {
 pub struct Writer {
     jobs: Sender<Job>,
     waiting_bytes: Arc<AtomicUsize>,
-    work: Arc<AtomicU64>,
+    heartbeat: Arc<AtomicU64>,
     hurry: Arc<AtomicBool>,
     thread: JoinHandle<Outcome>,
     done: OwnedFd,
@@ -93,11 +93,11 @@ impl Writer {
     pub fn start(run: RunContext, options: ResolverOptions) -> io::Result<Self> {
         let (jobs, queue) = unbounded();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let work_done = Arc::new(AtomicU64::new(0));
+        let heartbeat = Arc::new(AtomicU64::new(0));
         let hurry = Arc::new(AtomicBool::new(false));
         let shared = Shared {
             waiting_bytes: Arc::clone(&waiting_bytes),
-            work: Arc::clone(&work_done),
+            heartbeat: Arc::clone(&heartbeat),
             hurry: Arc::clone(&hurry),
         };
         let (done, end) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
@@ -113,7 +113,7 @@ impl Writer {
         Ok(Self {
             jobs,
             waiting_bytes,
-            work: work_done,
+            heartbeat,
             hurry,
             thread,
             done,
@@ -126,10 +126,10 @@ impl Writer {
         self.waiting_bytes.load(Ordering::Relaxed) < WAITING_BYTES_MAX
     }
 
-    /// Changes while the writer works.
+    /// Changes as long as the writer works.
     #[must_use]
-    pub fn work(&self) -> u64 {
-        self.work.load(Ordering::Relaxed)
+    pub fn heartbeat(&self) -> u64 {
+        self.heartbeat.load(Ordering::Relaxed)
     }
 
     /// Announces a process.
@@ -173,7 +173,7 @@ impl Writer {
         self.send(Job::End(key, end, Box::new(counts)));
     }
 
-    /// Nobody waits for the CPU any more: names may be found as fast as the machine can.
+    /// The target has ended and leaves the CPU to us: names may be found as fast as the machine can.
     pub fn to_foreground(&self) {
         self.send(Job::Foreground);
     }
@@ -226,7 +226,7 @@ impl Closing {
 #[derive(Debug)]
 struct Shared {
     waiting_bytes: Arc<AtomicUsize>,
-    work: Arc<AtomicU64>,
+    heartbeat: Arc<AtomicU64>,
     hurry: Arc<AtomicBool>,
 }
 
@@ -263,7 +263,7 @@ fn work(
             run: own.map_or(run, CpuWindows::run),
             resolver: &resolver,
             sinks: sinks.as_mut(),
-            heartbeat: &shared.work,
+            heartbeat: &shared.heartbeat,
             hurry: &shared.hurry,
         };
         match job {

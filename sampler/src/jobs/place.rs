@@ -30,7 +30,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What the environment tells.
+    /// What the environment says.
     #[must_use]
     pub fn from_env(environment: &Environment) -> Self {
         let lookup = |name: &str| environment.get(name).map(str::to_owned);

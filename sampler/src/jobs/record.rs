@@ -52,7 +52,7 @@ pub struct TaskRecord {
     job: Value,
 }
 
-/// What a record tells of its task.
+/// What a record says of its task.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
     /// Where it stands.

@@ -1,4 +1,4 @@
-//! What the kernel's compute driver tells of one process: /sys/class/kfd/kfd/proc/PID.
+//! What the kernel's compute driver says of one process: /sys/class/kfd/kfd/proc/PID.
 
 use std::io::Read;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use rsys_wire::counting::{EventCode, EventList, MOST_EVENTS, Overflow};
 
 use crate::run;
 
-/// Between two samples by an event of the processor, when nobody said how often.
+/// Between two samples by an event of the processor, when it is not said how often.
 const HARDWARE_PERIOD: u64 = 1_000_000;
 /// And by an event of the kernel.
 const SOFTWARE_PERIOD: u64 = 100;

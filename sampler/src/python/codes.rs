@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_file() {
+    fn names_show_the_file() {
         for (name, file, expected) in [
             ("Net.forward", "/home/me/net.py", "Net.forward (net.py)"),
             (

@@ -74,7 +74,7 @@ pub(super) fn locate(
                     _memory_file: None,
                 });
             }
-            // A file that is there tells more than one that is not.
+            // A file that is there says more than one that is not.
             Err(ModuleProblem::FileMissing { .. }) if problem.is_some() => {}
             Err(found) => problem = Some(found),
         }
@@ -266,7 +266,7 @@ pub(super) fn fingerprint(
 }
 
 /// The name under which a module's results are kept: its build-id, or for files without one, what
-/// tells this file from others of its name.
+/// distinguishes this file from others of its name.
 pub(super) fn cache_key(desc: &ModuleDesc, roots: &[PathBuf]) -> Vec<u8> {
     if !desc.build_id.is_empty() || vdso::is_vdso(&desc.path) {
         return desc.build_id.clone();

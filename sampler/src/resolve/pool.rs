@@ -30,7 +30,7 @@ const BACKGROUND_NICENESS: i32 = 10;
 /// Raw frames are turned into answers after this many addresses, which bounds what is held twice.
 const CHUNK_ADDRESSES: usize = 4_096;
 
-/// Addresses of one module to be answered. The answers go into the module; the end of `done` tells
+/// Addresses of one module to be answered. The answers go into the module; the end of `done` says
 /// that they are there.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -101,7 +101,7 @@ impl Pool {
             .and_then(|index| self.own.get(index))
             .or(self.common.as_ref());
         if let Some(queue) = queue {
-            // A queue is closed only when its worker died; the dropped job tells the caller.
+            // A queue is closed only when its worker died; the dropped job wakes the caller.
             queue.send(job).unwrap_or_default();
         }
     }

@@ -154,7 +154,7 @@ impl MappedSegment {
         self.segment.header().get(counter)
     }
 
-    /// Tells the agent that no samples are wanted before this time (CLOCK_BOOTTIME).
+    /// Lets the agent know that no samples are wanted before this time (CLOCK_BOOTTIME).
     pub fn want_samples_from(&self, time_ns: u64) {
         let word = &self.segment.header().quiet_until_ns;
         if word.load(Ordering::Relaxed) != time_ns {
@@ -162,12 +162,11 @@ impl MappedSegment {
         }
     }
 
-    /// Tells the agent how far the sampler has come with its work: any number that differs from the
-    /// one before.
-    pub fn tell_work(&self, work: u64) {
+    /// Shows the agent that the sampler is at work: any number that differs from the one before.
+    pub fn set_heartbeat(&self, heartbeat: u64) {
         let word = &self.segment.header().work;
-        if word.load(Ordering::Relaxed) != work {
-            word.store(work, Ordering::Relaxed);
+        if word.load(Ordering::Relaxed) != heartbeat {
+            word.store(heartbeat, Ordering::Relaxed);
         }
     }
 

@@ -85,7 +85,7 @@ impl ProcessSummary {
         ))
     }
 
-    /// A warning, when much of its time passed unseen and nothing else tells of it.
+    /// A warning, when much of its time passed unseen and nothing else says so.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         const LEAST_PERCENT: f64 = 60.0;

@@ -241,7 +241,7 @@ impl Image {
         self.word_in_pieces(address)?
     }
 
-    /// The word, or that it cannot be read, if one of the pieces tells.
+    /// The word, or that it cannot be read, if one of the pieces holds it.
     fn word_in_pieces(&self, address: u64) -> Option<Option<u64>> {
         self.pieces.borrow().iter().find_map(|piece| {
             let offset = usize::try_from(address.checked_sub(piece.start)?).ok()?;

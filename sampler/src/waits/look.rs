@@ -41,7 +41,7 @@ pub struct Rate {
 pub struct Thread {
     /// Its id as the process sees it.
     pub tid: u32,
-    /// What the kernel tells of it.
+    /// What the kernel says of it.
     pub files: ThreadFiles,
     turns: Turns,
     wait: Option<Current>,

@@ -4,7 +4,7 @@
 use super::image::Image;
 use super::thread::Call;
 
-/// What the first argument of a call tells.
+/// What the first argument of a call says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
     /// Nothing that we would say.
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_calls_the_state_tells() {
+    fn outside_of_calls_the_state_decides() {
         for (stat, expected) in [
             ("7 (a) T) D 1 7", "[page fault]"),
             ("7 (a) T 1 7", "[stopped]"),

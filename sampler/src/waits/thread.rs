@@ -1,4 +1,4 @@
-//! What the kernel tells of one thread: two files in `/proc/PID/task/TID`.
+//! What the kernel says of one thread: two files in `/proc/PID/task/TID`.
 //!
 //! `schedstat` (proc(5)) counts CPU time, time spent waiting for a processor, and turns on one.
 //! `syscall` names the system call that a thread is blocked in, its arguments, stack pointer and

@@ -13,7 +13,7 @@ pub enum Coverage {
     /// Of those threads alone that ended while the process lived: in percent. It was killed later,
     /// or still runs.
     OfEndedThreads(f64),
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 

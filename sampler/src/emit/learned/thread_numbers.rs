@@ -49,7 +49,7 @@ impl ThreadNumbers {
         }
     }
 
-    /// A thread starts; tells its number.
+    /// A thread starts. Returns its number.
     pub fn start(&mut self, tid: u32, time_ns: u64) -> u32 {
         let number = self.announced.remove(&(tid, time_ns)).unwrap_or(u32::MAX);
         self.current.insert(tid, number);

@@ -27,12 +27,12 @@ pub(super) struct Held {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody knows yet whether the process is worth a file.
+    /// Not decided yet.
     #[default]
     Holding,
     /// It is.
     Released,
-    /// It gets none: it is over and was not, or nobody asked for its rank.
+    /// It gets none: it ended before, or its rank is not selected.
     NoFile,
 }
 

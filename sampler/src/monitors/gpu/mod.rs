@@ -192,7 +192,7 @@ impl Gpus {
     }
 }
 
-/// Tells a value in the unit of its sensor.
+/// Records a value in the unit of its sensor.
 fn set_value(gauge: &mut Gauge, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
     let value = match gauge.unit() {
         // The sensors of memory count MiB.
