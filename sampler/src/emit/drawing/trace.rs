@@ -83,7 +83,7 @@ impl Trace {
         let Some(error) = output.take_error() else {
             return false;
         };
-        let path = self.path.clone().unwrap_or_default();
+        let path = self.path.as_deref().unwrap_or("trace".as_ref());
         let text = format!("{}: cannot be written further: {error}", path.display());
         say(&format!(
             "error: {text}; the trace holds what was written, the program runs on"
