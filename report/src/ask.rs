@@ -98,6 +98,13 @@ impl Inputs {
         }
     }
 
+    /// What is no file, and may be a command that was spelled wrong.
+    pub(crate) fn unknown_word(&self) -> Option<std::path::Display<'_>> {
+        let mut words = self.inputs.iter();
+        let unknown = words.find(|word| !word.exists() && word.components().count() == 1);
+        unknown.map(|word| word.display())
+    }
+
     fn label(&self) -> String {
         let first = self.inputs.first().map(PathBuf::as_path);
         let first = first.unwrap_or(Path::new(""));
@@ -108,7 +115,7 @@ impl Inputs {
 
     /// The traces that are meant, and notes on those among them that are left out.
     fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
-        let files = files::traces(&self.inputs, None)?;
+        let files = files::traces(&self.inputs, files::READABLE, None)?;
         let (merged, single): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| read::is_merged(file));
         if single.is_empty() {

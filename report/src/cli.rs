@@ -128,6 +128,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
+        (None, None)
+            if !cli.man
+                && let Some(word) = cli.summary.unknown_word() =>
+        {
+            eprintln!("rsys-report: error: {word} is neither a command nor a trace or a folder");
+            Ok(2)
+        }
         (None, None) if !cli.man => answer(Question::Summary, &cli.summary),
         (None, None) => say(&manual::page(command())).map(|()| 0),
     };
@@ -173,7 +180,7 @@ fn check_traces(options: &CheckOptions) -> Result<i32> {
 }
 
 fn recover_traces(options: &RecoverOptions) -> Result<i32> {
-    let paths = files::traces(&options.inputs, None)?;
+    let paths = files::traces(&options.inputs, files::PERFETTO, None)?;
     if options.output.is_some() && paths.len() > 1 {
         bail!("--output is for one trace, and there are {}", paths.len());
     }

@@ -4,17 +4,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// How trace files end.
-const EXTENSIONS: [&str; 4] = ["proto", "pftrace", "perfetto-trace", "perfetto"];
+/// How traces in Perfetto's protobuf form end.
+pub const PERFETTO: &[&str] = &[".proto", ".pftrace", ".perfetto-trace", ".perfetto"];
+
+/// How traces end that questions can be put to: those, also packed, and what PyTorch's profiler writes.
+pub const READABLE: &[&str] = &[
+    ".proto",
+    ".pftrace",
+    ".perfetto-trace",
+    ".perfetto",
+    ".proto.gz",
+    ".pftrace.gz",
+    ".perfetto-trace.gz",
+    ".trace.json",
+    ".trace.json.gz",
+];
 
 /// How deep below a named folder traces are looked for: `<output>/<time>/<prefix>/`.
 const DEPTH_MAX: usize = 4;
 
-/// The files that `paths` name, and the traces in the folders that they name, sorted and each once. `except` is left out.
+/// The files that `paths` name, and those in the folders that they name whose names end with one of `endings`, sorted and each once. `except` is
+/// left out.
 ///
 /// # Errors
 /// When a path is not there, or a folder holds no trace.
-pub fn traces(paths: &[PathBuf], except: Option<&Path>) -> Result<Vec<PathBuf>> {
+pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Result<Vec<PathBuf>> {
     let except = except.and_then(|path| path.canonicalize().ok());
     let mut found = Vec::new();
     for path in paths {
@@ -22,12 +36,12 @@ pub fn traces(paths: &[PathBuf], except: Option<&Path>) -> Result<Vec<PathBuf>> 
             std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
         if about.is_dir() {
             let before = found.len();
-            below(path, DEPTH_MAX, &mut found)?;
+            below(path, endings, DEPTH_MAX, &mut found)?;
             if found.len() == before {
                 bail!(
-                    "{}: no traces (*.{}) in this folder",
+                    "{}: no traces (*{}) in this folder",
                     path.display(),
-                    EXTENSIONS.join(", *.")
+                    endings.join(", *")
                 );
             }
         } else {
@@ -46,7 +60,7 @@ pub fn traces(paths: &[PathBuf], except: Option<&Path>) -> Result<Vec<PathBuf>> 
     Ok(found)
 }
 
-fn below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+fn below(folder: &Path, endings: &[&str], depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     let told = || format!("cannot read the folder {}", folder.display());
     for entry in std::fs::read_dir(folder).with_context(told)? {
         let entry = entry.with_context(told)?;
@@ -54,18 +68,17 @@ fn below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
         let kind = entry.file_type().with_context(told)?;
         if kind.is_dir() && depth > 0 && !hidden {
-            below(&path, depth - 1, found)?;
-        } else if !kind.is_dir() && !hidden && is_trace(&path) {
+            below(&path, endings, depth - 1, found)?;
+        } else if !kind.is_dir() && !hidden && is_trace(&path, endings) {
             found.push(path);
         }
     }
     Ok(())
 }
 
-fn is_trace(path: &Path) -> bool {
-    path.extension()
-        .and_then(|extension| extension.to_str())
-        .is_some_and(|extension| EXTENSIONS.contains(&extension))
+fn is_trace(path: &Path, endings: &[&str]) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
 /// The last part of a path, for messages.

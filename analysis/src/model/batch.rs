@@ -74,7 +74,7 @@ pub enum HostKind {
     OffCpu,
 }
 
-/// A slice of a thread, told when it ends: those within it come before.
+/// A slice of a thread. Slices of a thread that are of one kind nest; they come in no certain order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostSlice {
     /// BOOTTIME of its begin.
@@ -91,8 +91,6 @@ pub struct HostSlice {
     pub thread: ThreadId,
     /// Name.
     pub name: TextId,
-    /// How many slices of the same track contain it.
-    pub depth: u32,
     /// What it is.
     pub kind: HostKind,
     /// The trace ends before it did.

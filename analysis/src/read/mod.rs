@@ -2,6 +2,7 @@
 //!
 //! What cannot be read is left out with a [`Notice`](crate::model::Notice) that says where and how much; what remains is an answer still.
 
+mod kineto;
 mod perfetto;
 
 use std::fs::File;
@@ -15,6 +16,7 @@ use rsys_proto::reader::PacketReader;
 
 use crate::model::{Batch, Kinds, Model};
 use crate::perfetto::{EventHead, PacketHead, facts};
+use kineto::KinetoReader;
 use perfetto::PerfettoReader;
 
 /// Records that a reader hands out at once, more or less.
@@ -52,9 +54,13 @@ pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
     if start.starts_with(&[0x1F, 0x8B]) {
         (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;
     }
+    let text = start.trim_ascii_start();
     match start.first() {
         // An empty file is what a killed profiler leaves.
         None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds))),
+        Some(_) if text.starts_with(b"{") || text.starts_with(b"[") => {
+            Ok(Box::new(KinetoReader::new(path, input, kinds)))
+        }
         _ => Err(OpenError::Unknown(path.to_path_buf())),
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::files::{short_name, traces};
+use crate::files::{PERFETTO, short_name, traces};
 use crate::words::counted;
 use rsys_analysis::perfetto::clocks::WallClock;
 
@@ -107,7 +107,7 @@ pub struct Report {
 /// # Errors
 /// When there are no traces, or a folder cannot be read. What is wrong with a trace is in the report.
 pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
-    let files = traces(paths, None)?;
+    let files = traces(paths, PERFETTO, None)?;
     let (mut reports, mut merged) = (Vec::new(), Vec::new());
     for path in &files {
         match look_at(path) {

@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use rsys_proto::reader::{PacketReader, Truncation};
 
-use crate::files::{short_name, traces};
+use crate::files::{PERFETTO, short_name, traces};
 use crate::temp_output::TempOutput;
 use crate::trace_info::{Depth, TraceInfo, explain};
 use rsys_proto::ProcessNamespace;
@@ -96,7 +96,7 @@ pub fn merge(request: &Request) -> Result<Merged> {
             output.display()
         );
     }
-    let paths = traces(&request.inputs, Some(output))?;
+    let paths = traces(&request.inputs, PERFETTO, Some(output))?;
     let mut infos = paths
         .iter()
         .map(|path| TraceInfo::read(path, Depth::Head, |_| {}))

@@ -160,7 +160,8 @@ impl Meanings {
     ) -> Details {
         let mut details = Details::default();
         let mut flow = 0;
-        for field in Fields::new(head.details).flatten() {
+        for field in Fields::new(head.details) {
+            let Ok(field) = field else { break };
             match (field.number, field.value) {
                 (event::DEBUG_ANNOTATIONS, Value::Bytes(encoded)) => {
                     let (key, value) = names.annotation(encoded, texts);

@@ -85,7 +85,8 @@ impl Samples {
         model: &mut Model,
     ) -> Sample {
         let (mut pid, mut tid, mut stack, mut weight) = (0, 0, 0, 1);
-        for field in Fields::new(encoded).flatten() {
+        for field in Fields::new(encoded) {
+            let Ok(field) = field else { break };
             match field.number {
                 sample::PID => pid = field.value.number32(),
                 sample::TID => tid = field.value.number32(),

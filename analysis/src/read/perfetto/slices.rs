@@ -99,7 +99,6 @@ impl Slices {
         place: HostPlace,
         details: &Details,
     ) {
-        let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {
             start_ns,
             end_ns: start_ns,
@@ -108,7 +107,6 @@ impl Slices {
             process: place.process,
             thread: place.thread,
             name,
-            depth,
             kind,
             is_open: false,
         };

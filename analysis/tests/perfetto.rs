@@ -1,0 +1,290 @@
+//! Traces as `rsys-sample` writes them.
+
+mod common;
+
+use common::{Scratch, read};
+use rsys_analysis::model::{Activity, Basis, HostKind, Model, OpKind, ThreadId};
+use rsys_proto::{
+    Annotation, ClockReadings, Compression, CounterTrack, CounterUnit, CpuMode, Event, EventKind,
+    FrameDesc, Name, NamedTrack, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
+    ThreadTrack, TraceWriter, TrackSequence, Value,
+};
+
+const PID: u32 = 4711;
+
+/// A program with two threads, a stream, a counter and samples.
+fn trace(compression: Compression) -> Vec<u8> {
+    let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+    let mut trace = TraceWriter::new(Vec::new(), compression);
+    let out = trace.buffer();
+    out.clock_snapshot(&ClockReadings {
+        boottime_ns: 1_000,
+        ..ClockReadings::default()
+    });
+    out.process(&ProcessTrack {
+        uuid: ids.track(1),
+        pid: PID,
+        name: "train",
+        labels: &["rank 2".to_owned(), "host alpha".to_owned()],
+        ..ProcessTrack::default()
+    });
+    out.thread(&ThreadTrack {
+        uuid: ids.track(2),
+        pid: PID,
+        tid: PID,
+        name: "main",
+        title: "stack",
+    });
+    let mut track = |number: u32, parent: Option<u32>, name: &str| {
+        out.track(&NamedTrack {
+            uuid: ids.track(number),
+            parent: parent.map(|parent| ids.track(parent)),
+            name,
+            ..NamedTrack::default()
+        });
+        TrackSequence::new(out, ids.track(number))
+    };
+    let mut about = track(3, Some(1), "rsys");
+    let mut calls = track(4, Some(2), "calls");
+    let mut ranges = track(5, Some(2), "roctx");
+    let mut waits = track(6, Some(2), "waiting");
+    let mut stack = TrackSequence::new(out, ids.track(2));
+    let mut track = |number: u32, parent: Option<u32>, name: &str| {
+        out.track(&NamedTrack {
+            uuid: ids.track(number),
+            parent: parent.map(|parent| ids.track(parent)),
+            name,
+            ..NamedTrack::default()
+        });
+        TrackSequence::new(out, ids.track(number))
+    };
+    track(7, None, "GPU 1 \u{b7} AMD Instinct MI300X");
+    let mut stream = track(8, Some(7), "stream 1");
+    let mut lane = track(9, Some(7), "stream 1");
+    out.counter_track(&CounterTrack {
+        uuid: ids.track(10),
+        parent: Some(ids.track(7)),
+        name: "power",
+        unit: CounterUnit::Named("W"),
+        ..CounterTrack::default()
+    });
+    let mut power = TrackSequence::new(out, ids.track(10));
+
+    let keys = ["boot_id", "frequency_hz", "rank"].map(|key| out.intern(key));
+    about.event(
+        out,
+        1_000,
+        EventKind::Instant,
+        &Event {
+            name: Name::Once("rsys start"),
+            annotations: &[
+                Annotation::new(keys[0], Value::Text("b00t")),
+                Annotation::new(keys[1], Value::Uint(1_000)),
+                Annotation::new(keys[2], Value::Uint(2)),
+            ],
+            ..Event::default()
+        },
+    );
+    let [correlation, bytes, direction, device] =
+        ["correlation", "bytes", "direction", "device"].map(|key| out.intern(key));
+    let [hip, roctx, kernel, copy] =
+        ["hip", "roctx", "kernel", "copy"].map(|name| out.intern(name));
+    let step = out.intern("step");
+    let launch = out.intern("hipLaunchKernel");
+    stack.slice_begin(out, 1_100, step);
+    ranges.event(
+        out,
+        1_200,
+        EventKind::SliceBegin,
+        &Event {
+            name: Name::Once("step 7"),
+            category: Some(roctx),
+            ..Event::default()
+        },
+    );
+    calls.event(
+        out,
+        1_300,
+        EventKind::SliceBegin,
+        &Event {
+            name: Name::Interned(launch),
+            category: Some(hip),
+            flows: &[ids.flow(99)],
+            annotations: &[Annotation::new(correlation, Value::Uint(1 << 40 | 99))],
+            ..Event::default()
+        },
+    );
+    calls.slice_end(out, 1_400);
+    let gemm = out.intern("gemm<float>");
+    let up = out.intern("host to device");
+    let copy_name = out.intern("CopyHostToDevice");
+    stream.event(
+        out,
+        1_500,
+        EventKind::SliceBegin,
+        &Event {
+            name: Name::Interned(gemm),
+            category: Some(kernel),
+            flows: &[ids.flow(99)],
+            annotations: &[
+                Annotation::new(device, Value::Uint(1)),
+                Annotation::new(correlation, Value::Uint(1 << 40 | 99)),
+            ],
+            ..Event::default()
+        },
+    );
+    stream.slice_end(out, 1_750);
+    lane.event(
+        out,
+        1_600,
+        EventKind::SliceBegin,
+        &Event {
+            name: Name::Interned(copy_name),
+            category: Some(copy),
+            annotations: &[
+                Annotation::new(bytes, Value::Uint(4096)),
+                Annotation::new(direction, Value::Interned(up)),
+                Annotation::new(device, Value::Uint(1)),
+            ],
+            ..Event::default()
+        },
+    );
+    lane.slice_end(out, 1_900);
+    waits.slice_begin(out, 1_450, step);
+    waits.slice_end(out, 1_800);
+    power.counter(out, 1_500, 250.5);
+    stack.slice_end(out, 2_000);
+
+    for (time_base, weight) in [("cpu-time ns", 1_000_000), ("gpu-time ns", 250)] {
+        let mut samples = SampleSequence::new(out, time_base, Some(1_000));
+        let mapping = samples.unknown_mapping();
+        let source = samples.intern_source("train.py");
+        let frames = ["main", "step"].map(|name| {
+            let function = samples.intern_function(name);
+            samples.intern_frame(FrameDesc {
+                function: Some(function),
+                mapping,
+                rel_pc: 0,
+                source: Some(source),
+                line: Some(12),
+            })
+        });
+        let callstack = samples.intern_callstack(&frames);
+        samples.sample(
+            out,
+            &Sample {
+                time_ns: 1_700,
+                pid: PID,
+                tid: PID,
+                callstack: Some(callstack),
+                weight,
+                mode: CpuMode::Unknown,
+                cpu: None,
+            },
+        );
+    }
+    trace.finish().unwrap()
+}
+
+fn functions(model: &Model, stack: rsys_analysis::model::StackId) -> Vec<(&str, &str, u32)> {
+    let frames = model.stacks.innermost_first(stack);
+    frames
+        .map(|frame| {
+            (
+                model.text(frame.function),
+                model.text(frame.source),
+                frame.line,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn all_kinds_of_records_are_read() {
+    let scratch = Scratch::new();
+    for compression in [Compression::None, Compression::Zlib] {
+        let (model, batch) = read(&scratch.write("a.proto", &trace(compression)));
+        let process = &model.processes[0];
+        assert_eq!(
+            (
+                process.rank,
+                process.host.as_str(),
+                process.boot_id.as_str()
+            ),
+            (Some(2), "alpha", "b00t")
+        );
+        assert_eq!(process.sample_period_ns, 1_000_000);
+        let [gemm, copy] = batch.gpu.as_slice() else {
+            panic!("{:?}", batch.gpu);
+        };
+        assert_eq!(
+            (gemm.start_ns, gemm.end_ns, gemm.link),
+            (1_500, 1_750, 1 << 40 | 99)
+        );
+        assert_eq!(
+            (model.text(gemm.name), gemm.kind, gemm.activity),
+            ("gemm<float>", OpKind::Kernel, Activity::Compute)
+        );
+        assert_eq!(
+            (copy.kind, copy.bytes, model.text(copy.direction)),
+            (OpKind::Copy, 4096, "host to device")
+        );
+        // Two rows of one stream are one queue.
+        assert_eq!((gemm.queue, gemm.device), (copy.queue, copy.device));
+        let device = model.device(gemm.device);
+        assert_eq!(
+            (device.ordinal, device.name.as_str(), device.is_physical),
+            (1, "AMD Instinct MI300X", true)
+        );
+
+        let [call, wait, range] = batch.host.as_slice() else {
+            panic!("{:?}", batch.host);
+        };
+        assert_eq!((call.kind, call.link), (HostKind::Runtime, gemm.link));
+        assert_eq!(
+            (wait.kind, wait.start_ns, wait.end_ns),
+            (HostKind::Wait, 1_450, 1_800)
+        );
+        assert_eq!(
+            (
+                range.kind,
+                model.text(range.name),
+                range.is_open,
+                range.end_ns
+            ),
+            (HostKind::Range, "step 7", true, 2_000)
+        );
+        assert_eq!(call.thread, ThreadId::new(0));
+
+        let [cpu, gpu] = batch.samples.as_slice() else {
+            panic!("{:?}", batch.samples);
+        };
+        assert_eq!((cpu.basis, cpu.weight), (Basis::CpuTime, 1_000_000));
+        assert_eq!((gpu.basis, gpu.weight), (Basis::GpuTime, 250));
+        assert_eq!(cpu.stack, gpu.stack);
+        assert_eq!(
+            functions(&model, cpu.stack),
+            [("step", "train.py", 12), ("main", "train.py", 12)]
+        );
+        let [power] = batch.counters.as_slice() else {
+            panic!("{:?}", batch.counters);
+        };
+        let counter = &model.counters[power.counter.index()];
+        assert_eq!((power.value, model.text(counter.unit)), (250.5, "W"));
+        assert_eq!(model.notices, []);
+    }
+}
+
+#[test]
+fn a_trace_cut_anywhere_is_read_up_to_there() {
+    let scratch = Scratch::new();
+    let whole = trace(Compression::None);
+    let mut most = 0;
+    for length in (0..whole.len()).step_by(11).chain([whole.len()]) {
+        let (model, batch) = read(&scratch.write("cut.proto", &whole[..length]));
+        most = most.max(batch.len());
+        let cut_off = model.notices.iter().any(|notice| notice.offset.is_some());
+        assert!(cut_off || batch.len() >= most, "{length}");
+    }
+    assert_eq!(most, 8);
+}
