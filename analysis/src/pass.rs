@@ -13,7 +13,7 @@ const BATCHES: usize = 4;
 /// Reads all files, in the order given, and shows every batch to every question. Files that cannot be read are in the model's notices.
 ///
 /// Reading is done by a thread of its own. What comes of it does not depend on that.
-pub fn pass(files: &[PathBuf], measures: &mut [&mut dyn Measure]) -> Model {
+pub fn pass(files: &[PathBuf], measures: &mut [Box<dyn Measure>]) -> Model {
     let (filled, to_measure) = sync_channel::<Batch>(BATCHES);
     let (emptied, to_fill) = sync_channel::<Batch>(BATCHES + 2);
     let kinds = measures

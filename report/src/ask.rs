@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::kernels::{By, Kernels};
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::table::Answer;
@@ -35,7 +36,7 @@ pub(crate) struct Inputs {
 #[derive(Debug, Args)]
 pub(crate) struct KernelOptions {
     #[command(flatten)]
-    pub(crate) inputs: Inputs,
+    inputs: Inputs,
     /// What else tells rows apart
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<KernelKey>,
@@ -53,7 +54,7 @@ enum KernelKey {
 
 impl KernelOptions {
     /// What tells rows apart.
-    pub(crate) fn by(&self) -> By {
+    fn by(&self) -> By {
         By {
             grid: self.by.contains(&KernelKey::Grid),
             stream: self.by.contains(&KernelKey::Stream),
@@ -62,12 +63,33 @@ impl KernelOptions {
     }
 }
 
-/// What is asked.
-#[derive(Debug, Clone, Copy)]
+/// The questions: each is a command, and a row of [`Question::measures`].
+#[derive(Debug, Subcommand)]
 pub(crate) enum Question {
-    Summary,
-    Timeline,
-    Kernels(By),
+    /// Where the time went: the first lines of all questions (the same as no command)
+    Summary(Inputs),
+    /// Computation, communication, copies and idleness of each GPU
+    Timeline(Inputs),
+    /// The kernels that took the time of the GPUs, by name
+    Kernels(KernelOptions),
+}
+
+impl Question {
+    fn inputs(&self) -> &Inputs {
+        match self {
+            Self::Summary(inputs) | Self::Timeline(inputs) => inputs,
+            Self::Kernels(options) => &options.inputs,
+        }
+    }
+
+    /// What is measured for it.
+    fn measures(&self) -> Vec<Box<dyn Measure>> {
+        match self {
+            Self::Summary(_) => vec![Box::<Timeline>::default(), Box::<Kernels>::default()],
+            Self::Timeline(_) => vec![Box::<Timeline>::default()],
+            Self::Kernels(options) => vec![Box::new(Kernels::new(options.by()))],
+        }
+    }
 }
 
 /// How an answer is written.
@@ -90,7 +112,7 @@ impl Form {
 }
 
 impl Inputs {
-    pub(crate) fn form(&self) -> Form {
+    fn form(&self) -> Form {
         match (self.json, self.csv) {
             (true, _) => Form::Json,
             (_, true) => Form::Csv,
@@ -128,31 +150,23 @@ impl Inputs {
     }
 }
 
-/// Reads the traces once and answers.
+/// Reads the traces once and answers, in the form that is wanted.
 ///
 /// # Errors
 /// When there is no trace. What is wrong with one is in the notes of the answer.
-pub(crate) fn ask(question: Question, inputs: &Inputs) -> Result<Answer> {
+pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
+    let inputs = question.inputs();
     let (files, notes) = inputs.files()?;
     let label = inputs.label();
-    let mut answer = match question {
-        Question::Timeline => {
-            let mut timeline = Timeline::default();
-            let model = pass(&files, &mut [&mut timeline]);
-            timeline.answer(&model, &label)
-        }
-        Question::Kernels(by) => {
-            let mut kernels = Kernels::new(by);
-            let model = pass(&files, &mut [&mut kernels]);
-            kernels.answer(&model)
-        }
-        Question::Summary => {
-            let (mut timeline, mut kernels) = (Timeline::default(), Kernels::default());
-            let model = pass(&files, &mut [&mut timeline, &mut kernels]);
-            let answers = [timeline.answer(&model, &label), kernels.answer(&model)];
-            Answer::joined(answers).brief(SUMMARY_ROWS)
-        }
-    };
+    let mut measures = question.measures();
+    let model = pass(&files, &mut measures);
+    let answers = measures
+        .iter_mut()
+        .map(|measure| measure.answer(&model, &label));
+    let mut answer = Answer::joined(answers);
+    if matches!(question, Question::Summary(_)) {
+        answer = answer.brief(SUMMARY_ROWS);
+    }
     answer.notes.extend(notes);
-    Ok(answer)
+    Ok((answer, inputs.form()))
 }

@@ -39,12 +39,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Where the time went: the first lines of all questions (the same as no command)
-    Summary(ask::Inputs),
-    /// Computation, communication, copies and idleness of each GPU
-    Timeline(ask::Inputs),
-    /// The kernels that took the time of the GPUs, by name
-    Kernels(ask::KernelOptions),
+    #[command(flatten)]
+    Ask(Question),
     /// Make one trace of many, on one time axis
     Merge(MergeOptions),
     /// Tell whether the traces of a job are all there, finished and without losses
@@ -119,11 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         }
     };
     let outcome = match (cli.verb, cli.completions) {
-        (Some(Verb::Summary(inputs)), _) => answer(Question::Summary, &inputs),
-        (Some(Verb::Timeline(inputs)), _) => answer(Question::Timeline, &inputs),
-        (Some(Verb::Kernels(options)), _) => {
-            answer(Question::Kernels(options.by()), &options.inputs)
-        }
+        (Some(Verb::Ask(question)), _) => answer(&question),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
@@ -135,7 +127,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             eprintln!("rsys-report: error: {word} is neither a command nor a trace or a folder");
             Ok(2)
         }
-        (None, None) if !cli.man => answer(Question::Summary, &cli.summary),
+        (None, None) if !cli.man => answer(&Question::Summary(cli.summary)),
         (None, None) => say(&manual::page(command())).map(|()| 0),
     };
     outcome.unwrap_or_else(|error| {
@@ -144,9 +136,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     })
 }
 
-fn answer(question: Question, inputs: &ask::Inputs) -> Result<i32> {
-    let answer = ask::ask(question, inputs)?;
-    say(&inputs.form().write(&answer))?;
+fn answer(question: &Question) -> Result<i32> {
+    let (answer, form) = ask::ask(question)?;
+    say(&form.write(&answer))?;
     Ok(i32::from(answer.is_empty))
 }
 

@@ -106,40 +106,8 @@ impl Measure for Kernels {
             }
         }
     }
-}
 
-impl Kernels {
-    /// Kernels by name and whatever `by` says.
-    #[must_use]
-    pub fn new(by: By) -> Self {
-        Self {
-            by,
-            ..Self::default()
-        }
-    }
-
-    #[inline]
-    fn durations(&mut self, record: &GpuRecord) -> &mut Durations {
-        if self.by == By::default() {
-            let durations = entry(&mut self.of_names, record.name.index());
-            return durations.get_or_insert_with(Box::default);
-        }
-        let key = Key {
-            name: record.name,
-            grid: if self.by.grid {
-                record.grid
-            } else {
-                TextId::EMPTY
-            },
-            queue: self.by.stream.then_some(record.queue),
-            device: (self.by.device || self.by.stream).then_some(record.device),
-        };
-        self.of_keys.entry(key).or_default()
-    }
-
-    /// The answer: rows by total time.
-    #[must_use]
-    pub fn answer(&self, model: &Model) -> Answer {
+    fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         let mut columns = vec![Column::plain("name", "kernel")];
         if self.by.grid {
             columns.push(Column::plain("grid", "grid"));
@@ -211,6 +179,36 @@ impl Kernels {
             notes,
             is_empty,
         }
+    }
+}
+
+impl Kernels {
+    /// Kernels by name and whatever `by` says.
+    #[must_use]
+    pub fn new(by: By) -> Self {
+        Self {
+            by,
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    fn durations(&mut self, record: &GpuRecord) -> &mut Durations {
+        if self.by == By::default() {
+            let durations = entry(&mut self.of_names, record.name.index());
+            return durations.get_or_insert_with(Box::default);
+        }
+        let key = Key {
+            name: record.name,
+            grid: if self.by.grid {
+                record.grid
+            } else {
+                TextId::EMPTY
+            },
+            queue: self.by.stream.then_some(record.queue),
+            device: (self.by.device || self.by.stream).then_some(record.device),
+        };
+        self.of_keys.entry(key).or_default()
     }
 
     fn cells(&self, key: &Key, model: &Model) -> Vec<Cell> {

@@ -15,15 +15,18 @@ pub mod timeline;
 mod quantiles;
 
 use crate::model::{Batch, DeviceId, Kinds, Model};
-use crate::table::{Cell, Column};
+use crate::table::{Answer, Cell, Column};
 
 /// A question, while records are read.
 pub trait Measure {
     /// The kinds of records that it needs.
     fn needs(&self) -> Kinds;
 
-    /// Takes in a batch of records.
+    /// Takes in a batch of records. What their ids stand for is only known at the end.
     fn take(&mut self, batch: &Batch);
+
+    /// The answer, when all was read; `label` is the name of the run. The order in which files were read must not show in it.
+    fn answer(&mut self, model: &Model, label: &str) -> Answer;
 }
 
 /// The columns by which a GPU is named, in all tables.

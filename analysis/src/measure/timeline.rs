@@ -202,6 +202,45 @@ impl Measure for Timeline {
             }
         }
     }
+
+    fn answer(&mut self, model: &Model, label: &str) -> Answer {
+        let mut devices = Table::new("devices", "", &columns(&DEVICE_COLUMNS));
+        for (id, division) in self.divisions(model) {
+            devices.push(row(device_cells(model, id), &division));
+        }
+        let mut shared = Table::new("shared_devices", "", &columns(&SHARED_COLUMNS));
+        for (ids, division) in self.shared(model) {
+            let first = model.device(ids[0]);
+            let cells = vec![
+                model.process(first.process).host.as_str().into(),
+                first.ordinal.into(),
+                first.name.as_str().into(),
+                (ids.len() as u64).into(),
+            ];
+            shared.push(row(cells, &division));
+        }
+        let mut notes = notes(model);
+        let is_empty = devices.rows.is_empty();
+        if is_empty {
+            notes.push("no operation of a GPU is in these traces".to_owned());
+        }
+        devices.title = "Time of each GPU".to_owned();
+        let mut below = vec![devices];
+        if !shared.rows.is_empty() {
+            shared.title = "GPUs that several processes used".to_owned();
+            below.push(shared);
+        }
+        let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
+        runs.push(Row {
+            cells: vec![label.into()],
+            below,
+        });
+        Answer {
+            tables: vec![runs],
+            notes,
+            is_empty,
+        }
+    }
 }
 
 impl Timeline {
@@ -241,46 +280,6 @@ impl Timeline {
                 (ids, division)
             })
             .collect()
-    }
-
-    /// The answer, under the name of the run.
-    pub fn answer(&mut self, model: &Model, label: &str) -> Answer {
-        let mut devices = Table::new("devices", "", &columns(&DEVICE_COLUMNS));
-        for (id, division) in self.divisions(model) {
-            devices.push(row(device_cells(model, id), &division));
-        }
-        let mut shared = Table::new("shared_devices", "", &columns(&SHARED_COLUMNS));
-        for (ids, division) in self.shared(model) {
-            let first = model.device(ids[0]);
-            let cells = vec![
-                model.process(first.process).host.as_str().into(),
-                first.ordinal.into(),
-                first.name.as_str().into(),
-                (ids.len() as u64).into(),
-            ];
-            shared.push(row(cells, &division));
-        }
-        let mut notes = notes(model);
-        let is_empty = devices.rows.is_empty();
-        if is_empty {
-            notes.push("no operation of a GPU is in these traces".to_owned());
-        }
-        devices.title = "Time of each GPU".to_owned();
-        let mut below = vec![devices];
-        if !shared.rows.is_empty() {
-            shared.title = "GPUs that several processes used".to_owned();
-            below.push(shared);
-        }
-        let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
-        runs.push(Row {
-            cells: vec![label.into()],
-            below,
-        });
-        Answer {
-            tables: vec![runs],
-            notes,
-            is_empty,
-        }
     }
 }
 
