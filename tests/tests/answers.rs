@@ -57,13 +57,16 @@ fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
     serde_json::from_slice(&output.stdout).with_context(|| said)
 }
 
-/// Begins and ends of the operations of each GPU in a trace, and what they count as: 0 computation, 2 copies.
-fn operations(trace: &Trace) -> Result<BTreeMap<i64, Vec<(i64, i64, usize)>>> {
+/// Begin and end of an operation, and what it counts as: 0 computation, 2 copies.
+type Operation = (i64, i64, usize);
+
+/// The operations of each GPU in a trace.
+fn operations(trace: &Trace) -> Result<BTreeMap<i64, Vec<Operation>>> {
     let rows = trace.query(
         "select ts, dur, name, category, extract_arg(arg_set_id, 'debug.device') as device from slice
          where category in ('kernel', 'copy', 'fill')",
     )?;
-    let mut found: BTreeMap<i64, Vec<(i64, i64, usize)>> = BTreeMap::new();
+    let mut found: BTreeMap<i64, Vec<Operation>> = BTreeMap::new();
     for row in rows.iter() {
         let (start_ns, name) = (row.int("ts")?, row.text("name")?);
         let is_copy =
@@ -79,7 +82,7 @@ fn operations(trace: &Trace) -> Result<BTreeMap<i64, Vec<(i64, i64, usize)>>> {
 }
 
 /// Total, computation, all copies, exposed copies and idleness, by counting what is open at each time that something begins or ends.
-fn reference(operations: &[(i64, i64, usize)]) -> [i64; 5] {
+fn reference(operations: &[Operation]) -> [i64; 5] {
     let mut changes: Vec<(i64, i64, usize)> = Vec::new();
     for &(start_ns, end_ns, what) in operations {
         changes.extend([(start_ns, 1, what), (end_ns, -1, what)]);
