@@ -1,7 +1,7 @@
 //! `rsys-report merge`: the traces of many processes become one.
 //!
-//! All inputs are looked at first ([`crate::info`]), which decides their order, identifiers, names and clocks ([`plan`], [`align`]). Then they are
-//! copied one after another, packet by packet ([`rewrite`]), into blocks that other threads compress and write ([`output`]). Memory does
+//! All inputs are looked at first ([`crate::trace_info`]), which decides their order, identifiers, names and clocks (`plan`, `align`). Then they are
+//! copied one after another, packet by packet (`rewrite`), into blocks that other threads compress and write (`output`). Memory does
 //! not grow with the length of the inputs, and the result does not depend on the order in which they were named.
 
 mod align;
