@@ -30,10 +30,10 @@ struct Cli {
     #[command(flatten)]
     summary: ask::Inputs,
     /// Print completions for a shell
-    #[arg(long, value_name = "SHELL")]
+    #[arg(long, value_name = "SHELL", exclusive = true)]
     completions: Option<clap_complete::Shell>,
     /// Print the manual page, for man -l
-    #[arg(long, conflicts_with = "completions")]
+    #[arg(long, exclusive = true)]
     man: bool,
 }
 
