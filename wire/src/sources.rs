@@ -19,8 +19,6 @@ pub struct Source {
     pub category: Category,
     /// Its name: that of its category in a trace, and its word in the agent's settings.
     pub name: &'static str,
-    /// What ROCm Systems Profiler calls the category.
-    pub original: &'static str,
     /// Where its events are drawn.
     pub track: Track,
     /// The name that switches it on (`-I`), or `None` where it is always on.
@@ -33,7 +31,7 @@ pub struct Source {
 
 macro_rules! sources {
     ($($(#[$about:meta])* $category:ident = $number:literal {
-        name: $name:literal, original: $original:literal, track: $track:ident, backend: $backend:expr, with_gpu: $gpu:literal,
+        name: $name:literal, track: $track:ident, backend: $backend:expr, with_gpu: $gpu:literal,
         owns_operations: $owns:literal
     })*) => {
         /// What a call or a mark belongs to: a source, or the profiler itself.
@@ -47,7 +45,6 @@ macro_rules! sources {
         pub const SOURCES: &[Source] = &[$(Source {
             category: Category::$category,
             name: $name,
-            original: $original,
             track: Track::$track,
             backend: $backend,
             with_gpu: $gpu,
@@ -59,23 +56,23 @@ macro_rules! sources {
 sources! {
     /// A call of the HIP runtime.
     Hip = 1 {
-        name: "hip", original: "rocm_hip_api", track: Calls, backend: Some("roctracer"), with_gpu: true, owns_operations: true
+        name: "hip", track: Calls, backend: Some("roctracer"), with_gpu: true, owns_operations: true
     }
     /// A call of the HSA runtime.
     Hsa = 2 {
-        name: "hsa", original: "rocm_hsa_api", track: Calls, backend: Some("hsa"), with_gpu: true, owns_operations: true
+        name: "hsa", track: Calls, backend: Some("hsa"), with_gpu: true, owns_operations: true
     }
     /// A range or mark of the program, by roctx.
     Roctx = 3 {
-        name: "roctx", original: "rocm_marker_api", track: Ranges, backend: Some("roctx"), with_gpu: false, owns_operations: true
+        name: "roctx", track: Ranges, backend: Some("roctx"), with_gpu: false, owns_operations: true
     }
     /// A call of RCCL.
     Rccl = 4 {
-        name: "rccl", original: "rocm_rccl_api", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false
+        name: "rccl", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false
     }
     /// Something that the profiler says about itself.
     Profiler = 5 {
-        name: "rsys", original: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true
+        name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true
     }
 }
 

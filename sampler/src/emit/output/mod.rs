@@ -105,7 +105,9 @@ impl Output {
             &data,
         );
         let samples = SampleTables::new(out, run);
-        let sample_category = categories::of_samples(run.category_names, run.overflow.is_some())
+        let sample_category = run
+            .category_names
+            .of_samples(run.overflow.is_some())
             .map(|name| out.intern(name));
         Self {
             writer,
