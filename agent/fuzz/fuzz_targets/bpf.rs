@@ -6,6 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 // The agent is a library for programs, not for crates: its file is compiled here.
 #[path = "../../src/lifecycle/bpf.rs"]
+#[allow(dead_code, reason = "the agent uses more of it")]
 mod bpf;
 #[path = "../../src/lifecycle/bpf_reference.rs"]
 mod reference;
