@@ -161,7 +161,29 @@ fn timeline_and_kernels_are_the_truth(stack: Stack) -> TestResult {
         ensure!(usize::try_from(counted)? == operations.len(), "{device}");
     }
 
-    let kernels = answer("kernels", &outcome.files())?;
+    // A merged trace says the same, and so do the files in another order.
+    let merged = outcome.files()[0].with_file_name("merged.pftrace");
+    let merge = Command::new(report()?)
+        .args(["merge", "-o"])
+        .arg(&merged)
+        .args(outcome.files())
+        .output()?;
+    ensure!(merge.status.success(), "{merge:?}");
+    let of_merged = answer("timeline", &[merged])?;
+    ensure!(
+        of_merged["runs"][0]["devices"] == timeline["runs"][0]["devices"],
+        "{of_merged}"
+    );
+    let mut files = outcome.files();
+    files.retain(|file| !file.ends_with("merged.pftrace"));
+    files.reverse();
+    let reversed = answer("timeline", &files)?;
+    ensure!(
+        reversed["runs"][0]["devices"] == timeline["runs"][0]["devices"],
+        "{reversed}"
+    );
+
+    let kernels = answer("kernels", &files)?;
     let kernels = kernels["kernels"].as_array().context("kernels")?;
     for name in ["spin", "touch", "node"] {
         let of_name = |kernel: &&Value| {
