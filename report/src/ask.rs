@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::kernels::{By, Kernels};
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::table::Answer;
@@ -72,12 +73,14 @@ pub(crate) enum Question {
     Timeline(Inputs),
     /// The kernels that took the time of the GPUs, by name
     Kernels(KernelOptions),
+    /// Why each GPU was idle, by the line of code that kept it waiting
+    Gaps(Inputs),
 }
 
 impl Question {
     fn inputs(&self) -> &Inputs {
         match self {
-            Self::Summary(inputs) | Self::Timeline(inputs) => inputs,
+            Self::Summary(inputs) | Self::Timeline(inputs) | Self::Gaps(inputs) => inputs,
             Self::Kernels(options) => &options.inputs,
         }
     }
@@ -85,8 +88,13 @@ impl Question {
     /// What is measured for it.
     fn measures(&self) -> Vec<Box<dyn Measure>> {
         match self {
-            Self::Summary(_) => vec![Box::<Timeline>::default(), Box::<Kernels>::default()],
+            Self::Summary(_) => vec![
+                Box::<Timeline>::default(),
+                Box::<Gaps>::default(),
+                Box::<Kernels>::default(),
+            ],
             Self::Timeline(_) => vec![Box::<Timeline>::default()],
+            Self::Gaps(_) => vec![Box::<Gaps>::default()],
             Self::Kernels(options) => vec![Box::new(Kernels::new(options.by()))],
         }
     }

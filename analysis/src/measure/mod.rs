@@ -4,15 +4,18 @@
 //! |---|---|
 //! | [`timeline`] | where the time of each GPU went |
 //! | [`kernels`] | which kernels took it |
+//! | [`gaps`] | why each GPU was idle |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
+pub mod gaps;
 pub mod kernels;
 pub mod sets;
 pub mod timeline;
 
 mod quantiles;
+mod waiting_calls;
 
 use crate::model::{Batch, DeviceId, Kinds, Model};
 use crate::table::{Answer, Cell, Column};

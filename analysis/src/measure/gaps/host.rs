@@ -1,0 +1,174 @@
+//! What threads of the host did while a GPU was idle.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::measure::entry;
+use crate::model::{Basis, Batch, HostKind, HostSlice, ProcessId, StackId, TextId, ThreadId};
+
+/// The call that submitted an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Submission {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) thread: ThreadId,
+    pub(super) name: TextId,
+}
+
+/// A call or a wait of a thread that no other contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Busy {
+    pub(super) start_ns: u64,
+    end: Reverse<u64>,
+    pub(super) kind: HostKind,
+    pub(super) name: TextId,
+}
+
+impl Busy {
+    pub(super) fn end_ns(&self) -> u64 {
+        self.end.0
+    }
+}
+
+/// A sample of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Look {
+    pub(super) time_ns: u64,
+    pub(super) stack: StackId,
+    pub(super) weight_ns: u64,
+    /// Whether it waited, instead of running.
+    pub(super) waits: bool,
+}
+
+/// What one thread did.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    busy: Vec<Busy>,
+    looks: Vec<Look>,
+}
+
+/// What all threads did.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    submissions: HashMap<(ProcessId, u64), Submission>,
+    /// The stacks that launched operations, by the time that their samples have.
+    launches: HashMap<(ProcessId, u64), StackId>,
+    threads: Vec<Thread>,
+}
+
+impl Host {
+    pub(super) fn take(&mut self, batch: &Batch) {
+        for slice in &batch.host {
+            self.slice(slice);
+        }
+        for sample in &batch.samples {
+            let waits = match sample.basis {
+                Basis::CpuTime => false,
+                Basis::WaitTime => true,
+                Basis::GpuTime => {
+                    let key = (sample.process, sample.time_ns);
+                    let stack = self.launches.entry(key).or_insert(sample.stack);
+                    *stack = sample.stack.min(*stack);
+                    continue;
+                }
+                Basis::Event => continue,
+            };
+            entry(&mut self.threads, sample.thread.index())
+                .looks
+                .push(Look {
+                    time_ns: sample.time_ns,
+                    stack: sample.stack,
+                    weight_ns: sample.weight,
+                    waits,
+                });
+        }
+    }
+
+    fn slice(&mut self, slice: &HostSlice) {
+        let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
+        if slice.link != 0 && is_thread && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
+            let submission = Submission {
+                start_ns: slice.start_ns,
+                end_ns: slice.end_ns,
+                thread: slice.thread,
+                name: slice.name,
+            };
+            let known = self.submissions.entry((slice.process, slice.link));
+            let known = known.or_insert(submission);
+            *known = submission.min(*known);
+        }
+        let counts = matches!(
+            slice.kind,
+            HostKind::Runtime | HostKind::Hsa | HostKind::Collective | HostKind::Wait
+        );
+        if counts && is_thread {
+            let busy = &mut entry(&mut self.threads, slice.thread.index()).busy;
+            // Mostly those within it came before.
+            let is_within =
+                |inner: &Busy| inner.start_ns >= slice.start_ns && inner.end_ns() <= slice.end_ns;
+            while busy.last().is_some_and(is_within) {
+                busy.pop();
+            }
+            busy.push(Busy {
+                start_ns: slice.start_ns,
+                end: Reverse(slice.end_ns),
+                kind: slice.kind,
+                name: slice.name,
+            });
+        }
+    }
+
+    /// Brings everything into the order of time.
+    pub(super) fn sort(&mut self) {
+        for thread in &mut self.threads {
+            thread.busy.sort_unstable();
+            let mut end_ns = 0;
+            thread.busy.retain(|busy| {
+                let is_outermost = busy.end_ns() > end_ns;
+                end_ns = end_ns.max(busy.end_ns());
+                is_outermost
+            });
+            thread.looks.sort_unstable();
+        }
+    }
+
+    pub(super) fn submission(&self, process: ProcessId, link: u64) -> Option<Submission> {
+        self.submissions
+            .get(&(process, link))
+            .filter(|_| link != 0)
+            .copied()
+    }
+
+    /// The stack that launched the operation that began, or ended, at a time.
+    pub(super) fn launch_stack(&self, process: ProcessId, times_ns: [u64; 2]) -> Option<StackId> {
+        times_ns
+            .iter()
+            .find_map(|time_ns| self.launches.get(&(process, *time_ns)).copied())
+    }
+
+    pub(super) fn thread(&self, thread: ThreadId) -> Option<&Thread> {
+        self.threads.get(thread.index())
+    }
+}
+
+impl Thread {
+    /// Calls and waits that overlap an interval, in order.
+    pub(super) fn busy_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+        let first = self.busy.partition_point(|busy| busy.end_ns() <= start_ns);
+        self.busy[first..]
+            .iter()
+            .take_while(move |busy| busy.start_ns < end_ns)
+    }
+
+    /// Samples taken in an interval.
+    pub(super) fn looks_in(&self, start_ns: u64, end_ns: u64) -> &[Look] {
+        let first = self.looks.partition_point(|look| look.time_ns < start_ns);
+        let behind = self.looks.partition_point(|look| look.time_ns < end_ns);
+        &self.looks[first..behind.max(first)]
+    }
+
+    /// Whether the thread was looked at at all.
+    pub(super) fn is_sampled(&self) -> bool {
+        !self.looks.is_empty()
+    }
+}

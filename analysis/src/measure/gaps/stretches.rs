@@ -1,0 +1,68 @@
+//! The times in which a GPU worked without a break, and the operation with which each begins.
+
+use crate::model::{GpuRecord, QueueId, TextId};
+
+/// A stretch of work, and the operation that began it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stretch {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) queue: QueueId,
+    pub(super) name: TextId,
+    /// See [`GpuRecord::link`].
+    pub(super) link: u64,
+}
+
+/// The stretches of one GPU, in no order until [`Stretches::sorted`].
+#[derive(Debug, Default)]
+pub(super) struct Stretches {
+    list: Vec<Stretch>,
+    /// They are united when there are this many.
+    limit: usize,
+}
+
+/// The least number at which they are united.
+const LEAST: usize = 1 << 16;
+
+impl Stretches {
+    /// Adds an operation. One without duration begins a stretch as well: it ends an idle time like any other.
+    #[inline]
+    pub(super) fn add(&mut self, record: &GpuRecord) {
+        if let Some(last) = self.list.last_mut()
+            && last.start_ns < record.start_ns
+            && record.start_ns <= last.end_ns
+        {
+            last.end_ns = last.end_ns.max(record.end_ns);
+            return;
+        }
+        self.list.push(Stretch {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            queue: record.queue,
+            name: record.name,
+            link: record.link,
+        });
+        if self.list.len() >= self.limit.max(LEAST) {
+            self.unite();
+            self.limit = 2 * self.list.len();
+        }
+    }
+
+    /// Makes one of those that overlap or touch. The order of arrival does not count.
+    fn unite(&mut self) {
+        self.list.sort_unstable();
+        self.list.dedup_by(|later, earlier| {
+            let touches = later.start_ns <= earlier.end_ns;
+            if touches {
+                earlier.end_ns = earlier.end_ns.max(later.end_ns);
+            }
+            touches
+        });
+    }
+
+    /// The stretches in order; no two touch.
+    pub(super) fn sorted(&mut self) -> &[Stretch] {
+        self.unite();
+        &self.list
+    }
+}

@@ -1,0 +1,96 @@
+//! Which calls hold their thread until a GPU has done something.
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// All that was submitted to a GPU or a stream.
+    Synchronisation,
+    /// An event.
+    Event,
+    /// A copy that the call itself makes.
+    Copy,
+    /// Whatever uses memory that is given back.
+    Release,
+    /// A signal of the HSA runtime.
+    Signal,
+}
+
+/// Calls of HIP, without the `hip` in front and the `_spt` behind. CUDA's have the same names.
+const HIP: [(&str, WaitsFor); 33] = [
+    ("DeviceSynchronize", WaitsFor::Synchronisation),
+    ("CtxSynchronize", WaitsFor::Synchronisation),
+    ("StreamSynchronize", WaitsFor::Synchronisation),
+    ("DeviceReset", WaitsFor::Synchronisation),
+    ("EventSynchronize", WaitsFor::Event),
+    ("Memcpy", WaitsFor::Copy),
+    ("MemcpyWithStream", WaitsFor::Copy),
+    ("MemcpyHtoD", WaitsFor::Copy),
+    ("MemcpyDtoH", WaitsFor::Copy),
+    ("MemcpyDtoD", WaitsFor::Copy),
+    ("MemcpyAtoA", WaitsFor::Copy),
+    ("MemcpyAtoD", WaitsFor::Copy),
+    ("MemcpyAtoH", WaitsFor::Copy),
+    ("MemcpyDtoA", WaitsFor::Copy),
+    ("MemcpyHtoA", WaitsFor::Copy),
+    ("MemcpyPeer", WaitsFor::Copy),
+    ("MemcpyToSymbol", WaitsFor::Copy),
+    ("MemcpyFromSymbol", WaitsFor::Copy),
+    ("MemcpyToArray", WaitsFor::Copy),
+    ("MemcpyFromArray", WaitsFor::Copy),
+    ("Memcpy2D", WaitsFor::Copy),
+    ("Memcpy2DArrayToArray", WaitsFor::Copy),
+    ("Memcpy2DFromArray", WaitsFor::Copy),
+    ("Memcpy2DToArray", WaitsFor::Copy),
+    ("MemcpyParam2D", WaitsFor::Copy),
+    ("Memcpy3D", WaitsFor::Copy),
+    ("Memcpy3DPeer", WaitsFor::Copy),
+    ("DrvMemcpy2DUnaligned", WaitsFor::Copy),
+    ("DrvMemcpy3D", WaitsFor::Copy),
+    ("Free", WaitsFor::Release),
+    ("FreeArray", WaitsFor::Release),
+    ("FreeHost", WaitsFor::Release),
+    ("HostFree", WaitsFor::Release),
+];
+
+/// Beginnings of names of the HSA runtime's calls.
+const HSA: [(&str, WaitsFor); 3] = [
+    ("hsa_signal_wait", WaitsFor::Signal),
+    ("hsa_amd_signal_wait", WaitsFor::Signal),
+    ("hsa_memory_copy", WaitsFor::Copy),
+];
+
+/// What a call waits for; `None` if it returns at once.
+pub(crate) fn waits_for(call: &str) -> Option<WaitsFor> {
+    let in_hsa = HSA.iter().find(|(start, _)| call.starts_with(start));
+    if let Some((_, what)) = in_hsa {
+        return Some(*what);
+    }
+    let name = call
+        .strip_prefix("hip")
+        .or_else(|| call.strip_prefix("cuda"))?;
+    let name = name.strip_suffix("_spt").unwrap_or(name);
+    let found = HIP.iter().find(|(known, _)| *known == name);
+    found.map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_a_call_waits_for() {
+        for (name, what) in [
+            ("hipMemcpy", Some(WaitsFor::Copy)),
+            ("hipMemcpyAsync", None),
+            ("hipMemcpy_spt", Some(WaitsFor::Copy)),
+            ("hipStreamWaitEvent", None),
+            ("hipEventSynchronize", Some(WaitsFor::Event)),
+            ("cudaDeviceSynchronize", Some(WaitsFor::Synchronisation)),
+            ("hsa_signal_wait_scacquire", Some(WaitsFor::Signal)),
+            ("hipFreeAsync", None),
+            ("Memcpy", None),
+        ] {
+            assert_eq!(waits_for(name), what, "{name}");
+        }
+    }
+}

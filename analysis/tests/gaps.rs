@@ -1,0 +1,240 @@
+//! The causes of idleness: they add up to the idle time of the timeline, in any order of reading, and known cases get their causes.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::gaps::Gaps;
+use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::model::{
+    Activity, Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model,
+    Process, ProcessId, Sample, StackId, Thread, ThreadId,
+};
+use rsys_analysis::show;
+use rsys_analysis::table::Answer;
+use serde_json::Value;
+
+/// One process with one thread and two GPUs.
+fn model() -> Model {
+    let mut model = Model::default();
+    model.processes.push(Process::default());
+    model.threads.push(Thread {
+        tid: 7,
+        ..Thread::default()
+    });
+    for ordinal in 0..2 {
+        model.devices.push(Device {
+            ordinal,
+            is_physical: true,
+            ..Device::default()
+        });
+    }
+    model
+}
+
+fn stack(model: &mut Model, function: &str, source: &str, line: u32) -> StackId {
+    let frame = Frame {
+        function: model.texts.intern(function),
+        mapping: model.texts.intern("/opt/app"),
+        source: model.texts.intern(source),
+        line,
+    };
+    let frame = model.stacks.frame_id(frame);
+    model.stacks.child(StackId::ROOT, frame)
+}
+
+fn gpu(device: usize, start_ns: u64, end_ns: u64, link: u64) -> GpuRecord {
+    GpuRecord {
+        start_ns,
+        end_ns,
+        link,
+        process: ProcessId::new(0),
+        device: DeviceId::new(device),
+        ..GpuRecord::default()
+    }
+}
+
+fn call(model: &mut Model, name: &str, start_ns: u64, end_ns: u64, link: u64) -> HostSlice {
+    HostSlice {
+        start_ns,
+        end_ns,
+        link,
+        name: model.texts.intern(name),
+        thread: ThreadId::new(0),
+        kind: HostKind::Runtime,
+        ..HostSlice::default()
+    }
+}
+
+fn answer(measure: &mut dyn Measure, model: &Model, batch: &Batch) -> Value {
+    measure.take(batch);
+    let answer: Answer = measure.answer(model, "run");
+    show::json(&answer)
+}
+
+fn gaps(model: &Model, batch: &Batch) -> Value {
+    answer(&mut Gaps::default(), model, batch)
+}
+
+/// Cause, place and nanoseconds of the first GPU, the longest first.
+fn causes(found: &Value) -> Vec<(String, String, u64)> {
+    let list = found["runs"][0]["devices"][0]["causes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or("").to_owned();
+    list.iter()
+        .map(|cause| {
+            let idle_ns = cause["idle_ns"].as_u64().unwrap_or(0);
+            (text(cause, "cause"), text(cause, "where"), idle_ns)
+        })
+        .collect()
+}
+
+fn of(cause: &str, place: &str, idle_ns: u64) -> (String, String, u64) {
+    (cause.to_owned(), place.to_owned(), idle_ns)
+}
+
+#[test]
+fn what_the_launching_thread_did_is_the_cause() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let load = stack(&mut model, "load", "train.py", 12);
+    let mut batch = Batch::default();
+    // Idle from 10 to 50 ms: a synchronisation returns, 37 ms of code, then a launch that takes 20 µs.
+    batch
+        .gpu
+        .extend([gpu(0, 0, 10 * MS, 1), gpu(0, 50 * MS, 60 * MS, 2)]);
+    batch.host.extend([
+        call(&mut model, "hipDeviceSynchronize", MS, 12 * MS, 0),
+        call(
+            &mut model,
+            "hipLaunchKernel",
+            50 * MS - 20_000,
+            50 * MS - 10_000,
+            2,
+        ),
+    ]);
+    batch.samples.extend((13..50).map(|ms| Sample {
+        time_ns: ms * MS,
+        weight: MS + MS / 36,
+        stack: load,
+        basis: Basis::CpuTime,
+        ..Sample::default()
+    }));
+    let expected = [
+        of("host_code", "load (train.py:12)", 38 * MS - 20_000),
+        of("synchronisation", "hipDeviceSynchronize", 2 * MS),
+        of("launch", "hipLaunchKernel", 20_000),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    batch.gpu.extend([
+        gpu(0, 0, 10, 1),
+        gpu(0, 1_000, 1_010, 2),
+        gpu(0, 5_000, 5_010, 3),
+    ]);
+    batch
+        .host
+        .push(call(&mut model, "hipLaunchKernel", 4_000, 4_100, 3));
+    let expected = [
+        of("unknown_no_samples", "thread 7", 2_990),
+        of("launch", "hipLaunchKernel", 1_000),
+        of("unknown_no_call", "", 990),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
+fn an_operation_that_begins_when_another_gpu_ends_has_waited_for_it() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    let (end, launched) = (900_000, 100_000);
+    batch.gpu.extend([
+        gpu(0, 0, 50_000, 1),
+        gpu(0, end + 5_000, end + 9_000, 2),
+        gpu(1, 0, end, 3),
+    ]);
+    batch.host.push(call(
+        &mut model,
+        "hipLaunchKernel",
+        launched,
+        launched + 5_000,
+        2,
+    ));
+    let found = causes(&gaps(&model, &batch));
+    assert_eq!(
+        found[0],
+        of("other_gpu", "hipLaunchKernel", end + 5_000 - launched)
+    );
+}
+
+/// GPU, start, duration, and whether its call is known.
+type Drawn = (usize, u64, u64, bool);
+
+fn batch(model: &mut Model, drawn: &[Drawn], samples: &[(u64, u64)]) -> Batch {
+    let mut batch = Batch::default();
+    let activities = [
+        Activity::Compute,
+        Activity::Comm,
+        Activity::Copy,
+        Activity::None,
+    ];
+    for (number, &(device, start_ns, duration_ns, is_known)) in (1..).zip(drawn) {
+        let mut record = gpu(device, start_ns, start_ns + duration_ns, number);
+        record.activity = activities[number as usize % activities.len()];
+        batch.gpu.push(record);
+        if is_known {
+            let submitted = start_ns.saturating_sub(number % 50);
+            let name = ["hipLaunchKernel", "hipMemcpy"][number as usize % 2];
+            batch
+                .host
+                .push(call(model, name, submitted, submitted + number % 9, number));
+        }
+    }
+    let place = stack(model, "work", "work.c", 3);
+    batch
+        .samples
+        .extend(samples.iter().map(|&(time_ns, weight)| Sample {
+            time_ns,
+            weight,
+            stack: place,
+            basis: if weight % 2 == 0 {
+                Basis::CpuTime
+            } else {
+                Basis::WaitTime
+            },
+            ..Sample::default()
+        }));
+    batch
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn causes_add_up_to_the_idle_time_in_any_order(
+        drawn in vec((0_usize..2, 0_u64..2_000, 0_u64..60, any::<bool>()), 1..40),
+        samples in vec((0_u64..2_000, 1_u64..100), 0..20),
+    ) {
+        let mut model = model();
+        let mut batch = batch(&mut model, &drawn, &samples);
+        let found = gaps(&model, &batch);
+        let timeline = answer(&mut Timeline::default(), &model, &batch);
+        let (of_gaps, of_timeline) = (&found["runs"][0]["devices"], &timeline["runs"][0]["devices"]);
+        for device in of_gaps.as_array().into_iter().flatten() {
+            let same = of_timeline.as_array().into_iter().flatten().find(|other| other["device"] == device["device"]);
+            prop_assert_eq!(&device["idle_ns"], &same.map_or(Value::Null, |other| other["idle_ns"].clone()));
+            let sum: u64 = device["causes"].as_array().into_iter().flatten().filter_map(|cause| cause["idle_ns"].as_u64()).sum();
+            prop_assert_eq!(Some(sum), device["idle_ns"].as_u64());
+        }
+        batch.gpu.reverse();
+        batch.host.reverse();
+        batch.samples.reverse();
+        prop_assert_eq!(gaps(&model, &batch), found);
+    }
+}
