@@ -44,7 +44,7 @@ pub struct EventRing {
     pub frames: UnsafeCell<[u64; STACK_DEPTH]>,
     /// Room for its Python frames.
     pub python_frames: UnsafeCell<[u64; STACK_DEPTH]>,
-    /// What is known of the thread's Python; see [`crate::sampling::slots::Slot::python_thread`].
+    /// What is known of the thread's Python; see [`crate::sampling::python::ThreadFrames`].
     pub python_thread: UnsafeCell<u64>,
     /// Room for the modules that it shows for the first time.
     pub new_modules: UnsafeCell<[Object; MOST_NEW]>,

@@ -87,7 +87,7 @@ impl Seen {
     /// Notes the object of an address that no walk asked for.
     ///
     /// # Signal safety
-    /// As [`find`].
+    /// As [`modules::find`].
     pub fn note(&self, pc: u64) {
         if let Some(object) = modules::find(pc) {
             self.remember(&object);

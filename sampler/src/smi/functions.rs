@@ -21,7 +21,7 @@ pub(super) enum Shape {
     Current(u32, f64),
     /// `f(device, u64 *count, float *microjoules_per_count, u64 *timestamp)`.
     Energy,
-    /// `f(device, which, frequencies *)`: see [`level_hz`].
+    /// `f(device, which, frequencies *)`: see `level_hz`.
     Level(u32),
     /// `f(device, metrics *)`: the 16 bits at this byte of the table of everything; its first 24
     /// bytes are the same in all versions.

@@ -7,25 +7,25 @@ use crate::words::{ThreadName, bytes_of, name_of};
 /// A record as the sampler reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
-    /// See [`put_thread_start`].
+    /// See [`super::put_thread_start`].
     ThreadStart {
         /// When.
         time_ns: u64,
         /// The kernel's thread id, as the process sees it.
         tid: u32,
-        /// Which clock: see [`Clock`].
+        /// Which clock: see [`super::Clock`].
         clock: u64,
         /// The name at that time.
         name: ThreadName,
         /// Address of the start routine, or 0.
         routine: u64,
     },
-    /// See [`put_thread_name`].
+    /// See [`super::put_thread_name`].
     ThreadName {
         /// The thread's name.
         name: ThreadName,
     },
-    /// See [`put_thread_end`].
+    /// See [`super::put_thread_end`].
     ThreadEnd {
         /// When.
         time_ns: u64,
@@ -34,20 +34,20 @@ pub enum Record<'a> {
         /// The name at that time.
         name: ThreadName,
     },
-    /// See [`put_sample`].
+    /// See [`super::put_sample`].
     Sample {
         /// When.
         time_ns: u64,
         /// How many periods of CPU time the sample stands for.
         weight: u32,
-        /// [`SAMPLE_TRUNCATED`] and its like.
+        /// [`super::SAMPLE_TRUNCATED`] and its like.
         flags: u8,
         /// Outermost frames taken from the previous sample.
         shared: u16,
         /// The frames that differ, innermost first.
         frames: &'a [u64],
     },
-    /// See [`put_module`]; the byte strings are the build-id and the path.
+    /// See [`super::put_module`]; the byte strings are the build-id and the path.
     Module {
         /// When it was first seen.
         time_ns: u64,
@@ -62,7 +62,7 @@ pub enum Record<'a> {
         /// The path.
         path: Vec<u8>,
     },
-    /// See [`put_note`].
+    /// See [`super::put_note`].
     Note {
         /// When.
         time_ns: u64,
@@ -71,16 +71,16 @@ pub enum Record<'a> {
         /// The text.
         text: Vec<u8>,
     },
-    /// See [`put_python_stack`].
+    /// See [`super::put_python_stack`].
     PythonStack {
-        /// [`PYTHON_TRUNCATED`] and its like.
+        /// [`super::PYTHON_TRUNCATED`] and its like.
         flags: u8,
         /// Outermost frames taken from the Python stack before.
         shared: u16,
         /// The frames that differ, innermost first.
         frames: &'a [u64],
     },
-    /// See [`put_python_code`].
+    /// See [`super::put_python_code`].
     PythonCode {
         /// Its key.
         key: u64,
@@ -95,16 +95,16 @@ pub enum Record<'a> {
         /// The table of lines.
         lines: Vec<u8>,
     },
-    /// See [`put_python_thread`].
+    /// See [`super::put_python_thread`].
     PythonThread {
         /// The name.
         name: String,
     },
-    /// See [`put_python_interpreter`].
+    /// See [`super::put_python_interpreter`].
     PythonInterpreter {
         /// When it was found.
         time_ns: u64,
-        /// [`INTERPRETER_KNOWN`] or nothing.
+        /// [`super::INTERPRETER_KNOWN`] or nothing.
         flags: u8,
         /// As `PY_VERSION_HEX`; 0 when it could not be told.
         version: u32,
@@ -113,7 +113,7 @@ pub enum Record<'a> {
     },
     /// Something that was told; only in rings for events.
     Event(crate::event::Event<'a>),
-    /// See [`put_counters`].
+    /// See [`super::put_counters`].
     Counters {
         /// When.
         time_ns: u64,

@@ -1,6 +1,6 @@
 //! The functions by which a process becomes another program, or starts one.
 //!
-//! What the GPU runtimes have not reported by then is lost: [`gpu::before_exec`] collects it. Then the program is judged
+//! What the GPU runtimes have not reported by then is lost: [`crate::sources::at_end`] collects it. Then the program is judged
 //! ([`judge`]). Where the agent can live it gets the very arguments of the caller: each of these functions keeps its arguments, some
 //! of which are of unknown number ([`call`]), as they are, and goes on in the C library's. Where it cannot, the program gets the
 //! environment that it would have without us ([`without`]), and the sampler gets a [`report`].
