@@ -5,8 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::calls::Calls;
+use rsys_analysis::measure::copies::Copies;
+use rsys_analysis::measure::functions::{self, Functions};
 use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::kernels::{By, Kernels};
+use rsys_analysis::measure::memory::Memory;
+use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::table::Answer;
 use rsys_analysis::{pass, read, show};
@@ -64,6 +69,37 @@ impl KernelOptions {
     }
 }
 
+/// Options of `functions`.
+#[derive(Debug, Args)]
+pub(crate) struct FunctionOptions {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// What else tells rows apart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<FunctionKey>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FunctionKey {
+    /// The line
+    Line,
+    /// The thread
+    Thread,
+    /// The process
+    Process,
+}
+
+impl FunctionOptions {
+    /// What tells rows apart.
+    pub(crate) fn by(&self) -> functions::By {
+        functions::By {
+            line: self.by.contains(&FunctionKey::Line),
+            thread: self.by.contains(&FunctionKey::Thread),
+            process: self.by.contains(&FunctionKey::Process),
+        }
+    }
+}
+
 /// The questions: each is a command, and a row of [`Question::measures`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum Question {
@@ -71,17 +107,34 @@ pub(crate) enum Question {
     Summary(Inputs),
     /// Computation, communication, copies and idleness of each GPU
     Timeline(Inputs),
-    /// The kernels that took the time of the GPUs, by name
-    Kernels(KernelOptions),
     /// Why each GPU was idle, by the line of code that kept it waiting
     Gaps(Inputs),
+    /// The kernels that took the time of the GPUs, by name
+    Kernels(KernelOptions),
+    /// Copies by direction and size, their bandwidth, and the calls that waited for them
+    Copies(Inputs),
+    /// Calls of the GPU runtimes, and how long those held their threads
+    Calls(Inputs),
+    /// The functions that took the CPU time, and what threads waited for
+    Functions(FunctionOptions),
+    /// Memory that programs made and gave back, its peak, and what held it then
+    Memory(Inputs),
+    /// Power, clock, temperature, memory and load of GPUs, and when clocks were slow
+    Sensors(Inputs),
 }
 
 impl Question {
     fn inputs(&self) -> &Inputs {
         match self {
-            Self::Summary(inputs) | Self::Timeline(inputs) | Self::Gaps(inputs) => inputs,
+            Self::Summary(inputs)
+            | Self::Timeline(inputs)
+            | Self::Gaps(inputs)
+            | Self::Copies(inputs)
+            | Self::Calls(inputs)
+            | Self::Memory(inputs)
+            | Self::Sensors(inputs) => inputs,
             Self::Kernels(options) => &options.inputs,
+            Self::Functions(options) => &options.inputs,
         }
     }
 
@@ -92,10 +145,20 @@ impl Question {
                 Box::<Timeline>::default(),
                 Box::<Gaps>::default(),
                 Box::<Kernels>::default(),
+                Box::<Copies>::default(),
+                Box::<Calls>::default(),
+                Box::<Functions>::default(),
+                Box::<Memory>::default(),
+                Box::<Sensors>::default(),
             ],
             Self::Timeline(_) => vec![Box::<Timeline>::default()],
             Self::Gaps(_) => vec![Box::<Gaps>::default()],
             Self::Kernels(options) => vec![Box::new(Kernels::new(options.by()))],
+            Self::Copies(_) => vec![Box::<Copies>::default()],
+            Self::Calls(_) => vec![Box::<Calls>::default()],
+            Self::Functions(options) => vec![Box::new(Functions::new(options.by()))],
+            Self::Memory(_) => vec![Box::<Memory>::default()],
+            Self::Sensors(_) => vec![Box::<Sensors>::default()],
         }
     }
 }

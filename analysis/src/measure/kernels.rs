@@ -48,7 +48,7 @@ pub struct Durations {
     /// The longest.
     pub max_ns: u64,
     squares: u128,
-    quantiles: Quantiles,
+    pub(super) quantiles: Quantiles,
 }
 
 impl Default for Durations {
@@ -66,7 +66,7 @@ impl Default for Durations {
 
 impl Durations {
     #[inline]
-    fn add(&mut self, duration_ns: u64) {
+    pub(super) fn add(&mut self, duration_ns: u64) {
         self.count += 1;
         self.total_ns += duration_ns;
         self.min_ns = self.min_ns.min(duration_ns);

@@ -5,19 +5,33 @@
 //! | [`timeline`] | where the time of each GPU went |
 //! | [`kernels`] | which kernels took it |
 //! | [`gaps`] | why each GPU was idle |
+//! | [`calls`] | which calls of the GPU runtimes threads made, and how long those held them |
+//! | [`copies`] | how many bytes went which way, how fast, and which calls waited for that |
+//! | [`functions`] | which functions took the CPU time, and what threads waited for |
+//! | [`memory`] | how much memory programs had when, and what held it at the peak |
+//! | [`sensors`] | what the sensors of GPUs said, and when clocks were slow |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
+pub mod calls;
+pub mod copies;
+pub mod functions;
 pub mod gaps;
 pub mod kernels;
+pub mod memory;
+pub mod sensors;
 pub mod sets;
 pub mod timeline;
 
+mod allocations;
+mod call_sites;
+mod code_place;
+mod nesting;
 mod quantiles;
 mod waiting_calls;
 
-use crate::model::{Batch, DeviceId, Kinds, Model};
+use crate::model::{Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column};
 
 /// A question, while records are read.
@@ -51,6 +65,23 @@ pub(crate) fn device_cells(model: &Model, id: DeviceId) -> Vec<Cell> {
         process.pid.into(),
         device.ordinal.into(),
         device.name.as_str().into(),
+    ]
+}
+
+/// The columns by which a process is named, in all tables.
+pub(crate) const PROCESS_COLUMNS: [Column; 3] = [
+    Column::plain("rank", "rank"),
+    Column::plain("process", "process"),
+    Column::plain("process_name", ""),
+];
+
+/// The cells of [`PROCESS_COLUMNS`].
+pub(crate) fn process_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
+    let process = model.process(id);
+    [
+        process.rank.into(),
+        process.pid.into(),
+        process.name.as_str().into(),
     ]
 }
 

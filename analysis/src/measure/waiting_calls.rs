@@ -15,6 +15,19 @@ pub(crate) enum WaitsFor {
     Signal,
 }
 
+impl WaitsFor {
+    /// In words.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Synchronisation => "synchronisation",
+            Self::Event => "event",
+            Self::Copy => "copy",
+            Self::Release => "release of memory",
+            Self::Signal => "signal",
+        }
+    }
+}
+
 /// Calls of HIP, without the `hip` in front and the `_spt` behind. CUDA's have the same names.
 const HIP: [(&str, WaitsFor); 33] = [
     ("DeviceSynchronize", WaitsFor::Synchronisation),

@@ -68,6 +68,8 @@ pub enum HostKind {
     Range,
     /// An operator of a framework.
     Operator,
+    /// A function, where the profiler of a language recorded calls and returns.
+    Function,
     /// A wait by the wall clock.
     Wait,
     /// A time off the processor.
@@ -85,12 +87,16 @@ pub struct HostSlice {
     pub link: u64,
     /// Bytes, if the call tells; of allocations, copies and collectives.
     pub bytes: u64,
+    /// The memory that a call made or gave back, if it tells; else 0.
+    pub address: u64,
     /// The process.
     pub process: ProcessId,
     /// The thread. Ranges that any thread may end have [`HostSlice::NO_THREAD`].
     pub thread: ThreadId,
     /// Name.
     pub name: TextId,
+    /// How many slices of the same track contain it.
+    pub depth: u32,
     /// What it is.
     pub kind: HostKind,
     /// The trace ends before it did.

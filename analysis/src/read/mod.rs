@@ -54,13 +54,12 @@ pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
     if start.starts_with(&[0x1F, 0x8B]) {
         (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;
     }
-    let text = start.trim_ascii_start();
+    if kineto::is_json(&start) {
+        return Ok(Box::new(KinetoReader::new(path, input, kinds)));
+    }
     match start.first() {
         // An empty file is what a killed profiler leaves.
         None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds))),
-        Some(_) if text.starts_with(b"{") || text.starts_with(b"[") => {
-            Ok(Box::new(KinetoReader::new(path, input, kinds)))
-        }
         _ => Err(OpenError::Unknown(path.to_path_buf())),
     }
 }

@@ -56,6 +56,7 @@ const CATEGORIES: [(&str, Meaning); 28] = [
 pub(super) struct Details {
     pub(super) link: u64,
     pub(super) bytes: u64,
+    pub(super) address: u64,
     pub(super) grid: TextId,
     pub(super) direction: TextId,
     /// The number of the GPU, plus one.
@@ -68,19 +69,21 @@ enum Key {
     Unknown,
     Link,
     Bytes,
+    Address,
     Grid,
     Direction,
     Device,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
-const KEYS: [(&str, Key); 13] = [
+const KEYS: [(&str, Key); 14] = [
     ("correlation", Key::Link),
     ("corr_id", Key::Link),
     ("correlation_id", Key::Link),
     ("bytes", Key::Bytes),
     ("size", Key::Bytes),
     ("copy_bytes", Key::Bytes),
+    ("address", Key::Address),
     ("grid", Key::Grid),
     ("grid_size", Key::Grid),
     ("direction", Key::Direction),
@@ -193,6 +196,7 @@ impl Meanings {
             Key::Unknown => {}
             Key::Link => details.link = value.count().unwrap_or(0),
             Key::Bytes => details.bytes = value.count().unwrap_or(0),
+            Key::Address => details.address = value.count().unwrap_or(0),
             Key::Grid => details.grid = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
             Key::Device => {

@@ -99,14 +99,17 @@ impl Slices {
         place: HostPlace,
         details: &Details,
     ) {
+        let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {
             start_ns,
             end_ns: start_ns,
             link: details.link,
             bytes: details.bytes,
+            address: details.address,
             process: place.process,
             thread: place.thread,
             name,
+            depth,
             kind,
             is_open: false,
         };
@@ -142,6 +145,9 @@ impl Slices {
                 slice.end_ns = end_ns.max(slice.start_ns);
                 if slice.bytes == 0 {
                     slice.bytes = details.bytes;
+                }
+                if slice.address == 0 {
+                    slice.address = details.address;
                 }
                 batch.host.push(slice);
             }

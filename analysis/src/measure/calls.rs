@@ -1,0 +1,270 @@
+//! Which calls of the GPU runtimes threads made, how long those took, and how long they held their thread until a GPU had done something.
+//!
+//! A call within another of the same runtime counts in its own row. The time of the runtime is that of the outermost calls of each thread, which
+//! rows show as well, so that they add up to it exactly. The same holds for the time in calls that wait: one within another counts once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::kernels::Durations;
+use super::nesting::{Nested, Nesting};
+use super::waiting_calls::waits_for;
+use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
+use crate::model::{Batch, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId};
+use crate::table::{Answer, Cell, Column, Table};
+
+/// Calls of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+struct Key {
+    process: ProcessId,
+    kind: HostKind,
+    name: TextId,
+}
+
+/// Calls within calls: a name, and the path of what contains it.
+type Path = (Option<usize>, Key);
+
+/// The question, while records are read.
+#[derive(Debug, Default)]
+pub struct Calls {
+    durations: HashMap<Key, Durations>,
+    threads: HashMap<(ThreadId, HostKind), Nesting<(Key, u64)>>,
+    paths: Paths,
+    open: u64,
+}
+
+/// All paths, and the time of each. Which calls wait is only known at the end, by their names.
+#[derive(Debug, Default)]
+struct Paths {
+    ids: HashMap<Path, usize>,
+    /// By id; what contains a call has the smaller id.
+    times: Vec<(Path, u64)>,
+}
+
+impl Paths {
+    fn add(&mut self, outer: Option<usize>, nested: &Nested<(Key, u64)>) {
+        let (key, duration_ns) = nested.what;
+        let path = (outer, key);
+        let times = &mut self.times;
+        let id = *self.ids.entry(path).or_insert_with(|| {
+            times.push((path, 0));
+            times.len() - 1
+        });
+        self.times[id].1 += duration_ns;
+        for inner in &nested.inside {
+            self.add(Some(id), inner);
+        }
+    }
+}
+
+/// The name of a runtime.
+fn runtime(kind: HostKind) -> Option<&'static str> {
+    match kind {
+        HostKind::Runtime => Some("HIP"),
+        HostKind::Hsa => Some("HSA"),
+        HostKind::Collective => Some("RCCL"),
+        HostKind::Range
+        | HostKind::Operator
+        | HostKind::Function
+        | HostKind::Wait
+        | HostKind::OffCpu => None,
+    }
+}
+
+impl Measure for Calls {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            host: true,
+            ..Kinds::default()
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        for slice in &batch.host {
+            if runtime(slice.kind).is_some() {
+                self.call(slice);
+            }
+        }
+    }
+
+    fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        let times = self.times(model);
+        let mut runtimes: BTreeMap<(ProcessId, HostKind), Times> = BTreeMap::new();
+        for (key, times) in &times {
+            let sum = runtimes.entry((key.process, key.kind)).or_default();
+            sum.count += times.count;
+            sum.outermost_ns += times.outermost_ns;
+            sum.blocked_ns += times.blocked_ns;
+        }
+        let calls = self.table(&times, &runtimes, model);
+        let mut notes = notes(model);
+        let is_empty = calls.rows.is_empty();
+        if is_empty {
+            notes.push("no calls of GPU runtimes are in these traces".to_owned());
+        }
+        if self.open > 0 {
+            notes.push(format!(
+                "{} calls had not returned when their traces ended; they count up to there",
+                self.open
+            ));
+        }
+        if !self.durations.values().all(|one| one.quantiles.is_exact()) {
+            notes.push(
+                "medians and 95th percentiles of calls that were made more than 65536 times are within 1 %".to_owned(),
+            );
+        }
+        Answer {
+            tables: vec![calls, runtimes_table(&runtimes, model)],
+            notes,
+            is_empty,
+        }
+    }
+}
+
+/// Times of the calls of one name, or of one runtime.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    count: u64,
+    outermost_ns: u64,
+    blocked_ns: u64,
+}
+
+impl Calls {
+    #[inline]
+    fn call(&mut self, slice: &HostSlice) {
+        let key = Key {
+            process: slice.process,
+            kind: slice.kind,
+            name: slice.name,
+        };
+        let duration_ns = slice.end_ns - slice.start_ns;
+        self.durations.entry(key).or_default().add(duration_ns);
+        self.open += u64::from(slice.is_open);
+        let nesting = self.threads.entry((slice.thread, slice.kind)).or_default();
+        let paths = &mut self.paths;
+        let what = (key, duration_ns);
+        nesting.add(slice.start_ns, what, slice.depth == 0, |nested| {
+            paths.add(None, &nested);
+        });
+    }
+
+    /// The times of each name.
+    fn times(&mut self, model: &Model) -> HashMap<Key, Times> {
+        for nesting in self.threads.values_mut() {
+            nesting.finish(|nested| self.paths.add(None, &nested));
+        }
+        let mut times: HashMap<Key, Times> = HashMap::new();
+        // Of each path, whether a call on it waits.
+        let mut waits: Vec<bool> = Vec::new();
+        for &((outer, key), time_ns) in &self.paths.times {
+            let own = waits_for(model.text(key.name)).is_some();
+            let outer_waits = outer.is_some_and(|outer| waits[outer]);
+            waits.push(own || outer_waits);
+            let times = times.entry(key).or_default();
+            if outer.is_none() {
+                times.outermost_ns += time_ns;
+            }
+            if own && !outer_waits {
+                times.blocked_ns += time_ns;
+            }
+        }
+        for (key, durations) in &self.durations {
+            times.entry(*key).or_default().count = durations.count;
+        }
+        times
+    }
+
+    fn table(
+        &self,
+        times: &HashMap<Key, Times>,
+        runtimes: &BTreeMap<(ProcessId, HostKind), Times>,
+        model: &Model,
+    ) -> Table {
+        let columns = [&NAME_COLUMNS[..], &PROCESS_COLUMNS, &NUMBERS].concat();
+        let mut table = Table::new("calls", "Calls of GPU runtimes", &columns);
+        table.rows_in_text = 30;
+        let mut rows: Vec<(u64, Vec<Cell>)> = self
+            .durations
+            .iter()
+            .map(|(key, durations)| {
+                let name = model.text(key.name);
+                let times = times.get(key).copied().unwrap_or_default();
+                let sum = runtimes.get(&(key.process, key.kind));
+                let sum_ns = sum.map_or(0, |sum| sum.outermost_ns);
+                let waits = waits_for(name).map(|what| what.text());
+                let [median, p95] = durations.quantiles.at([0.5, 0.95]).unwrap_or_default();
+                let mut cells = vec![name.into(), runtime(key.kind).into()];
+                cells.extend(process_cells(model, key.process));
+                cells.extend::<[Cell; 11]>([
+                    durations.count.into(),
+                    durations.total_ns.into(),
+                    times.outermost_ns.into(),
+                    share(times.outermost_ns, sum_ns),
+                    durations.mean_ns().into(),
+                    median.into(),
+                    p95.into(),
+                    durations.min_ns.into(),
+                    durations.max_ns.into(),
+                    times.blocked_ns.into(),
+                    waits.into(),
+                ]);
+                (durations.total_ns, cells)
+            })
+            .collect();
+        rows.sort_by_cached_key(|(total_ns, cells)| {
+            (std::cmp::Reverse(*total_ns), format!("{cells:?}"))
+        });
+        rows.into_iter().for_each(|(_, cells)| table.push(cells));
+        table
+    }
+}
+
+fn runtimes_table(runtimes: &BTreeMap<(ProcessId, HostKind), Times>, model: &Model) -> Table {
+    let numbers = [
+        Column::plain("count", "calls"),
+        Column::ns("time_ns", "time"),
+        Column::ns("blocked_ns", "blocked"),
+    ];
+    let columns = [
+        &PROCESS_COLUMNS[..],
+        &[Column::plain("runtime", "runtime")],
+        &numbers,
+    ];
+    let title = "Time of threads in GPU runtimes";
+    let mut table = Table::new("runtimes", title, &columns.concat());
+    let mut order: Vec<_> = runtimes.iter().collect();
+    order.sort_by_key(|((process, kind), _)| (model.process(*process).order(), *kind));
+    for ((process, kind), times) in order {
+        let mut cells = process_cells(model, *process).to_vec();
+        cells.extend::<[Cell; 4]>([
+            runtime(*kind).into(),
+            times.count.into(),
+            times.outermost_ns.into(),
+            times.blocked_ns.into(),
+        ]);
+        table.push(cells);
+    }
+    table
+}
+
+const NAME_COLUMNS: [Column; 2] = [
+    Column::plain("name", "call"),
+    Column::plain("runtime", "runtime"),
+];
+
+const NUMBERS: [Column; 11] = [
+    Column::plain("count", "count"),
+    Column::ns("total_ns", "total"),
+    Column::ns("outermost_ns", ""),
+    Column::share("share", "share"),
+    Column::ns("mean_ns", "mean"),
+    Column::ns("median_ns", "median"),
+    Column::ns("p95_ns", "p95"),
+    Column::ns("min_ns", ""),
+    Column::ns("max_ns", "max"),
+    Column::ns("blocked_ns", "blocked"),
+    Column::plain("waits_for", "waits for"),
+];
+
+fn share(part: u64, whole: u64) -> Cell {
+    (whole > 0).then(|| part as f64 / whole as f64).into()
+}

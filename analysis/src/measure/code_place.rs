@@ -1,0 +1,128 @@
+//! Which frame of a call stack is the program's own, as opposed to the libraries below it.
+
+use crate::model::{Frame, Model, StackId};
+use crate::table::Cell;
+
+/// Files whose functions are never the program's: names begin like this.
+const LIBRARIES: [&str; 28] = [
+    "ld-linux",
+    "ld-musl",
+    "libamdhip64",
+    "libamd_comgr",
+    "libc++",
+    "libc-",
+    "libc.so",
+    "libdl",
+    "libdrm",
+    "libgcc_s",
+    "libhsa-runtime64",
+    "libhsakmt",
+    "libhiprtc",
+    "libm-",
+    "libm.so",
+    "libpthread",
+    "libpython",
+    "librccl",
+    "librocm",
+    "librocprofiler",
+    "libroctx",
+    "libroctracer",
+    "librsys_",
+    "librt",
+    "libstdc++",
+    "linux-vdso",
+    "python2",
+    "python3",
+];
+
+/// Whether a function is Python: such frames have their source file in place of a loaded file.
+pub(crate) fn is_python(frame: &Frame, model: &Model) -> bool {
+    let source = model.text(frame.source);
+    let mapping = model.text(frame.mapping);
+    source.ends_with(".py")
+        || !source.is_empty() && mapping.trim_start_matches('/') == source.trim_start_matches('/')
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a frame is of the program and its own libraries: Python, or native code that is no runtime's, nor the interpreter's.
+fn is_program(frame: &Frame, model: &Model) -> bool {
+    if is_python(frame, model) {
+        return true;
+    }
+    let function = model.text(frame.function);
+    let file = file_name(model.text(frame.mapping));
+    // `[waiting]`, `[broken]`, `[kernel]` and the like are no code.
+    let is_mark = |text: &str| text.starts_with('[');
+    !is_mark(function)
+        && !file.is_empty()
+        && !is_mark(file)
+        && !LIBRARIES.iter().any(|library| file.starts_with(library))
+}
+
+/// A stack without the frames below its innermost one that is the program's; `None` if it has no such frame.
+pub(crate) fn program_part(stack: StackId, model: &Model) -> Option<StackId> {
+    let mut at = stack;
+    loop {
+        let (frame, caller) = model.stacks.split(at)?;
+        if is_program(frame, model) {
+            return Some(at);
+        }
+        at = caller;
+    }
+}
+
+/// The innermost frame of a stack that is the program's.
+pub(crate) fn innermost(stack: StackId, model: &Model) -> Option<&Frame> {
+    let (frame, _) = model.stacks.split(program_part(stack, model)?)?;
+    Some(frame)
+}
+
+/// Function, source and line of a frame, as cells: `function`, `source`, `line`.
+pub(crate) fn cells(frame: Option<&Frame>, model: &Model, missing: &str) -> [Cell; 3] {
+    let Some(frame) = frame else {
+        return [missing.into(), Cell::Null, Cell::Null];
+    };
+    let source = model.text(frame.source);
+    [
+        model.text(frame.function).into(),
+        (!source.is_empty()).then_some(source).into(),
+        (frame.line > 0).then_some(frame.line).into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_and_marks_are_not_the_program() {
+        let mut model = Model::default();
+        let mut stack = StackId::ROOT;
+        for (function, mapping, source) in [
+            ("[waiting]", "", ""),
+            ("main", "/opt/app/solver", "solver.c"),
+            ("<module>", "/home/me/train.py", "/home/me/train.py"),
+            ("_PyEval_EvalFrameDefault", "/usr/bin/python3.11", ""),
+            ("hipMalloc", "/opt/rocm/lib/libamdhip64.so.6", ""),
+            ("ioctl", "/lib/libc.so.6", ""),
+            ("ioctl", "/[kernel]", ""),
+        ] {
+            let frame = Frame {
+                function: model.texts.intern(function),
+                mapping: model.texts.intern(mapping),
+                source: model.texts.intern(source),
+                line: 7,
+            };
+            let frame = model.stacks.frame_id(frame);
+            stack = model.stacks.child(stack, frame);
+        }
+        let found = innermost(stack, &model).unwrap();
+        assert_eq!(model.text(found.function), "<module>");
+        assert!(is_python(found, &model));
+        assert!(innermost(StackId::ROOT, &model).is_none());
+    }
+}

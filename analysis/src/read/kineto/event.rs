@@ -1,0 +1,97 @@
+//! One event of the list: where in its bytes the parts stand that count.
+
+use super::syntax::{Fault, Span, members, nested_end, value};
+
+/// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or texts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Event {
+    pub(super) phase: Span,
+    pub(super) category: Span,
+    pub(super) name: Span,
+    pub(super) time: Span,
+    pub(super) duration: Span,
+    pub(super) pid: Span,
+    pub(super) tid: Span,
+    pub(super) args: Args,
+}
+
+/// The arguments of an event that count.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Args {
+    pub(super) device: Span,
+    pub(super) stream: Span,
+    pub(super) correlation: Span,
+    pub(super) external_id: Span,
+    pub(super) bytes: Span,
+    pub(super) grid: Span,
+    /// Of copies by ROCm: the direction.
+    pub(super) kind: Span,
+    /// Of kernels of collectives.
+    pub(super) collective: Span,
+    /// Of descriptions of processes and threads.
+    pub(super) name: Span,
+    pub(super) labels: Span,
+    /// Of files that were merged of several ranks.
+    pub(super) rank: Span,
+    pub(super) original_pid: Span,
+}
+
+/// Categories whose arguments do not count; they are most of a file.
+fn has_plain_args(category: &[u8]) -> bool {
+    matches!(category, b"cpu_op" | b"python_function")
+}
+
+impl Event {
+    /// Reads the event that begins at the first byte; the second of the pair is its length.
+    #[inline]
+    pub(super) fn read(bytes: &[u8]) -> Result<(Self, usize), Fault> {
+        let mut event = Self::default();
+        let end = members(bytes, 0, |key, at| {
+            let place = match key {
+                b"ph" => &mut event.phase,
+                b"cat" => &mut event.category,
+                b"name" => &mut event.name,
+                b"ts" => &mut event.time,
+                b"dur" => &mut event.duration,
+                b"pid" => &mut event.pid,
+                b"tid" => &mut event.tid,
+                b"args" if bytes.get(at) == Some(&b'{') => {
+                    return match has_plain_args(event.category.of(bytes)) {
+                        true => nested_end(bytes, at),
+                        false => event.args.read(bytes, at),
+                    };
+                }
+                _ => return value(bytes, at).map(|(_, behind)| behind),
+            };
+            let (span, behind) = value(bytes, at)?;
+            *place = span;
+            Ok(behind)
+        })?;
+        Ok((event, end))
+    }
+}
+
+impl Args {
+    fn read(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
+        members(bytes, at, |key, at| {
+            let (span, behind) = value(bytes, at)?;
+            let place = match key {
+                b"device" => &mut self.device,
+                b"stream" => &mut self.stream,
+                b"correlation" => &mut self.correlation,
+                b"External id" | b"external id" => &mut self.external_id,
+                b"bytes" | b"size" => &mut self.bytes,
+                b"grid" => &mut self.grid,
+                b"kind" => &mut self.kind,
+                b"Collective name" => &mut self.collective,
+                b"name" => &mut self.name,
+                b"labels" => &mut self.labels,
+                b"rank" => &mut self.rank,
+                b"pid_raw" => &mut self.original_pid,
+                _ => return Ok(behind),
+            };
+            *place = span;
+            Ok(behind)
+        })
+    }
+}

@@ -1,0 +1,318 @@
+//! What the ids of a file stand for: processes, threads, GPUs and streams.
+//!
+//! A file is of one process. Its GPUs have their number for a process id, so the first process id of a slice of the host is that of the
+//! process. Files that were merged of several ranks say the rank in each event; then each rank is a process.
+
+use std::collections::HashMap;
+
+use super::text;
+use crate::model::{
+    Device, DeviceId, Model, Process, ProcessId, Queue, QueueId, TextId, Texts, Thread, ThreadId,
+};
+
+/// An id as a file has it, a number or a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(super) struct Key {
+    is_text: bool,
+    value: i64,
+}
+
+impl Key {
+    #[inline]
+    pub(super) fn new(bytes: &[u8], texts: &mut Texts) -> Self {
+        match number(bytes) {
+            Some(value) => Self {
+                is_text: false,
+                value,
+            },
+            None => Self {
+                is_text: true,
+                value: text::intern(bytes, texts).index() as i64,
+            },
+        }
+    }
+
+    /// The number, if it is one of 32 bits that is not negative.
+    pub(super) fn number(self) -> Option<u32> {
+        u32::try_from(self.value).ok().filter(|_| !self.is_text)
+    }
+}
+
+/// A whole number.
+#[inline]
+pub(super) fn number(bytes: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return std::str::from_utf8(bytes).ok()?.parse().ok();
+    }
+    let mut value = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + i64::from(digit);
+    }
+    Some(if is_negative { -value } else { value })
+}
+
+/// Whose work an operation of a GPU is, and where it ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct GpuPlace {
+    pub(super) process: ProcessId,
+    pub(super) device: DeviceId,
+    pub(super) queue: QueueId,
+}
+
+/// Whose a slice of the host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct HostPlace {
+    pub(super) process: ProcessId,
+    pub(super) thread: ThreadId,
+}
+
+/// The ids of a GPU operation: rank and process id of the event, number of the GPU, stream.
+pub(super) type GpuKeys = (Option<u32>, Key, u32, Key);
+
+/// The ids of a slice of the host: rank, process id, thread id.
+pub(super) type HostKeys = (Option<u32>, Key, Key);
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    file: String,
+    /// The process of events without a rank, and its process id as soon as it is known.
+    main: Option<ProcessId>,
+    main_pid: Option<Key>,
+    ranks: HashMap<u32, ProcessId>,
+    /// Further process ids of the host.
+    others: HashMap<Key, ProcessId>,
+    process_names: HashMap<Key, String>,
+    rank: Option<u64>,
+    rank_count: Option<u64>,
+    devices: HashMap<(ProcessId, Key, u32), DeviceId>,
+    device_names: HashMap<u32, String>,
+    queues: HashMap<GpuKeys, GpuPlace>,
+    threads: HashMap<HostKeys, HostPlace>,
+    thread_names: HashMap<HostKeys, TextId>,
+    last_host: Option<(HostKeys, HostPlace)>,
+}
+
+impl Places {
+    pub(super) fn new(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// How many processes the host has without saying their ranks.
+    pub(super) fn unranked(&self) -> usize {
+        self.others.len() + usize::from(self.main.is_some())
+    }
+
+    fn add_process(&self, model: &mut Model, pid: Option<Key>, rank: Option<u64>) -> ProcessId {
+        let name = pid.and_then(|pid| self.process_names.get(&pid));
+        model.processes.push(Process {
+            pid: pid.and_then(Key::number).unwrap_or(0),
+            name: name.cloned().unwrap_or_default(),
+            rank,
+            rank_count: self.rank_count,
+            file: self.file.clone(),
+            ..Process::default()
+        });
+        ProcessId::new(model.processes.len() - 1)
+    }
+
+    /// The process of the file.
+    fn main(&mut self, model: &mut Model) -> ProcessId {
+        if let Some(main) = self.main {
+            return main;
+        }
+        let main = self.add_process(model, self.main_pid, self.rank);
+        *self.main.insert(main)
+    }
+
+    fn of_rank(&mut self, rank: u32, pid: Option<Key>, model: &mut Model) -> ProcessId {
+        let id = match self.ranks.get(&rank) {
+            Some(&id) => id,
+            None => {
+                let id = self.add_process(model, None, Some(u64::from(rank)));
+                self.ranks.insert(rank, id);
+                id
+            }
+        };
+        let process = &mut model.processes[id.index()];
+        if let Some(pid) = pid.filter(|_| process.pid == 0) {
+            process.pid = pid.number().unwrap_or(0);
+        }
+        id
+    }
+
+    /// The process id of the file's process is known.
+    pub(super) fn is_main(&mut self, pid: Key, model: &mut Model) {
+        if self.main_pid.is_some() || pid.number().is_none() {
+            return;
+        }
+        self.main_pid = Some(pid);
+        if let Some(main) = self.main {
+            let process = &mut model.processes[main.index()];
+            process.pid = pid.number().unwrap_or(0);
+            if let Some(name) = self.process_names.get(&pid) {
+                process.name.clone_from(name);
+            }
+        }
+    }
+
+    /// Whether the process is known whose slices have these ids, so that they may be passed over.
+    #[inline]
+    pub(super) fn knows_main(&self) -> bool {
+        self.main_pid.is_some()
+    }
+
+    /// A process has a name.
+    pub(super) fn process_name(&mut self, pid: Key, name: &str, model: &mut Model) {
+        let id = match self.main {
+            Some(main) if self.main_pid == Some(pid) => Some(main),
+            _ => self.others.get(&pid).copied(),
+        };
+        if let Some(id) = id {
+            name.clone_into(&mut model.processes[id.index()].name);
+        }
+        self.process_names.insert(pid, name.to_owned());
+    }
+
+    /// A thread has a name.
+    pub(super) fn thread_name(&mut self, keys: HostKeys, name: TextId, model: &mut Model) {
+        if let Some(place) = self.threads.get(&keys) {
+            model.threads[place.thread.index()].name = name;
+        }
+        self.thread_names.insert(keys, name);
+    }
+
+    /// The job says which rank the file's process has.
+    pub(super) fn ranks(&mut self, rank: Option<u64>, count: Option<u64>, model: &mut Model) {
+        (self.rank, self.rank_count) = (rank, count);
+        if let Some(main) = self.main {
+            let process = &mut model.processes[main.index()];
+            (process.rank, process.rank_count) = (rank, count);
+        }
+    }
+
+    /// A GPU has a name.
+    pub(super) fn device_name(&mut self, ordinal: u32, name: &str, model: &mut Model) {
+        for (_, id) in self
+            .devices
+            .iter()
+            .filter(|((.., number), _)| *number == ordinal)
+        {
+            name.clone_into(&mut model.devices[id.index()].name);
+        }
+        self.device_names.insert(ordinal, name.to_owned());
+    }
+
+    /// Where an operation of a GPU ran. `stream` is the stream's name in the file.
+    #[inline]
+    pub(super) fn gpu(&mut self, keys: GpuKeys, stream: &[u8], model: &mut Model) -> GpuPlace {
+        match self.queues.get(&keys) {
+            Some(&place) => place,
+            None => self.new_queue(keys, stream, model),
+        }
+    }
+
+    #[cold]
+    fn new_queue(&mut self, keys: GpuKeys, stream: &[u8], model: &mut Model) -> GpuPlace {
+        let (rank, pid, ordinal, _) = keys;
+        let process = match rank {
+            Some(rank) => self.of_rank(rank, None, model),
+            None => self.main(model),
+        };
+        // Files that others merged may have several GPUs of one number, which differ in the process id.
+        let device = match self.devices.get(&(process, pid, ordinal)) {
+            Some(&device) => device,
+            None => {
+                model.devices.push(Device {
+                    process,
+                    ordinal,
+                    name: self.device_names.get(&ordinal).cloned().unwrap_or_default(),
+                    is_physical: false,
+                });
+                let device = DeviceId::new(model.devices.len() - 1);
+                self.devices.insert((process, pid, ordinal), device);
+                device
+            }
+        };
+        let name = format!("stream {}", String::from_utf8_lossy(stream));
+        let name = model.texts.intern(&name);
+        model.queues.push(Queue { device, name });
+        let place = GpuPlace {
+            process,
+            device,
+            queue: QueueId::new(model.queues.len() - 1),
+        };
+        self.queues.insert(keys, place);
+        place
+    }
+
+    /// Whose a slice of the host is. In merged files `original_pid` is the process id before.
+    #[inline]
+    pub(super) fn host(
+        &mut self,
+        keys: HostKeys,
+        original_pid: Option<Key>,
+        model: &mut Model,
+    ) -> HostPlace {
+        if let Some((last, place)) = self.last_host
+            && last == keys
+        {
+            return place;
+        }
+        let place = match self.threads.get(&keys) {
+            Some(&place) => place,
+            None => self.new_thread(keys, original_pid, model),
+        };
+        self.last_host = Some((keys, place));
+        place
+    }
+
+    #[cold]
+    fn new_thread(
+        &mut self,
+        keys: HostKeys,
+        original_pid: Option<Key>,
+        model: &mut Model,
+    ) -> HostPlace {
+        let (rank, pid, tid) = keys;
+        let process = match rank {
+            Some(rank) => self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model),
+            None => {
+                self.is_main(pid, model);
+                self.of_pid(pid, model)
+            }
+        };
+        model.threads.push(Thread {
+            process,
+            tid: tid.number().unwrap_or(0),
+            name: self.thread_names.get(&keys).copied().unwrap_or_default(),
+        });
+        let thread = ThreadId::new(model.threads.len() - 1);
+        let place = HostPlace { process, thread };
+        self.threads.insert(keys, place);
+        place
+    }
+
+    fn of_pid(&mut self, pid: Key, model: &mut Model) -> ProcessId {
+        if pid.number().is_none() || self.main_pid == Some(pid) {
+            return self.main(model);
+        }
+        if let Some(&id) = self.others.get(&pid) {
+            return id;
+        }
+        let id = self.add_process(model, Some(pid), None);
+        self.others.insert(pid, id);
+        id
+    }
+}

@@ -1,0 +1,377 @@
+//! Records from events.
+
+use super::decimal::nanoseconds;
+use super::event::Event;
+use super::left_out::{Contents, LeftOut};
+use super::meaning::{Activities, Meaning, direction, of_category};
+use super::open::{OpenSlice, OpenSlices};
+use super::places::{HostKeys, Key, Places, number};
+use super::text::{intern, unescaped};
+use crate::model::{
+    Activity, Batch, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, TextId,
+};
+
+/// Set in links by `External id`, which count differently from those by `correlation`.
+const BY_EXTERNAL_ID: u64 = 1 << 63;
+
+/// The name of instants by which PyTorch records allocations.
+const ALLOCATION: &[u8] = b"[memory]";
+
+/// Makes records of events.
+#[derive(Debug)]
+pub(super) struct Records {
+    kinds: Kinds,
+    pub(super) places: Places,
+    pub(super) left_out: LeftOut,
+    pub(super) contents: Contents,
+    open: OpenSlices,
+    activities: Activities,
+    /// What all times are counted from.
+    pub(super) base_ns: i64,
+    /// The latest time of a record.
+    last_ns: Option<u64>,
+    grid: String,
+}
+
+/// An event with what it stands in.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'d> {
+    /// The byte in the document where it begins.
+    pub(super) offset: u64,
+    /// What its spans lie in.
+    pub(super) bytes: &'d [u8],
+    pub(super) event: &'d Event,
+}
+
+impl Records {
+    pub(super) fn new(file: &str, kinds: Kinds) -> Self {
+        Self {
+            kinds,
+            places: Places::new(file),
+            left_out: LeftOut::default(),
+            contents: Contents::default(),
+            open: OpenSlices::default(),
+            activities: Activities::default(),
+            base_ns: 0,
+            last_ns: None,
+            grid: String::new(),
+        }
+    }
+
+    /// Whether a record was made already.
+    pub(super) fn has_times(&self) -> bool {
+        self.last_ns.is_some()
+    }
+
+    /// The file ends. Returns how many operations of GPUs were open.
+    pub(super) fn finish(&mut self, batch: &mut Batch) -> u64 {
+        self.open.finish(self.last_ns.unwrap_or(0), batch)
+    }
+
+    /// Takes in an event.
+    #[inline]
+    pub(super) fn take(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let Source { bytes, event, .. } = source;
+        match event.phase.of(bytes) {
+            b"X" => self.complete(source, model, batch),
+            b"i" | b"I" => self.instant(source, model, batch),
+            b"B" => self.begin(source, model),
+            b"E" => self.end(source, model, batch),
+            b"M" => self.description(source, model),
+            _ => {}
+        }
+    }
+
+    fn meaning(source: Source<'_>) -> Meaning {
+        let Source { bytes, event, .. } = source;
+        of_category(event.category.of(bytes), event.pid.of(bytes))
+    }
+
+    /// Whether nobody asks for events like this one.
+    #[inline]
+    fn is_ignored(&mut self, meaning: Meaning, source: Source<'_>, model: &mut Model) -> bool {
+        match meaning {
+            Meaning::Gpu(_) => !self.kinds.gpu,
+            Meaning::Host(_) if self.kinds.host => false,
+            Meaning::Host(_) => {
+                // The process of the GPU's work has its id from the host's.
+                if !self.places.knows_main() && source.event.args.rank.is_empty() {
+                    let pid = Key::new(source.event.pid.of(source.bytes), &mut model.texts);
+                    self.places.is_main(pid, model);
+                }
+                true
+            }
+            Meaning::Mark | Meaning::None => true,
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let meaning = Self::meaning(source);
+        self.contents.count(meaning);
+        if self.is_ignored(meaning, source, model) {
+            return;
+        }
+        let Some((start_ns, end_ns)) = self.times(source) else {
+            return;
+        };
+        self.last_ns = self.last_ns.max(Some(end_ns));
+        match meaning {
+            Meaning::Gpu(kind) => {
+                let record = self.gpu(kind, start_ns, source, model);
+                batch.gpu.push(GpuRecord { end_ns, ..record });
+            }
+            Meaning::Host(kind) => {
+                let slice = self.host(kind, start_ns, source, model);
+                batch.host.push(HostSlice { end_ns, ..slice });
+            }
+            Meaning::Mark | Meaning::None => {}
+        }
+    }
+
+    /// When something was; `None` if its time is none.
+    #[inline]
+    fn time_ns(&mut self, source: Source<'_>) -> Option<u64> {
+        let time_ns = nanoseconds(source.event.time.of(source.bytes));
+        let time_ns = time_ns.and_then(|time_ns| self.base_ns.checked_add(time_ns));
+        let time_ns = time_ns.and_then(|time_ns| u64::try_from(time_ns).ok());
+        if time_ns.is_none() {
+            self.left_out.timeless.add(source.offset);
+        }
+        time_ns
+    }
+
+    /// Begin and end; `None` if they are no times. What has no duration takes none.
+    #[inline]
+    fn times(&mut self, source: Source<'_>) -> Option<(u64, u64)> {
+        let start_ns = self.time_ns(source)?;
+        let duration = source.event.duration;
+        let duration_ns = match duration.is_empty() {
+            true => Some(0),
+            false => nanoseconds(duration.of(source.bytes)),
+        };
+        match duration_ns.map(u64::try_from) {
+            Some(Ok(duration_ns)) => Some((start_ns, start_ns.saturating_add(duration_ns))),
+            Some(Err(_)) => {
+                self.left_out.backward.add(source.offset);
+                None
+            }
+            None => {
+                self.left_out.timeless.add(source.offset);
+                None
+            }
+        }
+    }
+
+    /// An operation of a GPU that begins.
+    #[inline]
+    fn gpu(
+        &mut self,
+        kind: OpKind,
+        start_ns: u64,
+        source: Source<'_>,
+        model: &mut Model,
+    ) -> GpuRecord {
+        let Source { bytes, event, .. } = source;
+        let args = &event.args;
+        let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+        let ordinal = number(args.device.of(bytes)).and_then(|number| u32::try_from(number).ok());
+        let ordinal = ordinal.or_else(|| pid.number()).unwrap_or(0);
+        let stream = match args.stream.is_empty() {
+            true => event.tid.of(bytes),
+            false => args.stream.of(bytes),
+        };
+        let stream_key = Key::new(stream, &mut model.texts);
+        let keys = (rank(source), pid, ordinal, stream_key);
+        let place = self.places.gpu(keys, stream, model);
+        let name = intern(event.name.of(bytes), &mut model.texts);
+        let activity = match args.collective.is_empty() || kind != OpKind::Kernel {
+            true => self.activities.of(kind, name, &model.texts),
+            false => Activity::Comm,
+        };
+        let direction = match kind {
+            OpKind::Copy => {
+                let direction = direction(model.texts.get(name), args.kind.of(bytes));
+                model.texts.intern(direction)
+            }
+            _ => TextId::EMPTY,
+        };
+        GpuRecord {
+            start_ns,
+            end_ns: start_ns,
+            link: link(source),
+            bytes: count(args.bytes.of(bytes)),
+            process: place.process,
+            device: place.device,
+            queue: place.queue,
+            name,
+            grid: self.grid(args.grid.of(bytes), model),
+            direction,
+            kind,
+            activity,
+        }
+    }
+
+    /// A grid as our own traces write it: `[4, 1, 1]` becomes `4×1×1`.
+    fn grid(&mut self, list: &[u8], model: &mut Model) -> TextId {
+        if list.is_empty() {
+            return TextId::EMPTY;
+        }
+        self.grid.clear();
+        for &byte in list {
+            match byte {
+                b'[' | b']' | b' ' | b'\n' | b'\r' | b'\t' => {}
+                b',' => self.grid.push('\u{d7}'),
+                byte => self.grid.push(char::from(byte)),
+            }
+        }
+        model.texts.intern(&self.grid)
+    }
+
+    /// A slice of the host that begins.
+    #[inline]
+    fn host(
+        &mut self,
+        kind: HostKind,
+        start_ns: u64,
+        source: Source<'_>,
+        model: &mut Model,
+    ) -> HostSlice {
+        let Source { bytes, event, .. } = source;
+        let original_pid = event.args.original_pid;
+        let original_pid =
+            (!original_pid.is_empty()).then(|| Key::new(original_pid.of(bytes), &mut model.texts));
+        let keys = host_keys(source, model);
+        let place = self.places.host(keys, original_pid, model);
+        HostSlice {
+            start_ns,
+            end_ns: start_ns,
+            link: match kind {
+                HostKind::Runtime => link(source),
+                _ => 0,
+            },
+            bytes: count(event.args.bytes.of(bytes)),
+            process: place.process,
+            thread: place.thread,
+            name: intern(event.name.of(bytes), &mut model.texts),
+            kind,
+            ..HostSlice::default()
+        }
+    }
+
+    fn begin(&mut self, source: Source<'_>, model: &mut Model) {
+        let meaning = Self::meaning(source);
+        self.contents.count(meaning);
+        let slice = if self.is_ignored(meaning, source, model) {
+            OpenSlice::Ignored
+        } else {
+            match (meaning, self.time_ns(source)) {
+                (Meaning::Gpu(kind), Some(start_ns)) => {
+                    OpenSlice::Gpu(self.gpu(kind, start_ns, source, model))
+                }
+                (Meaning::Host(kind), Some(start_ns)) => {
+                    OpenSlice::Host(self.host(kind, start_ns, source, model))
+                }
+                _ => OpenSlice::Ignored,
+            }
+        };
+        self.open.begin(host_keys(source, model), slice);
+    }
+
+    fn end(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let slice = self.open.end(host_keys(source, model));
+        if matches!(slice, Some(OpenSlice::Ignored)) {
+            return;
+        }
+        let Some(end_ns) = self.time_ns(source) else {
+            return;
+        };
+        match slice {
+            None => self.left_out.unmatched.add(source.offset),
+            Some(OpenSlice::Gpu(record)) if record.start_ns <= end_ns => {
+                batch.gpu.push(GpuRecord { end_ns, ..record });
+            }
+            Some(OpenSlice::Host(slice)) if slice.start_ns <= end_ns => {
+                batch.host.push(HostSlice { end_ns, ..slice });
+            }
+            Some(_) => self.left_out.backward.add(source.offset),
+        }
+        self.last_ns = self.last_ns.max(Some(end_ns));
+    }
+
+    fn instant(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let Source { bytes, event, .. } = source;
+        let is_mark = matches!(
+            Self::meaning(source),
+            Meaning::Mark | Meaning::Host(HostKind::Range)
+        );
+        if !self.kinds.marks || !is_mark || event.name.of(bytes) == ALLOCATION {
+            return;
+        }
+        let Some(time_ns) = self.time_ns(source) else {
+            return;
+        };
+        let place = self.places.host(host_keys(source, model), None, model);
+        batch.marks.push(Mark {
+            time_ns,
+            process: place.process,
+            thread: place.thread,
+            name: intern(event.name.of(bytes), &mut model.texts),
+        });
+        self.last_ns = self.last_ns.max(Some(time_ns));
+    }
+
+    /// An event that names a process or a thread.
+    fn description(&mut self, source: Source<'_>, model: &mut Model) {
+        let Source { bytes, event, .. } = source;
+        let name = event.args.name.of(bytes);
+        match event.name.of(bytes) {
+            b"process_name" => {
+                let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+                self.places.process_name(pid, &unescaped(name), model);
+            }
+            b"process_labels" if event.args.labels.of(bytes) == b"CPU" => {
+                let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+                self.places.is_main(pid, model);
+            }
+            b"thread_name" => {
+                let name = intern(name, &mut model.texts);
+                let keys = host_keys(source, model);
+                self.places.thread_name(keys, name, model);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn count(bytes: &[u8]) -> u64 {
+    let count = number(bytes).and_then(|count| u64::try_from(count).ok());
+    count.unwrap_or(0)
+}
+
+/// What links a call with what it caused.
+#[inline]
+fn link(source: Source<'_>) -> u64 {
+    let args = &source.event.args;
+    if !args.correlation.is_empty() {
+        return count(args.correlation.of(source.bytes));
+    }
+    match count(args.external_id.of(source.bytes)) {
+        0 => 0,
+        id => id | BY_EXTERNAL_ID,
+    }
+}
+
+#[inline]
+fn rank(source: Source<'_>) -> Option<u32> {
+    let rank = number(source.event.args.rank.of(source.bytes))?;
+    u32::try_from(rank).ok()
+}
+
+#[inline]
+fn host_keys(source: Source<'_>, model: &mut Model) -> HostKeys {
+    let Source { bytes, event, .. } = source;
+    let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+    let tid = Key::new(event.tid.of(bytes), &mut model.texts);
+    (rank(source), pid, tid)
+}

@@ -1,0 +1,114 @@
+//! A part of the input in memory, which moves on.
+
+use std::io::{self, Read};
+
+/// The size at first. It is doubled while a single value does not fit.
+const BYTES: usize = 256 << 10;
+
+/// The largest size, and so the largest value that is taken.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The part of the input from the current place on.
+pub(super) struct Window<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// The current place in the buffer.
+    at: usize,
+    /// How much of the buffer is filled.
+    end: usize,
+    /// Where in the input the buffer begins.
+    offset: u64,
+    is_at_end: bool,
+}
+
+/// What came of asking for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    /// There is more in the window.
+    Read,
+    /// The input ends with the window.
+    End,
+    /// The window has its largest size.
+    Full,
+}
+
+impl<R: Read> Window<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            buffer: vec![0; BYTES],
+            at: 0,
+            end: 0,
+            offset: 0,
+            is_at_end: false,
+        }
+    }
+
+    /// What is there from the current place on.
+    #[inline]
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer[self.at..self.end]
+    }
+
+    /// Where in the input the current place is.
+    #[inline]
+    pub(super) fn position(&self) -> u64 {
+        self.offset + self.at as u64
+    }
+
+    /// Moves the current place on. What is behind it stays until there is more to be read.
+    #[inline]
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.at = self.end.min(self.at + bytes);
+    }
+
+    /// The bytes just behind the current place.
+    #[inline]
+    pub(super) fn passed(&self, bytes: usize) -> &[u8] {
+        &self.buffer[self.at.saturating_sub(bytes)..self.at]
+    }
+
+    /// Reads on. What is in front of the current place is gone.
+    ///
+    /// # Errors
+    /// When reading fails; from then on the input is at its end.
+    #[cold]
+    pub(super) fn more(&mut self) -> io::Result<More> {
+        self.buffer.copy_within(self.at..self.end, 0);
+        self.offset += self.at as u64;
+        self.end -= self.at;
+        self.at = 0;
+        if self.is_at_end {
+            return Ok(More::End);
+        }
+        if self.end == BYTES_MAX {
+            return Ok(More::Full);
+        }
+        if self.end > self.buffer.len() / 2 {
+            let doubled = 2 * self.buffer.len();
+            self.buffer.resize(doubled.min(BYTES_MAX), 0);
+        }
+        // Unpacking gives little at once, and whatever is cut in two is looked at twice.
+        let goal = self.end + (self.buffer.len() - self.end) / 2;
+        let before = self.end;
+        while self.end < goal {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => {
+                    self.is_at_end = true;
+                    break;
+                }
+                Ok(bytes) => self.end += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_at_end = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(if self.end > before {
+            More::Read
+        } else {
+            More::End
+        })
+    }
+}
