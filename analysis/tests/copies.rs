@@ -74,7 +74,7 @@ fn times_are_united_and_bandwidth_is_of_their_union() {
     let unknown = row(&copies, "size", "unknown");
     assert_eq!(unknown["direction"], "device to host");
     assert!(unknown["bandwidth_bytes_per_s"].is_null());
-    let device = &rows(&answer, "devices")[0];
+    let device = &rows(&answer, "device_copies")[0];
     assert_eq!(
         (&device["count"], &device["time_ns"]),
         (&4.into(), &5_000.into())
@@ -130,7 +130,7 @@ fn blocking_calls_have_their_place_by_samples_and_launch_stacks() {
             ];
         })],
     );
-    let blocking = rows(&answer, "blocking");
+    let blocking = rows(&answer, "blocking_copies");
     let blocked = |function: &str| row(&blocking, "function", function)["blocked_ns"].clone();
     assert_eq!(blocked("load"), 10);
     assert_eq!(blocked("save"), 30);

@@ -71,7 +71,7 @@ fn the_peak_is_made_of_its_holders() {
         assert_eq!(device[key], value, "{key}");
     }
     assert_eq!(row(&memory, "memory", "pinned host")["peak_bytes"], 1_000);
-    let holders = rows(&answer, "holders");
+    let holders = rows(&answer, "memory_holders");
     let of_device: Vec<_> = holders
         .iter()
         .filter(|row| row["memory"] == "device")

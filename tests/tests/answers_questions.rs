@@ -130,13 +130,13 @@ fn answers_agree_with_the_program_and_the_engine(stack: Stack) -> TestResult {
     ensure!(sum(found, "count") == GPUS * 70, "{copies}");
     let timeline = answer("timeline", &files)?;
     let devices = rows(&timeline["runs"][0], "devices")?;
-    for (of_copies, device) in rows(&copies, "devices")?.iter().zip(devices) {
+    for (of_copies, device) in rows(&copies, "device_copies")?.iter().zip(devices) {
         ensure!(
             of_copies["time_ns"] == device["total_memcpy_ns"],
             "{copies}\n{timeline}"
         );
     }
-    let blocking = rows(&copies, "blocking")?;
+    let blocking = rows(&copies, "blocking_copies")?;
     ensure!(sum(blocking, "count") == GPUS * 10, "{copies}");
     ensure!(
         of(blocking, "call", "hipMemcpyAsync").next().is_none(),
@@ -152,7 +152,7 @@ fn answers_agree_with_the_program_and_the_engine(stack: Stack) -> TestResult {
         "{device}"
     );
     ensure!(device["allocations"] == 3 * GPUS + 1, "{device}");
-    let holders = of(rows(&memory, "holders")?, "memory", "device");
+    let holders = of(rows(&memory, "memory_holders")?, "memory", "device");
     ensure!(sum(holders, "bytes") == peak, "{memory}");
 
     let functions = answer("functions", &files)?;

@@ -219,7 +219,7 @@ impl Copies {
 
     fn by_device(&mut self, model: &Model) -> Table {
         let columns = [&DEVICE_COLUMNS[..], &COPY_COLUMNS].concat();
-        let mut table = Table::new("devices", "Copies of each GPU", &columns);
+        let mut table = Table::new("device_copies", "Copies of each GPU", &columns);
         for id in model.devices_in_order() {
             if let Some(copies) = self.devices.get_mut(id.index()).filter(|one| one.count > 0) {
                 let mut cells = device_cells(model, id);
@@ -275,7 +275,11 @@ impl Copies {
             Column::ns("blocked_ns", "blocked"),
         ];
         let columns = [&BLOCKING_COLUMNS[..], &PROCESS_COLUMNS, &numbers].concat();
-        let mut table = Table::new("blocking", "Calls that waited for their copies", &columns);
+        let mut table = Table::new(
+            "blocking_copies",
+            "Calls that waited for their copies",
+            &columns,
+        );
         table.rows_in_text = 30;
         for (sum, mut cells) in rows {
             cells.extend::<[Cell; 3]>([sum.count.into(), sum.bytes.into(), sum.blocked_ns.into()]);

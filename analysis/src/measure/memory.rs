@@ -78,7 +78,7 @@ impl Measure for Memory {
             });
         }
         let columns = [&PROCESS_COLUMNS[..], &HOLDER_COLUMNS].concat();
-        let mut holders = Table::new("holders", "What held memory at its peak", &columns);
+        let mut holders = Table::new("memory_holders", "What held memory at its peak", &columns);
         holders.rows_in_text = 30;
         for ((process, kind), course) in &order {
             for mut cells in self.holders(course, model) {

@@ -1,5 +1,6 @@
 //! Models and batches made by hand, and values of answers.
 
+use super::schema;
 use rsys_analysis::model::{
     Batch, Device, Frame, Model, Process, ProcessId, StackId, Thread, ThreadId,
 };
@@ -61,9 +62,10 @@ pub fn batch(fill: impl FnOnce(&mut Batch)) -> Batch {
     batch
 }
 
-/// The rows of a table as JSON.
+/// The rows of a table as JSON; the whole answer has to be as `docs/report.schema.json` says.
 pub fn rows(answer: &Answer, table: &str) -> Vec<Value> {
     let value = json(answer);
+    schema::judge(&value);
     value[table].as_array().cloned().unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@
 
 mod files;
 mod hand_made;
+mod schema;
 
 pub use files::*;
 pub use hand_made::*;
