@@ -143,7 +143,7 @@ impl Question {
         match self {
             Self::Summary(_) => vec![
                 Box::<Timeline>::default(),
-                Box::<Gaps>::default(),
+                Box::new(Gaps::beside_timeline()),
                 Box::<Kernels>::default(),
                 Box::<Copies>::default(),
                 Box::<Calls>::default(),
