@@ -10,6 +10,7 @@ use rsys_analysis::measure::copies::Copies;
 use rsys_analysis::measure::functions::{self, Functions};
 use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::kernels::{By, Kernels};
+use rsys_analysis::measure::launch::Launch;
 use rsys_analysis::measure::memory::Memory;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
@@ -121,6 +122,8 @@ pub(crate) enum Question {
     Memory(Inputs),
     /// Power, clock, temperature, memory and load of GPUs, and when clocks were slow
     Sensors(Inputs),
+    /// Who launched the kernels: operators, functions, ranges, calls; and how long launches waited
+    Launch(Inputs),
 }
 
 impl Question {
@@ -132,7 +135,8 @@ impl Question {
             | Self::Copies(inputs)
             | Self::Calls(inputs)
             | Self::Memory(inputs)
-            | Self::Sensors(inputs) => inputs,
+            | Self::Sensors(inputs)
+            | Self::Launch(inputs) => inputs,
             Self::Kernels(options) => &options.inputs,
             Self::Functions(options) => &options.inputs,
         }
@@ -159,6 +163,7 @@ impl Question {
             Self::Functions(options) => vec![Box::new(Functions::new(options.by()))],
             Self::Memory(_) => vec![Box::<Memory>::default()],
             Self::Sensors(_) => vec![Box::<Sensors>::default()],
+            Self::Launch(_) => vec![Box::<Launch>::default()],
         }
     }
 }

@@ -10,6 +10,8 @@
 //! | [`functions`] | which functions took the CPU time, and what threads waited for |
 //! | [`memory`] | how much memory programs had when, and what held it at the peak |
 //! | [`sensors`] | what the sensors of GPUs said, and when clocks were slow |
+//! | [`launch`] | who launched them: operators, functions, ranges, calls; and how long launches waited |
+//! | [`operators`] | which functions are operators of frameworks |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
@@ -19,7 +21,9 @@ pub mod copies;
 pub mod functions;
 pub mod gaps;
 pub mod kernels;
+pub mod launch;
 pub mod memory;
+pub mod operators;
 pub mod sensors;
 pub mod sets;
 pub mod timeline;

@@ -100,6 +100,11 @@ impl Stacks {
         })
     }
 
+    /// All stacks, in the order of their places in tables.
+    pub fn ids(&self) -> impl Iterator<Item = StackId> + use<> {
+        (0..self.nodes.len() as u32).map(StackId)
+    }
+
     /// How many stacks there are, the empty one among them; ids are below. The caller of a stack has a smaller id than the stack.
     #[must_use]
     #[expect(

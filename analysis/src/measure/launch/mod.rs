@@ -1,0 +1,232 @@
+//! Who launched the work of the GPUs, and how long it waited.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `stacks` | the time of kernels under the stacks that launched them, and CPU time: operators, functions, a tree |
+//! | `ledger`, `tree` | inclusive and exclusive times |
+//! | `join` | which call caused which operation |
+//! | `contexts` | ranges and operators that were open at a launch |
+//! | `delays`, `depth` | how long launches waited, and how many at once |
+//! | `report` | the tables |
+//!
+//! The sum of all exclusive times is the sum of the durations of all kernels: what has no stack, no operator, no range or no call is a
+//! row of its own.
+
+mod contexts;
+mod delays;
+mod depth;
+mod join;
+mod ledger;
+mod report;
+mod stacks;
+mod tree;
+
+use std::collections::HashMap;
+
+use self::contexts::Contexts;
+use self::delays::{Delays, submitted_ns};
+use self::depth::Depth;
+use self::join::{Call, Join};
+use self::ledger::{Ledger, Time};
+use self::report::Report;
+use self::stacks::{HostTimes, OperatorTimes, StackTimes};
+use super::{Measure, entry};
+use crate::model::{Basis, Batch, GpuRecord, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
+use crate::table::Answer;
+
+/// The question, while records are read.
+#[derive(Debug, Default)]
+pub struct Launch {
+    /// Kernels by the stacks that launched them.
+    gpu_stacks: StackTimes,
+    cpu_stacks: StackTimes,
+    processes: Vec<OfProcess>,
+    joins: Vec<Join>,
+    launches: Launches,
+}
+
+/// The kernels of a process.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfProcess {
+    /// All of them.
+    kernels: Time,
+    /// Those that are there as samples as well.
+    sampled: Time,
+}
+
+/// What is known of operations whose call is known, and of those whose call will never be.
+#[derive(Debug, Default)]
+struct Launches {
+    delays: HashMap<TextId, Delays>,
+    /// By GPU.
+    depths: Vec<Depth>,
+    /// The time of kernels by the call that launched them.
+    calls: HashMap<Option<TextId>, Time>,
+    contexts: Contexts,
+}
+
+impl Launches {
+    fn add(&mut self, record: &GpuRecord, call: Option<Call>) {
+        self.delays
+            .entry(record.name)
+            .or_default()
+            .add(record, call);
+        if let Some(call) = call {
+            let depth = entry(&mut self.depths, record.device.index());
+            depth.add(submitted_ns(record, call), record.start_ns, record.end_ns);
+        }
+        if record.kind == OpKind::Kernel {
+            let time = self.calls.entry(call.map(|call| call.name)).or_default();
+            time.add(record.duration_ns());
+            if let Some(call) = call {
+                self.contexts.launch(record, call);
+            }
+        }
+    }
+}
+
+impl Measure for Launch {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            gpu: true,
+            host: true,
+            samples: true,
+            ..Kinds::default()
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        let launches = &mut self.launches;
+        for slice in &batch.host {
+            launches.contexts.slice(slice);
+            let is_call = matches!(slice.kind, HostKind::Runtime | HostKind::Hsa);
+            if is_call && slice.link != 0 {
+                let join = entry(&mut self.joins, slice.process.index());
+                join.call(slice, |record, call| launches.add(record, Some(call)));
+            }
+        }
+        for record in &batch.gpu {
+            if record.kind == OpKind::Other {
+                continue;
+            }
+            if record.kind == OpKind::Kernel {
+                let of_process = entry(&mut self.processes, record.process.index());
+                of_process.kernels.add(record.duration_ns());
+            }
+            let join = entry(&mut self.joins, record.process.index());
+            join.operation(record, |record, call| launches.add(record, call));
+        }
+        for sample in &batch.samples {
+            match sample.basis {
+                Basis::CpuTime => self.cpu_stacks.add(sample.stack, sample.weight),
+                Basis::GpuTime => {
+                    self.gpu_stacks.add(sample.stack, sample.weight);
+                    let of_process = entry(&mut self.processes, sample.process.index());
+                    of_process.sampled.add(sample.weight);
+                }
+                Basis::WaitTime | Basis::Event => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        for join in &mut self.joins {
+            for record in join.rest() {
+                self.launches.add(&record, None);
+            }
+        }
+        let mut cpu = OperatorTimes::default();
+        for (stack, time) in self.cpu_stacks.of(model) {
+            cpu.charge_stack(model, stack, time);
+        }
+        let gpu = self.host_times(model);
+        let ranges = self.ranges();
+        let total = self.total();
+        let Launches {
+            delays,
+            depths,
+            calls,
+            contexts,
+        } = &mut self.launches;
+        let mut report = Report::new(model, total);
+        report.host_times(&gpu);
+        if let Some(ranges) = &ranges {
+            report.ranges(ranges);
+        }
+        report.calls(calls);
+        report.delays(delays);
+        report.depths(depths);
+        report.cpu_operators(&cpu);
+        report.left_out(contexts.left_out);
+        let surplus = self.processes.iter();
+        let surplus = surplus
+            .map(|of| of.sampled.without(of.kernels).total_ns)
+            .sum();
+        report.surplus(surplus);
+        report.answer()
+    }
+}
+
+impl Launch {
+    /// All kernels: those that are only there as samples too.
+    fn total(&self) -> Time {
+        let mut total = Time::default();
+        for of_process in &self.processes {
+            total.plus(of_process.sampled);
+            total.plus(of_process.kernels.without(of_process.sampled));
+        }
+        total
+    }
+
+    /// The time of kernels by what launched them: by their stacks, and in traces without by the operators that are named there.
+    fn host_times(&mut self, model: &Model) -> HostTimes {
+        let mut times = HostTimes::default();
+        for (stack, time) in self.gpu_stacks.of(model) {
+            times.charge_kernel(model, stack, time);
+        }
+        let mut charged = vec![Time::default(); self.processes.len()];
+        let processes = &self.processes;
+        let has_samples = |id: ProcessId| {
+            processes
+                .get(id.index())
+                .is_some_and(|of| of.sampled.count > 0)
+        };
+        self.launches
+            .contexts
+            .each_in_operators(|thread, names, duration_ns| {
+                let process = model.threads[thread.index()].process;
+                if !has_samples(process) {
+                    let mut time = Time::default();
+                    time.add(duration_ns);
+                    entry(&mut charged, process.index()).plus(time);
+                    times.charge_named(model, names, time);
+                }
+            });
+        for (of_process, charged) in self.processes.iter().zip(charged) {
+            let rest = of_process.kernels.without(of_process.sampled);
+            times.charge_none(rest.without(charged));
+        }
+        times
+    }
+
+    /// The time of kernels by range: `None` if there are no ranges. The empty name stands for none, and no name for launches that are unknown.
+    fn ranges(&mut self) -> Option<Ledger<Option<TextId>>> {
+        let total = self.total();
+        let contexts = &mut self.launches.contexts;
+        if !contexts.has_ranges() {
+            return None;
+        }
+        let mut ranges = Ledger::default();
+        contexts.each_in_ranges(|_, names, duration_ns| {
+            let names: Vec<Option<TextId>> = names.iter().copied().map(Some).collect();
+            let mut time = Time::default();
+            time.add(duration_ns);
+            ranges.charge(&names, Some(TextId::EMPTY), time);
+        });
+        let rest = total.without(ranges.total());
+        if rest != Time::default() {
+            ranges.charge(&[], None, rest);
+        }
+        Some(ranges)
+    }
+}

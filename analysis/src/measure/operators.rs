@@ -1,0 +1,341 @@
+//! Operators of frameworks and entry points of libraries, known by the functions of call stacks.
+//!
+//! [`RULES`] is the whole table: a function's name, or the source file of a Python function, says which operator it is.
+
+use std::collections::HashMap;
+
+use crate::model::{Frame, Model, StackId, TextId};
+
+/// What an operator's function looks like, and what the operator is called.
+#[derive(Debug, Clone, Copy)]
+enum Pattern {
+    /// `PREFIX::NAME::…`: a PyTorch operator, with its overload behind the name.
+    Overloaded(&'static str),
+    /// A function or class below this namespace: the part that follows it.
+    Below(&'static str),
+    /// A part of the qualified name with this prefix and this end, digits behind the end left aside.
+    Part(&'static str, &'static str),
+    /// A C function whose name begins so and goes on with anything but `::`.
+    Function(&'static str),
+    /// A Python function of a file with this end.
+    File(&'static str),
+    /// One Python function of a file with this end, and what it is called.
+    FileFunction(&'static str, &'static str, &'static str),
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    framework: &'static str,
+    pattern: Pattern,
+    /// What stands in front of the name that was found.
+    prefix: &'static str,
+    /// Operators of this kind call others of the framework. Where they do not, only the outermost counts.
+    nests: bool,
+}
+
+const fn nesting(framework: &'static str, pattern: Pattern, prefix: &'static str) -> Rule {
+    Rule {
+        framework,
+        pattern,
+        prefix,
+        nests: true,
+    }
+}
+
+const fn entry_point(framework: &'static str, pattern: Pattern, prefix: &'static str) -> Rule {
+    Rule {
+        framework,
+        pattern,
+        prefix,
+        nests: false,
+    }
+}
+
+/// The first that fits counts.
+const RULES: &[Rule] = &[
+    nesting("PyTorch", Pattern::Overloaded("at::_ops::"), "aten::"),
+    nesting(
+        "PyTorch",
+        Pattern::Part("torch::autograd::", "Backward"),
+        "",
+    ),
+    entry_point("PyTorch", Pattern::Below("at::native::"), "aten::"),
+    entry_point(
+        "PyTorch",
+        Pattern::Below("c10d::ProcessGroupNCCL::"),
+        "c10d::",
+    ),
+    entry_point(
+        "Triton",
+        Pattern::FileFunction("triton/runtime/jit.py", "run", "triton launch"),
+        "",
+    ),
+    entry_point(
+        "Triton",
+        Pattern::FileFunction(
+            "torch/_inductor/runtime/triton_heuristics.py",
+            "run",
+            "inductor launch",
+        ),
+        "",
+    ),
+    entry_point("vLLM", Pattern::File("vllm/_custom_ops.py"), "vllm::"),
+    nesting("XLA", Pattern::Part("xla::", "Thunk"), "xla::"),
+    entry_point(
+        "JAX",
+        Pattern::FileFunction("jax/_src/pjit.py", "cache_miss", "jit"),
+        "jax::",
+    ),
+    entry_point(
+        "JAX",
+        Pattern::FileFunction("jax/_src/interpreters/pxla.py", "__call__", "execute"),
+        "jax::",
+    ),
+    nesting("TensorFlow", Pattern::Part("tensorflow::", "Op"), "tf::"),
+    entry_point("hipBLASLt", Pattern::Function("hipblasLt"), ""),
+    entry_point("hipBLAS", Pattern::Function("hipblas"), ""),
+    entry_point("rocBLAS", Pattern::Function("rocblas_"), ""),
+    entry_point("MIOpen", Pattern::Function("miopen"), ""),
+    entry_point("rocFFT", Pattern::Function("rocfft_"), ""),
+    entry_point("hipFFT", Pattern::Function("hipfft"), ""),
+    entry_point("rocSPARSE", Pattern::Function("rocsparse_"), ""),
+    entry_point("hipSPARSE", Pattern::Function("hipsparse"), ""),
+    entry_point("rocSOLVER", Pattern::Function("rocsolver_"), ""),
+    entry_point("RCCL", Pattern::Function("nccl"), ""),
+    entry_point("oneDNN", Pattern::Function("dnnl_primitive_execute"), ""),
+    entry_point("BLAS", Pattern::Function("cblas_"), ""),
+];
+
+/// Overloads of PyTorch operators that begin with a small letter. (Those with a capital need no list.)
+const OVERLOADS: &[&str] = &[
+    "correction",
+    "default",
+    "deterministic",
+    "device",
+    "dim",
+    "dtype",
+    "dtype_layout",
+    "generator",
+    "int",
+    "memory_format",
+    "names",
+    "names_dim",
+    "other",
+    "out",
+    "self",
+    "self_int",
+    "sizes",
+    "start",
+    "start_out",
+    "start_step",
+    "values",
+];
+
+/// An operator, or the entry point of a library.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Operator {
+    /// The framework or library.
+    pub framework: &'static str,
+    /// Its name, for instance `aten::add`.
+    pub name: String,
+    nests: bool,
+}
+
+/// The operator that a function stands for, if it does.
+#[must_use]
+pub fn operator(function: &str, source: &str) -> Option<Operator> {
+    let qualified = qualified_name(function);
+    RULES.iter().find_map(|rule| {
+        let name = rule.pattern.name(qualified, source)?;
+        Some(Operator {
+            framework: rule.framework,
+            name: format!("{}{name}", rule.prefix),
+            nests: rule.nests,
+        })
+    })
+}
+
+/// A C++ function without its arguments, template arguments and the type of its result.
+fn qualified_name(function: &str) -> &str {
+    let end = function.find(['(', '<']).unwrap_or(function.len());
+    let head = &function[..end];
+    head.rsplit(' ').next().unwrap_or(head)
+}
+
+impl Pattern {
+    fn name<'t>(&self, qualified: &'t str, source: &str) -> Option<&'t str> {
+        let name = match *self {
+            Self::Overloaded(namespace) => {
+                let (name, _) = qualified.strip_prefix(namespace)?.split_once("::")?;
+                without_overload(name)
+            }
+            Self::Below(namespace) => qualified.strip_prefix(namespace)?.split("::").next()?,
+            Self::Part(prefix, end) => {
+                let parts = qualified.strip_prefix(prefix)?;
+                let is_one = |part: &&str| {
+                    let letters = part.trim_end_matches(|one: char| one.is_ascii_digit());
+                    letters.len() > end.len() && letters.ends_with(end)
+                };
+                parts.split("::").find(is_one)?
+            }
+            Self::Function(prefix) => {
+                let rest = qualified.strip_prefix(prefix)?;
+                (!rest.contains("::")).then_some(qualified)?
+            }
+            Self::File(end) => source.ends_with(end).then(|| last_part(qualified))?,
+            Self::FileFunction(end, function, name) => {
+                let fits = source.ends_with(end) && last_part(qualified) == function;
+                fits.then_some(name)?
+            }
+        };
+        (!name.is_empty()).then_some(name)
+    }
+}
+
+/// The last part of a Python function's qualified name.
+fn last_part(qualified: &str) -> &str {
+    qualified.rsplit('.').next().unwrap_or(qualified)
+}
+
+/// `add__Tensor` is the overload `Tensor` of `add_`.
+fn without_overload(name: &str) -> &str {
+    let bytes = name.as_bytes();
+    let capital = (1..bytes.len())
+        .find(|&at| bytes[at].is_ascii_uppercase() && bytes[at - 1] == b'_' && at > 1);
+    let name = capital.map_or(name, |at| &name[..at - 1]);
+    let overload = OVERLOADS.iter().filter_map(|overload| {
+        let base = name.strip_suffix(overload)?.strip_suffix('_')?;
+        (!base.is_empty()).then_some(base)
+    });
+    overload.min_by_key(|base| base.len()).unwrap_or(name)
+}
+
+/// The operators of call stacks, each function looked up once.
+#[derive(Debug, Default)]
+pub(super) struct Operators {
+    list: Vec<Operator>,
+    numbers: HashMap<Operator, usize>,
+    of_functions: HashMap<(TextId, TextId), Option<usize>>,
+}
+
+impl Operators {
+    /// An operator by its number.
+    pub(super) fn get(&self, number: usize) -> &Operator {
+        &self.list[number]
+    }
+
+    /// The number of an operator that is named by a slice of the trace.
+    pub(super) fn named(&mut self, framework: &'static str, name: &str) -> usize {
+        self.number(Operator {
+            framework,
+            name: name.to_owned(),
+            nests: true,
+        })
+    }
+
+    fn number(&mut self, operator: Operator) -> usize {
+        let list = &mut self.list;
+        *self.numbers.entry(operator).or_insert_with_key(|operator| {
+            list.push(operator.clone());
+            list.len() - 1
+        })
+    }
+
+    fn of_frame(&mut self, frame: &Frame, model: &Model) -> Option<usize> {
+        let key = (frame.function, frame.source);
+        if let Some(&known) = self.of_functions.get(&key) {
+            return known;
+        }
+        let found = operator(model.text(frame.function), model.text(frame.source));
+        let number = found.map(|operator| self.number(operator));
+        self.of_functions.insert(key, number);
+        number
+    }
+
+    /// Puts the operators of a stack into `chain`, the innermost first.
+    pub(super) fn of_stack(&mut self, stack: StackId, model: &Model, chain: &mut Vec<usize>) {
+        chain.clear();
+        for frame in model.stacks.innermost_first(stack) {
+            let Some(number) = self.of_frame(frame, model) else {
+                continue;
+            };
+            // What the framework calls inside of this operator is part of it, unless it is an operator by itself.
+            let framework = self.list[number].framework;
+            let list = &self.list;
+            chain.retain(|&inner| list[inner].nests || list[inner].framework != framework);
+            chain.push(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_name_their_operators() {
+        let cases = [
+            ("at::_ops::add_Tensor::call(at::Tensor const&)", "aten::add"),
+            ("at::_ops::add__Tensor::redispatch(…)", "aten::add_"),
+            ("at::_ops::copy_::call", "aten::copy_"),
+            ("at::_ops::sum_dim_IntList::call", "aten::sum"),
+            ("at::_ops::arange_start_step::call", "aten::arange"),
+            ("at::_ops::_softmax::call", "aten::_softmax"),
+            ("at::_ops::_to_copy::call", "aten::_to_copy"),
+            ("at::_ops::index_put_::call", "aten::index_put_"),
+            ("at::native::addmm_out_cpu(…)", "aten::addmm_out_cpu"),
+            (
+                "void at::native::vec_kernel<float, (int)4>(…)",
+                "aten::vec_kernel",
+            ),
+            (
+                "torch::autograd::generated::AddmmBackward0::apply(…)",
+                "AddmmBackward0",
+            ),
+            (
+                "xla::gpu::KernelThunk::ExecuteOnStream(…)",
+                "xla::KernelThunk",
+            ),
+            ("hipblasLtMatmul", "hipblasLtMatmul"),
+            ("rocblas_gemm_ex", "rocblas_gemm_ex"),
+            ("miopenConvolutionForward", "miopenConvolutionForward"),
+        ];
+        for (function, name) in cases {
+            let found = operator(function, "");
+            assert_eq!(
+                found.map(|found| found.name).as_deref(),
+                Some(name),
+                "{function}"
+            );
+        }
+    }
+
+    #[test]
+    fn python_functions_are_known_by_their_files() {
+        let launch = operator("JITFunction.run", "/env/triton/runtime/jit.py");
+        assert_eq!(
+            launch.map(|found| found.name).as_deref(),
+            Some("triton launch")
+        );
+        let norm = operator("rms_norm", "/env/vllm/_custom_ops.py");
+        assert_eq!(
+            norm.map(|found| found.name).as_deref(),
+            Some("vllm::rms_norm")
+        );
+    }
+
+    #[test]
+    fn other_functions_are_no_operators() {
+        for function in [
+            "main",
+            "miopen::solver::find",
+            "at::Tensor::add",
+            "torch::autograd::Backward",
+            "my_rocblas_gemm",
+            "",
+        ] {
+            assert_eq!(operator(function, "/env/triton/runtime/build.py"), None);
+        }
+    }
+}
