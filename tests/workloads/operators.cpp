@@ -18,6 +18,12 @@ static long long cpu_ns() {
 static long long add_ns, addmm_ns, none_ns, linear_ns;
 static volatile uint64_t sink;
 
+/* Keeps the call that made it from being the last thing that its caller does, which would be a jump. */
+static long long returned(long long ns) {
+    sink = sink + 1;
+    return ns;
+}
+
 static __attribute__((noinline)) long long spin(long milliseconds) {
     long long start = cpu_ns(), now;
     do {
@@ -29,17 +35,17 @@ static __attribute__((noinline)) long long spin(long milliseconds) {
 
 namespace at {
 namespace native {
-__attribute__((noinline)) long long gemm_kernel(long milliseconds) { return spin(milliseconds) + (sink & 0); }
+__attribute__((noinline)) long long gemm_kernel(long milliseconds) { return returned(spin(milliseconds)); }
 }
 namespace _ops {
 struct add__Tensor {
-    static __attribute__((noinline)) long long call(long milliseconds) { return spin(milliseconds) + (sink & 0); }
+    static __attribute__((noinline)) long long call(long milliseconds) { return returned(spin(milliseconds)); }
 };
 struct addmm {
     static __attribute__((noinline)) long long redispatch(long milliseconds) {
-        return native::gemm_kernel(milliseconds) + (sink & 0);
+        return returned(native::gemm_kernel(milliseconds));
     }
-    static __attribute__((noinline)) long long call(long milliseconds) { return redispatch(milliseconds) + (sink & 0); }
+    static __attribute__((noinline)) long long call(long milliseconds) { return returned(redispatch(milliseconds)); }
 };
 struct linear {
     static __attribute__((noinline)) long long call() {

@@ -1,0 +1,149 @@
+//! Who launched the work, and which operators took the time: what `rsys-report launch` answers.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use rsys_tests::simgpu::{Machine, Stack, hip_program};
+use rsys_tests::{Outcome, Run, TestResult, report, share_bound, skip_if_missing, workload};
+use serde_json::Value;
+
+/// The answer as JSON.
+fn launch(outcome: &Outcome) -> Result<Value> {
+    let output = Command::new(report()?)
+        .args(["launch", "--json"])
+        .args(outcome.files())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).with_context(|| said)
+}
+
+fn rows<'a>(answer: &'a Value, table: &str) -> Result<&'a Vec<Value>> {
+    answer[table]
+        .as_array()
+        .with_context(|| format!("no {table} in {answer}"))
+}
+
+fn number(row: &Value, key: &str) -> Result<u64> {
+    row[key].as_u64().with_context(|| format!("{key} of {row}"))
+}
+
+fn sum(rows: &[Value], key: &str) -> Result<u64> {
+    rows.iter().map(|row| number(row, key)).sum()
+}
+
+#[test]
+fn operators_have_the_cpu_time_that_they_took() -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .command(workload("operators").args(["--seconds", "5"]))
+        .run()?;
+    outcome.expect_success();
+    let answer = launch(&outcome)?;
+    let operators = rows(&answer, "cpu_operators")?;
+    let total_ns = sum(operators, "exclusive_ns")?;
+    let weights = outcome.trace()?.samples()?.weight();
+    ensure!(
+        total_ns as f64 == weights * 1e6,
+        "{total_ns} ns of {weights} samples"
+    );
+
+    let true_ns = ["add", "addmm", "none"].map(|name| outcome.number(name));
+    let [add_ns, addmm_ns, none_ns] = true_ns;
+    let (add_ns, addmm_ns, none_ns) = (add_ns?, addmm_ns?, none_ns?);
+    let whole_ns = add_ns + addmm_ns + none_ns;
+    let linear_ns = outcome.number("linear")?;
+    let cases = [
+        ("aten::add_", "exclusive_ns", add_ns),
+        ("aten::addmm", "exclusive_ns", addmm_ns),
+        ("aten::linear", "inclusive_ns", linear_ns),
+    ];
+    for (operator, key, expected_ns) in cases {
+        let row = operators.iter().find(|row| row["operator"] == operator);
+        let row = row.with_context(|| format!("no {operator} in {answer}"))?;
+        let (found, expected) = (
+            number(row, key)? as f64 / total_ns as f64,
+            expected_ns / whole_ns,
+        );
+        let bound = share_bound(expected, total_ns as f64 / 1e6);
+        ensure!(
+            (found - expected).abs() <= bound,
+            "{row}: {expected} ± {bound}"
+        );
+    }
+    // The kernel that `addmm` calls is a part of it.
+    let names: Vec<&Value> = operators.iter().map(|row| &row["operator"]).collect();
+    ensure!(names.len() == 4, "{names:?}");
+    Ok(())
+}
+
+/// The same test on every stack.
+macro_rules! on_every_stack {
+    ($($test:ident;)*) => {
+        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
+        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
+        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
+        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+    };
+}
+
+on_every_stack! {
+    the_time_of_kernels_is_divided_without_rest;
+}
+
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+fn the_time_of_kernels_is_divided_without_rest(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?
+        .gpus(2)
+        .config("[[kernel]]\nname = 'spin'\nmicroseconds = 300\n")?;
+    let program = hip_program(stack, "hip_ops")?.args(["work", "500", "20"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let kernels = outcome.trace_of("hip_ops")?.query(
+        "select count(*) as kernels, sum(dur) as total from slice where category = 'kernel'",
+    )?;
+    let kernels = kernels.iter().next().context("kernels")?;
+    let (count, total_ns) = (kernels.int("kernels")?, kernels.int("total")?);
+    let answer = launch(&outcome)?;
+    for table in [
+        "gpu_operators",
+        "gpu_functions",
+        "launch_tree",
+        "launch_calls",
+    ] {
+        let found_ns = sum(rows(&answer, table)?, "exclusive_ns")?;
+        ensure!(
+            i64::try_from(found_ns)? == total_ns,
+            "{table}: {found_ns}, not {total_ns}: {answer}"
+        );
+    }
+    let functions = rows(&answer, "gpu_functions")?;
+    let main = functions.iter().find(|row| row["function"] == "main");
+    let main = main.with_context(|| format!("no main in {answer}"))?;
+    ensure!(
+        number(main, "inclusive_ns")? * 10 > total_ns.unsigned_abs() * 9,
+        "{main} of {total_ns}"
+    );
+
+    let delays = rows(&answer, "launch_delays")?;
+    let launched: u64 = sum(delays, "count")? + sum(delays, "unlinked_count")?;
+    ensure!(launched >= count.unsigned_abs(), "{launched} of {count}");
+    ensure!(sum(delays, "unlinked_count")? == 0, "{delays:?}");
+    for depth in rows(&answer, "queue_depth")? {
+        ensure!(number(depth, "max_depth")? >= 1, "{depth}");
+        ensure!(
+            number(depth, "none_waiting_ns")? <= number(depth, "span_ns")?,
+            "{depth}"
+        );
+    }
+    Ok(())
+}
