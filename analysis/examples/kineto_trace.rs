@@ -1,7 +1,8 @@
-//! Writes a file as PyTorch's profiler does, of a program that launches kernels on two GPUs: `kineto_trace FILE KERNELS`.
+//! Writes a file as PyTorch's profiler does, of a program that launches kernels on two GPUs:
+//! `kineto_trace FILE KERNELS`.
 //!
-//! Before each kernel come its operators, Python functions and call, and arrows between them: some 2 kB of JSON in all. It is what the
-//! speed of `rsys-report` on such files is measured with.
+//! Before each kernel come its operators, Python functions and call, and arrows between them: some
+//! 2 kB of JSON in all. It is what the speed of `rsys-report` on such files is measured with.
 
 use std::env;
 use std::fs::File;

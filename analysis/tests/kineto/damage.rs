@@ -63,7 +63,8 @@ proptest! {
         let (start, end) = places[damaged];
         let mut bytes = text.into_bytes();
         for (at, byte) in changes {
-            // The bracket that begins an event and what is in front of it are how the next one is known.
+            // The bracket that begins an event and what is in front of it are how the next one is
+            // known.
             bytes[start + 4 + at.index(end - start - 4)] = byte;
         }
         bytes.drain(end - removed..end);

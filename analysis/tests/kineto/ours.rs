@@ -1,4 +1,5 @@
-//! The same records as a file of PyTorch's profiler and as a trace of ours give the same answers, which are also right.
+//! The same records as a file of PyTorch's profiler and as a trace of ours give the same answers,
+//! which are also right.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -74,7 +75,8 @@ fn us(time_ns: u64, as_text: bool) -> String {
     format!("{mark}{}.{decimals}{mark}", time_ns / 1000)
 }
 
-/// The records as PyTorch's profiler writes them; the base of all times stands apart in every other file.
+/// The records as PyTorch's profiler writes them; the base of all times stands apart in every other
+/// file.
 fn kineto(records: &[Drawn]) -> String {
     let has_base = records.len().is_multiple_of(2);
     let start_ns = if has_base { 0 } else { EPOCH_NS };
@@ -172,7 +174,8 @@ fn answers(path: PathBuf) -> (Value, Value, Value) {
     (next(), next(), next())
 }
 
-/// Total, computation, exposed communication, exposed copies and idleness, from the set of nanoseconds in which each kind went on.
+/// Total, computation, exposed communication, exposed copies and idleness, from the set of
+/// nanoseconds in which each kind went on.
 fn divided(records: &[Drawn], device: u64) -> [u64; 5] {
     let own = records.iter().filter(|record| record.device == device);
     let first = own.clone().map(|record| record.start_ns).min();

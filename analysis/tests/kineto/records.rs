@@ -150,6 +150,11 @@ fn categories_and_names_decide_what_operations_are() {
             OpKind::Fill,
             Activity::Fill,
         ),
+        (
+            of("Memset", "Memset (Device)", ""),
+            OpKind::Fill,
+            Activity::Fill,
+        ),
     ];
     let events: Vec<String> = cases.iter().map(|(event, ..)| event.clone()).collect();
     let (_, batch) = read_text(&document(&events));

@@ -1,7 +1,8 @@
 //! Microseconds in decimal text as whole nanoseconds, without floating point.
 
-/// Nanoseconds of a number of microseconds as JSON writes it, with or without decimals and exponent. What is below a nanosecond is
-/// rounded, halves away from zero. `None` if the text is no number, or beyond what 64 bits hold.
+/// Nanoseconds of a number of microseconds as JSON writes it, with or without decimals and
+/// exponent. What is below a nanosecond is rounded, halves away from zero. `None` if the text is no
+/// number, or beyond what 64 bits hold.
 pub(super) fn nanoseconds(text: &[u8]) -> Option<i64> {
     let (is_negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -1,7 +1,8 @@
 //! The elements of a JSON document one after another, without the whole of it in memory.
 //!
-//! The document is an object with a list of events under `traceEvents`, or that list alone, which need not have an end. Where something is
-//! no JSON, reading goes on at the next thing that looks like an event.
+//! The document is an object with a list of events under `traceEvents`, or that list alone, which
+//! need not have an end. Where something is no JSON, reading goes on at the next thing that looks
+//! like an event.
 
 use std::io::{self, Read};
 
@@ -195,7 +196,8 @@ impl<R: Read> Document<R> {
                     match string_end(bytes, at) {
                         Ok(end) => (at, in_string) = (end + 1, false),
                         Err(_) => {
-                            // What is behind a backslash belongs to it; it may be the next byte to be read.
+                            // What is behind a backslash belongs to it; it may be the next byte to
+                            // be read.
                             let escapes = bytes.iter().rev().take_while(|&&b| b == b'\\').count();
                             at = bytes.len() - escapes % 2;
                             break;
@@ -247,10 +249,12 @@ fn member(bytes: &[u8]) -> Result<Step, Fault> {
     Ok(Step::Found(Element::Member(known, span), behind))
 }
 
-/// Whoever looks for the next event keeps this many bytes of what was read: an event's first key, and what stands in front of it.
+/// Whoever looks for the next event keeps this many bytes of what was read: an event's first key,
+/// and what stands in front of it.
 const KEPT_BYTES: usize = 128;
 
-/// Where in damaged bytes reading may go on: at what looks like an event, or at the end of the list.
+/// Where in damaged bytes reading may go on: at what looks like an event, or at the end of the
+/// list.
 fn resumption(bytes: &[u8], is_object: bool) -> Result<Step, Fault> {
     // A list within an event may end like that of the events: the next event counts first.
     let found = landmark(bytes, begins_event).or_else(|| {
@@ -265,7 +269,8 @@ fn resumption(bytes: &[u8], is_object: bool) -> Result<Step, Fault> {
     }
 }
 
-/// The first byte that is a landmark by what is in front of it (without space), itself, and what is behind it.
+/// The first byte that is a landmark by what is in front of it (without space), itself, and what is
+/// behind it.
 fn landmark(bytes: &[u8], is_landmark: impl Fn(u8, u8, &[u8]) -> bool) -> Option<usize> {
     let mut before = 0;
     for (at, &byte) in bytes.iter().enumerate() {

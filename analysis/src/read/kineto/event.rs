@@ -2,7 +2,8 @@
 
 use super::syntax::{Fault, Span, members, nested_end, value};
 
-/// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or texts.
+/// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or
+/// texts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Event {
     pub(super) phase: Span,

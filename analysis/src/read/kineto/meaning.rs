@@ -11,12 +11,13 @@ pub(super) enum Meaning {
     Host(HostKind),
     /// A point in time.
     Mark,
-    /// Nothing that is asked for: arrows, ranges as the GPU saw them, what the profiler says of itself.
+    /// Nothing that is asked for: arrows, ranges as the GPU saw them, what the profiler says of
+    /// itself.
     None,
 }
 
-/// What an event of a category is. Versions before 1.12 spell categories differently, and builds of PyTorch without Kineto have none; the
-/// process of their events is called `CPU functions`.
+/// What an event of a category is. Versions before 1.12 spell categories differently, and builds of
+/// PyTorch without Kineto have none; the process of their events is called `CPU functions`.
 #[inline]
 pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
     match category {
@@ -35,7 +36,8 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
     }
 }
 
-/// Directions by the words for them: CUPTI's in names, ROCm's in names and arguments. Ours are on the right.
+/// Directions by the words for them: CUPTI's in names, ROCm's in names and arguments. Ours are on
+/// the right.
 const DIRECTIONS: [(&str, &str); 9] = [
     ("HtoD", "host to device"),
     ("DtoH", "device to host"),

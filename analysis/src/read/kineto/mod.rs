@@ -1,4 +1,5 @@
-//! JSON as PyTorch's profiler (Kineto) writes it: events in Chrome's form, with categories for kernels, copies, fills, calls and operators.
+//! JSON as PyTorch's profiler (Kineto) writes it: events in Chrome's form, with categories for
+//! kernels, copies, fills, calls and operators.
 //!
 //! | file | step |
 //! |---|---|
@@ -6,12 +7,14 @@
 //! | `syntax` | where strings and values end |
 //! | `document` | events and members of the document one after another, also past what is no JSON |
 //! | `event` | the parts of one event that count |
-//! | `records` | the record that an event makes; by `meaning`, its category, `places`, its ids, and `open`, what has begun |
+//! | `records` | the record that an event makes |
+//! | `meaning`, `places`, `open` | what its category and its ids stand for, and what has begun |
 //! | `decimal`, `text` | times exact to the digit, strings without escapes |
 //! | `left_out` | what the user is told of the file |
 //!
-//! Times are wall-clock times if the file says what they are counted from (`baseTimeNanoseconds`, or long times), and are kept as they are: nothing
-//! relates them to BOOTTIME. Slices of the host come in the order of the file, which is none: of one thread, calls stand behind operators.
+//! Times are kept as they are, counted from the file's `baseTimeNanoseconds` if it has one: nothing
+//! relates them to BOOTTIME. Slices of the host come in the order of the file, whatever their times:
+//! the calls of a thread stand behind its operators.
 
 mod decimal;
 mod document;
@@ -36,7 +39,8 @@ use records::{Records, Source};
 
 /// Whether a file that begins like this is JSON with an object or a list.
 ///
-/// A trace in protobuf form begins with a line feed as JSON may, and a bracket may follow it; then all of the start has to be text.
+/// A trace in protobuf form begins with a line feed as JSON may, and a bracket may follow it; then
+/// all of the start has to be text.
 pub(super) fn is_json(start: &[u8]) -> bool {
     let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t');

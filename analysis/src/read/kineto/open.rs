@@ -28,7 +28,8 @@ impl OpenSlices {
         self.0.get_mut(&keys)?.pop()
     }
 
-    /// The trace ends: slices of the host end with it. Returns how many operations of GPUs were open.
+    /// The trace ends: slices of the host end with it. Returns how many operations of GPUs were
+    /// open.
     pub(super) fn finish(&mut self, last_ns: u64, batch: &mut Batch) -> u64 {
         let mut cut_off = 0;
         let mut threads: Vec<_> = self.0.drain().collect();

@@ -1,7 +1,8 @@
 //! What the ids of a file stand for: processes, threads, GPUs and streams.
 //!
-//! A file is of one process. Its GPUs have their number for a process id, so the first process id of a slice of the host is that of the
-//! process. Files that were merged of several ranks say the rank in each event; then each rank is a process.
+//! A file is of one process. Its GPUs have their number for a process id, so the first process id
+//! of a slice of the host is that of the process. Files that were merged of several ranks say the
+//! rank in each event; then each rank is a process.
 
 use std::collections::HashMap;
 
@@ -230,7 +231,8 @@ impl Places {
             Some(rank) => self.of_rank(rank, None, model),
             None => self.main(model),
         };
-        // Files that others merged may have several GPUs of one number, which differ in the process id.
+        // Files that others merged may have several GPUs of one number, which differ in the process
+        // id.
         let device = match self.devices.get(&(process, pid, ordinal)) {
             Some(&device) => device,
             None => {

@@ -1,7 +1,8 @@
 //! JSON in memory: where strings and values end.
 //!
-//! Profilers write what JSON does not know (`NaN`, `inf`), and forget to escape what a name contains. So whatever looks like a bare word is taken
-//! as a value, and strings may hold any byte; brackets have to match.
+//! Profilers write what JSON does not know (`NaN`, `inf`), and forget to escape what a name
+//! contains. So whatever looks like a bare word is taken as a value, and strings may hold any byte;
+//! brackets have to match.
 
 /// Why a value has no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,8 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
     }
 }
 
-/// The content of the value that begins at `at` (of strings without quotation marks), and the place behind it.
+/// The content of the value that begins at `at` (of strings without quotation marks), and the place
+/// behind it.
 #[inline]
 pub(super) fn value(bytes: &[u8], at: usize) -> Result<(Span, usize), Fault> {
     match bytes.get(at) {
@@ -140,10 +142,12 @@ pub(super) fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
         match byte {
             b'"' => {
                 at = skip_space(bytes, string_end(bytes, at)? + 1);
-                // Where a quotation mark is missing, what is no string seems to be one from there on.
+                // Where a quotation mark is missing, what is no string seems to be one from there
+                // on.
                 match bytes.get(at) {
                     None | Some(b',' | b']' | b'}') => {}
-                    // And where a bracket is not closed, members of the object around the list seem to be in it.
+                    // And where a bracket is not closed, members of the object around the list seem
+                    // to be in it.
                     Some(b':') if open & 1 == 1 => {}
                     _ => return Err(Fault::Malformed),
                 }
@@ -166,8 +170,8 @@ pub(super) fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
     Err(Fault::Short)
 }
 
-/// Calls `member` with key and place of the value for each member of the object that begins at `at`; it returns the place behind the
-/// value. Returns the place behind the object.
+/// Calls `member` with key and place of the value for each member of the object that begins at
+/// `at`; it returns the place behind the value. Returns the place behind the object.
 #[inline]
 pub(super) fn members(
     bytes: &[u8],
@@ -223,6 +227,8 @@ mod tests {
             ("12", Err(Fault::Short)),
             (r#"{"a": [1"#, Err(Fault::Short)),
             ("[1}", malformed),
+            (r#"["a": 1]"#, malformed),
+            (r#"["a" "b"]"#, malformed),
             ("1:2,", malformed),
             (",", malformed),
         ] {

@@ -11,7 +11,8 @@ pub(super) fn intern(bytes: &[u8], texts: &mut Texts) -> TextId {
     texts.intern_bytes(bytes)
 }
 
-/// A text without escapes. What is no escape, such as in paths of Windows that were written as they are, stays.
+/// A text without escapes. What is no escape, such as in paths of Windows that were written as they
+/// are, stays.
 #[cold]
 pub(super) fn unescaped(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len());
@@ -53,7 +54,8 @@ pub(super) fn unescaped(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The character of the four digits behind `\u`, or of two such escapes if it takes a pair, and how many bytes those are.
+/// The character of the four digits behind `\u`, or of two such escapes if it takes a pair, and how
+/// many bytes those are.
 fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
     let first = four_digits(bytes)?;
     if !(0xD800..0xDC00).contains(&first) {
