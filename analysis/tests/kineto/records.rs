@@ -42,6 +42,18 @@ fn times_count_from_the_base() {
 }
 
 #[test]
+fn a_base_behind_the_events_comes_too_late() {
+    let text = format!(
+        r#"{{"traceEvents": [{}], "baseTimeNanoseconds": "5"}}"#,
+        kernel("k", "1", "1", 0, 7, "")
+    );
+    let (model, batch) = read_text(&text);
+    assert_eq!(times(&batch), [(1_000, 2_000)]);
+    let notice = "baseTimeNanoseconds stands behind events, whose times do not count from it";
+    assert_eq!(notices(&model), [(None, notice)]);
+}
+
+#[test]
 fn a_file_is_a_process_with_gpus_and_streams() {
     let text = format!(
         r#"{{"distributedInfo": {{"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{{"name": "x"}}]}},

@@ -78,21 +78,22 @@ impl KinetoReader {
     /// Takes in a member of the document, whose value is in the document's bytes.
     fn member(&mut self, member: Member, value: &[u8], model: &mut Model) {
         let places = &mut self.records.places;
-        let value = serde_json::from_slice(value).unwrap_or(Value::Null);
+        let parsed = || serde_json::from_slice(value).unwrap_or(Value::Null);
         match member {
             Member::BaseTime => {
-                self.records.base_ns = value.as_i64().unwrap_or(0);
+                self.records.base_ns = places::number(value).unwrap_or(0);
                 if self.records.has_times() {
-                    let text = "baseTimeNanoseconds stands behind the events: times before it do not count from it";
+                    let text = "baseTimeNanoseconds stands behind events, whose times do not count from it";
                     self.notice(None, text, model);
                 }
             }
             Member::DistributedInfo => {
+                let value = parsed();
                 let (rank, count) = (value["rank"].as_u64(), value["world_size"].as_u64());
                 places.ranks(rank, count, model);
             }
             Member::DeviceProperties => {
-                for device in value.as_array().into_iter().flatten() {
+                for device in parsed().as_array().into_iter().flatten() {
                     let id = device["id"].as_u64().and_then(|id| u32::try_from(id).ok());
                     if let (Some(id), Some(name)) = (id, device["name"].as_str()) {
                         places.device_name(id, name, model);
