@@ -107,29 +107,128 @@ const RULES: &[Rule] = &[
     entry_point("BLAS", Pattern::Function("cblas_"), ""),
 ];
 
-/// Overloads of PyTorch operators that begin with a small letter. (Those with a capital need no list.)
-const OVERLOADS: &[&str] = &[
+/// Words in the names of overloads of PyTorch operators. (What begins with a capital needs no list.)
+const OVERLOAD_WORDS: &[&str] = &[
+    "all",
+    "array",
+    "atol",
+    "ccol_row",
     "correction",
+    "crow_col",
+    "data",
+    "decimals",
     "default",
+    "deprecated",
     "deterministic",
     "device",
     "dim",
+    "dim_max",
+    "dim_min",
+    "dimname",
     "dtype",
-    "dtype_layout",
+    "dx",
+    "float",
+    "from",
     "generator",
+    "grad_input",
+    "indices",
+    "input",
     "int",
+    "intlist",
+    "layout",
+    "low",
     "memory_format",
+    "mode",
+    "n_scalar",
     "names",
-    "names_dim",
     "other",
+    "other_scalar",
     "out",
+    "output",
+    "output_mask",
+    "padding",
+    "periodic",
+    "reduce",
+    "rtol",
+    "scalar",
     "self",
-    "self_int",
+    "self_scalar",
+    "size",
     "sizes",
+    "source",
+    "src",
+    "stable",
     "start",
-    "start_out",
-    "start_step",
+    "step",
+    "storage_offset",
+    "tensor_qparams",
+    "tensors",
+    "to",
+    "two",
+    "using_ints",
+    "using_names",
+    "value",
     "values",
+    "vec",
+    "with_names",
+    "x",
+    "x_scalar",
+];
+
+/// Operators whose own names end like an overload.
+const WHOLE_NAMES: &[&str] = &[
+    "_add_batch_dim",
+    "_convolution_mode",
+    "_copy_from",
+    "_cufft_get_plan_cache_max_size",
+    "_cufft_get_plan_cache_size",
+    "_cufft_set_plan_cache_max_size",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "_histogramdd_from_bin_tensors",
+    "_log_softmax_backward_data",
+    "_nested_tensor_size",
+    "_remove_batch_dim",
+    "_resize_output",
+    "_softmax_backward_data",
+    "_sparse_broadcast_to",
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "_sparse_log_softmax_backward_data",
+    "_sparse_softmax_backward_data",
+    "_validate_compressed_sparse_indices",
+    "affine_grid_generator",
+    "align_tensors",
+    "align_to",
+    "batch_norm_backward_reduce",
+    "broadcast_tensors",
+    "broadcast_to",
+    "ccol_indices",
+    "col_indices",
+    "crow_indices",
+    "cudnn_affine_grid_generator",
+    "dense_dim",
+    "flatten_dense_tensors",
+    "index_reduce",
+    "is_same_size",
+    "is_set_to",
+    "max_pool1d_with_indices",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "mkldnn_linear_backward_input",
+    "norm_except_dim",
+    "refine_names",
+    "row_indices",
+    "scatter_reduce",
+    "segment_reduce",
+    "set_data",
+    "sparse_dim",
+    "split_with_sizes",
+    "sum_to_size",
+    "take_along_dim",
+    "tril_indices",
+    "triu_indices",
+    "unflatten_dense_tensors",
+    "unique_dim",
+    "unsafe_split_with_sizes",
 ];
 
 /// An operator, or the entry point of a library.
@@ -201,14 +300,23 @@ fn last_part(qualified: &str) -> &str {
 /// `add__Tensor` is the overload `Tensor` of `add_`.
 fn without_overload(name: &str) -> &str {
     let bytes = name.as_bytes();
-    let capital = (1..bytes.len())
-        .find(|&at| bytes[at].is_ascii_uppercase() && bytes[at - 1] == b'_' && at > 1);
-    let name = capital.map_or(name, |at| &name[..at - 1]);
-    let overload = OVERLOADS.iter().filter_map(|overload| {
-        let base = name.strip_suffix(overload)?.strip_suffix('_')?;
-        (!base.is_empty()).then_some(base)
-    });
-    overload.min_by_key(|base| base.len()).unwrap_or(name)
+    let capital =
+        (2..bytes.len()).find(|&at| bytes[at].is_ascii_uppercase() && bytes[at - 1] == b'_');
+    let mut name = capital.map_or(name, |at| &name[..at - 1]);
+    loop {
+        if WHOLE_NAMES.contains(&name) {
+            return name;
+        }
+        let base = OVERLOAD_WORDS
+            .iter()
+            .filter_map(|word| name.strip_suffix(word)?.strip_suffix('_'))
+            .filter(|base| !base.is_empty() && *base != "_")
+            .min_by_key(|base| base.len());
+        match base {
+            Some(base) => name = base,
+            None => return name,
+        }
+    }
 }
 
 /// The operators of call stacks, each function looked up once.
@@ -281,6 +389,8 @@ mod tests {
             ("at::_ops::copy_::call", "aten::copy_"),
             ("at::_ops::sum_dim_IntList::call", "aten::sum"),
             ("at::_ops::arange_start_step::call", "aten::arange"),
+            ("at::_ops::median_names_dim_values::call", "aten::median"),
+            ("at::_ops::split_with_sizes::call", "aten::split_with_sizes"),
             ("at::_ops::_softmax::call", "aten::_softmax"),
             ("at::_ops::_to_copy::call", "aten::_to_copy"),
             ("at::_ops::index_put_::call", "aten::index_put_"),
