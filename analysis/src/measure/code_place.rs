@@ -51,7 +51,8 @@ pub(crate) fn file_name(path: &str) -> &str {
 /// Whether a frame is of the program and its own libraries: Python, or native code that is no runtime's, nor the interpreter's.
 fn is_program(frame: &Frame, model: &Model) -> bool {
     if is_python(frame, model) {
-        return true;
+        // The interpreter's own: `<frozen importlib._bootstrap>`.
+        return !model.text(frame.source).starts_with("<frozen ");
     }
     let function = model.text(frame.function);
     let file = file_name(model.text(frame.mapping));
@@ -106,6 +107,7 @@ mod tests {
             ("[waiting]", "", ""),
             ("main", "/opt/app/solver", "solver.c"),
             ("<module>", "/home/me/train.py", "/home/me/train.py"),
+            ("_load", "/<frozen importlib>", "<frozen importlib>"),
             ("_PyEval_EvalFrameDefault", "/usr/bin/python3.11", ""),
             ("hipMalloc", "/opt/rocm/lib/libamdhip64.so.6", ""),
             ("ioctl", "/lib/libc.so.6", ""),
