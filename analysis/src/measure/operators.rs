@@ -1,6 +1,6 @@
 //! Operators of frameworks and entry points of libraries, known by the functions of call stacks.
 //!
-//! [`RULES`] is the whole table: a function's name, or the source file of a Python function, says which operator it is.
+//! The whole table is `RULES`: a function's name, or the source file of a Python function, says which operator it is.
 
 use std::collections::HashMap;
 
