@@ -58,12 +58,13 @@ pub fn run() -> Result<()> {
     let trace =
         newest_trace(&output).with_context(|| format!("no trace below {}", output.display()))?;
     println!(
-        "\nThe trace is at\n\n    {}\n\n\
+        "\nThe trace is at\n\n    {trace}\n\n\
          Open https://ui.perfetto.dev in a browser and drop the file on the page. The file stays on your machine:\n\
          the page reads it in the browser and sends it nowhere.\n\n\
          {look}\n\n\
-         Then drag over any stretch of the samples to see its flame graph below.",
-        trace.display()
+         Then drag over any stretch of the samples to see its flame graph below.\n\n\
+         The same as tables, in the terminal:\n\n    cargo run --release -p rsys-report -- functions {trace}",
+        trace = trace.display()
     );
     Ok(())
 }
