@@ -2,4 +2,5 @@
 
 pub mod announce;
 pub mod counters;
+pub mod pool;
 pub mod segments;

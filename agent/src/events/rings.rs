@@ -1,24 +1,23 @@
 //! Rings for events: one for each thread that has something to tell.
 //!
-//! As with [`crate::sampling::slots`], segments are made when they are needed and never unmapped but in a fork child.
+//! They are the items of a pool ([`crate::channel::pool`]).
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rsys_wire::event;
 use rsys_wire::handshake::HelloKind;
-use rsys_wire::layout::{Counter, Segment};
-use rsys_wire::ring::{DropCause, Producer, RingHeader};
+use rsys_wire::layout::Counter;
+use rsys_wire::ring::{DropCause, Producer};
 
 use crate::channel::counters;
-use crate::channel::segments::{self, Made};
+use crate::channel::pool::{Pool, Shape};
 use crate::code::object::Object;
 use crate::sampling::seen::MOST_NEW;
 use crate::state;
 use crate::state::deferred;
 use crate::sys;
-use crate::sys::lock::Lock;
 use crate::thread_words;
 
 /// Words of a ring: a megabyte, of which only what is used is ever touched.
@@ -57,19 +56,31 @@ impl EventRing {
     }
 }
 
-/// A segment and its rings. Lives for ever.
-#[derive(Debug)]
-struct Block {
-    next: *mut Block,
-    segment: Segment,
-    shared_base: *mut u8,
-    rings: u32,
-    number: u32,
-    first: *mut EventRing,
-}
+/// All rings.
+static POOL: Pool = Pool::new();
 
-static NEWEST: AtomicPtr<Block> = AtomicPtr::new(std::ptr::null_mut());
-static GROWING: Lock = Lock::new();
+const SHAPE: Shape = Shape {
+    kinds: [HelloKind::Events, HelloKind::Events],
+    rings: [FIRST_RINGS, MOST_RINGS],
+    ring_words: RING_WORDS,
+    stride: size_of::<EventRing>(),
+    offset: 0,
+    furnish,
+};
+
+/// Makes an unused ring.
+///
+/// # Safety
+/// `ring` must have room for an [`EventRing`], zeroed: its buffers are valid as zeros and left untouched.
+unsafe fn furnish(ring: *mut u8, producer: Producer<'static>) {
+    let ring = ring.cast::<EventRing>();
+    // SAFETY: as the caller says.
+    unsafe {
+        (&raw mut (*ring).producer).write(producer);
+        (&raw mut (*ring).busy).write(AtomicBool::new(false));
+        (&raw mut (*ring).stalled).write(AtomicU64::new(0));
+    }
+}
 
 thread_words! {
     /// The word with the calling thread's ring.
@@ -182,27 +193,6 @@ impl EventRing {
     }
 }
 
-fn blocks() -> impl Iterator<Item = &'static Block> {
-    let mut next = NEWEST.load(Ordering::Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: blocks are published complete and never freed.
-        let block: &'static Block = unsafe { next.as_ref() }?;
-        next = block.next;
-        Some(block)
-    })
-}
-
-impl Block {
-    fn claim(&self) -> Option<*mut EventRing> {
-        (0..self.rings).find_map(|index| {
-            let header = self.segment.ring_header(index)?;
-            header
-                .claim(u64::from(RING_WORDS))
-                .then(|| self.first.wrapping_add(index as usize))
-        })
-    }
-}
-
 /// Gets the calling thread its ring before system calls may be forbidden.
 pub fn prepare() {
     if super::is_on() && own().is_null() {
@@ -223,24 +213,10 @@ fn claim() -> *mut EventRing {
     let Some(tid) = sys::known_tid() else {
         return std::ptr::null_mut();
     };
-    let ring = loop {
-        if let Some(ring) = blocks().find_map(Block::claim) {
-            break ring;
-        }
-        let found = GROWING.with(|| {
-            // Another thread may have made one since.
-            let found = blocks().find_map(Block::claim);
-            if found.is_none() {
-                grow()?;
-            }
-            Ok::<_, i32>(found)
-        });
-        match found {
-            Ok(Some(ring)) => break ring,
-            Ok(None) => {}
-            Err(_) => return std::ptr::null_mut(),
-        }
+    let Ok(ring) = POOL.claim_or_grow(&SHAPE) else {
+        return std::ptr::null_mut();
     };
+    let ring = ring.cast::<EventRing>();
     // SAFETY: claimed for this thread.
     let state = unsafe { &*ring };
     state.busy.store(false, Ordering::Relaxed);
@@ -258,79 +234,13 @@ fn claim() -> *mut EventRing {
     ring
 }
 
-fn grow() -> Result<(), i32> {
-    if state::is_confined() {
-        return Err(libc::EPERM);
-    }
-    let newest = NEWEST.load(Ordering::Acquire);
-    // SAFETY: blocks are never freed.
-    let (number, rings) = match unsafe { newest.as_ref() } {
-        Some(last) => (last.number + 1, (last.rings * 2).min(MOST_RINGS)),
-        None => (0, FIRST_RINGS),
-    };
-    let block = segments::make(HelloKind::Events, number, rings, RING_WORDS, &[], |made| {
-        furnish(newest, number, made)
-    })?;
-    NEWEST.store(block, Ordering::Release);
-    Ok(())
-}
-
-fn furnish(newest: *mut Block, number: u32, made: Made) -> Result<*mut Block, i32> {
-    let rings = made.segment.geometry().ring_count();
-    let bytes = size_of::<Block>().next_multiple_of(64) + rings as usize * size_of::<EventRing>();
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let memory = sys::mmap(bytes, flags, -1)?;
-    let first = memory
-        .wrapping_add(size_of::<Block>().next_multiple_of(64))
-        .cast::<EventRing>();
-    for index in 0..rings {
-        let (Some(header), Some(words)) = (
-            made.segment.ring_header(index),
-            made.segment.ring_words(index),
-        ) else {
-            return Err(libc::EINVAL);
-        };
-        let (header, words): (*const RingHeader, *const [AtomicU64]) = (header, words);
-        // SAFETY: they point into the shared mapping, which stays for the process's life (a fork child forgets the rings first).
-        let (header, words) = unsafe { (&*header, &*words) };
-        let producer = Producer::new(header, words).ok_or(libc::EINVAL)?;
-        let ring = first.wrapping_add(index as usize);
-        // SAFETY: fresh zeroed memory with room for the ring; its buffers are valid as zeros and left untouched.
-        unsafe {
-            (&raw mut (*ring).producer).write(producer);
-            (&raw mut (*ring).busy).write(AtomicBool::new(false));
-            (&raw mut (*ring).stalled).write(AtomicU64::new(0));
-        }
-    }
-    let block = memory.cast::<Block>();
-    // SAFETY: the start of the memory is reserved for it.
-    unsafe {
-        block.write(Block {
-            next: newest,
-            segment: made.segment,
-            shared_base: made.base,
-            rings,
-            number,
-            first,
-        });
-    }
-    Ok(block)
-}
-
 /// Forgets the parent's rings in a fork child.
 pub fn forget_parents() {
-    let mut next = NEWEST.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    GROWING.break_open();
     set_own(std::ptr::null_mut());
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.
         unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
     }
-    // SAFETY: blocks are never freed.
-    while let Some(block) = unsafe { next.as_ref() } {
-        // SAFETY: the child's only thread does not use the rings any more.
-        unsafe { sys::munmap(block.shared_base.cast(), block.segment.geometry().bytes()) };
-        next = block.next;
-    }
+    POOL.forget_parents(|_| {});
 }
