@@ -57,6 +57,8 @@ int main(int argc, char **argv) {
     struct itimerspec often = {.it_interval = {.tv_nsec = 10000000}, .it_value = {.tv_nsec = 10000000}};
     CHECK(timer_settime(timer, 0, &often, NULL) == 0);
     interrupted_work(option(argc, argv, "--seconds", 0.5));
+    /* No handler in `exit`, which is not below main. */
+    CHECK(timer_delete(timer) == 0);
     printf("cpu=%.6f\n", process_cpu());
     return 0;
 }
