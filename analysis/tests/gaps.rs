@@ -130,6 +130,24 @@ fn what_the_launching_thread_did_is_the_cause() {
 }
 
 #[test]
+fn what_stood_in_the_queue_begins_after_the_latency_of_the_gpu() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    // Two kernels of one graph, launched long before.
+    batch.gpu.extend([
+        gpu(0, 5_000_000, 5_100_000, 1),
+        gpu(0, 5_103_000, 5_200_000, 1),
+    ]);
+    batch
+        .host
+        .push(call(&mut model, "hipGraphLaunch", 0, 10_000, 1));
+    assert_eq!(
+        causes(&gaps(&model, &batch)),
+        [of("launch", "hipGraphLaunch", 3_000)]
+    );
+}
+
+#[test]
 fn what_is_not_known_is_said() {
     let mut model = model();
     let mut batch = Batch::default();

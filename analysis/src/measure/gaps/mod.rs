@@ -22,7 +22,8 @@ use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
 use crate::model::{Activity, Batch, DeviceId, HostKind, Kinds, Model, ThreadId};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
-/// An operation that begins within this time after its call waited for nothing but the runtime and the GPU's own latency.
+/// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
+/// GPU's own latency.
 const LAUNCH_NS: u64 = 100_000;
 /// An operation that begins within this time after another GPU has ended its work has waited for that.
 const HANDOVER_NS: u64 = 50_000;
@@ -359,7 +360,8 @@ impl Gpu<'_> {
 
     /// The operation was submitted, and had not begun.
     fn after_submission(&mut self, start_ns: u64, end_ns: u64, next: &Stretch, call: &Submission) {
-        let waited_ns = end_ns - call.start_ns.min(end_ns);
+        // What was submitted long before could not begin until the work in front of it was done.
+        let waited_ns = end_ns - start_ns;
         let process = self.model.device(self.id).process;
         let name = self.model.text(call.name);
         let stack = self
