@@ -1,6 +1,7 @@
 //! Quantiles of durations: exact as long as there are few, then within one percent.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// So many values are kept as they are.
 pub(crate) const EXACT_MAX: usize = 65_536;
@@ -22,10 +23,18 @@ impl Default for Quantiles {
     }
 }
 
+/// The upper bounds of the buckets from number 0 on. A table, because the C library's logarithm has another version in each age.
+static BOUNDS: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let bounds = (0..).map(|bucket| GAMMA.powi(bucket));
+    bounds
+        .take_while(|bound| *bound < 2.0 * u64::MAX as f64)
+        .collect()
+});
+
 fn bucket(value: u64) -> i32 {
     match value {
         0 => i32::MIN,
-        value => ((value as f64).ln() / GAMMA.ln()).ceil() as i32,
+        value => BOUNDS.partition_point(|bound| *bound < value as f64) as i32,
     }
 }
 
