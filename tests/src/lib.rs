@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+mod answers;
 mod bounds;
 mod invocation;
 mod judge;
@@ -39,6 +40,7 @@ mod timeline;
 mod trace;
 mod workload;
 
+pub use answers::answer;
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
 pub use judge::Judge;

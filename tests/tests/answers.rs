@@ -1,12 +1,11 @@
 //! What `rsys-report` answers about programs on GPUs, against what the simulated GPUs did and what Perfetto's own engine reads.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Run, TestResult, Trace, report, skip_if_missing};
+use rsys_tests::{Run, TestResult, Trace, answer, report, skip_if_missing};
 use serde_json::Value;
 
 const MACHINE: &str = "
@@ -45,17 +44,6 @@ fn missing(stack: Stack) -> Option<String> {
     [stack, Stack::Debian12, Stack::Debian13]
         .into_iter()
         .find_map(Stack::missing)
-}
-
-/// The answer to a question as JSON.
-fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
-    let output = Command::new(report()?)
-        .args([question, "--json"])
-        .args(inputs)
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{question}: {said}");
-    serde_json::from_slice(&output.stdout).with_context(|| said)
 }
 
 /// Begin and end of an operation, and what it counts as: 0 computation, 2 copies.

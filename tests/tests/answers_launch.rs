@@ -1,21 +1,12 @@
 //! Who launched the work, and which operators took the time: what `rsys-report launch` answers.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Outcome, Run, TestResult, report, share_bound, skip_if_missing, workload};
+use rsys_tests::{Outcome, Run, TestResult, answer, share_bound, skip_if_missing, workload};
 use serde_json::Value;
 
-/// The answer as JSON.
 fn launch(outcome: &Outcome) -> Result<Value> {
-    let output = Command::new(report()?)
-        .args(["launch", "--json"])
-        .args(outcome.files())
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).with_context(|| said)
+    answer("launch", &outcome.files())
 }
 
 fn rows<'a>(answer: &'a Value, table: &str) -> Result<&'a Vec<Value>> {

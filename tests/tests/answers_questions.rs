@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Invocation, Run, Scratch, TestResult, report, sampler, skip_if_missing};
+use rsys_tests::{Invocation, Run, Scratch, TestResult, answer, report, sampler, skip_if_missing};
 use serde_json::Value;
 
 const MACHINE: &str = "
@@ -42,19 +42,6 @@ fn missing(stack: Stack) -> Option<String> {
     [stack, Stack::Debian12, Stack::Debian13]
         .into_iter()
         .find_map(Stack::missing)
-}
-
-/// The answer to a question as JSON.
-fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
-    let output = Command::new(report()?)
-        .args([question, "--json"])
-        .args(inputs)
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{question}: {said}");
-    let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| said)?;
-    ensure!(answer["schema_version"] == 1, "{answer}");
-    Ok(answer)
 }
 
 fn rows<'a>(answer: &'a Value, table: &str) -> Result<&'a [Value]> {

@@ -10,13 +10,21 @@ const TEXT_WIDTH_MAX: usize = 72;
 #[must_use]
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
-    for table in &answer.tables {
+    for table in answer.tables.iter().filter(|table| says_something(table)) {
         write_table(&mut text, table, 0);
     }
     for note in &answer.notes {
         text.push_str(&format!("note: {note}\n"));
     }
     text
+}
+
+/// Whether there is more than headings: the name of a run alone is one, too.
+fn says_something(table: &Table) -> bool {
+    table
+        .rows
+        .iter()
+        .any(|row| row.cells.len() > 1 || row.below.iter().any(says_something))
 }
 
 fn write_table(text: &mut String, table: &Table, indent: usize) {
@@ -99,6 +107,22 @@ fn shorten(text: String) -> String {
 mod tests {
     use super::*;
     use crate::table::Column;
+
+    #[test]
+    fn tables_without_rows_have_no_headings() {
+        let devices = Table::new("devices", "Devices", &[Column::plain("device", "GPU")]);
+        let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
+        runs.push(crate::table::Row {
+            cells: vec!["train".into()],
+            below: vec![devices.clone()],
+        });
+        let answer = Answer {
+            tables: vec![runs, devices],
+            notes: vec!["nothing".to_owned()],
+            is_empty: true,
+        };
+        assert_eq!(text(&answer), "note: nothing\n");
+    }
 
     #[test]
     fn numbers_stand_right_and_texts_left() {

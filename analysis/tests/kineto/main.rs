@@ -4,6 +4,8 @@ mod damage;
 mod forms;
 mod ours;
 mod records;
+#[path = "../common/files.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
 mod scratch;
 
 use rsys_analysis::model::{Batch, Kinds, Model};
