@@ -142,30 +142,41 @@ impl Question {
         }
     }
 
-    /// What is measured for it.
-    fn measures(&self) -> Vec<Box<dyn Measure>> {
+    /// What is measured for it, each under the name of its question.
+    fn measures(&self) -> Vec<Named> {
         match self {
-            Self::Summary(_) => vec![
-                Box::<Timeline>::default(),
-                Box::new(Gaps::beside_timeline()),
-                Box::<Kernels>::default(),
-                Box::<Copies>::default(),
-                Box::<Calls>::default(),
-                Box::<Functions>::default(),
-                Box::<Memory>::default(),
-                Box::<Sensors>::default(),
-            ],
-            Self::Timeline(_) => vec![Box::<Timeline>::default()],
-            Self::Gaps(_) => vec![Box::<Gaps>::default()],
-            Self::Kernels(options) => vec![Box::new(Kernels::new(options.by()))],
-            Self::Copies(_) => vec![Box::<Copies>::default()],
-            Self::Calls(_) => vec![Box::<Calls>::default()],
-            Self::Functions(options) => vec![Box::new(Functions::new(options.by()))],
-            Self::Memory(_) => vec![Box::<Memory>::default()],
-            Self::Sensors(_) => vec![Box::<Sensors>::default()],
-            Self::Launch(_) => vec![Box::<Launch>::default()],
+            Self::Summary(_) => all(),
+            Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
+            Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
+            Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
+            Self::Copies(_) => vec![("copies", Box::<Copies>::default())],
+            Self::Calls(_) => vec![("calls", Box::<Calls>::default())],
+            Self::Functions(options) => {
+                vec![("functions", Box::new(Functions::new(options.by())))]
+            }
+            Self::Memory(_) => vec![("memory", Box::<Memory>::default())],
+            Self::Sensors(_) => vec![("sensors", Box::<Sensors>::default())],
+            Self::Launch(_) => vec![("launch", Box::<Launch>::default())],
         }
     }
+}
+
+/// A measure, and the name of its question.
+type Named = (&'static str, Box<dyn Measure>);
+
+/// All questions, in the order of a summary.
+fn all() -> Vec<Named> {
+    vec![
+        ("timeline", Box::<Timeline>::default()),
+        ("gaps", Box::<Gaps>::default()),
+        ("kernels", Box::<Kernels>::default()),
+        ("launch", Box::<Launch>::default()),
+        ("copies", Box::<Copies>::default()),
+        ("calls", Box::<Calls>::default()),
+        ("functions", Box::<Functions>::default()),
+        ("memory", Box::<Memory>::default()),
+        ("sensors", Box::<Sensors>::default()),
+    ]
 }
 
 /// How an answer is written.
@@ -234,15 +245,18 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
     let inputs = question.inputs();
     let (files, notes) = inputs.files()?;
     let label = inputs.label();
-    let mut measures = question.measures();
+    let (names, mut measures): (Vec<_>, Vec<_>) = question.measures().into_iter().unzip();
     let model = pass(&files, &mut measures);
     let answers = measures
         .iter_mut()
         .map(|measure| measure.answer(&model, &label));
-    let mut answer = Answer::joined(answers);
-    if matches!(question, Question::Summary(_)) {
-        answer = answer.brief(SUMMARY_ROWS);
-    }
+    let mut answers = names.into_iter().zip(answers);
+    let mut answer = match (question, answers.next()) {
+        (Question::Summary(_), first) => {
+            Answer::joined(first.into_iter().chain(answers)).brief(SUMMARY_ROWS)
+        }
+        (_, first) => first.map_or_else(Answer::default, |(_, answer)| answer),
+    };
     answer.notes.extend(notes);
     Ok((answer, inputs.form()))
 }

@@ -116,6 +116,7 @@ impl Measure for Calls {
             tables: vec![calls, runtimes_table(&runtimes, model)],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

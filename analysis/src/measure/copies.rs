@@ -156,6 +156,7 @@ impl Measure for Copies {
             tables: vec![copies, self.by_device(model), self.blocking(model)],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

@@ -119,6 +119,7 @@ impl Measure for Functions {
             ],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

@@ -178,6 +178,7 @@ impl Measure for Kernels {
             tables: vec![table],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

@@ -93,6 +93,7 @@ impl Measure for Memory {
             tables: vec![memory, holders],
             notes: all_notes(model, &doubts, is_empty),
             is_empty,
+            ..Answer::default()
         }
     }
 }

@@ -111,6 +111,7 @@ impl Measure for Sensors {
             tables,
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

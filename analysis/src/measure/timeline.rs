@@ -239,6 +239,7 @@ impl Measure for Timeline {
             tables: vec![runs],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

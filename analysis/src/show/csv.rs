@@ -2,12 +2,13 @@
 
 use crate::table::{Answer, Cell, Row, Table};
 
-/// The first table of an answer, with its columns' keys as the first line. Rows that have a table below them stand once for each row of that,
+/// The first table of an answer or of its first part, with its columns' keys as the first line. Rows that have a table below them stand once for each row of that,
 /// their own cells in front; of several such tables only the first is taken, and details are left out.
 #[must_use]
 pub fn csv(answer: &Answer) -> String {
     let Some(table) = answer.tables.first() else {
-        return String::new();
+        let part = answer.parts.first();
+        return part.map_or_else(String::new, |(_, part)| csv(part));
     };
     let mut text = String::new();
     line(&mut text, heading(table).into_iter().map(str::to_owned));
@@ -81,8 +82,7 @@ mod tests {
         });
         let answer = Answer {
             tables: vec![outer],
-            notes: Vec::new(),
-            is_empty: false,
+            ..Answer::default()
         };
         let expected = "device,name\n0,\"f<int, \"\"x\"\">\"\n0,1.5\n";
         assert_eq!(csv(&answer), expected);

@@ -4,16 +4,24 @@ use serde_json::{Map, Value, json};
 
 use crate::table::{Answer, Cell, Row, SCHEMA_VERSION, Table};
 
-/// An object with `schema_version`, each table as an array of objects under its key, and `notes`.
+/// An object with `schema_version`, each table as an array of objects under its key, the answers that it is made of as objects under the names
+/// of their questions, and `notes`.
 #[must_use]
 pub fn json(answer: &Answer) -> Value {
     let mut object = Map::new();
     object.insert("schema_version".to_owned(), json!(SCHEMA_VERSION));
-    for table in &answer.tables {
-        object.insert(table.key.to_owned(), rows(table));
-    }
+    object.extend(tables(answer));
     object.insert("notes".to_owned(), json!(answer.notes));
     Value::Object(object)
+}
+
+fn tables(answer: &Answer) -> Map<String, Value> {
+    let tables = answer.tables.iter();
+    let tables = tables.map(|table| (table.key.to_owned(), rows(table)));
+    let parts = answer.parts.iter();
+    let parts =
+        parts.map(|(question, part)| ((*question).to_owned(), Value::Object(self::tables(part))));
+    tables.chain(parts).collect()
 }
 
 fn rows(table: &Table) -> Value {
@@ -61,13 +69,34 @@ mod tests {
         let answer = Answer {
             tables: vec![outer],
             notes: vec!["a".to_owned()],
-            is_empty: false,
+            ..Answer::default()
         };
         assert_eq!(
             json(&answer),
             json!({
                 "schema_version": 1,
                 "devices": [{"records": {"compute": 1}, "x": null, "causes": [{"idle_ns": 3}]}],
+                "notes": ["a"],
+            })
+        );
+    }
+
+    #[test]
+    fn equal_tables_of_several_questions_are_apart() {
+        let mut table = Table::new("runs", "", &[Column::plain("x", "")]);
+        table.push(vec![Cell::Count(1)]);
+        let part = Answer {
+            tables: vec![table],
+            notes: vec!["a".to_owned()],
+            ..Answer::default()
+        };
+        let both = Answer::joined([("timeline", part.clone()), ("gaps", part)]);
+        assert_eq!(
+            json(&both),
+            json!({
+                "schema_version": 1,
+                "timeline": {"runs": [{"x": 1}]},
+                "gaps": {"runs": [{"x": 1}]},
                 "notes": ["a"],
             })
         );

@@ -10,13 +10,20 @@ const TEXT_WIDTH_MAX: usize = 72;
 #[must_use]
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
-    for table in answer.tables.iter().filter(|table| says_something(table)) {
-        write_table(&mut text, table, 0);
-    }
+    write_tables(&mut text, answer);
     for note in &answer.notes {
         text.push_str(&format!("note: {note}\n"));
     }
     text
+}
+
+fn write_tables(text: &mut String, answer: &Answer) {
+    for table in answer.tables.iter().filter(|table| says_something(table)) {
+        write_table(text, table, 0);
+    }
+    for (_, part) in &answer.parts {
+        write_tables(text, part);
+    }
 }
 
 /// Whether there is more than headings: the name of a run alone is one, too.
@@ -119,7 +126,7 @@ mod tests {
         let answer = Answer {
             tables: vec![runs, devices],
             notes: vec!["nothing".to_owned()],
-            is_empty: true,
+            ..Answer::default()
         };
         assert_eq!(text(&answer), "note: nothing\n");
     }
@@ -139,7 +146,7 @@ mod tests {
         let answer = Answer {
             tables: vec![table],
             notes: vec!["n".to_owned()],
-            is_empty: false,
+            ..Answer::default()
         };
         let expected = "Kernels\nname     total\ngemm  2.000 \u{b5}s\na         5 ns\n\u{2026} 1 more\n\nnote: n\n";
         assert_eq!(text(&answer), expected);

@@ -201,6 +201,8 @@ impl Table {
 pub struct Answer {
     /// Its tables, the first of which is what CSV has.
     pub tables: Vec<Table>,
+    /// The answers that it is made of, each with the name of its question.
+    pub parts: Vec<(&'static str, Self)>,
     /// What the user has to know of it: what was left out, and why numbers are missing.
     pub notes: Vec<String>,
     /// The traces hold nothing of what was asked for.
@@ -212,24 +214,27 @@ impl Answer {
     #[must_use]
     pub fn brief(mut self, rows: usize) -> Self {
         self.tables.iter_mut().for_each(|table| table.brief(rows));
+        for (_, part) in &mut self.parts {
+            *part = std::mem::take(part).brief(rows);
+        }
         self
     }
 
-    /// The tables of several answers, and each note once.
+    /// One answer of several, which keep their tables; each note is there once.
     #[must_use]
-    pub fn joined(answers: impl IntoIterator<Item = Self>) -> Self {
+    pub fn joined(parts: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
         let mut joined = Self {
             is_empty: true,
             ..Self::default()
         };
-        for answer in answers {
-            joined.is_empty &= answer.is_empty;
-            joined.tables.extend(answer.tables);
-            for note in answer.notes {
+        for (question, mut part) in parts {
+            joined.is_empty &= part.is_empty;
+            for note in part.notes.drain(..) {
                 if !joined.notes.contains(&note) {
                     joined.notes.push(note);
                 }
             }
+            joined.parts.push((question, part));
         }
         joined
     }

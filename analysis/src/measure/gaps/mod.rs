@@ -96,33 +96,10 @@ impl Causes {
 }
 
 /// The question, while records are read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gaps {
-    key: &'static str,
     devices: Vec<Stretches>,
     host: Host,
-}
-
-impl Default for Gaps {
-    fn default() -> Self {
-        Self::with_key("runs")
-    }
-}
-
-impl Gaps {
-    /// The question, with another key for its table than [`super::timeline`] has, beside whose it stands.
-    #[must_use]
-    pub fn beside_timeline() -> Self {
-        Self::with_key("gaps")
-    }
-
-    fn with_key(key: &'static str) -> Self {
-        Self {
-            key,
-            devices: Vec::new(),
-            host: Host::default(),
-        }
-    }
 }
 
 impl Measure for Gaps {
@@ -168,7 +145,7 @@ impl Measure for Gaps {
         if is_empty {
             notes.push("no operation of a GPU is in these traces".to_owned());
         }
-        let mut runs = Table::new(self.key, "", &[Column::plain("label", "run")]);
+        let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
         runs.push(Row {
             cells: vec![label.into()],
             below: vec![devices],
@@ -177,6 +154,7 @@ impl Measure for Gaps {
             tables: vec![runs],
             notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }

@@ -309,6 +309,7 @@ impl<'m> Report<'m> {
             tables: self.tables,
             notes: self.notes,
             is_empty,
+            ..Answer::default()
         }
     }
 }
