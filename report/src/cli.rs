@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -13,6 +14,7 @@ use crate::files;
 use crate::manual;
 use crate::merge::{self, Merged, Packing};
 use crate::recover::{self, Recovery};
+use crate::view;
 use crate::words::counted;
 
 /// Says where the time of GPUs and processors went, merges traces, checks them, and finishes those that a killed profiler left.
@@ -47,6 +49,8 @@ enum Verb {
     Check(CheckOptions),
     /// Finish what a killed profiler left
     Recover(RecoverOptions),
+    /// Open traces in the Perfetto UI
+    View(ViewOptions),
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +92,28 @@ struct RecoverOptions {
     output: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+struct ViewOptions {
+    /// Traces, or folders with traces; several are merged
+    #[arg(required = true, value_name = "DIR|TRACE")]
+    inputs: Vec<PathBuf>,
+    /// Print the address of the page, start no browser
+    #[arg(long)]
+    no_browser: bool,
+    /// A folder with a copy of the Perfetto UI, for machines without a network
+    #[arg(long, value_name = "DIR")]
+    ui: Option<PathBuf>,
+    /// The port to serve on; 0: any (other ports than the default need --ui)
+    #[arg(long, value_name = "PORT", default_value_t = view::PAGE_PORT)]
+    port: u16,
+    /// How long to wait for the page
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    wait: u64,
+    /// Go on serving after the page has the trace, until interrupted
+    #[arg(long)]
+    keep: bool,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Compress {
     /// If one of the inputs is compressed
@@ -119,6 +145,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
+        (Some(Verb::View(options)), _) => view_traces(options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
         (None, None)
             if !cli.man
@@ -202,6 +229,19 @@ fn recover_traces(options: &RecoverOptions) -> Result<i32> {
         say(&format!("{line}\n"))?;
     }
     Ok(code)
+}
+
+fn view_traces(options: ViewOptions) -> Result<i32> {
+    let request = view::Request {
+        inputs: options.inputs,
+        ui: options.ui,
+        port: options.port,
+        browser: !options.no_browser,
+        keep: options.keep,
+        wait: Duration::from_secs(options.wait),
+    };
+    view::view(&request, |line| say(&format!("{line}\n")))?;
+    Ok(0)
 }
 
 /// Prints; nobody need be listening, as with `rsys-report check | head`.

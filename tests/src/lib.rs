@@ -43,7 +43,7 @@ mod workload;
 pub use answers::answer;
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
-pub use judge::Judge;
+pub use judge::{Judge, web_dir};
 pub use machines::Machine;
 pub use needs::{is_root, missing_python_module, missing_tool, must_not_skip};
 pub use older::OldSystem;

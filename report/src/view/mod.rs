@@ -1,0 +1,122 @@
+//! Opening traces in the Perfetto UI: a server for one trace on the loopback interface, and the address of the page that asks it.
+//!
+//! The page may connect to port 9001 of 127.0.0.1 and to no other (its content security policy; see "Visualizing traces: opening with url="
+//! in Perfetto's documentation). Other users of the machine can connect there as well, so the trace has a name that cannot be guessed.
+
+mod browser;
+mod http;
+mod pages;
+mod server;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rsys_analysis::read;
+
+use self::server::{End, Offer, Server};
+use crate::files::{PERFETTO, READABLE, short_name, traces};
+use crate::merge::{self, Packing};
+
+/// The port that the page at [`PAGE`] may connect to.
+pub const PAGE_PORT: u16 = 9001;
+/// The page.
+const PAGE: &str = "https://ui.perfetto.dev";
+
+/// What to show, and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Traces, and folders with traces.
+    pub inputs: Vec<PathBuf>,
+    /// A copy of the Perfetto UI, to be served as well.
+    pub ui: Option<PathBuf>,
+    /// The port of the loopback interface; 0: any that is free.
+    pub port: u16,
+    /// Whether a browser is started.
+    pub browser: bool,
+    /// Whether to go on after the page has the trace.
+    pub keep: bool,
+    /// How long to wait for the page.
+    pub wait: Duration,
+}
+
+/// Serves the trace until the page has it. `say` is told what the user has to know.
+///
+/// # Errors
+/// When there is no trace, several cannot be merged, the port is taken, or the page has not asked in time.
+pub fn view(request: &Request, mut say: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    if request.ui.is_none() && request.port != PAGE_PORT {
+        bail!("{PAGE} may only connect to port {PAGE_PORT}; another one needs --ui");
+    }
+    let pages = request.ui.as_deref().map(pages::Pages::open).transpose()?;
+    let (name, trace) = trace_of(&request.inputs, &mut say)?;
+    let offer = Offer::new(name, trace, pages)?;
+    let server = Server::start(offer, request.port)?;
+    let address = server.page_address(PAGE);
+    say(&format!("open {address}"))?;
+    for line in browser::show(&address, server.port(), request.browser) {
+        say(&line)?;
+    }
+    match server.serve(request.wait, request.keep)? {
+        End::Delivered(bytes) => say(&format!(
+            "the page has the trace ({:.1} MB)",
+            bytes as f64 / 1e6
+        )),
+        End::NotAsked => bail!(
+            "no page asked for the trace within {} s (--wait)",
+            request.wait.as_secs()
+        ),
+    }
+}
+
+/// The one trace that the inputs stand for, and its name: several are merged.
+fn trace_of(
+    inputs: &[PathBuf],
+    say: &mut impl FnMut(&str) -> Result<()>,
+) -> Result<(String, File)> {
+    let files = traces(inputs, READABLE, None)?;
+    let mut merged = files.iter().filter(|file| read::is_merged(file));
+    let only = match (files.as_slice(), merged.next(), merged.next()) {
+        ([only], ..) | (_, Some(only), None) => Some(only),
+        _ => None,
+    };
+    if let Some(only) = only {
+        let file = File::open(only).with_context(|| format!("cannot read {}", only.display()))?;
+        return Ok((short_name(only), file));
+    }
+    let foreign = files.iter().find(|file| !ends_like(file, PERFETTO));
+    if let Some(foreign) = foreign {
+        bail!(
+            "{} cannot be shown together with other traces: view it alone",
+            foreign.display()
+        );
+    }
+    let name = format!(
+        "{}.pftrace",
+        inputs
+            .first()
+            .map_or_else(String::new, |path| short_name(path))
+    );
+    let output = std::env::temp_dir().join(format!("rsys-view-{}.pftrace", std::process::id()));
+    let request = merge::Request {
+        inputs: files,
+        output: output.clone(),
+        force: true,
+        packing: Packing::Plain,
+    };
+    let done = merge::merge(&request)?;
+    for remark in &done.remarks {
+        say(remark)?;
+    }
+    let file = File::open(&output).with_context(|| format!("cannot read {}", output.display()));
+    // It is there as long as it is open.
+    std::fs::remove_file(&output).ok();
+    say(&format!("{} traces merged", done.traces))?;
+    Ok((name, file?))
+}
+
+fn ends_like(path: &Path, endings: &[&str]) -> bool {
+    let name = short_name(path);
+    endings.iter().any(|ending| name.ends_with(ending))
+}
