@@ -45,6 +45,13 @@ choices! {
         None = "none": "the command alone";
     }
 
+    /// What the run says when it has ended.
+    Closing {
+        Full = "full": "a table: the processes, functions and kernels that took most time, how idle the GPUs were, and what to type next; in a task of a parallel job as lines";
+        Lines = "lines": "a line for each trace";
+        Off = "off": "warnings alone";
+    }
+
     /// How stacks are walked.
     Unwinder {
         Cfi = "cfi": "our own walker over the full call-frame information";

@@ -57,7 +57,8 @@ mod value;
 mod windows;
 
 pub use choices::{
-    CategoryNames, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder, WindowClock,
+    CategoryNames, Closing, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
+    WindowClock,
 };
 pub use environment::Environment;
 pub use nodes::Nodes;

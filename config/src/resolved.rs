@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::backends::Selection;
 use crate::choices::{
-    CategoryNames, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder, WindowClock,
+    CategoryNames, Closing, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
+    WindowClock,
 };
 use crate::nodes::Nodes;
 use crate::numbers::Numbers;
@@ -85,6 +86,8 @@ pub struct Resolved {
     pub ring_bytes: usize,
     /// `SYMBOL_CACHE`.
     pub symbol_cache: SymbolCache,
+    /// `SUMMARY`.
+    pub closing: Closing,
     /// `FOLLOW`.
     pub follow: Follow,
     /// `LINGER`.
@@ -271,6 +274,7 @@ impl Resolved {
                 "none" => SymbolCache::Off,
                 path => SymbolCache::Folder(path.into()),
             },
+            closing: Closing::from_word(read.text("SUMMARY")),
             follow: Follow::from_word(read.text("FOLLOW")),
             linger: read.seconds("LINGER"),
             ranks: read.numbers("RANKS"),

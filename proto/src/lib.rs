@@ -35,6 +35,7 @@ mod ids;
 pub mod message;
 pub mod reader;
 pub mod resolve;
+mod runtime_files;
 mod sample_sequence;
 pub mod schema;
 mod strings;
@@ -49,6 +50,7 @@ pub use callstacks::{
 };
 pub use event::{Annotation, CounterValue, Event, EventKind, Name, Value};
 pub use ids::ProcessNamespace;
+pub use runtime_files::is_runtime_file;
 pub use sample_sequence::{CpuMode, Sample, SampleSequence};
 pub use strings::{StringId, StringTable};
 pub use track_sequence::{DEPTH_MAX, LeftOut, TrackSequence};

@@ -21,6 +21,17 @@ pub fn say(line: &str) {
     writeln!(stream, "rsys: {}", painted(line, coloured)).ok();
 }
 
+/// How many characters of a line fit behind the name that [`say`] puts in front.
+#[must_use]
+pub fn line_width() -> usize {
+    const PREFIX: usize = "rsys: ".len();
+    const ELSEWHERE: usize = 120;
+    let size = terminal_size::terminal_size_of(std::io::stderr());
+    size.map_or(ELSEWHERE, |(width, _)| {
+        usize::from(width.0).saturating_sub(PREFIX)
+    })
+}
+
 /// Whether text for a stream is coloured: on a terminal that can, unless the user said no by
 /// `NO_COLOR` (no-color.org) or by `CLICOLOR=0` (bixense.com/clicolors).
 #[must_use]

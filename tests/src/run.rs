@@ -247,7 +247,9 @@ impl Run {
         };
         command
             .current_dir(folder)
-            .env("XDG_CACHE_HOME", target_dir().join("tmp/cache"));
+            .env("XDG_CACHE_HOME", target_dir().join("tmp/cache"))
+            // Lines that tests can read; the table is for people.
+            .env("ROCPROFSYS_SUMMARY", "lines");
         // A shell that runs tests in the background lets them ignore the terminal's signals, and so would the program.
         // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
         unsafe {

@@ -1,39 +1,9 @@
 //! Which frame of a call stack is the program's own, as opposed to the libraries below it.
 
+use rsys_proto::is_runtime_file;
+
 use crate::model::{Frame, Model, StackId};
 use crate::table::Cell;
-
-/// Files whose functions are never the program's: names begin like this.
-const LIBRARIES: [&str; 28] = [
-    "ld-linux",
-    "ld-musl",
-    "libamdhip64",
-    "libamd_comgr",
-    "libc++",
-    "libc-",
-    "libc.so",
-    "libdl",
-    "libdrm",
-    "libgcc_s",
-    "libhsa-runtime64",
-    "libhsakmt",
-    "libhiprtc",
-    "libm-",
-    "libm.so",
-    "libpthread",
-    "libpython",
-    "librccl",
-    "librocm",
-    "librocprofiler",
-    "libroctx",
-    "libroctracer",
-    "librsys_",
-    "librt",
-    "libstdc++",
-    "linux-vdso",
-    "python2",
-    "python3",
-];
 
 /// Whether a function is Python: such frames have their source file in place of a loaded file.
 pub(crate) fn is_python(frame: &Frame, model: &Model) -> bool {
@@ -58,10 +28,7 @@ fn is_program(frame: &Frame, model: &Model) -> bool {
     let file = file_name(model.text(frame.mapping));
     // `[waiting]`, `[broken]`, `[kernel]` and the like are no code.
     let is_mark = |text: &str| text.starts_with('[');
-    !is_mark(function)
-        && !file.is_empty()
-        && !is_mark(file)
-        && !LIBRARIES.iter().any(|library| file.starts_with(library))
+    !is_mark(function) && !file.is_empty() && !is_mark(file) && !is_runtime_file(file)
 }
 
 /// A stack without the frames below its innermost one that is the program's; `None` if it has no such frame.

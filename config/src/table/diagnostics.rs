@@ -1,5 +1,7 @@
 //! What the profiler says about itself.
 
+use crate::choices::Closing;
+
 use super::{Category, Kind, Setting};
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -17,6 +19,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .details("-v is 1, -vv is 2. Values above 3 count as 3.")
     .option(Some('v'), "verbose", "N"),
+    Setting::new(
+        Category::Diagnostics,
+        "SUMMARY",
+        Kind::Choice(Closing::CHOICES),
+        Closing::Full.as_str(),
+        "What rsys-sample says when the run has ended",
+    )
+    .details("With -v the line for each trace stands above the table; -q leaves out both.")
+    .option(None, "summary", "WHAT"),
     Setting::new(
         Category::Diagnostics,
         "DEBUG",

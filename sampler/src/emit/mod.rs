@@ -11,6 +11,7 @@
 pub mod account;
 pub mod batch;
 pub mod cpu_windows;
+pub mod digest;
 pub mod drawing;
 pub mod host_counters;
 pub mod learned;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::account::{AgentCounts, Coverage, End, Stops, Tally};
+use super::digest::ProcessDigest;
 use super::profile::Written;
 
 /// What became of one process.
@@ -36,6 +37,8 @@ pub struct ProcessSummary {
     pub coverage: Coverage,
     /// What the agent counted.
     pub counts: AgentCounts,
+    /// What the closing table says of it.
+    pub digest: ProcessDigest,
     /// How it ended.
     pub end: End,
 }

@@ -23,6 +23,9 @@ pub struct OutputDirectory {
     made: Vec<PathBuf>,
 }
 
+/// The link to the folder of the run that ended last, beside the folders of all runs.
+const LATEST: &str = "latest";
+
 impl OutputDirectory {
     /// Makes it: a run whose traces cannot be kept is better refused at once.
     ///
@@ -53,6 +56,25 @@ impl OutputDirectory {
         &self.path
     }
 
+    /// Makes the link `latest` beside the folder lead to it. What the user put there under that name stays.
+    pub fn link_latest(&self) {
+        let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return;
+        };
+        let link = parent.join(LATEST);
+        let is_ours = link
+            .symlink_metadata()
+            .map_or(true, |about| about.is_symlink());
+        if !is_ours || !self.path.is_dir() {
+            return;
+        }
+        // Several runs may end at once: each name is whole, and the last one stays.
+        let new = parent.join(format!(".{LATEST}.{}", std::process::id()));
+        if std::os::unix::fs::symlink(name, &new).is_ok() && std::fs::rename(&new, &link).is_err() {
+            std::fs::remove_file(&new).ok();
+        }
+    }
+
     /// Removes what was made and not used.
     pub fn remove_if_empty(&self) {
         for path in &self.made {
@@ -61,5 +83,34 @@ impl OutputDirectory {
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_run_has_a_link_unless_the_name_is_taken() {
+        let output = std::env::temp_dir().join(format!("rsys-latest-{}", std::process::id()));
+        let link = output.join(LATEST);
+        for name in ["one", "two"] {
+            OutputDirectory::create(&output.join(name))
+                .unwrap()
+                .link_latest();
+            assert_eq!(std::fs::read_link(&link).unwrap(), Path::new(name));
+        }
+        std::fs::remove_file(&link).unwrap();
+        std::fs::create_dir(&link).unwrap();
+        OutputDirectory::create(&output.join("three"))
+            .unwrap()
+            .link_latest();
+        assert!(link.symlink_metadata().unwrap().is_dir());
+        let gone = OutputDirectory::create(&output.join("four")).unwrap();
+        std::fs::remove_dir(&link).unwrap();
+        gone.remove_if_empty();
+        gone.link_latest();
+        assert!(link.symlink_metadata().is_err());
+        std::fs::remove_dir_all(&output).unwrap();
     }
 }

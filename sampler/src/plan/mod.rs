@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
-use rsys_config::{Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder};
+use rsys_config::{
+    Closing, Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder,
+};
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
     AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH, PythonChoice,
@@ -51,6 +53,10 @@ pub struct Plan {
     /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user
     /// has not said that it is to be off.
     pub hints_at_gpus: bool,
+    /// Whether the run has a folder of its own among those of other runs.
+    pub has_own_folder: bool,
+    /// What is said when the run has ended.
+    pub closing: Closing,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
     /// Where this run stands in a parallel job.
@@ -158,6 +164,12 @@ impl Plan {
                 processors: resolved.sampling_cpus.clone(),
             }),
             gpus,
+            has_own_folder: resolved.time_output,
+            // Hundreds of tasks share a terminal.
+            closing: match place.rank.as_ref().and_then(|rank| rank.size) {
+                Some(2..) if resolved.closing == Closing::Full => Closing::Lines,
+                _ => resolved.closing,
+            },
             hints_at_gpus: !resolved.backends.is_refused("roctracer"),
             linger: resolved.linger,
             place,

@@ -1,6 +1,10 @@
 //! From the target's end to ours: processes that outlive it, the last traces, and what is said of
 //! it all.
 
+use std::time::Instant;
+
+use rsys_config::Closing;
+
 use super::job_record::end_record;
 use super::watch::Watch;
 use crate::emit::outcome::ProcessSummary;
@@ -10,8 +14,8 @@ use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
 use crate::plan::Plan;
 use crate::session::{Failure, LeftOut};
-use crate::summary::{self, Circumstances};
-use crate::terminal::say;
+use crate::summary::{self, Circumstances, Wanted};
+use crate::terminal::{line_width, say};
 
 /// What is known of processes that have no trace.
 struct Missing {
@@ -31,7 +35,9 @@ pub fn serve(
     directory: &OutputDirectory,
     record: Option<TaskRecord>,
 ) -> Ending {
+    let begin = Instant::now();
     let ending = watch.until_target_ends();
+    let wall = begin.elapsed();
     watch.linger(plan.linger);
     let verbosity = plan.run.verbosity;
     if verbosity >= 1 {
@@ -61,11 +67,23 @@ pub fn serve(
     end_record(record, &circumstances, ending, processes, missing.short);
     if verbosity >= 0 {
         say_outcome(&outcome, &missing, &circumstances, plan);
+        if plan.closing == Closing::Full {
+            let run = summary::Run {
+                processes,
+                wall,
+                directory: directory.path(),
+                width: line_width(),
+            };
+            summary::table(&run).iter().for_each(|line| say(line));
+        }
     }
     if verbosity >= 2 {
         say_figures(&outcome, announced, missing.refused);
     }
     directory.remove_if_empty();
+    if plan.has_own_folder {
+        directory.link_latest();
+    }
     ending
 }
 
@@ -87,8 +105,12 @@ fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstanc
     if is_explained && !has_output {
         say("no trace: see the warnings above");
     } else {
-        let verbose = plan.run.verbosity >= 1;
-        for line in summary::lines(processes, missing.short, circumstances, verbose) {
+        let is_verbose = plan.run.verbosity >= 1;
+        let wanted = Wanted {
+            traces: plan.closing == Closing::Lines || is_verbose,
+            details: is_verbose,
+        };
+        for line in summary::lines(processes, missing.short, circumstances, wanted) {
             say(&line);
         }
     }

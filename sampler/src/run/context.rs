@@ -164,6 +164,7 @@ impl RunContext {
             rank: identity.rank.as_ref(),
             host: &self.host,
             pid: identity.pid,
+            program: identity.name(),
             is_command: identity.is_command,
         }
     }

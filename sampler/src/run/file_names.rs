@@ -22,8 +22,28 @@ pub struct Claimant<'a> {
     pub host: &'a str,
     /// Process id, as the process sees it.
     pub pid: u32,
+    /// Its program.
+    pub program: &'a str,
     /// Whether it is the process of the command itself.
     pub is_command: bool,
+}
+
+impl Claimant<'_> {
+    /// Its process id, and for a child of the command its program, as far as that is fit for the name of a file.
+    fn process_name(&self) -> String {
+        const LONGEST: usize = 32;
+        let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "._+".contains(*letter);
+        let program: String = self
+            .program
+            .chars()
+            .filter(is_plain)
+            .take(LONGEST)
+            .collect();
+        match program.trim_matches('.') {
+            program if !self.is_command && !program.is_empty() => format!("{}.{program}", self.pid),
+            _ => self.pid.to_string(),
+        }
+    }
 }
 
 /// The names that were given out in a run.
@@ -113,19 +133,19 @@ impl FileNames {
     }
 
     /// How the process may be called, best first, and how many numbers may stand behind: the rank
-    /// for the first process that has it, rank and process id for others (its children have the
-    /// same rank); the process id without a rank. Where a rank's name is taken by another start of
+    /// for the first process that has it, rank, process id and program for others (its children
+    /// have the same rank); process id and program without a rank. Where a rank's name is taken by another start of
     /// the same job, host and process id follow.
     fn processes(&mut self, claimant: &Claimant<'_>) -> Vec<(String, u32)> {
         let Claimant {
             rank, host, pid, ..
         } = *claimant;
         let Some(own) = rank else {
-            return vec![(pid.to_string(), NUMBERS_MAX)];
+            return vec![(claimant.process_name(), NUMBERS_MAX)];
         };
         let mut name = rank_name(own);
         if !self.ranks.insert((own.rank, own.restart)) {
-            name = format!("{name}.{pid}");
+            name = format!("{name}.{}", claimant.process_name());
         }
         let fuller = fuller_id(own, host, pid);
         vec![(name, 1), (fuller, NUMBERS_MAX)]
@@ -153,6 +173,7 @@ mod tests {
             rank: None,
             host: "host",
             pid,
+            program: "",
             is_command: false,
         }
     }
@@ -183,6 +204,26 @@ mod tests {
                 ..claimant(pid)
             };
             assert_eq!(names.choose(&files, &of_rank), FileId::new(expected, 0));
+        }
+    }
+
+    #[test]
+    fn children_have_the_name_of_their_program() {
+        let files = [layout("programs", true)];
+        for (program, is_command, expected) in [
+            ("cc1", false, "7.cc1"),
+            ("cc1", true, "7"),
+            ("../my program-π", false, "7.myprogram"),
+            ("...", false, "7"),
+            (&*"x".repeat(99), false, &*format!("7.{}", "x".repeat(32))),
+        ] {
+            let child = Claimant {
+                program,
+                is_command,
+                ..claimant(7)
+            };
+            let id = FileNames::default().choose(&files, &child);
+            assert_eq!(id, FileId::new(expected, 0));
         }
     }
 

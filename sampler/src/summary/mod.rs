@@ -2,6 +2,7 @@
 
 mod gpu;
 mod nothing;
+mod table;
 
 use rsys_wire::layout::{CPU_TIMER, Counter};
 
@@ -13,6 +14,7 @@ use crate::words::counted;
 pub use self::gpu::gpu_hint;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
 use self::nothing::{empty_traces, reason_for_nothing, short_processes};
+pub use self::table::{Run, table};
 
 impl ProcessSummary {
     /// The line about its trace, or about its samples where only a summary was asked for.
@@ -299,22 +301,34 @@ impl ProcessSummary {
     }
 }
 
-/// The lines about all processes: one for each trace, and one that says why there is none, or why
-/// there is nothing in it; details, where they are wanted, of those with samples. `unstarted` is
-/// the number of processes that ended before they began to record, with one sample each.
+/// What is said of all processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// A line for each trace.
+    pub traces: bool,
+    /// Details of those with samples.
+    pub details: bool,
+}
+
+/// The lines about all processes: one for each trace, if that is wanted, and one that says why there is none, or why there is nothing in it;
+/// details, where they are wanted. `unstarted` is the number of processes that ended before they began to record, with one sample each.
 #[must_use]
 pub fn lines(
     processes: &[ProcessSummary],
     unstarted: u64,
     circumstances: &Circumstances,
-    verbose: bool,
+    wanted: Wanted,
 ) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
+    let has_traces = !lines.is_empty();
+    if !wanted.traces {
+        lines.clear();
+    }
     let short = short_processes(processes, unstarted);
     match short {
-        Some(short) if lines.is_empty() => lines.push(format!("no trace: {short}")),
+        Some(short) if !has_traces => lines.push(format!("no trace: {short}")),
         Some(short) => lines.push(short),
-        None if lines.is_empty() => {
+        None if !has_traces => {
             let nothing = reason_for_nothing(processes, unstarted, circumstances);
             lines.push(format!("no trace: {}", nothing.reason));
         }
@@ -325,7 +339,7 @@ pub fn lines(
     }
     lines.extend(processes.iter().flat_map(ProcessSummary::profile_lines));
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
-    if verbose {
+    if wanted.details {
         let silent: Vec<&ProcessSummary> = processes.iter().filter(|one| one.is_silent()).collect();
         let worth_a_line = processes.iter().filter(|one| !one.is_silent());
         lines.extend(worth_a_line.flat_map(ProcessSummary::details));

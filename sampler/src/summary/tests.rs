@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::emit::account::{AgentCounts, Stops, Tally};
+use crate::emit::digest::ProcessDigest;
 use crate::launch::ending::Ending;
 use crate::run::Overflow;
 
@@ -18,8 +19,15 @@ fn usual() -> Circumstances {
     }
 }
 
+fn wanted(details: bool) -> Wanted {
+    Wanted {
+        traces: true,
+        details,
+    }
+}
+
 fn lines(processes: &[ProcessSummary], unstarted: u64, verbose: bool) -> Vec<String> {
-    super::lines(processes, unstarted, &usual(), verbose)
+    super::lines(processes, unstarted, &usual(), wanted(verbose))
 }
 
 pub(super) fn process() -> ProcessSummary {
@@ -43,6 +51,7 @@ pub(super) fn process() -> ProcessSummary {
         },
         stops: Stops::default(),
         counts: AgentCounts::default(),
+        digest: ProcessDigest::default(),
         end: End::Process,
     }
 }
@@ -200,7 +209,7 @@ fn a_command_that_cannot_be_sampled_is_the_reason() {
         unsampled: Some("/bin/busybox is statically linked".to_owned()),
         ..usual()
     };
-    let text = super::lines(&[], 0, &known, false).join("\n");
+    let text = super::lines(&[], 0, &known, wanted(false)).join("\n");
     assert_eq!(
         text,
         "no trace: /bin/busybox is statically linked, and no program that it started was sampled"
@@ -214,7 +223,12 @@ fn an_empty_trace_has_a_reason() {
         ..process()
     };
     let reason = |process: &ProcessSummary, circumstances: &Circumstances| {
-        let lines = super::lines(std::slice::from_ref(process), 0, circumstances, false);
+        let lines = super::lines(
+            std::slice::from_ref(process),
+            0,
+            circumstances,
+            wanted(false),
+        );
         assert!(
             lines[0].starts_with("/out/t-7.proto: 0 samples"),
             "{lines:?}"

@@ -34,6 +34,7 @@ use self::trace::Trace;
 use self::waits::WaitTracks;
 use super::account::{Stops, Tally};
 use super::batch::RingWords;
+use super::digest::Digest;
 use super::learned::Learned;
 use super::learned::stacks::ShownStack;
 use super::output::Output;
@@ -51,6 +52,8 @@ pub struct Drawing {
     pub tally: Tally,
     /// Where broken stacks stopped.
     pub stops: Stops,
+    /// What the closing table says.
+    pub digest: Digest,
     /// The latest time that was seen.
     pub last_time_ns: u64,
     /// The summary beside the trace, if one was asked for.
@@ -74,6 +77,7 @@ impl Drawing {
             trace: Trace::new(is_wanted),
             tally: Tally::default(),
             stops: Stops::default(),
+            digest: Digest::default(),
             last_time_ns: learned.identity.start_time_ns,
             profile: run.profile.map(Profile::new),
             rings: HashMap::new(),
@@ -124,6 +128,7 @@ impl Drawing {
                 known: &mut learned.events,
                 frames: &mut learned.frames,
                 tally: &mut self.tally.events,
+                digest: &mut self.digest,
                 run,
                 last_time_ns: &mut self.last_time_ns,
             };

@@ -183,6 +183,7 @@ impl Drawing {
             known: &mut learned.events,
             frames: &mut learned.frames,
             tally: &mut self.tally.events,
+            digest: &mut self.digest,
             run: tools.run,
             last_time_ns: &mut self.last_time_ns,
         };

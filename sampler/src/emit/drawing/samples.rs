@@ -61,6 +61,8 @@ impl Drawing {
         let weight_ns = u64::from(weight).saturating_mul(tools.run.weight_unit());
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
+        self.digest
+            .sample(shown.functions.last().copied(), weight_ns);
         let (tid, name) = (thread.tid, &thread.name);
         if let Some(profile) = &mut self.profile {
             let whose = Whose {

@@ -1,8 +1,8 @@
 //! The calls that operations of GPUs refer to, which may be recorded minutes later.
 //!
 //! A program has millions of calls, but few that differ in what operations need of them. So a call
-//! is the number of what it shares with others, in a chunk of calls with neighbouring correlations:
-//! four bytes. A chunk is forgotten when it is old, and no call in it awaits an operation.
+//! is the number of what it shares with others and the time since others, in a chunk of calls with
+//! neighbouring correlations: eight bytes. A chunk is forgotten when it is old, and no call in it awaits an operation.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -32,6 +32,9 @@ const LATEST: usize = 1 << 12;
 /// much for a call whose operation it has not reported.
 const MOST: usize = 1 << 16;
 
+/// Times of calls are kept in such steps, which leaves a chunk two minutes.
+const STEP_NS: i64 = 64;
+
 /// In a chunk: the call awaits an operation.
 const AWAITED: u32 = 1 << 31;
 
@@ -40,6 +43,9 @@ const AWAITED: u32 = 1 << 31;
 #[derive(Debug)]
 struct Chunk {
     calls: Box<[u32; CHUNK]>,
+    /// When they began: steps from `base_ns`.
+    starts: Box<[i32; CHUNK]>,
+    base_ns: u64,
     awaited: usize,
     is_old: bool,
 }
@@ -70,12 +76,14 @@ fn place(correlation: u64) -> (u64, usize) {
 
 impl KeptCalls {
     /// Keeps a call; with `awaited`, until an operation of it is recorded, however long that takes.
-    pub fn insert(&mut self, correlation: u64, call: Call, awaited: bool) {
+    pub fn insert(&mut self, correlation: u64, call: Call, start_ns: u64, awaited: bool) {
         let (number, at) = place(correlation);
         let chunk = self.chunks.entry(number).or_insert_with(|| {
             self.latest.push_back(number);
             Chunk {
                 calls: Box::new([0; CHUNK]),
+                starts: Box::new([0; CHUNK]),
+                base_ns: start_ns,
                 awaited: 0,
                 is_old: false,
             }
@@ -85,6 +93,9 @@ impl KeptCalls {
         chunk.awaited -= usize::from(before & AWAITED != 0);
         let awaited = if awaited { AWAITED } else { 0 };
         chunk.calls[at] = (self.shared.take(call) + 1) | awaited;
+        let steps = start_ns.wrapping_sub(chunk.base_ns).cast_signed() / STEP_NS;
+        chunk.starts[at] =
+            i32::try_from(steps).unwrap_or(if steps < 0 { i32::MIN } else { i32::MAX });
         self.shared.give_back(before);
         if self.latest.len() > LATEST {
             self.age();
@@ -101,6 +112,15 @@ impl KeptCalls {
         let (number, at) = place(correlation);
         let entry = self.chunks.get(&number)?.calls[at];
         self.shared.get(entry)
+    }
+
+    /// When it began, to 64 ns, if it is known.
+    pub fn start_ns(&self, correlation: u64) -> Option<u64> {
+        let (number, at) = place(correlation);
+        let chunk = self.chunks.get(&number)?;
+        let is_known = chunk.calls[at] & !AWAITED != 0;
+        let steps = i64::from(chunk.starts[at]) * STEP_NS;
+        is_known.then(|| chunk.base_ns.saturating_add_signed(steps))
     }
 
     /// An operation of a call was recorded. There may be more, but not much later.
@@ -206,7 +226,7 @@ mod tests {
     /// Calls that make everything before them old.
     fn many(kept: &mut KeptCalls, from: u64) {
         for correlation in from..from + (2 * LATEST * CHUNK) as u64 {
-            kept.insert(correlation, call(1), false);
+            kept.insert(correlation, call(1), 0, false);
         }
     }
 
@@ -214,7 +234,7 @@ mod tests {
     fn a_call_that_awaits_an_operation_is_never_too_old() {
         let mut kept = KeptCalls::default();
         for correlation in 1..=10_000 {
-            kept.insert(correlation, call(correlation), true);
+            kept.insert(correlation, call(correlation), 0, true);
         }
         many(&mut kept, 1_000_000);
         assert_eq!(kept.get(1), Some(&call(1)));
@@ -234,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_recorded_stays_for_a_while() {
         let mut kept = KeptCalls::default();
-        kept.insert(5, call(3), true);
+        kept.insert(5, call(3), 0, true);
         kept.is_recorded(5);
         kept.is_recorded(5);
         assert_eq!(kept.get(5), Some(&call(3)));
@@ -246,7 +266,7 @@ mod tests {
     fn memory_is_bounded_even_if_nothing_is_ever_told() {
         let mut kept = KeptCalls::default();
         for chunk in 0..MOST as u64 + 1000 {
-            kept.insert(chunk * CHUNK as u64 + 1, call(chunk), true);
+            kept.insert(chunk * CHUNK as u64 + 1, call(chunk), 0, true);
         }
         assert_eq!(kept.chunks.len(), MOST);
         assert_eq!(kept.shared.numbers.len(), MOST);
@@ -258,10 +278,22 @@ mod tests {
     #[test]
     fn a_correlation_that_comes_again_is_another_call() {
         let mut kept = KeptCalls::default();
-        kept.insert(9, call(1), true);
-        kept.insert(9, call(2), false);
+        kept.insert(9, call(1), 0, true);
+        kept.insert(9, call(2), 0, false);
         assert_eq!(kept.get(9), Some(&call(2)));
         assert_eq!(kept.chunks[&0].awaited, 0);
         assert_eq!(kept.shared.numbers.len(), 1);
+    }
+
+    #[test]
+    fn starts_are_kept_to_a_step() {
+        let mut kept = KeptCalls::default();
+        for (correlation, start_ns) in [(7, 5_000_000), (8, 5_000_640), (6, 4_999_936)] {
+            kept.insert(correlation, call(1), start_ns, false);
+            assert_eq!(kept.start_ns(correlation), Some(start_ns));
+        }
+        kept.insert(9, call(1), 1 << 50, false);
+        assert!(kept.start_ns(9) > Some(5_000_000));
+        assert_eq!(kept.start_ns(5), None);
     }
 }

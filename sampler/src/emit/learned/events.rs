@@ -88,19 +88,26 @@ impl EventTables {
                 self.labels.insert((*what, *id), label);
             }
             Event::Begin {
+                time_ns,
                 correlation,
                 awaited,
                 args,
                 ..
             } if *correlation != 0 => {
                 let tid = self.event_threads.get(&ring).copied().unwrap_or_default();
-                self.learn_call(tid, *correlation, *awaited, *args);
+                self.learn_call((tid, *time_ns), *correlation, *awaited, *args);
             }
             _ => {}
         }
     }
 
-    fn learn_call(&mut self, tid: u32, correlation: u64, awaited: bool, args: Args<'_>) {
+    fn learn_call(
+        &mut self,
+        (tid, start_ns): (u32, u64),
+        correlation: u64,
+        awaited: bool,
+        args: Args<'_>,
+    ) {
         let mut call = Call {
             tid,
             ..Call::default()
@@ -121,7 +128,7 @@ impl EventTables {
         }
         // What a batch copies as a whole is not the size of each copy.
         call.bytes = call.bytes.filter(|_| operations == 1);
-        self.calls.insert(correlation, call, awaited);
+        self.calls.insert(correlation, call, start_ns, awaited);
     }
 
     /// Asks for the addresses of new stacks.
@@ -147,6 +154,11 @@ impl EventTables {
         let call = self.calls.get(correlation).copied();
         self.calls.is_recorded(correlation);
         call
+    }
+
+    /// When the call began that caused an operation, if the call is known.
+    pub fn submitted_ns(&self, correlation: u64) -> Option<u64> {
+        self.calls.start_ns(correlation)
     }
 
     /// The frames of a stack, outermost first; empty when it was not recorded.

@@ -59,6 +59,7 @@ impl ProcessTrace {
         drawing.end(time_ns, &data);
         let profile = self.write_profile(tools.run);
         let (learned, drawing) = (self.learned, self.drawing);
+        let digest = drawing.digest.finish(&learned.frames, &learned.events);
         ProcessSummary {
             path: drawing.trace.path,
             profile,
@@ -74,6 +75,7 @@ impl ProcessTrace {
                 Some(_) => Coverage::Unknown,
             },
             interpreters: learned.interpreters,
+            digest,
             tally: drawing.tally,
             stops: drawing.stops,
             counts,

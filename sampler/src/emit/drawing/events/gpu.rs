@@ -9,6 +9,7 @@ use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
 use super::EventWriter;
 use super::args::Annotations;
 use super::lanes::Lanes;
+use crate::emit::digest::Operation;
 use crate::emit::learned::calls::Call;
 use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::FrameId;
@@ -59,6 +60,7 @@ pub struct Gpu {
 impl Gpu {
     /// Draws an operation.
     pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, pen: &mut EventWriter<'_>) {
+        let submitted_ns = pen.known.submitted_ns(op.correlation);
         let call = pen.known.cause(op.correlation);
         let end_ns = op.end_ns.max(op.start_ns);
         *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
@@ -126,6 +128,15 @@ impl Gpu {
             .devices
             .entry(op.device)
             .or_insert_with(|| Device::new(op.device, pen.known, pen.output));
+        if matches!(op.kind, OpKind::Kernel | OpKind::Copy | OpKind::Fill) {
+            let operation = Operation {
+                start_ns,
+                end_ns,
+                submitted_ns,
+                stack: call.stack,
+            };
+            pen.digest.operation(op.device, &device.name, operation);
+        }
         let track = device.track(line, (start_ns, end_ns), pen.known, pen.output);
         let out = pen.output.buffer();
         let category = categories::of_operation(pen.run.category_names, op.kind);
@@ -184,6 +195,7 @@ impl Gpu {
             }
         };
         let (root, leaf) = (frame(ROOT), frame(kernel));
+        pen.digest.kernel(leaf, end_ns - start_ns);
         self.stack.clear();
         self.stack.push(root);
         self.stack.extend_from_slice(stack);

@@ -13,6 +13,7 @@ use rsys_wire::event::{Event, Labelled};
 use self::calls::Calls;
 use self::gpu::Gpu;
 use crate::emit::account::EventTally;
+use crate::emit::digest::Digest;
 use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::Frames;
 use crate::emit::learned::stacks::thread_name;
@@ -56,6 +57,8 @@ pub struct EventWriter<'a> {
     pub frames: &'a mut Frames,
     /// What is counted.
     pub tally: &'a mut EventTally,
+    /// What the closing table says.
+    pub digest: &'a mut Digest,
     /// Which times are kept.
     pub run: &'a RunContext,
     /// The latest time that was seen.

@@ -1,0 +1,192 @@
+//! What the closing table says of a process, gathered while its trace is written: a bounded amount of memory, and a few operations for
+//! each record. Nothing is read again for it.
+
+mod busy;
+
+use std::collections::{BTreeMap, HashMap};
+
+use self::busy::Busy;
+use super::learned::events::EventTables;
+use super::learned::frames::{FrameId, Frames, FunctionId};
+
+/// What is told of each: the rest is one sum.
+const TOLD: usize = 16;
+/// Functions and kernels beyond so many are only in the sums.
+const NAMES_MAX: usize = 1 << 16;
+
+/// A name and what it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// A function or kernel.
+    pub name: String,
+    /// Samples or dispatches.
+    pub count: u64,
+    /// Their time.
+    pub ns: u64,
+}
+
+/// What a GPU did for a process, from its first operation to the end of its last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GpuTime {
+    /// The GPU.
+    pub name: String,
+    /// From the first begin to the last end.
+    pub total_ns: u64,
+    /// At least one operation was under way.
+    pub busy_ns: u64,
+    /// Idle, and the next operation had not been submitted.
+    pub late_ns: u64,
+    /// Idle, and the next operation had been submitted.
+    pub submitted_ns: u64,
+    /// The place that submitted what was most waited for in `late_ns`, with its part of it.
+    pub late_place: Option<(String, u64)>,
+}
+
+impl GpuTime {
+    /// Nothing was under way.
+    #[must_use]
+    pub fn idle_ns(&self) -> u64 {
+        self.total_ns - self.busy_ns
+    }
+}
+
+/// What is said of a process.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessDigest {
+    /// CPU time that samples stand for.
+    pub cpu_ns: u64,
+    /// The functions in which most of it passed, most first.
+    pub functions: Vec<Entry>,
+    /// The time of all kernels.
+    pub kernel_ns: u64,
+    /// The kernels that took most of it, most first.
+    pub kernels: Vec<Entry>,
+    /// Its GPUs.
+    pub gpus: Vec<GpuTime>,
+}
+
+/// The same while records come.
+#[derive(Debug, Default)]
+pub struct Digest {
+    functions: HashMap<FunctionId, (u64, u64)>,
+    cpu_ns: u64,
+    kernels: HashMap<FrameId, (u64, u64)>,
+    kernel_ns: u64,
+    gpus: BTreeMap<u32, (String, Busy)>,
+}
+
+/// An operation that keeps a GPU busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operation {
+    /// Its begin.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// When the call began that submitted it.
+    pub submitted_ns: Option<u64>,
+    /// The stack of that call, or 0.
+    pub stack: u64,
+}
+
+impl Digest {
+    /// Adds a sample of CPU time, by its innermost function.
+    pub fn sample(&mut self, function: Option<FunctionId>, ns: u64) {
+        self.cpu_ns = self.cpu_ns.saturating_add(ns);
+        if let Some(function) = function {
+            add(&mut self.functions, function, ns);
+        }
+    }
+
+    /// Adds a kernel by the frame of its name.
+    pub fn kernel(&mut self, frame: FrameId, ns: u64) {
+        self.kernel_ns = self.kernel_ns.saturating_add(ns);
+        add(&mut self.kernels, frame, ns);
+    }
+
+    /// Adds an operation of a GPU.
+    pub fn operation(&mut self, device: u32, name: &str, operation: Operation) {
+        let (_, busy) = self
+            .gpus
+            .entry(device)
+            .or_insert_with(|| (name.to_owned(), Busy::default()));
+        busy.add(operation);
+    }
+
+    /// What is said, when all was seen.
+    #[must_use]
+    pub fn finish(self, frames: &Frames, known: &EventTables) -> ProcessDigest {
+        let function = |id: &FunctionId| frames.function(*id).name.to_string();
+        let kernel = |id: &FrameId| function(&frames.frame(*id).function);
+        let gpus = self.gpus.into_values();
+        ProcessDigest {
+            cpu_ns: self.cpu_ns,
+            functions: most(self.functions, function),
+            kernel_ns: self.kernel_ns,
+            kernels: most(self.kernels, kernel),
+            gpus: gpus
+                .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
+                .collect(),
+        }
+    }
+}
+
+fn add<K: std::hash::Hash + Eq>(table: &mut HashMap<K, (u64, u64)>, key: K, ns: u64) {
+    if table.len() < NAMES_MAX || table.contains_key(&key) {
+        let (count, sum) = table.entry(key).or_default();
+        *count += 1;
+        *sum = sum.saturating_add(ns);
+    }
+}
+
+/// Those with the most time, by name: several entries may have one name.
+fn most<K>(table: HashMap<K, (u64, u64)>, name: impl Fn(&K) -> String) -> Vec<Entry> {
+    let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (key, (count, ns)) in table {
+        let sum = by_name.entry(name(&key)).or_default();
+        sum.0 += count;
+        sum.1 = sum.1.saturating_add(ns);
+    }
+    let entries = by_name.into_iter();
+    let mut entries: Vec<Entry> = entries
+        .map(|(name, (count, ns))| Entry { name, count, ns })
+        .collect();
+    entries.sort_by(|one, other| other.ns.cmp(&one.ns).then(one.name.cmp(&other.name)));
+    entries.truncate(TOLD);
+    entries
+}
+
+/// Where in the program a call was made: its innermost Python function, else the innermost function of a file that is no runtime's.
+fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
+    let told = |id: &FrameId| {
+        let frame = frames.frame(*id);
+        let function = frames.function(frame.function);
+        let source = frame.source.as_deref().unwrap_or_default();
+        let file = &frames.file(function.file).path;
+        (
+            function.name.to_string(),
+            source.to_owned(),
+            frame.line,
+            file.clone(),
+        )
+    };
+    let with_line = |(name, source, line, _): (String, String, u32, String)| {
+        let source = source.rsplit('/').next().unwrap_or_default();
+        match (source, line) {
+            ("", _) => name,
+            // Python functions have their file in their name already.
+            (source, _) if name.contains(source) && line == 0 => name,
+            (source, 0) => format!("{name} ({source})"),
+            (source, line) => format!("{name} ({source}:{line})"),
+        }
+    };
+    let all: Vec<_> = stack.iter().rev().map(told).collect();
+    let is_python = |(_, source, ..): &&(String, String, u32, String)| source.ends_with(".py");
+    let is_own = |(name, _, _, file): &&(String, String, u32, String)| {
+        !name.starts_with('[') && !file.starts_with('[') && !rsys_proto::is_runtime_file(file)
+    };
+    let found = all
+        .iter()
+        .find(is_python)
+        .or_else(|| all.iter().find(is_own));
+    found.cloned().map(with_line)
+}

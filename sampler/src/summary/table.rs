@@ -1,0 +1,326 @@
+//! The closing table: where the time went, in lines that fit a terminal.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::emit::digest::{Entry, GpuTime};
+use crate::emit::outcome::ProcessSummary;
+use crate::words::{counted, time};
+
+/// Processes with a line of their own.
+const PROCESSES: usize = 8;
+/// Functions and kernels that are named.
+const NAMES: usize = 5;
+/// GPUs whose idleness is told, those with most of it first.
+const GPUS: usize = 4;
+/// What takes less of the whole is not named.
+const LEAST_PERCENT: f64 = 1.0;
+/// No line is cut shorter than this.
+const NARROWEST: usize = 54;
+
+/// What the table is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// What became of each process.
+    pub processes: &'a [ProcessSummary],
+    /// How long the command ran.
+    pub wall: Duration,
+    /// The folder of the traces.
+    pub directory: &'a Path,
+    /// How wide a line may be, in characters.
+    pub width: usize,
+}
+
+/// The lines of the table; none if no process has a trace.
+#[must_use]
+pub fn table(run: &Run<'_>) -> Vec<String> {
+    let mut shown: Vec<&ProcessSummary> = run
+        .processes
+        .iter()
+        .filter(|process| process.path.is_some())
+        .collect();
+    let place = match shown.as_slice() {
+        [] => return Vec::new(),
+        [only] => only.path.as_deref().unwrap_or(run.directory).to_owned(),
+        _ => run.directory.to_owned(),
+    };
+    shown.sort_by_key(|process| (std::cmp::Reverse(time_of(process)), process.pid));
+    let place = short_path(&place);
+    let mut lines = vec![format!(
+        "{} in {}: {place}",
+        counted(shown.len() as u64, "trace"),
+        time(run.wall)
+    )];
+    lines.extend(processes(&shown));
+    let digests = || run.processes.iter().map(|process| &process.digest);
+    let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
+    let functions = digests().flat_map(|digest| &digest.functions);
+    lines.extend(entries("CPU", functions, cpu_ns, false));
+    let kernel_ns = digests().map(|digest| digest.kernel_ns).sum();
+    let kernels = digests().flat_map(|digest| &digest.kernels);
+    lines.extend(entries("GPU", kernels, kernel_ns, true));
+    let mut gpus: Vec<&GpuTime> = digests().flat_map(|digest| &digest.gpus).collect();
+    gpus.retain(|gpu| percent(gpu.idle_ns(), gpu.total_ns) >= LEAST_PERCENT);
+    gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.idle_ns()));
+    lines.extend(gpus.iter().take(GPUS).flat_map(|gpu| idle(gpu)));
+    lines.extend(lost(run.processes));
+    lines.push(format!(
+        "next: rsys-report view {place}   in the Perfetto UI"
+    ));
+    lines.push(format!("      rsys-report {place}   where the time went"));
+    if !gpus.is_empty() {
+        lines.push(format!("      rsys-report gaps {place}   why GPUs waited"));
+    }
+    // What is to be typed must be whole.
+    let commands = 2 + usize::from(!gpus.is_empty());
+    let cut = lines.len() - commands;
+    for line in lines.iter_mut().take(cut).skip(1) {
+        *line = shorten(line, run.width.max(NARROWEST));
+    }
+    lines
+}
+
+/// Time that processes are ordered by.
+fn time_of(process: &ProcessSummary) -> u64 {
+    let gpus = process.digest.gpus.iter();
+    process.digest.cpu_ns + gpus.map(|gpu| gpu.busy_ns).sum::<u64>()
+}
+
+fn processes(shown: &[&ProcessSummary]) -> Vec<String> {
+    let has_gpu = shown.iter().any(|one| !one.digest.gpus.is_empty());
+    let row = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
+        let gpu = if has_gpu {
+            format!("{gpu:>9}{idle:>9}")
+        } else {
+            String::new()
+        };
+        format!("{cpu:>9}{gpu}{samples:>9}  {name}")
+    };
+    let told = |of: &[&ProcessSummary], name: &str| {
+        let digests = || of.iter().map(|process| &process.digest);
+        let gpus = || digests().flat_map(|digest| &digest.gpus);
+        let busy_ns = gpus().map(|gpu| gpu.busy_ns).sum();
+        let idle_ns = gpus().map(GpuTime::idle_ns).sum();
+        let total_ns = gpus().map(|gpu| gpu.total_ns).sum();
+        let or_dash = |text: String| if total_ns == 0 { "-".to_owned() } else { text };
+        row(
+            nanoseconds(digests().map(|digest| digest.cpu_ns).sum()),
+            or_dash(nanoseconds(busy_ns)),
+            or_dash(format!("{:.0} %", percent(idle_ns, total_ns))),
+            of.iter()
+                .map(|process| process.tally.samples)
+                .sum::<u64>()
+                .to_string(),
+            name,
+        )
+    };
+    let word = |text: &str| text.to_owned();
+    let mut lines = vec![row(
+        word("CPU"),
+        word("GPU busy"),
+        word("GPU idle"),
+        word("samples"),
+        "process",
+    )];
+    // One more row is no longer than the line that stands for it.
+    let named = if shown.len() == PROCESSES + 1 {
+        shown.len()
+    } else {
+        PROCESSES
+    };
+    let (first, rest) = shown.split_at(shown.len().min(named));
+    for process in first {
+        let rank = process
+            .rank
+            .map(|rank| format!("rank {rank} "))
+            .unwrap_or_default();
+        lines.push(told(
+            &[process],
+            &format!("{rank}{} {}", process.pid, process.name),
+        ));
+    }
+    if !rest.is_empty() {
+        lines.push(told(rest, &format!("{} more", rest.len())));
+    }
+    lines
+}
+
+/// The names with most time, those of all processes together.
+fn entries<'a>(
+    title: &str,
+    all: impl Iterator<Item = &'a Entry>,
+    total_ns: u64,
+    is_counted: bool,
+) -> Vec<String> {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for entry in all {
+        let sum = sums.entry(&entry.name).or_default();
+        sum.0 += entry.ns;
+        sum.1 += entry.count;
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (ns, _))| std::cmp::Reverse(*ns));
+    let shares = sums
+        .into_iter()
+        .map(|(name, (ns, count))| (name, percent(ns, total_ns), count));
+    let worth = shares.filter(|(_, share, _)| *share >= LEAST_PERCENT);
+    worth
+        .take(NAMES)
+        .enumerate()
+        .map(|(at, (name, share, count))| {
+            let title = if at == 0 { title } else { "" };
+            let count = if is_counted {
+                format!("{count} x ")
+            } else {
+                String::new()
+            };
+            format!("{title:>4}{share:>7.1} %  {count}{name}")
+        })
+        .collect()
+}
+
+/// How idle a GPU was, and what it waited for.
+fn idle(gpu: &GpuTime) -> Vec<String> {
+    let share = |ns| format!("{:.0} %", percent(ns, gpu.total_ns));
+    let mut lines = vec![format!(
+        "{} idle {}: {} not yet launched, {} launched",
+        gpu.name,
+        share(gpu.idle_ns()),
+        share(gpu.late_ns),
+        share(gpu.submitted_ns)
+    )];
+    if let Some((place, ns)) = &gpu.late_place
+        && percent(*ns, gpu.total_ns) >= LEAST_PERCENT
+    {
+        lines.push(format!("     {} waiting for {place} to launch", share(*ns)));
+    }
+    lines
+}
+
+/// What was lost, if anything was.
+fn lost(processes: &[ProcessSummary]) -> Option<String> {
+    let sum = |of: &dyn Fn(&ProcessSummary) -> u64| processes.iter().map(of).sum::<u64>();
+    let parts = [
+        (sum(&|one| one.counts.dropped()), "sample"),
+        (sum(&|one| one.counts.dropped_events), "event"),
+        (sum(&ProcessSummary::gpu_dropped), "GPU operation"),
+        (sum(&|one| one.tally.corrupt), "damaged record"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| counted(*count, what)).collect();
+    (!parts.is_empty()).then(|| format!("warning: lost: {}", parts.join(", ")))
+}
+
+/// A path as the user would type it: from the folder that they are in, if it is below.
+fn short_path(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let below = here
+        .as_deref()
+        .and_then(|here| path.strip_prefix(here).ok());
+    below.unwrap_or(path).display().to_string()
+}
+
+fn nanoseconds(ns: u64) -> String {
+    time(Duration::from_nanos(ns))
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// A line of at most so many characters.
+fn shorten(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept = line.chars().take(width - 1);
+    kept.chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::process;
+    use super::*;
+
+    fn entry(name: &str, ns: u64) -> Entry {
+        Entry {
+            name: name.to_owned(),
+            count: 3,
+            ns,
+        }
+    }
+
+    fn lines(processes: &[ProcessSummary], width: usize) -> Vec<String> {
+        table(&Run {
+            processes,
+            wall: Duration::from_millis(2_500),
+            directory: Path::new("/out"),
+            width,
+        })
+    }
+
+    #[test]
+    fn it_tells_where_the_time_went() {
+        let mut one = process();
+        one.digest.cpu_ns = 2_000_000_000;
+        one.digest.functions = vec![entry("multiply", 1_500_000_000), entry("rest", 1_000)];
+        one.digest.kernel_ns = 400_000_000;
+        one.digest.kernels = vec![entry("gemm", 400_000_000)];
+        one.digest.gpus = vec![GpuTime {
+            name: "GPU 0".to_owned(),
+            total_ns: 1_000_000_000,
+            busy_ns: 400_000_000,
+            late_ns: 550_000_000,
+            submitted_ns: 50_000_000,
+            late_place: Some(("step (train.py:7)".to_owned(), 500_000_000)),
+        }];
+        one.counts.dropped_events = 2;
+        assert_eq!(
+            lines(&[one], 100),
+            [
+                "1 trace in 2.5 s: /out/t-7.proto",
+                "      CPU GPU busy GPU idle  samples  process",
+                "    2.0 s   400 ms     60 %       10  7 app",
+                " CPU   75.0 %  multiply",
+                " GPU  100.0 %  3 x gemm",
+                "GPU 0 idle 60 %: 55 % not yet launched, 5 % launched",
+                "     50 % waiting for step (train.py:7) to launch",
+                "warning: lost: 2 events",
+                "next: rsys-report view /out/t-7.proto   in the Perfetto UI",
+                "      rsys-report /out/t-7.proto   where the time went",
+                "      rsys-report gaps /out/t-7.proto   why GPUs waited",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thousand_children_take_a_few_lines_and_the_busiest_stand_first() {
+        let processes: Vec<ProcessSummary> = (0..1000)
+            .map(|pid| {
+                let mut one = process();
+                one.pid = pid;
+                one.name = "compiler-with-a-name-that-goes-on-and-on-and-on-and-on".to_owned();
+                one.digest.cpu_ns = u64::from(pid) * 1_000_000;
+                one
+            })
+            .collect();
+        let lines = lines(&processes, 60);
+        assert!(lines.len() <= 30, "{}", lines.join("\n"));
+        assert!(lines[2].contains(" 999 compiler"), "{}", lines[2]);
+        let rest = (0..992).sum::<u64>() as f64 / 1e3;
+        assert!(lines[10].contains("992 more") && lines[10].contains(&format!("{rest:.1} s")));
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 60),
+            "{}",
+            lines.join("\n")
+        );
+    }
+
+    #[test]
+    fn without_a_trace_there_is_no_table() {
+        let mut one = process();
+        one.path = None;
+        assert!(lines(&[one], 80).is_empty());
+    }
+}

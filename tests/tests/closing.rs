@@ -1,0 +1,198 @@
+//! The table at the end of a run: its numbers are those of `rsys-report`, and it fits its terminal.
+
+use anyhow::{Context, Result, ensure};
+use rsys_tests::simgpu::{Machine, Stack, hip_program};
+use rsys_tests::{Outcome, Run, Terminal, TestResult, answer, script, skip_if_missing, workload};
+use serde_json::Value;
+
+const MACHINE: &str = "
+[[kernel]]
+name = 'spin'
+microseconds = 300
+";
+
+/// The lines of the table.
+fn table(outcome: &Outcome) -> Vec<&str> {
+    let lines = outcome.stderr.lines();
+    lines
+        .filter_map(|line| line.strip_prefix("rsys: "))
+        .collect()
+}
+
+/// The number in front of `unit` in a line.
+fn number(line: &str, unit: &str) -> Result<f64> {
+    let (before, _) = line
+        .split_once(unit)
+        .with_context(|| format!("no {unit:?} in {line:?}"))?;
+    let word = before.split_whitespace().next_back().context("no number")?;
+    word.parse()
+        .with_context(|| format!("{word:?} in {line:?}"))
+}
+
+fn ns(row: &Value, key: &str) -> Result<f64> {
+    row[key]
+        .as_f64()
+        .with_context(|| format!("no {key} in {row}"))
+}
+
+#[test]
+fn functions_are_those_of_the_report() -> TestResult {
+    let program = workload("hotspots").build()?;
+    let line = format!(
+        "{0} --seconds 0.7 & {0} --seconds 0.7; wait",
+        program.display()
+    );
+    let outcome = Run::new()
+        .freq(1000)
+        .options(["--summary", "full"])
+        .command(script(&line))
+        .run()?;
+    outcome.expect_success();
+    let lines = table(&outcome);
+    ensure!(
+        lines[0].contains(" traces in ") && lines[0].contains(&*outcome.output.to_string_lossy()),
+        "{lines:#?}"
+    );
+    let report = answer("functions", &outcome.files())?;
+    let first = lines
+        .iter()
+        .find(|line| line.trim_start().starts_with("CPU ") && line.contains(" %  "))
+        .with_context(|| format!("{lines:#?}"))?;
+    let name = first.rsplit(" %  ").next().context("no name")?;
+    let functions = report["functions"].as_array().context("functions")?;
+    let of_name = functions.iter().filter(|row| row["function"] == name);
+    let share: f64 = of_name
+        .map(|row| ns(row, "self_share"))
+        .sum::<Result<f64>>()?;
+    ensure!(
+        (number(first, " %")? - 100.0 * share).abs() <= 0.06,
+        "{first}: {share}"
+    );
+    ensure!(
+        lines
+            .iter()
+            .any(|line| line.contains("next: rsys-report view"))
+    );
+    Ok(())
+}
+
+#[test]
+fn gpus_are_those_of_the_report() -> TestResult {
+    let stack = Stack::Debian13;
+    skip_if_missing!(
+        [stack, Stack::Debian12]
+            .into_iter()
+            .find_map(Stack::missing)
+    );
+    let machine = Machine::new(stack)?.config(MACHINE)?;
+    let program = hip_program(stack, "hip_idle")?.args(["10", "30"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "-f", "1000", "--summary", "full"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let lines = table(&outcome);
+    let story = || format!("{lines:#?}");
+    let timeline = answer("timeline", &outcome.files())?;
+    let device = &timeline["runs"][0]["devices"][0];
+    let (total, idle) = (ns(device, "total_ns")?, ns(device, "idle_ns")?);
+    let told = lines
+        .iter()
+        .find(|line| line.contains(" idle ") && line.contains("not yet launched"))
+        .with_context(story)?;
+    ensure!(
+        (number(told, " %:")? - 100.0 * idle / total).abs() <= 0.51,
+        "{told}: {device}"
+    );
+    // What was not launched yet is the time of these causes.
+    let gaps = answer("gaps", &outcome.files())?;
+    let causes = gaps["runs"][0]["devices"][0]["causes"].as_array();
+    let launched = ["launch", "other_gpu", "queued"];
+    let is_launched = |cause: &&Value| launched.iter().any(|name| cause["cause"] == **name);
+    let launched: f64 = causes
+        .context("causes")?
+        .iter()
+        .filter(is_launched)
+        .map(|cause| ns(cause, "idle_ns"))
+        .sum::<Result<f64>>()?;
+    ensure!(
+        (number(told, " % not yet")? - 100.0 * (idle - launched) / total).abs() <= 1.01,
+        "{told}: {gaps:#}"
+    );
+    let waited = lines.iter().find(|line| line.contains("waiting for"));
+    ensure!(
+        waited.with_context(story)?.contains("hip_idle.cpp"),
+        "{}",
+        story()
+    );
+    let kernels = answer("kernels", &outcome.files())?;
+    let top = &kernels["kernels"][0];
+    let name = top["name"].as_str().context("name")?;
+    let kernel = lines
+        .iter()
+        .find(|line| line.trim_start().starts_with("GPU ") && line.contains(" x "));
+    let kernel = kernel.with_context(story)?;
+    let count = format!("{} x {name}", top["count"]);
+    ensure!(kernel.contains(&count), "{kernel}: {count}");
+    Ok(())
+}
+
+#[test]
+fn many_children_take_few_lines() -> TestResult {
+    let outcome = Run::new()
+        .options(["--summary", "full", "--min-samples", "1"])
+        .command(script(
+            "for n in $(seq 150); do sh -c 'i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done'; done",
+        ))
+        .run()?;
+    outcome.expect_success();
+    let lines = table(&outcome);
+    ensure!(outcome.files().len() > 50, "{}", outcome.files().len());
+    ensure!(lines.len() <= 30, "{} lines: {lines:#?}", lines.len());
+    ensure!(
+        lines.iter().any(|line| line.contains(" more")),
+        "{lines:#?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn it_fits_narrow_terminals_and_can_be_left_out() -> TestResult {
+    let program = workload("rate").build()?;
+    let line = format!("stty columns 60; {} --seconds 0.3", program.display());
+    // The size of the terminal is looked at when the run ends.
+    let run = Run::new()
+        .options(["--summary", "full"])
+        .command(script(&line));
+    let (status, screen) = Terminal::start(&run)?.wait()?;
+    ensure!(status.success(), "{screen}");
+    let plain = screen.lines().map(str::trim_end);
+    let plain: Vec<&str> = plain.filter(|line| line.starts_with("rsys: ")).collect();
+    let cut = plain
+        .iter()
+        .filter(|line| !line.contains("rsys-report") && !line.contains(" in "));
+    for line in cut {
+        ensure!(line.chars().count() <= 60, "{line}");
+    }
+    ensure!(
+        plain.iter().any(|line| line.ends_with("process")),
+        "{screen}"
+    );
+
+    for (what, is_there) in [("lines", true), ("off", false)] {
+        let outcome = Run::new()
+            .options(["--summary", what])
+            .command(workload("rate").build()?)
+            .run()?;
+        let lines = table(&outcome);
+        ensure!(
+            lines.iter().any(|line| line.contains(" weighted), ")) == is_there,
+            "{lines:#?}"
+        );
+        ensure!(
+            !lines.iter().any(|line| line.contains("next: ")),
+            "{lines:#?}"
+        );
+    }
+    Ok(())
+}
