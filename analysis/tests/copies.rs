@@ -87,7 +87,7 @@ fn times_are_united_and_bandwidth_is_of_their_union() {
 }
 
 #[test]
-fn blocking_calls_have_their_place_by_samples_and_launch_stacks() {
+fn blocking_calls_have_their_place_by_their_stacks_and_by_samples() {
     let mut model = model();
     let inside = [
         "main",
@@ -95,20 +95,17 @@ fn blocking_calls_have_their_place_by_samples_and_launch_stacks() {
         "hipMemcpy@/opt/rocm/lib/libamdhip64.so",
     ];
     let inside = stack(&mut model, &inside);
-    let launched = stack(
-        &mut model,
-        &["[GPU]@", "main", "save", "__amd_rocclr_copyBuffer@"],
-    );
+    let made = [
+        "[calls]@",
+        "main",
+        "save",
+        "hipMemcpy@/opt/rocm/lib/libamdhip64.so",
+    ];
+    let made = stack(&mut model, &made);
     let [waits, returns] = ["hipMemcpy", "hipMemcpyAsync"].map(|name| model.texts.intern(name));
-    let by_kernel = GpuRecord {
-        link: 3,
-        kind: OpKind::Kernel,
-        ..copy(&mut model, "", 100, (60, 70))
-    };
     let answer = measured(
         &model,
         &[batch(|batch| {
-            batch.gpu = vec![by_kernel];
             batch.host = vec![
                 call(waits, 1, (10, 20)),
                 call(returns, 2, (30, 40)),
@@ -123,10 +120,13 @@ fn blocking_calls_have_their_place_by_samples_and_launch_stacks() {
                 ..Sample::default()
             };
             batch.samples = vec![
-                sample(60, launched, Basis::GpuTime),
+                sample(60, inside, Basis::CpuTime),
+                sample(50, made, Basis::CallTime),
                 sample(20, inside, Basis::CpuTime),
                 sample(15, inside, Basis::WaitTime),
                 sample(35, inside, Basis::CpuTime),
+                // Of a call within another, which has none.
+                sample(91, made, Basis::CallTime),
             ];
         })],
     );

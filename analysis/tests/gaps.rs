@@ -130,6 +130,43 @@ fn what_the_launching_thread_did_is_the_cause() {
 }
 
 #[test]
+fn calls_have_the_places_of_their_stacks() {
+    let mut model = model();
+    let wait = stack(&mut model, "wait", "train.py", 30);
+    let upload = stack(&mut model, "upload", "train.py", 40);
+    let other = stack(&mut model, "other", "train.py", 50);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, 1_000, 1), gpu(0, 9_000, 10_000, 2)]);
+    batch.host.extend([
+        call(&mut model, "hipDeviceSynchronize", 500, 4_000, 0),
+        call(&mut model, "hipMemcpyAsync", 4_000, 5_000, 2),
+    ]);
+    let sample = |time_ns, stack, basis| Sample {
+        time_ns,
+        stack,
+        basis,
+        ..Sample::default()
+    };
+    batch.samples = vec![
+        sample(4_000, upload, Basis::CallTime),
+        sample(500, wait, Basis::CallTime),
+        // What a sample shows counts where a call has no stack.
+        sample(2_000, other, Basis::CpuTime),
+    ];
+    let expected = [
+        of("launch", "hipMemcpyAsync in upload (train.py:40)", 5_000),
+        of(
+            "synchronisation",
+            "hipDeviceSynchronize in wait (train.py:30)",
+            3_000,
+        ),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
 fn what_stood_in_the_queue_begins_after_the_latency_of_the_gpu() {
     let mut model = model();
     let mut batch = Batch::default();

@@ -17,6 +17,15 @@ fn answer(calls: &[Drawn], batch_records: usize) -> Answer {
         &mut model,
         &["main", "build", "hipMalloc@/opt/rocm/lib/libamdhip64.so"],
     );
+    let made = stack(
+        &mut model,
+        &[
+            "[calls]@",
+            "main",
+            "stage",
+            "hipHostMalloc@/opt/rocm/lib/libamdhip64.so",
+        ],
+    );
     let mut memory = Memory::default();
     for part in calls.chunks(batch_records) {
         memory.take(&batch(|batch| {
@@ -31,13 +40,17 @@ fn answer(calls: &[Drawn], batch_records: usize) -> Answer {
                     ..HostSlice::default()
                 });
             }
-            // Within the first call alone.
-            batch.samples = vec![Sample {
-                time_ns: 5,
-                stack: inside,
-                basis: Basis::CpuTime,
+            let sample = |time_ns, stack, basis| Sample {
+                time_ns,
+                stack,
+                basis,
                 ..Sample::default()
-            }];
+            };
+            // Within the first call alone, and of the third.
+            batch.samples = vec![
+                sample(5, inside, Basis::CpuTime),
+                sample(25, made, Basis::CallTime),
+            ];
         }));
     }
     memory.answer(&model, "")
@@ -72,6 +85,11 @@ fn the_peak_is_made_of_its_holders() {
     }
     assert_eq!(row(&memory, "memory", "pinned host")["peak_bytes"], 1_000);
     let holders = rows(&answer, "memory_holders");
+    let pinned = row(&holders, "memory", "pinned host");
+    assert_eq!(
+        (&pinned["function"], &pinned["stack"]),
+        (&"stage".into(), &"main;stage".into())
+    );
     let of_device: Vec<_> = holders
         .iter()
         .filter(|row| row["memory"] == "device")

@@ -6,7 +6,7 @@ use rsys_analysis::perfetto::{Decoder, EventKind, TrackIndex, sample_time_base};
 use rsys_proto::message::Torn;
 
 /// The time bases of samples that are counted elsewhere, as `rsys-sample` names them.
-const OTHER_TIMES: [&[u8]; 2] = [b"waiting-time ns", b"gpu-time ns"];
+const OTHER_TIMES: [&[u8]; 3] = [b"waiting-time ns", b"gpu-time ns", b"call-time ns"];
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Contents {
     is_other_time: Vec<bool>,
     /// Open slices, by track.
     open: Vec<u64>,
-    /// Samples of CPU time, or of an event; not those that stand for time that was waited or spent on GPUs.
+    /// Samples of CPU time, or of an event; not those that stand for time that was waited, or spent on GPUs or in calls.
     pub samples: u64,
     /// Slices that were begun.
     pub slices: u64,

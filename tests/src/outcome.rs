@@ -210,6 +210,7 @@ impl Outcome {
             total.wait_ns += found.wait_ns;
             total.gpu_samples += found.gpu_samples;
             total.gpu_ns += found.gpu_ns;
+            total.call_samples += found.call_samples;
             total.packets += found.packets;
             total.samples += found.samples;
             total.weight += found.weight;

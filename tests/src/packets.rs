@@ -31,6 +31,9 @@ pub(crate) const WAITING_TIME: &str = "waiting-time ns";
 /// The time base of the samples of kernels.
 pub(crate) const GPU_TIME: &str = "gpu-time ns";
 
+/// The time base of the samples of calls.
+pub(crate) const CALL_TIME: &str = "call-time ns";
+
 /// What one file holds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct PacketScan {
@@ -48,6 +51,8 @@ pub struct PacketScan {
     pub gpu_samples: u64,
     /// The sum of their weights.
     pub gpu_ns: u64,
+    /// `PerfSample` packets of calls that have their call stacks; they are not among the others either.
+    pub call_samples: u64,
     /// Beginnings of slices.
     pub begins: u64,
     /// Ends of slices.
@@ -92,9 +97,10 @@ fn scan_sequence(bytes: &[u8], found: &mut PacketScan, time_base: &mut TimeBase)
 struct TimeBase {
     hertz: u64,
     is_in_ns: bool,
-    /// The sequences of samples of waiting threads, and of kernels.
+    /// The sequences of samples of waiting threads, of kernels, and of calls.
     waiting: HashSet<u64>,
     kernels: HashSet<u64>,
+    calls: HashSet<u64>,
 }
 
 impl TimeBase {
@@ -109,6 +115,7 @@ impl TimeBase {
         for (other, sequences) in [
             (WAITING_TIME, &mut self.waiting),
             (GPU_TIME, &mut self.kernels),
+            (CALL_TIME, &mut self.calls),
         ] {
             if name == Some(other.as_bytes()) {
                 sequences.insert(sequence);
@@ -142,6 +149,9 @@ fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBa
             (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.kernels.contains(&sequence) => {
                 found.gpu_samples += 1;
                 found.gpu_ns += number_in(sample, SAMPLE_TIMEBASE_COUNT)?.unwrap_or(0);
+            }
+            (PACKET_PERF_SAMPLE, Value::Bytes(_)) if time_base.calls.contains(&sequence) => {
+                found.call_samples += 1;
             }
             (PACKET_PERF_SAMPLE, Value::Bytes(sample)) => {
                 found.samples += 1;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::packets::{GPU_TIME, WAITING_TIME};
+use crate::packets::{CALL_TIME, GPU_TIME, WAITING_TIME};
 use crate::rows::Cell;
 use crate::trace::{Trace, key};
 
@@ -83,7 +83,7 @@ impl Samples {
     /// The samples of the CPU clock.
     pub(crate) fn fetch(trace: &Trace) -> Result<Self> {
         let unit = periods_per_unit(trace)?;
-        let of_cpu = format!("t.name not in ('{WAITING_TIME}', '{GPU_TIME}')");
+        let of_cpu = format!("t.name not in ('{WAITING_TIME}', '{GPU_TIME}', '{CALL_TIME}')");
         Self::fetch_where(trace, &of_cpu, unit)
     }
 
@@ -346,7 +346,7 @@ fn fetch_stacks(trace: &Trace) -> Result<HashMap<i64, Rc<[Frame]>>> {
 /// How many sampling periods one unit of the samples' weights is: they are in periods, or in nanoseconds.
 fn periods_per_unit(trace: &Trace) -> Result<f64> {
     let name = trace.query(&format!(
-        "select coalesce(name, '') as name from perf_counter_track where name not in ('{WAITING_TIME}', '{GPU_TIME}') limit 1"
+        "select coalesce(name, '') as name from perf_counter_track where name not in ('{WAITING_TIME}', '{GPU_TIME}', '{CALL_TIME}') limit 1"
     ))?;
     let is_in_ns = name
         .iter()

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Invocation, Run, Scratch, TestResult, answer, report, sampler, skip_if_missing};
+use rsys_tests::{Invocation, Run, Scratch, TestResult, answer, sampler, skip_if_missing};
 use serde_json::Value;
 
 const MACHINE: &str = "
@@ -35,6 +34,7 @@ macro_rules! on_every_stack {
 }
 
 on_every_stack! {
+    blocking_calls_have_their_lines;
     answers_agree_with_the_program_and_the_engine;
 }
 
@@ -182,6 +182,125 @@ fn answers_agree_with_the_program_and_the_engine(stack: Stack) -> TestResult {
             "{question} depends on the order"
         );
     }
+    Ok(())
+}
+
+/// HIP 5.2 has no tracer: its calls are wrapped.
+#[test]
+fn wrapped_calls_have_their_lines() -> TestResult {
+    blocking_calls_have_their_lines(Stack::Debian12)
+}
+
+/// Calls that block, as `hip_places` makes them: function and call.
+const PLACES: [(&str, &str); 11] = [
+    ("allocate", "hipMalloc"),
+    ("allocate_managed", "hipMallocManaged"),
+    ("allocate_pinned", "hipHostMalloc"),
+    ("upload", "hipMemcpy"),
+    ("wait_for_device", "hipDeviceSynchronize"),
+    ("wait_for_stream", "hipStreamSynchronize"),
+    ("wait_for_event", "hipEventSynchronize"),
+    ("download", "hipMemcpy"),
+    ("release", "hipFree"),
+    ("release_managed", "hipFree"),
+    ("release_pinned", "hipHostFree"),
+];
+
+/// Every call has the place from which it was made, without any sample in it.
+fn blocking_calls_have_their_lines(stack: Stack) -> TestResult {
+    const ROUNDS: i64 = 20;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config(MACHINE)?;
+    let program = hip_program(stack, "hip_places")?.arg(ROUNDS.to_string());
+    let outcome = Run::new()
+        .freq(1)
+        .options(["-I", "rocm"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let line = |function: &str| -> Result<i64> { Ok(outcome.number(function)? as i64) };
+    let shown = |function: &str| format!("{function}()");
+    let trace = outcome.trace_of("hip_places")?;
+    trace.assert_clean();
+    let files = outcome.files();
+
+    // In the trace: a sample for each call, at its begin and on its thread, with its duration as weight.
+    for name in PLACES.map(|(_, name)| name) {
+        let found = trace.query(&format!(
+            "select count(*) as calls,
+                    sum(exists(select 1 from perf_sample p join thread t using (utid)
+                               where p.ts = s.ts and t.name = 'hip_places' and p.callsite_id is not null)) as stacks,
+                    sum(exists(select 1 from counter c join perf_counter_track t on t.id = c.track_id
+                               where c.ts = s.ts and c.value = s.dur and t.name = 'call-time ns')) as alike
+             from slice s where s.name = '{name}' and s.category = 'hip'"
+        ))?;
+        let row = found.iter().next().context("no row")?;
+        let calls = row.int("calls")?;
+        let places = PLACES.iter().filter(|(_, call)| *call == name).count() as i64;
+        ensure!(calls >= places * ROUNDS, "{name}: {calls}");
+        ensure!(
+            row.int("stacks")? == calls && row.int("alike")? == calls,
+            "{name}: {row:?}"
+        );
+    }
+
+    let copies = answer("copies", &files)?;
+    let blocking = rows(&copies, "blocking_copies")?;
+    for function in ["upload", "download"] {
+        let name = shown(function);
+        let row = of(blocking, "function", &name).next();
+        let row = row.with_context(|| format!("{function}: {copies}"))?;
+        ensure!(
+            row["count"] == ROUNDS
+                && row["line"] == line(function)?
+                && row["bytes"] == ROUNDS * 100_000,
+            "{row}"
+        );
+    }
+    ensure!(sum(blocking, "count") == 2 * ROUNDS, "{copies}");
+
+    let memory = answer("memory", &files)?;
+    let holders = rows(&memory, "memory_holders")?;
+    for (function, kind) in [
+        ("allocate", "device"),
+        ("allocate_managed", "managed"),
+        ("allocate_pinned", "pinned host"),
+    ] {
+        let row = of(holders, "memory", kind).next();
+        let row = row.with_context(|| format!("{kind}: {memory}"))?;
+        let stack = row["stack"].as_str().unwrap_or_default();
+        ensure!(
+            row["function"] == shown(function)
+                && row["line"] == line(function)?
+                && stack.starts_with("_start;")
+                && stack.contains(";main;"),
+            "{row}"
+        );
+    }
+    ensure!(holders.len() == 3, "{memory}");
+
+    let gaps = answer("gaps", &files)?;
+    let causes = gaps["runs"][0]["devices"][0]["causes"].as_array();
+    let causes = causes.context(gaps.to_string())?;
+    let mut named = 0;
+    for cause in causes {
+        let place = cause["where"].as_str().unwrap_or_default();
+        for (function, call) in PLACES {
+            if place.starts_with(&format!("{call} in {} ", shown(function))) {
+                ensure!(
+                    place.ends_with(&format!("(hip_places.cpp:{})", line(function)?)),
+                    "{cause}"
+                );
+                named += 1;
+            }
+        }
+        // No call that blocks stands without its place.
+        ensure!(
+            PLACES.iter().all(|(_, call)| place != *call),
+            "{cause}\n{gaps}"
+        );
+    }
+    ensure!(named >= 5, "{gaps}");
     Ok(())
 }
 

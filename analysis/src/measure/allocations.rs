@@ -32,7 +32,7 @@ pub(crate) enum Does {
 }
 
 /// The calls, without the `hip` in front. CUDA's have the same names.
-const CALLS: [(&str, Does); 14] = [
+const CALLS: [(&str, Does); 15] = [
     ("Malloc", Does::Allocate(Memory::Device)),
     ("MallocAsync", Does::Allocate(Memory::Device)),
     ("MallocFromPoolAsync", Does::Allocate(Memory::Device)),
@@ -43,6 +43,7 @@ const CALLS: [(&str, Does); 14] = [
     ("HostMalloc", Does::Allocate(Memory::Host)),
     ("MallocHost", Does::Allocate(Memory::Host)),
     ("HostAlloc", Does::Allocate(Memory::Host)),
+    ("MemAllocHost", Does::Allocate(Memory::Host)),
     ("Free", Does::Free),
     ("FreeAsync", Does::Free),
     ("HostFree", Does::Free),

@@ -11,8 +11,7 @@ use super::sets::IntervalSet;
 use super::waiting_calls::{WaitsFor, waits_for};
 use super::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, entry, notes, process_cells};
 use crate::model::{
-    Activity, Basis, Batch, DeviceId, HostKind, Kinds, Model, OpKind, ProcessId, StackId, TextId,
-    ThreadId,
+    Activity, Batch, DeviceId, HostKind, Kinds, Model, ProcessId, TextId, ThreadId,
 };
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
@@ -72,7 +71,6 @@ struct Call {
     name: TextId,
     start_ns: u64,
     end_ns: u64,
-    link: u64,
     bytes: u64,
 }
 
@@ -83,9 +81,6 @@ pub struct Copies {
     devices: Vec<Sums>,
     calls: Vec<Call>,
     sites: CallSites,
-    /// Copies by kernels, by process and begin: the stacks of their launches come as samples.
-    by_kernel: HashMap<(ProcessId, u64), u64>,
-    launch_stacks: HashMap<(ProcessId, u64), StackId>,
 }
 
 impl Measure for Copies {
@@ -114,10 +109,6 @@ impl Measure for Copies {
                 copies.duration_ns += record.duration_ns();
                 copies.times.add(record.start_ns, record.end_ns);
             }
-            if record.kind == OpKind::Kernel && record.link != 0 {
-                let begin = (record.process, record.start_ns);
-                self.by_kernel.insert(begin, record.link);
-            }
         }
         for slice in &batch.host {
             // Calls that launch kernels, of which there are many, tell no bytes.
@@ -128,17 +119,8 @@ impl Measure for Copies {
                     name: slice.name,
                     start_ns: slice.start_ns,
                     end_ns: slice.end_ns,
-                    link: slice.link,
                     bytes: slice.bytes,
                 });
-            }
-        }
-        for sample in &batch.samples {
-            if sample.basis == Basis::GpuTime
-                && let Some(&link) = self.by_kernel.get(&(sample.process, sample.time_ns))
-            {
-                let copy = (sample.process, link);
-                self.launch_stacks.insert(copy, sample.stack);
             }
         }
         self.sites.take(batch);
@@ -247,10 +229,8 @@ impl Copies {
                 continue;
             }
             waiting.insert(call.name);
-            let stack = self.launch_stacks.get(&(call.process, call.link));
-            let at_launch = stack.map(|stack| launcher(*stack, model));
             let time = (call.start_ns, call.end_ns);
-            let stack = at_launch.or_else(|| self.sites.find(call.thread, time, model));
+            let stack = self.sites.find(call.thread, time, model);
             let place = stack.and_then(|stack| innermost(stack, model));
             let key = (call.process, call.name, place.copied());
             let sum = sums.entry(key).or_default();
@@ -288,14 +268,6 @@ impl Copies {
         }
         table
     }
-}
-
-/// The stack without the kernel, which is its innermost frame.
-fn launcher(stack: StackId, model: &Model) -> StackId {
-    model
-        .stacks
-        .split(stack)
-        .map_or(StackId::ROOT, |(_, caller)| caller)
 }
 
 /// The cells of [`COPY_COLUMNS`].

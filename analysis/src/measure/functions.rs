@@ -83,7 +83,7 @@ impl Measure for Functions {
                     self.events += 1;
                     continue;
                 }
-                Basis::GpuTime => continue,
+                Basis::GpuTime | Basis::CallTime => continue,
             };
             let weight = stacks.entry((sample.thread, sample.stack)).or_default();
             weight.add(Weight {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::allocations::{Does, Memory as Kind, does};
-use super::call_sites::{CallSites, NOT_SEEN};
+use super::call_sites::{CallSites, NOT_SEEN, ROOT};
 use super::code_place::cells as place_cells;
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{Batch, HostKind, Kinds, Model, ProcessId, StackId, TextId, ThreadId};
@@ -304,7 +304,8 @@ impl Memory {
 /// The functions of a stack, outermost first.
 fn folded(stack: StackId, model: &Model) -> String {
     let frames = model.stacks.innermost_first(stack);
-    let mut names: Vec<&str> = frames.map(|frame| model.text(frame.function)).collect();
+    let names = frames.map(|frame| model.text(frame.function));
+    let mut names: Vec<&str> = names.filter(|name| *name != ROOT).collect();
     names.reverse();
     names.join(";")
 }

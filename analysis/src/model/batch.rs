@@ -131,6 +131,8 @@ pub enum Basis {
     WaitTime,
     /// Nanoseconds that a kernel ran, under the stack that launched it.
     GpuTime,
+    /// Nanoseconds of a call, under the stack from which it was made: the sample has the thread of the call's slice and the time of its begin.
+    CallTime,
     /// Events that overflow a counter.
     Event,
 }

@@ -20,15 +20,29 @@ def train(kernel, arguments):
         launch(kernel, arguments)
 
 
+def download(data):
+    to = ctypes.create_string_buffer(4096)
+    check(hip.hipMemcpy(to, data, ctypes.c_size_t(4096), 2))
+
+
+def wait():
+    check(hip.hipDeviceSynchronize())
+
+
+def allocate(data):
+    check(hip.hipMalloc(ctypes.byref(data), ctypes.c_size_t(4096)))
+
+
 def main():
     module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     check(hip.hipModuleLoad(ctypes.byref(module), code_object.encode()))
     check(hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"short_kernel"))
     data = ctypes.c_void_p()
-    check(hip.hipMalloc(ctypes.byref(data), ctypes.c_size_t(4096)))
+    allocate(data)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(data))
     train(kernel, arguments)
-    check(hip.hipDeviceSynchronize())
+    wait()
+    download(data)
     print(f"launches={launches}")
 
 

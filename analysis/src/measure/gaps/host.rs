@@ -45,6 +45,8 @@ pub(super) struct Look {
 pub(super) struct Thread {
     busy: Vec<Busy>,
     looks: Vec<Look>,
+    /// The stacks from which calls were made, by the calls' begins.
+    calls: Vec<(u64, StackId)>,
 }
 
 /// What all threads did.
@@ -69,6 +71,11 @@ impl Host {
                     let key = (sample.process, sample.time_ns);
                     let stack = self.launches.entry(key).or_insert(sample.stack);
                     *stack = sample.stack.min(*stack);
+                    continue;
+                }
+                Basis::CallTime => {
+                    let thread = entry(&mut self.threads, sample.thread.index());
+                    thread.calls.push((sample.time_ns, sample.stack));
                     continue;
                 }
                 Basis::Event => continue,
@@ -129,6 +136,7 @@ impl Host {
                 is_outermost
             });
             thread.looks.sort_unstable();
+            thread.calls.sort_unstable();
         }
     }
 
@@ -165,6 +173,15 @@ impl Thread {
         let first = self.looks.partition_point(|look| look.time_ns < start_ns);
         let behind = self.looks.partition_point(|look| look.time_ns < end_ns);
         &self.looks[first..behind.max(first)]
+    }
+
+    /// The stack from which the call was made that began at a time, if it was recorded.
+    pub(super) fn call_stack(&self, start_ns: u64) -> Option<StackId> {
+        let at = self
+            .calls
+            .partition_point(|(time_ns, _)| *time_ns < start_ns);
+        let &(time_ns, stack) = self.calls.get(at)?;
+        (time_ns == start_ns).then_some(stack)
     }
 
     /// Whether the thread was looked at at all.

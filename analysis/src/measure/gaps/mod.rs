@@ -19,7 +19,7 @@ use self::places::place;
 use self::stretches::{Stretch, Stretches};
 use super::waiting_calls::{WaitsFor, waits_for};
 use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
-use crate::model::{Activity, Batch, DeviceId, HostKind, Kinds, Model, ThreadId};
+use crate::model::{Activity, Batch, DeviceId, HostKind, Kinds, Model, StackId, ThreadId};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
@@ -233,17 +233,21 @@ impl Gpu<'_> {
                     None => Cause::RuntimeCall,
                 },
             };
-            let place = self.place_of(cause, name, of_thread.looks_in(from_ns, to_ns));
+            let stack = of_thread.call_stack(busy.start_ns).or_else(|| {
+                let looks = of_thread.looks_in(from_ns, to_ns).iter();
+                let look = looks.max_by_key(|look| (look.weight_ns, look.stack));
+                look.map(|look| look.stack)
+            });
+            let place = self.place_of(cause, name, stack);
             self.causes.add(cause, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
         }
         self.between_calls(now_ns, end_ns, thread, of_thread);
     }
 
-    /// The place of a call or wait: its name, and where in the program it was made if a sample fell into it.
-    fn place_of(&self, cause: Cause, name: &str, looks: &[Look]) -> String {
-        let stack = looks.iter().max_by_key(|look| (look.weight_ns, look.stack));
-        let place = stack.map_or_else(String::new, |look| place(self.model, look.stack));
+    /// The place of a call or wait: its name, and where in the program it was made if a stack shows that.
+    fn place_of(&self, cause: Cause, name: &str, stack: Option<StackId>) -> String {
+        let place = stack.map_or_else(String::new, |stack| place(self.model, stack));
         match (cause, place.as_str()) {
             (_, "") => name.to_owned(),
             (Cause::Wait, _) => place,
@@ -342,18 +346,17 @@ impl Gpu<'_> {
         let waited_ns = end_ns - start_ns;
         let process = self.model.device(self.id).process;
         let name = self.model.text(call.name);
+        let of_call = || self.host.thread(call.thread)?.call_stack(call.start_ns);
         let stack = self
             .host
-            .launch_stack(process, [next.start_ns, next.end_ns]);
-        let place = match stack.map(|stack| place(self.model, stack)) {
-            Some(place) if !place.is_empty() => format!("{name} in {place}"),
-            _ => name.to_owned(),
-        };
+            .launch_stack(process, [next.start_ns, next.end_ns])
+            .or_else(of_call);
         let cause = match waited_ns {
             0..=LAUNCH_NS => Cause::Launch,
             _ if self.another_ended_before(end_ns) => Cause::OtherGpu,
             _ => Cause::Queued,
         };
+        let place = self.place_of(cause, name, stack);
         self.causes.add(cause, place, start_ns, end_ns - start_ns);
     }
 

@@ -124,7 +124,7 @@ impl Measure for Launch {
                     let of_process = entry(&mut self.processes, sample.process.index());
                     of_process.sampled.add(sample.weight);
                 }
-                Basis::WaitTime | Basis::Event => {}
+                Basis::WaitTime | Basis::CallTime | Basis::Event => {}
             }
         }
     }

@@ -51,6 +51,7 @@ impl Samples {
                 b"cpu-time ns" => Basis::CpuTime,
                 b"waiting-time ns" => Basis::WaitTime,
                 b"gpu-time ns" => Basis::GpuTime,
+                b"call-time ns" => Basis::CallTime,
                 _ => Basis::Event,
             };
         }

@@ -143,6 +143,8 @@ pub struct EventTally {
     pub ops_without_call: u64,
     /// Kernels with the call stack that launched them.
     pub launch_stacks: u64,
+    /// Other calls with the call stack from which they were made.
+    pub call_stacks: u64,
     /// Time that GPUs ran kernels, summed over all.
     pub kernel_ns: u64,
     /// What lay outside of the time that the user asked for.

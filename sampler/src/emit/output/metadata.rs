@@ -239,6 +239,7 @@ impl AtEnd<'_> {
                 ("gpu_other_operations", events.other_ops),
                 ("gpu_without_call", events.ops_without_call),
                 ("gpu_launch_stacks", events.launch_stacks),
+                ("call_stacks", events.call_stacks),
                 ("gpu_kernel_ns", events.kernel_ns),
                 ("events_outside_window", events.outside_window),
                 ("events_dropped", self.counts.dropped_events),

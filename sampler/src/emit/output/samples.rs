@@ -11,6 +11,7 @@ use crate::run::RunContext;
 const CPU_TIME: &str = "cpu-time ns";
 const WALL_TIME: &str = "waiting-time ns";
 const GPU_TIME: &str = "gpu-time ns";
+const CALL_TIME: &str = "call-time ns";
 
 /// The call stacks of a trace by what their weights are.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct SampleTables {
     waits: Stacks,
     /// Of kernels, once there was one.
     gpu: Option<Stacks>,
+    /// Of calls, once there was one.
+    calls: Option<Stacks>,
 }
 
 impl SampleTables {
@@ -31,6 +34,7 @@ impl SampleTables {
             cpu,
             waits: Stacks::new(out, WALL_TIME, run.realtime_hz),
             gpu: None,
+            calls: None,
         }
     }
 }
@@ -48,6 +52,22 @@ impl Output {
     /// Appends the times of kernels.
     pub fn gpu_samples(&mut self, samples: &mut Vec<Sample>) {
         if let Some(stacks) = &mut self.samples.gpu {
+            stacks.append(self.writer.buffer(), samples);
+        }
+    }
+
+    /// The id of the stack from which a call was made, for [`Output::call_samples`] of the same batch.
+    pub fn call_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+        let out = self.writer.buffer();
+        self.samples
+            .calls
+            .get_or_insert_with(|| Stacks::new(out, CALL_TIME, None))
+            .callstack(tables, frames)
+    }
+
+    /// Appends the times of calls. A sample has the time at which its call's slice begins, and the thread's id.
+    pub fn call_samples(&mut self, samples: &mut Vec<Sample>) {
+        if let Some(stacks) = &mut self.samples.calls {
             stacks.append(self.writer.buffer(), samples);
         }
     }

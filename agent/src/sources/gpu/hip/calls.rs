@@ -89,7 +89,7 @@ fn learn(op: u32) -> u64 {
     let call = find(name);
     let causes = call
         .and_then(|at| CALLS.get(at))
-        .is_some_and(|call| call.does != Does::Nothing);
+        .is_some_and(|call| call.does.works());
     if name == b"hipSetDevice" {
         return ASKED | DEVICE;
     }
@@ -214,8 +214,8 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
         }
     }
     let unknown = known.call().is_none().then_some(op);
-    if does != Does::Nothing || unknown.is_some_and(unknown::may_work) {
-        if does != Does::Nothing {
+    if does.wants_stack() || unknown.is_some_and(unknown::may_work) {
+        if does.works() {
             work::note_work();
         }
         if does == Does::Graph {
@@ -233,7 +233,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     words::set_uncounted(does == Does::Launch);
     words::set_unknown_call(unknown);
     // What HIP told of nothing may still cause operations, if it is not in the table.
-    let awaited = (does != Does::Nothing || known.call().is_none()) && owner::is_hip();
+    let awaited = (does.works() || known.call().is_none()) && owner::is_hip();
     events::call_at(
         begin_ns,
         Category::Hip,

@@ -13,7 +13,7 @@ mod end;
 pub mod names;
 mod ops;
 mod painted;
-mod table;
+pub mod table;
 mod tag;
 mod times;
 mod unknown;

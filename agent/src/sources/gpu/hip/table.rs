@@ -20,8 +20,24 @@ pub enum Does {
     Work,
     /// Launches a graph.
     Graph,
-    /// Nothing, or nothing that becomes an operation.
+    /// No operation, but it may block its thread: waits for a GPU, makes memory or gives it back.
+    Blocks,
+    /// No operation, and it returns at once.
     Nothing,
+}
+
+impl Does {
+    /// Whether operations may come of the call.
+    #[inline]
+    pub fn works(self) -> bool {
+        matches!(self, Does::Launch | Does::Work | Does::Graph)
+    }
+
+    /// Whether the call stack from which it was made is recorded.
+    #[inline]
+    pub fn wants_stack(self) -> bool {
+        self != Does::Nothing
+    }
 }
 
 /// How an argument is found.
@@ -105,7 +121,7 @@ const fn end(result: &[(Key, u16)]) -> Option<(Key, u16)> {
 
 macro_rules! calls {
     ($($name:literal $does:ident [$($key:ident = $form:expr),*] $(=> $end_key:ident = $end:literal)?;)*) => {
-        /// The calls whose arguments are told.
+        /// The calls whose arguments are recorded, or that block.
         pub const CALLS: &[Call] = &[$(
             Call {
                 name: $name.as_bytes(),
@@ -190,27 +206,38 @@ calls! {
     "hipMemsetD2D32" Work [Destination = Pointer(16), Bytes = Area(40, 4), Stream = DefaultStream];
     "hipMemsetD2D32Async" Work [Destination = Pointer(16), Bytes = Area(40, 4), Stream = Pointer(56)];
 
-    "hipMalloc" Nothing [Bytes = U64(32)] => Address = 16;
-    "hipMallocManaged" Nothing [Bytes = U64(32)] => Address = 16;
-    "hipExtMallocWithFlags" Nothing [Bytes = U64(32)] => Address = 16;
-    "hipHostMalloc" Nothing [Bytes = U64(32)] => Address = 16;
-    "hipMallocHost" Nothing [Bytes = U64(32)] => Address = 16;
-    "hipMallocPitch" Nothing [Bytes = Area(48, 1)] => Address = 16;
-    "hipMallocAsync" Nothing [Bytes = U64(32), Stream = Pointer(40)] => Address = 16;
-    "hipMallocFromPoolAsync" Nothing [Bytes = U64(32), Stream = Pointer(48)] => Address = 16;
-    "hipFree" Nothing [Address = Pointer(16)];
-    "hipFreeAsync" Nothing [Address = Pointer(16), Stream = Pointer(24)];
-    "hipHostFree" Nothing [Address = Pointer(16)];
-    "hipFreeHost" Nothing [Address = Pointer(16)];
-    "hipHostRegister" Nothing [Address = Pointer(16), Bytes = U64(24)];
-    "hipHostUnregister" Nothing [Address = Pointer(16)];
+    "hipMalloc" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipMallocManaged" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipExtMallocWithFlags" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipHostMalloc" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipMallocHost" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipHostAlloc" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipMemAllocHost" Blocks [Bytes = U64(32)] => Address = 16;
+    "hipMallocPitch" Blocks [Bytes = Area(48, 1)] => Address = 16;
+    "hipMemAllocPitch" Blocks [Bytes = Area(48, 1)] => Address = 16;
+    "hipMalloc3D" Blocks [];
+    "hipMallocArray" Blocks [];
+    "hipMalloc3DArray" Blocks [];
+    "hipMallocAsync" Blocks [Bytes = U64(32), Stream = Pointer(40)] => Address = 16;
+    "hipMallocFromPoolAsync" Blocks [Bytes = U64(32), Stream = Pointer(48)] => Address = 16;
+    "hipFree" Blocks [Address = Pointer(16)];
+    "hipFreeArray" Blocks [];
+    "hipFreeAsync" Blocks [Address = Pointer(16), Stream = Pointer(24)];
+    "hipHostFree" Blocks [Address = Pointer(16)];
+    "hipFreeHost" Blocks [Address = Pointer(16)];
+    "hipHostRegister" Blocks [Address = Pointer(16), Bytes = U64(24)];
+    "hipHostUnregister" Blocks [Address = Pointer(16)];
+
+    "hipDeviceSynchronize" Blocks [];
+    "hipDeviceReset" Blocks [];
+    "hipCtxSynchronize" Blocks [];
 
     "hipStreamCreate" Nothing [] => Stream = 16;
     "hipStreamCreateWithFlags" Nothing [Flags = U32(32)] => Stream = 16;
     "hipStreamCreateWithPriority" Nothing [Flags = U32(32)] => Stream = 16;
     "hipExtStreamCreateWithCUMask" Nothing [] => Stream = 16;
     "hipStreamDestroy" Nothing [Stream = Pointer(16)];
-    "hipStreamSynchronize" Nothing [Stream = Pointer(16)];
+    "hipStreamSynchronize" Blocks [Stream = Pointer(16)];
     "hipStreamQuery" Nothing [Stream = Pointer(16)];
     "hipStreamWaitEvent" Nothing [Stream = Pointer(16), Event = Pointer(24)];
     "hipStreamAddCallback" Nothing [Stream = Pointer(16)];
@@ -223,7 +250,7 @@ calls! {
     "hipEventDestroy" Nothing [Event = Pointer(16)];
     "hipEventRecord" Nothing [Event = Pointer(16), Stream = Pointer(24)];
     "hipEventRecordWithFlags" Nothing [Event = Pointer(16), Stream = Pointer(24)];
-    "hipEventSynchronize" Nothing [Event = Pointer(16)];
+    "hipEventSynchronize" Blocks [Event = Pointer(16)];
 
     "hipGraphInstantiate" Nothing [] => Graph = 16;
     "hipGraphInstantiateWithFlags" Nothing [] => Graph = 16;

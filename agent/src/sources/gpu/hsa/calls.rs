@@ -35,7 +35,7 @@ impl Outcome for i64 {
     }
 }
 
-/// Tells a call around `call`.
+/// Records a call around `call`.
 #[inline]
 pub fn around<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> R) -> R {
     if !crate::sources::gpu::hsa::records_calls() {
@@ -46,6 +46,41 @@ pub fn around<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce
     let result = call();
     end(result.error());
     result
+}
+
+/// Records a call that may block its thread, with the call stack from which it was made, unless a call of HIP around it has that.
+#[inline]
+fn blocking<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> R) -> R {
+    if !crate::sources::gpu::hsa::records_calls() {
+        return call();
+    }
+    counters::count(Counter::Calls, 1);
+    // SAFETY: the thread's own words.
+    let is_outermost = unsafe { (*words::words()).correlation == 0 };
+    let launch_stack = if is_outermost {
+        events::launch_stack()
+    } else {
+        0
+    };
+    begin(name, 0, args, launch_stack);
+    let result = call();
+    end(result.error());
+    result
+}
+
+/// Records the beginning of a call, with its stack if there is one.
+fn begin(name: &StaticText, correlation: u64, args: &[Arg<'_>], launch_stack: u64) {
+    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
+    let mut all = [none; 6];
+    let mut count = 0_usize;
+    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
+    let stack = if launch_stack == 0 { &[][..] } else { &stack };
+    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
+        *place = *arg;
+        count = count.wrapping_add(1);
+    }
+    let told = all.get(..count).unwrap_or(&[]);
+    events::begin(Category::Hsa, name.key(), correlation, told);
 }
 
 fn end(error: u64) {
@@ -69,17 +104,7 @@ pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Sta
         // SAFETY: as above.
         unsafe { (*words::words()).correlation = correlation };
     }
-    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
-    let mut all = [none; 6];
-    let mut count = 0_usize;
-    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
-    let stack = if launch_stack == 0 { &[][..] } else { &stack };
-    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
-        *place = *arg;
-        count = count.wrapping_add(1);
-    }
-    let told = all.get(..count).unwrap_or(&[]);
-    events::begin(Category::Hsa, name.key(), correlation, told);
+    begin(name, correlation, args, launch_stack);
     let result = call();
     // SAFETY: as above.
     unsafe { (*words::words()).correlation = outer };
@@ -87,9 +112,9 @@ pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Sta
     result
 }
 
-/// Functions that are only told: their arguments, and which of them are shown.
+/// Functions that are only recorded: how, their arguments, and which of them are shown.
 macro_rules! told {
-    ($($name:ident = $text:literal ($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr,
+    ($($name:ident = $how:ident $text:literal ($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr,
         [$($shown:expr),*];)*) => {
         $(
             unsafe extern "C" fn $name($($argument: $type),*) -> $result {
@@ -98,7 +123,7 @@ macro_rules! told {
                     return $missing;
                 };
                 // SAFETY: the caller's own arguments.
-                around(&NAME, &[$($shown),*], || unsafe { real($($argument),*) })
+                $how(&NAME, &[$($shown),*], || unsafe { real($($argument),*) })
             }
         )*
 
@@ -117,20 +142,20 @@ fn pointer<T>(key: Key, pointer: *const T) -> Arg<'static> {
 }
 
 told! {
-    memory_allocate = "hsa_memory_allocate"(region: u64, size: usize, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
-    memory_free = "hsa_memory_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
-    memory_copy = "hsa_memory_copy"(to: *mut c_void, from: *const c_void, size: usize) -> Status, GENERIC_ERROR,
+    memory_allocate = blocking "hsa_memory_allocate"(region: u64, size: usize, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
+    memory_free = blocking "hsa_memory_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    memory_copy = blocking "hsa_memory_copy"(to: *mut c_void, from: *const c_void, size: usize) -> Status, GENERIC_ERROR,
         [bytes(size), pointer(Key::Destination, to), pointer(Key::Source, from)];
-    signal_create = "hsa_signal_create"(value: i64, count: u32, consumers: *const u64, signal: *mut u64) -> Status, GENERIC_ERROR, [];
-    executable_load_agent_code_object = "hsa_executable_load_agent_code_object"(executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64) -> Status, GENERIC_ERROR, [];
-    memory_pool_allocate = "hsa_amd_memory_pool_allocate"(pool: u64, size: usize, flags: u32, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
-    memory_pool_free = "hsa_amd_memory_pool_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
-    agents_allow_access = "hsa_amd_agents_allow_access"(count: u32, agents: *const u64, flags: *const u32, memory: *const c_void) -> Status, GENERIC_ERROR,
+    signal_create = around "hsa_signal_create"(value: i64, count: u32, consumers: *const u64, signal: *mut u64) -> Status, GENERIC_ERROR, [];
+    executable_load_agent_code_object = around "hsa_executable_load_agent_code_object"(executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64) -> Status, GENERIC_ERROR, [];
+    memory_pool_allocate = blocking "hsa_amd_memory_pool_allocate"(pool: u64, size: usize, flags: u32, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
+    memory_pool_free = blocking "hsa_amd_memory_pool_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    agents_allow_access = around "hsa_amd_agents_allow_access"(count: u32, agents: *const u64, flags: *const u32, memory: *const c_void) -> Status, GENERIC_ERROR,
         [pointer(Key::Address, memory)];
-    memory_lock = "hsa_amd_memory_lock"(memory: *mut c_void, size: usize, agents: *const u64, count: i32, place: *mut *mut c_void) -> Status, GENERIC_ERROR,
+    memory_lock = blocking "hsa_amd_memory_lock"(memory: *mut c_void, size: usize, agents: *const u64, count: i32, place: *mut *mut c_void) -> Status, GENERIC_ERROR,
         [bytes(size), pointer(Key::Address, memory)];
-    memory_unlock = "hsa_amd_memory_unlock"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
-    memory_fill = "hsa_amd_memory_fill"(memory: *mut c_void, value: u32, count: usize) -> Status, GENERIC_ERROR,
+    memory_unlock = blocking "hsa_amd_memory_unlock"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
+    memory_fill = blocking "hsa_amd_memory_fill"(memory: *mut c_void, value: u32, count: usize) -> Status, GENERIC_ERROR,
         [bytes(count.wrapping_mul(4)), pointer(Key::Address, memory), (Key::Value, Value::Uint(u64::from(value)))];
 }
 
@@ -165,7 +190,7 @@ macro_rules! waits {
                 if !crate::sources::gpu::hsa::records_calls() || unsafe { is_over(signal, condition, value, timeout) } {
                     return wait();
                 }
-                around(&NAME, &[(Key::Signal, Value::Pointer(signal))], wait)
+                blocking(&NAME, &[(Key::Signal, Value::Pointer(signal))], wait)
             }
         )*
     };

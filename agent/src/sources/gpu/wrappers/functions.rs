@@ -7,8 +7,9 @@ use rsys_wire::event::{Arg, Key, Value};
 
 use crate::sources::gpu::hip::copies::Direction;
 use crate::sources::gpu::hip::names;
+use crate::sources::gpu::hip::table::Does;
 use crate::sources::gpu::wrappers::kernels;
-use crate::sources::gpu::wrappers::{Does, Function, MISSING, is_on, tell};
+use crate::sources::gpu::wrappers::{Function, MISSING, is_on, tell};
 
 /// Sizes in three dimensions, as HIP passes them by value.
 #[derive(Debug, Clone, Copy)]
@@ -179,29 +180,29 @@ wrappers! {
     hipMemset2D "hipMemset2D" Work (target: Handle, pitch: usize, with: c_int, width: usize, height: usize) [to(target), value(with), bytes(width.wrapping_mul(height)), default_stream()];
     hipMemset2DAsync "hipMemset2DAsync" Work (target: Handle, pitch: usize, with: c_int, width: usize, height: usize, queue: Handle) [to(target), value(with), bytes(width.wrapping_mul(height)), stream(queue)];
 
-    hipMalloc "hipMalloc" Nothing (place: *mut Handle, size: usize) [bytes(size)] => Address place;
-    hipMallocManaged "hipMallocManaged" Nothing (place: *mut Handle, size: usize, how: c_uint) [bytes(size)] => Address place;
-    hipMallocPitch "hipMallocPitch" Nothing (place: *mut Handle, pitch: *mut usize, width: usize, height: usize) [bytes(width.wrapping_mul(height))] => Address place;
-    hipMallocAsync "hipMallocAsync" Nothing (place: *mut Handle, size: usize, queue: Handle) [bytes(size), stream(queue)] => Address place;
-    hipHostMalloc "hipHostMalloc" Nothing (place: *mut Handle, size: usize, how: c_uint) [bytes(size), flags(how)] => Address place;
-    hipHostRegister "hipHostRegister" Nothing (place: Handle, size: usize, how: c_uint) [address(place), bytes(size), flags(how)];
-    hipHostUnregister "hipHostUnregister" Nothing (place: Handle) [address(place)];
-    hipFree "hipFree" Nothing (place: Handle) [address(place)];
-    hipFreeAsync "hipFreeAsync" Nothing (place: Handle, queue: Handle) [address(place), stream(queue)];
-    hipHostFree "hipHostFree" Nothing (place: Handle) [address(place)];
+    hipMalloc "hipMalloc" Blocks (place: *mut Handle, size: usize) [bytes(size)] => Address place;
+    hipMallocManaged "hipMallocManaged" Blocks (place: *mut Handle, size: usize, how: c_uint) [bytes(size)] => Address place;
+    hipMallocPitch "hipMallocPitch" Blocks (place: *mut Handle, pitch: *mut usize, width: usize, height: usize) [bytes(width.wrapping_mul(height))] => Address place;
+    hipMallocAsync "hipMallocAsync" Blocks (place: *mut Handle, size: usize, queue: Handle) [bytes(size), stream(queue)] => Address place;
+    hipHostMalloc "hipHostMalloc" Blocks (place: *mut Handle, size: usize, how: c_uint) [bytes(size), flags(how)] => Address place;
+    hipHostRegister "hipHostRegister" Blocks (place: Handle, size: usize, how: c_uint) [address(place), bytes(size), flags(how)];
+    hipHostUnregister "hipHostUnregister" Blocks (place: Handle) [address(place)];
+    hipFree "hipFree" Blocks (place: Handle) [address(place)];
+    hipFreeAsync "hipFreeAsync" Blocks (place: Handle, queue: Handle) [address(place), stream(queue)];
+    hipHostFree "hipHostFree" Blocks (place: Handle) [address(place)];
 
-    hipDeviceSynchronize "hipDeviceSynchronize" Nothing () [];
-    hipDeviceReset "hipDeviceReset" Nothing () [];
+    hipDeviceSynchronize "hipDeviceSynchronize" Blocks () [];
+    hipDeviceReset "hipDeviceReset" Blocks () [];
     hipSetDevice "hipSetDevice" Nothing (number: c_int) [device(number)];
     hipStreamCreate "hipStreamCreate" Nothing (place: *mut Handle) [] => Stream place;
     hipStreamCreateWithFlags "hipStreamCreateWithFlags" Nothing (place: *mut Handle, how: c_uint) [flags(how)] => Stream place;
     hipStreamCreateWithPriority "hipStreamCreateWithPriority" Nothing (place: *mut Handle, how: c_uint, priority: c_int) [flags(how)] => Stream place;
     hipStreamDestroy "hipStreamDestroy" Nothing (queue: Handle) [stream(queue)];
-    hipStreamSynchronize "hipStreamSynchronize" Nothing (queue: Handle) [stream(queue)];
+    hipStreamSynchronize "hipStreamSynchronize" Blocks (queue: Handle) [stream(queue)];
     hipStreamWaitEvent "hipStreamWaitEvent" Work (queue: Handle, what: Handle, how: c_uint) [stream(queue), event(what)];
     hipStreamAddCallback "hipStreamAddCallback" Work (queue: Handle, callback: *const c_void, data: Handle, how: c_uint) [stream(queue)];
     hipEventRecord "hipEventRecord" Work (what: Handle, queue: Handle) [event(what), stream(queue)];
-    hipEventSynchronize "hipEventSynchronize" Nothing (what: Handle) [event(what)];
+    hipEventSynchronize "hipEventSynchronize" Blocks (what: Handle) [event(what)];
     hipModuleLoad "hipModuleLoad" Nothing (module: *mut Handle, path: *const c_char) [];
     hipModuleLoadData "hipModuleLoadData" Nothing (module: *mut Handle, image: *const c_void) [];
     hipGraphInstantiate "hipGraphInstantiate" Nothing (executable: *mut Handle, template: Handle, error: *mut Handle, log: *mut c_char, size: usize) [] => Graph executable;

@@ -16,6 +16,7 @@ use crate::channel::counters;
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::interpose::libraries;
+use crate::sources::gpu::hip::table::Does;
 use crate::sources::gpu::words;
 use crate::state;
 use crate::state::pause;
@@ -37,15 +38,6 @@ pub struct Function {
     symbol: &'static CStr,
     name: StaticText,
     real: AtomicPtr<()>,
-}
-
-/// What a function does to a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Does {
-    /// Work that is to be shown under the stack that asked for it.
-    Work,
-    /// Nothing of the kind.
-    Nothing,
 }
 
 impl Function {
@@ -124,7 +116,7 @@ pub fn tell(
 ) -> c_int {
     counters::count(Counter::Calls, 1);
     let correlation = events::next_correlation();
-    let launch_stack = if does == Does::Work {
+    let launch_stack = if does.wants_stack() {
         events::launch_stack()
     } else {
         0

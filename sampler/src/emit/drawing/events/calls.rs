@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rsys_proto::{Event as Drawn, EventKind, Name, TrackSequence};
+use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
 use rsys_wire::event::{Args, Category, Event, Key, Read};
 use rsys_wire::sources::Track;
 
@@ -11,8 +11,12 @@ use super::args::Annotations;
 use super::lanes::Lanes;
 use super::{EventThread, EventWriter};
 use crate::emit::learned::events::EventTables;
+use crate::emit::learned::frames::FrameId;
 use crate::emit::output::Output;
 use crate::emit::output::categories;
+
+/// The outermost frame of the time in calls: some viewers put the samples of all clocks into one flame graph.
+const ROOT: &str = "[calls]";
 
 /// The tracks beside a thread's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +49,16 @@ impl Group {
 #[derive(Debug)]
 struct Nest {
     sequence: TrackSequence,
-    /// For each call that goes on: when it began, and whether it is drawn.
-    open: Vec<(u64, bool)>,
+    open: Vec<Open>,
+}
+
+/// A call that goes on.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    begin_ns: u64,
+    is_drawn: bool,
+    /// Id of the stack from which it was made, or 0.
+    stack: u64,
 }
 
 /// The tracks of one thread.
@@ -75,6 +87,9 @@ pub struct Calls {
     early_ends: HashMap<(Category, u64), u64>,
     lanes: Lanes,
     rows: Vec<TrackSequence>,
+    samples: Vec<Sample>,
+    root: Option<FrameId>,
+    stack: Vec<FrameId>,
 }
 
 /// The name that an event brings itself.
@@ -83,6 +98,19 @@ fn own_name(args: Args<'_>) -> Option<String> {
         Read::Text(text) => Some(String::from_utf8_lossy(&text).into_owned()),
         _ => None,
     }
+}
+
+/// Id of the stack from which a call was made, or 0. The stacks of launches stand with their kernels' time.
+fn stack_of(args: Args<'_>) -> u64 {
+    let mut stack = 0;
+    for (key, value) in args {
+        match (key, value) {
+            (Key::Kernel | Key::Grid, _) => return 0,
+            (Key::LaunchStack, Read::Uint(id)) => stack = id,
+            _ => {}
+        }
+    }
+    stack
 }
 
 impl Calls {
@@ -98,10 +126,14 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
-                let drawn = pen.run.windows.events.active(time_ns);
+                let is_drawn = pen.run.windows.events.active(time_ns);
                 let nest = self.nest(thread, Group::of(category), pen.output);
-                nest.open.push((time_ns, drawn));
-                if drawn {
+                nest.open.push(Open {
+                    begin_ns: time_ns,
+                    is_drawn,
+                    stack: stack_of(args),
+                });
+                if is_drawn {
                     pen.tally.calls += 1;
                     let what = (EventKind::SliceBegin, category, name, correlation);
                     write(
@@ -124,7 +156,8 @@ impl Calls {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 let nest = self.nest(thread, Group::of(category), pen.output);
                 match nest.open.pop() {
-                    Some((begin_ns, true)) => {
+                    Some(open) if open.is_drawn => {
+                        let begin_ns = open.begin_ns;
                         let window = pen.run.windows.events.window_at(begin_ns);
                         let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
                         let end_ns = end_ns.max(begin_ns);
@@ -140,8 +173,9 @@ impl Calls {
                             EventKind::SliceEnd,
                             &event,
                         );
+                        self.sample(thread.tid, open, end_ns, pen);
                     }
-                    Some((_, false)) => {}
+                    Some(_) => {}
                     None => pen.tally.unmatched_ends += 1,
                 }
             }
@@ -258,6 +292,31 @@ impl Calls {
         row.slice_end(out, end_ns);
     }
 
+    /// Adds the time of a call under the stack from which it was made.
+    fn sample(&mut self, tid: u32, call: Open, end_ns: u64, pen: &mut EventWriter<'_>) {
+        let stack = pen.known.stack(call.stack);
+        if stack.is_empty() {
+            return;
+        }
+        pen.tally.call_stacks += 1;
+        let frames = &mut *pen.frames;
+        let root = *self.root.get_or_insert_with(|| frames.pseudo_frame(ROOT));
+        self.stack.clear();
+        self.stack.push(root);
+        self.stack.extend_from_slice(stack);
+        let callstack = pen.output.call_callstack(frames, &self.stack);
+        let time_ns = end_ns - call.begin_ns;
+        let sample = pen.output.sample(call.begin_ns, tid, callstack, time_ns);
+        self.samples.push(sample);
+    }
+
+    /// Writes the samples of a batch.
+    pub fn flush(&mut self, output: &mut Output) {
+        if !self.samples.is_empty() {
+            output.call_samples(&mut self.samples);
+        }
+    }
+
     /// Closes what is open.
     pub fn finish(&mut self, end_ns: u64, pen: &mut EventWriter<'_>) {
         let mut open: Vec<Range> = self.ranges.drain().map(|(_, range)| range).collect();
@@ -266,15 +325,20 @@ impl Calls {
             self.range(&range, end_ns, pen);
         }
         pen.tally.unmatched_ends += self.early_ends.len() as u64;
-        for nest in self
-            .threads
-            .values_mut()
-            .flat_map(|threads| threads.nests.iter_mut().flatten())
-        {
-            let last = nest.open.iter().map(|(begin_ns, _)| *begin_ns).max();
-            let end_ns = end_ns.max(last.unwrap_or(0));
-            nest.sequence.close_all(pen.output.buffer(), end_ns);
+        let mut cut_off = Vec::new();
+        for (tid, threads) in &mut self.threads {
+            for nest in threads.nests.iter_mut().flatten() {
+                let last = nest.open.iter().map(|open| open.begin_ns).max();
+                let end_ns = end_ns.max(last.unwrap_or(0));
+                nest.sequence.close_all(pen.output.buffer(), end_ns);
+                let open = nest.open.drain(..).filter(|open| open.is_drawn);
+                cut_off.extend(open.map(|open| (*tid, open, end_ns)));
+            }
         }
+        for (tid, open, end_ns) in cut_off {
+            self.sample(tid, open, end_ns, pen);
+        }
+        self.flush(pen.output);
     }
 }
 

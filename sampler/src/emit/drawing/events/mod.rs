@@ -106,6 +106,7 @@ impl Events {
 
     /// Ends a batch: what was gathered is written.
     pub fn flush(&mut self, output: &mut Output) {
+        self.calls.flush(output);
         self.gpu.flush(output);
     }
 
