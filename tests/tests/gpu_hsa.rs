@@ -249,6 +249,34 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
         trace.number("select count(*) from slice where name like 'hsa_amd_memory_async_copy%'")?;
     ensure!(asked == copies.len() as i64, "{asked} calls, {copies:?}");
     ensure!(copies.iter().all(|copy| copy.arrows >= 1), "{copies:?}");
+    // Calls that may block have the stacks from which they were made.
+    for (call, function) in [
+        ("hsa_amd_memory_pool_allocate", "check_copies"),
+        ("hsa_amd_memory_pool_free", "check_copies"),
+        ("hsa_signal_wait_scacquire", "wait_for"),
+    ] {
+        let [calls, stacks] = [
+            "",
+            "and exists(select 1 from counter c join perf_counter_track t on t.id = c.track_id
+                        where c.ts = s.ts and c.value = s.dur and t.name = 'call-time ns')",
+        ]
+        .map(|which| {
+            trace.number(&format!(
+                "select count(*) from slice s where s.name = '{call}' {which}"
+            ))
+        });
+        let (calls, stacks) = (calls?, stacks?);
+        ensure!(calls > 0 && calls == stacks, "{call}: {calls}, {stacks}");
+        let places = trace.number(&format!(
+            "select count(*) from perf_sample p join slice s on s.ts = p.ts
+             join stack_profile_callsite c on c.id = p.callsite_id join stack_profile_frame f on f.id = c.frame_id
+             where s.name = '{call}' and f.name = '{function}'"
+        ))?;
+        ensure!(
+            places > 0 && places <= calls,
+            "{call}: {places} of {calls} in {function}"
+        );
+    }
     // What the program reads from its own signals.
     let mut told: HashMap<(u64, u64), usize> = HashMap::new();
     for line in outcome
@@ -458,6 +486,15 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
         for kernel in user {
             ensure!(kernel.arrows >= 1, "no arrow: {kernel:?}");
         }
+        // The stack of a call stands with the outermost one that makes it.
+        ensure!(
+            trace.number(
+                "select count(*) from slice s join slice hip on hip.id = s.parent_id
+                 where s.category = 'hsa' and hip.category = 'hip' and exists(
+                     select 1 from counter c join perf_counter_track t on t.id = c.track_id
+                     where c.ts = s.ts and t.name = 'call-time ns')"
+            )? == 0
+        );
         // Between the events there are three kernels, whatever we do.
         ensure!(outcome.number("elapsed_us")? >= 900.0);
     }

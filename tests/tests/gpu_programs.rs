@@ -24,10 +24,28 @@ fn profiled(machine: &Machine, program: Invocation, options: &[&str]) -> Run {
 
 /// The functions of the stacks that launched a kernel, outermost first; one line for each stack.
 fn launch_stacks(trace: &Trace, kernel: &str) -> anyhow::Result<Vec<String>> {
+    stacks(
+        trace,
+        &format!(
+            "select c.id from stack_profile_callsite c join stack_profile_frame f on f.id = c.frame_id where f.name glob '{kernel}*'"
+        ),
+    )
+}
+
+/// The functions of the stacks from which calls were made; one line for each stack.
+fn call_stacks(trace: &Trace, call: &str) -> anyhow::Result<Vec<String>> {
+    stacks(
+        trace,
+        &format!(
+            "select p.callsite_id from perf_sample p join slice s on s.ts = p.ts where s.name = '{call}'"
+        ),
+    )
+}
+
+fn stacks(trace: &Trace, leaves: &str) -> anyhow::Result<Vec<String>> {
     let rows = trace.query(&format!(
         "with recursive up(leaf, id, depth) as (
-             select c.id, c.id, 0 from stack_profile_callsite c
-             join stack_profile_frame f on f.id = c.frame_id where f.name glob '{kernel}*'
+             select c.id, c.id, 0 from stack_profile_callsite c where c.id in ({leaves})
              union all
              select up.leaf, c.parent_id, up.depth + 1 from up
              join stack_profile_callsite c on c.id = up.id where c.parent_id is not null)
@@ -85,6 +103,22 @@ fn launches_show_python(stack: Stack, library: &str) -> TestResult {
     }
     // With one place to launch from there is one stack.
     ensure!(stacks.len() == 1, "{stacks:?}");
+    for (call, function) in [
+        ("hipMalloc", "allocate"),
+        ("hipMemcpy", "download"),
+        ("hipDeviceSynchronize", "wait"),
+    ] {
+        // What ctypes finds in the library of HIP 5.2 passes the wrappers by.
+        if stack == Stack::Debian12 {
+            continue;
+        }
+        let stacks = call_stacks(&trace, call)?;
+        let place = format!("main (hip_ctypes.py) > {function} (hip_ctypes.py) > ");
+        ensure!(
+            stacks.len() == 1 && stacks[0].starts_with("[calls] > ") && stacks[0].contains(&place),
+            "{call}: {stacks:?}"
+        );
+    }
     let without = profiled(
         &machine,
         program("3")?,

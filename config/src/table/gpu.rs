@@ -28,6 +28,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "true",
         "Record for each kernel the call stack that launched it",
     )
-    .details("GPU time can then be read as a flame graph over the functions of the program.")
+    .details("GPU time, and the time of calls that wait, copy, or make memory and give it back, can then be read as a flame graph over the functions of the program.")
     .option(None, "launch-stacks", ""),
 ];
