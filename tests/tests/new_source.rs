@@ -10,7 +10,8 @@ use rsys_tests::{Run, TestResult, target_dir, workload, workspace_dir};
 const ROW: &str = r#"
     /// A call of the probe's library.
     Probe = 6 {
-        name: "probe", track: Calls, backend: Some("kokkosp"), with_gpu: false, owns_operations: true
+        name: "probe", track: Calls, backend: Some("kokkosp"), with_gpu: false, owns_operations: true,
+        when_full: Drop
     }
 "#;
 
@@ -71,7 +72,7 @@ fn a_source_is_one_row_and_one_file() -> TestResult {
     let place = target_dir().join("new-source");
     let code = place.join("code");
     copy(&workspace_dir(), &code)?;
-    let last_row = "name: \"rsys\", track: Ranges, backend: None, with_gpu: false, owns_operations: true\n    }\n";
+    let last_row = "name: \"rsys\", track: Ranges, backend: None, with_gpu: false, owns_operations: true,\n        when_full: Wait\n    }\n";
     edit(
         &code.join("wire/src/sources.rs"),
         last_row,

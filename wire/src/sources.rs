@@ -12,6 +12,16 @@ pub enum Track {
     Ranges,
 }
 
+/// What becomes of an event whose thread's ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Its thread waits for room: events that other records refer to, or whose number is itself a result.
+    Wait,
+    /// It is dropped and counted: events that are frequent, and made where a wait would change what is measured, as within a lock. Only
+    /// beginnings, marks and ranges are dropped; the end of what was recorded waits.
+    Drop,
+}
+
 /// One source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
@@ -27,12 +37,14 @@ pub struct Source {
     pub with_gpu: bool,
     /// Whether the operations that a call causes hang on the call itself. Those of a collective hang on the calls within it.
     pub owns_operations: bool,
+    /// What becomes of its events when a ring is full.
+    pub when_full: WhenFull,
 }
 
 macro_rules! sources {
     ($($(#[$about:meta])* $category:ident = $number:literal {
         name: $name:literal, track: $track:ident, backend: $backend:expr, with_gpu: $gpu:literal,
-        owns_operations: $owns:literal
+        owns_operations: $owns:literal, when_full: $when_full:ident
     })*) => {
         /// What a call or a mark belongs to: a source, or the profiler itself.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,30 +61,47 @@ macro_rules! sources {
             backend: $backend,
             with_gpu: $gpu,
             owns_operations: $owns,
+            when_full: WhenFull::$when_full,
         },)*];
+
+        impl Category {
+            /// What becomes of its events when a ring is full.
+            #[inline]
+            #[must_use]
+            pub const fn when_full(self) -> WhenFull {
+                match self {
+                    $(Category::$category => WhenFull::$when_full,)*
+                }
+            }
+        }
     };
 }
 
 sources! {
     /// A call of the HIP runtime.
     Hip = 1 {
-        name: "hip", track: Calls, backend: Some("roctracer"), with_gpu: true, owns_operations: true
+        name: "hip", track: Calls, backend: Some("roctracer"), with_gpu: true, owns_operations: true,
+        when_full: Wait
     }
     /// A call of the HSA runtime.
     Hsa = 2 {
-        name: "hsa", track: Calls, backend: Some("hsa"), with_gpu: true, owns_operations: true
+        name: "hsa", track: Calls, backend: Some("hsa"), with_gpu: true, owns_operations: true,
+        when_full: Wait
     }
     /// A range or mark of the program, by roctx.
     Roctx = 3 {
-        name: "roctx", track: Ranges, backend: Some("roctx"), with_gpu: false, owns_operations: true
+        name: "roctx", track: Ranges, backend: Some("roctx"), with_gpu: false, owns_operations: true,
+        when_full: Wait
     }
     /// A call of RCCL.
     Rccl = 4 {
-        name: "rccl", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false
+        name: "rccl", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false,
+        when_full: Wait
     }
     /// Something that the profiler says about itself.
     Profiler = 5 {
-        name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true
+        name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true,
+        when_full: Wait
     }
 }
 

@@ -1,17 +1,17 @@
 //! Events: what interceptions tell of the program, in rings beside those of the samples.
 //!
 //! A sample's signal may come in the midst of an event, so the two never share a ring. A thread gets its ring with its first event
-//! ([`rings`]) and gives it back when it ends. An event is never dropped while the sampler lives: a full ring makes its thread wait.
-//! Signal handlers must not tell anything.
+//! ([`rings`]) and gives it back when it ends. Where a ring is full, the event's source says whether its thread waits, so that nothing is
+//! lost while the sampler lives, or the event is dropped and counted ([`Category::when_full`]). Signal handlers must not record events.
 
-pub mod arguments;
 mod rings;
 mod stacks;
 pub mod texts;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{self, Arg, ArgWords, Category, GpuOp, Labelled};
+use rsys_wire::event::{self, Arg, ArgWords, Category, Encode, GpuOp, Labelled};
+use rsys_wire::sources::WhenFull;
 
 pub use crate::events::rings::{prepare, register_hook};
 pub use crate::events::stacks::{callers, launch_stack};
@@ -39,48 +39,83 @@ pub fn next_correlation() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A call or range begins now.
+/// A call or range begins now. Returns whether that was recorded; if not, nor may its end be where the source drops what finds no room.
 #[inline]
-pub fn begin(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
-    let time_ns = sys::boottime_ns();
-    rings::put(|ring| event::put_begin(ring, time_ns, category, name, correlation, args));
+pub fn begin(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) -> bool {
+    begin_at(
+        sys::boottime_ns(),
+        category,
+        name,
+        (correlation, false),
+        args,
+    )
 }
 
-/// A call began at a time (CLOCK_BOOTTIME ns). With `awaited`, operations of it are to be told of later, perhaps much later.
+/// The same with arguments that are put together already.
 #[inline]
-pub fn call_at(
+pub fn begin_with(category: Category, name: u64, correlation: u64, args: &ArgWords) -> bool {
+    begin_at(
+        sys::boottime_ns(),
+        category,
+        name,
+        (correlation, false),
+        args,
+    )
+}
+
+/// A call or range began at a time (CLOCK_BOOTTIME ns). With `awaited`, operations of it are recorded later, perhaps much later.
+#[inline]
+pub fn begin_at(
     time_ns: u64,
     category: Category,
     name: u64,
     correlation: (u64, bool),
-    args: &ArgWords,
-) {
-    rings::put(|ring| event::put_call(ring, time_ns, category, name, correlation, args));
+    args: &(impl Encode + ?Sized),
+) -> bool {
+    let write = |ring: &_| event::put_begin(ring, time_ns, category, name, correlation, args);
+    rings::put(category.when_full(), write)
 }
 
 /// The innermost call or range of the category ends now.
 #[inline]
 pub fn end(category: Category, args: &[Arg<'_>]) {
     let time_ns = sys::boottime_ns();
-    rings::put(|ring| event::put_end(ring, time_ns, category, args));
+    rings::put(WhenFull::Wait, |ring| {
+        event::put_end(ring, time_ns, category, args)
+    });
+}
+
+/// The same with arguments that are put together already.
+#[inline]
+pub fn end_with(category: Category, args: &ArgWords) {
+    let time_ns = sys::boottime_ns();
+    rings::put(WhenFull::Wait, |ring| {
+        event::put_end(ring, time_ns, category, args)
+    });
 }
 
 /// Something happens now.
 pub fn mark(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
     let time_ns = sys::boottime_ns();
-    rings::put(|ring| event::put_mark(ring, time_ns, category, name, correlation, args));
+    rings::put(category.when_full(), |ring| {
+        event::put_mark(ring, time_ns, category, name, correlation, args)
+    });
 }
 
 /// A range begins now that any thread may end.
 pub fn async_begin(category: Category, id: u64, name: u64, args: &[Arg<'_>]) {
     let time_ns = sys::boottime_ns();
-    rings::put(|ring| event::put_async_begin(ring, time_ns, category, id, name, args));
+    rings::put(category.when_full(), |ring| {
+        event::put_async_begin(ring, time_ns, category, id, name, args)
+    });
 }
 
 /// Such a range ends now.
 pub fn async_end(category: Category, id: u64) {
     let time_ns = sys::boottime_ns();
-    rings::put(|ring| event::put_async_end(ring, time_ns, category, id));
+    rings::put(WhenFull::Wait, |ring| {
+        event::put_async_end(ring, time_ns, category, id)
+    });
 }
 
 /// Changes with each fork: what was recorded once for the parent's trace, the child's has not.
@@ -98,27 +133,29 @@ pub fn forget_parents() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A GPU did something. Returns whether it was told.
+/// A GPU did something. Returns whether it was recorded.
 #[inline]
-pub fn gpu(op: &GpuOp, args: &[Arg<'_>]) -> bool {
-    rings::put(|ring| event::put_gpu(ring, op, args))
+pub fn gpu(op: &GpuOp, args: &ArgWords) -> bool {
+    rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args))
 }
 
 /// Tells a text and returns the key by which other events refer to it. The caller keeps the key: the same text told again gets another.
 pub fn text(text: &[u8]) -> u64 {
     let key = next_correlation();
-    rings::put(|ring| event::put_text(ring, key, text));
+    rings::put(WhenFull::Wait, |ring| event::put_text(ring, key, text));
     key
 }
 
 /// Names a device, queue, stream or thread.
 pub fn label(what: Labelled, id: u64, text: &[u8], args: &[Arg<'_>]) {
-    rings::put(|ring| event::put_label(ring, what, id, text, args));
+    rings::put(WhenFull::Wait, |ring| {
+        event::put_label(ring, what, id, text, args)
+    });
 }
 
 /// Says something about the process.
 pub fn fact(key: &[u8], value: &[u8]) {
-    rings::put(|ring| event::put_fact(ring, key, value));
+    rings::put(WhenFull::Wait, |ring| event::put_fact(ring, key, value));
 }
 
 /// Says a line that the user should see on standard error.

@@ -10,6 +10,7 @@ use rsys_wire::event;
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
 use rsys_wire::ring::{DropCause, Producer};
+use rsys_wire::sources::WhenFull;
 
 use crate::channel::counters;
 use crate::channel::pool::{Pool, Shape};
@@ -121,8 +122,8 @@ unsafe extern "C" fn on_thread_end(ring: *mut c_void) {
 
 /// Writes an event into the calling thread's ring. Returns whether it is there.
 #[inline]
-pub fn put(write: impl Fn(&Producer<'static>) -> bool) -> bool {
-    put_in(|ring| ring.put_or_wait(&write))
+pub fn put(when_full: WhenFull, write: impl Fn(&Producer<'static>) -> bool) -> bool {
+    put_in(|ring| ring.put(when_full, &write))
 }
 
 /// Does something with the calling thread's ring, unless there is none or it is being written into.
@@ -150,6 +151,21 @@ pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
 }
 
 impl EventRing {
+    /// Writes; what happens if there is no room, the caller says.
+    #[inline]
+    fn put(&self, when_full: WhenFull, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
+        match when_full {
+            WhenFull::Wait => self.put_or_wait(write),
+            WhenFull::Drop => write(&self.producer) || self.count_drop(),
+        }
+    }
+
+    #[cold]
+    fn count_drop(&self) -> bool {
+        self.producer.header().count_drop(DropCause::RingFull, 0);
+        false
+    }
+
     /// Writes, and waits for room if there is none.
     #[inline]
     pub fn put_or_wait(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
@@ -188,8 +204,7 @@ impl EventRing {
                 }
             }
         }
-        header.count_drop(DropCause::RingFull, 0);
-        false
+        self.count_drop()
     }
 }
 
@@ -243,4 +258,43 @@ pub fn forget_parents() {
         unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
     }
     POOL.forget_parents(|_| {});
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsys_wire::event::{Arg, Category, Key, Value};
+    use rsys_wire::ring::RingHeader;
+
+    /// A ring with room for a few events, which nothing reads.
+    fn ring() -> Box<EventRing> {
+        let words: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        let header = Box::leak(Box::new(RingHeader::new()));
+        let producer = Producer::new(header, Vec::leak(words)).expect("a power of two");
+        // SAFETY: what `furnish` leaves as it is, is valid as zeros.
+        let mut ring: Box<EventRing> = unsafe { Box::new_zeroed().assume_init() };
+        // SAFETY: a ring of this size.
+        unsafe { furnish((&raw mut *ring).cast(), producer) };
+        ring
+    }
+
+    fn write(ring: &Producer<'static>) -> bool {
+        let args: [Arg<'_>; 1] = [(Key::Bytes, Value::Uint(1))];
+        event::put_begin(ring, 1, Category::Hip, 0, (1, false), args.as_slice())
+    }
+
+    #[test]
+    fn what_finds_no_room_is_dropped_without_a_wait_where_its_source_says_so() {
+        let ring = ring();
+        let dropped =
+            || ring.producer.header().dropped[DropCause::RingFull as usize].load(Ordering::Relaxed);
+        while write(&ring.producer) {}
+        assert!(!ring.put(WhenFull::Drop, &write));
+        assert_eq!(dropped(), 1);
+        // A wait in vain leaves its mark.
+        assert_eq!(ring.stalled.load(Ordering::Relaxed), 0);
+        assert!(!ring.put(WhenFull::Wait, &write));
+        assert_eq!(dropped(), 2);
+        assert_eq!(ring.stalled.load(Ordering::Relaxed), 1);
+    }
 }

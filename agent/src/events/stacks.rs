@@ -9,16 +9,17 @@ use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
 use crate::code::modules;
 use crate::code::rules;
+use crate::events;
 use crate::events::rings::{self, EventRing};
 use crate::sampling::python;
 use crate::sampling::seen::{self, Seen};
 use crate::state;
 use crate::sys;
 use crate::sys::guard::Guarded;
+use crate::sys::recent::Recent;
 
-/// Places for ids of stacks that were told; one that is overwritten is told again.
-const TOLD: usize = 16 * 1024;
-static STACKS: [AtomicU64; TOLD] = [const { AtomicU64::new(0) }; TOLD];
+/// Ids of stacks that were recorded; one that was driven out is recorded again.
+static RECORDED: Recent<{ 16 * 1024 }> = Recent::new();
 /// The agent's own code, of which no frame is shown: its first address and one past its last.
 static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
@@ -56,11 +57,8 @@ pub fn launch_stack() -> u64 {
             python,
             u64::from(flags) | u64::from(python_flags) << 4,
         );
-        let Some(place) = STACKS.get(hash as usize % TOLD) else {
-            return false;
-        };
         id = hash;
-        if place.load(Ordering::Relaxed) == hash {
+        if RECORDED.has(hash) {
             return true;
         }
         let stack = Stack {
@@ -71,7 +69,7 @@ pub fn launch_stack() -> u64 {
             python,
         };
         if ring.put_or_wait(&|ring| event::put_stack(ring, &stack)) {
-            place.store(hash, Ordering::Relaxed);
+            RECORDED.put(hash);
         } else {
             id = 0;
         }
@@ -122,8 +120,9 @@ pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
 
 /// A number for the stack that another one will hardly have.
 fn hash(frames: &[u64], python: &[u64], flags: u64) -> u64 {
-    // The same addresses mean something else when libraries come and go.
+    // The same addresses mean something else when libraries come and go, and a fork's child has a trace of its own.
     let mut hash = u64::from(modules::libraries_generation()) << 8 | flags;
+    hash ^= events::generation() << 40;
     for frame in frames.iter().chain(python) {
         hash = (hash.rotate_left(5) ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

@@ -5,11 +5,12 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rsys_wire::event::{Arg, Key, Value};
 
 use crate::events;
+use crate::sys::recent::Recent;
 
 const ENTRIES: usize = 4096;
 const ENTRY_BITS: u32 = ENTRIES.trailing_zeros();
@@ -40,7 +41,7 @@ static TABLE: [Entry; ENTRIES] = [const {
 }; ENTRIES];
 
 /// Hashes of texts that were seen once, lately.
-static SEEN: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
+static SEEN: Recent<ENTRIES> = Recent::new();
 
 /// The bytes of the texts, one after another.
 #[derive(Debug)]
@@ -182,7 +183,7 @@ fn key(text: &[u8]) -> u64 {
         };
         match entry.hash.load(Ordering::Acquire) {
             0 => {
-                return if is_new(hash) {
+                return if SEEN.put(hash) {
                     0
                 } else {
                     add(entry, hash, text)
@@ -214,15 +215,6 @@ impl Entry {
         // SAFETY: written before the key was; see `add`.
         unsafe { std::slice::from_raw_parts(start, (place >> 32) as usize) }
     }
-}
-
-/// Whether a text was not seen lately.
-fn is_new(hash: u64) -> bool {
-    let mark = (hash >> 1) as u32 | 1;
-    let Some(seen) = SEEN.get((hash >> 33) as usize % ENTRIES) else {
-        return true;
-    };
-    seen.swap(mark, Ordering::Relaxed) != mark
 }
 
 #[cold]

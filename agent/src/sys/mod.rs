@@ -10,6 +10,7 @@ pub mod lock;
 mod memory;
 #[cfg(not(test))]
 mod panics;
+pub mod recent;
 mod signals;
 mod socket;
 pub mod text;

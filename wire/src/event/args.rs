@@ -210,6 +210,43 @@ impl Value<'_> {
     }
 }
 
+/// Arguments on their way into a record.
+pub trait Encode {
+    /// How many words they take.
+    fn words(&self) -> usize;
+
+    /// Writes these words.
+    fn put(&self, record: &mut Reservation<'_>);
+}
+
+impl Encode for [Arg<'_>] {
+    #[inline]
+    fn words(&self) -> usize {
+        self.iter().fold(0, |sum: usize, (key, value)| {
+            sum.wrapping_add(value.words(*key))
+        })
+    }
+
+    #[inline]
+    fn put(&self, record: &mut Reservation<'_>) {
+        for (key, value) in self {
+            value.put(*key, record);
+        }
+    }
+}
+
+impl Encode for ArgWords {
+    #[inline]
+    fn words(&self) -> usize {
+        self.used
+    }
+
+    #[inline]
+    fn put(&self, record: &mut Reservation<'_>) {
+        record.put_all(self.words.get(..self.used).unwrap_or(&[]));
+    }
+}
+
 /// Most words of [`ArgWords`].
 const ARG_WORDS_MAX: usize = 32;
 
@@ -244,11 +281,12 @@ impl ArgWords {
         }
     }
 
-    /// The words.
+    /// Adds several.
     #[inline]
-    #[must_use]
-    pub fn words(&self) -> &[u64] {
-        self.words.get(..self.used).unwrap_or(&[])
+    pub fn extend(&mut self, args: &[Arg<'_>]) {
+        for (key, value) in args {
+            self.push(*key, *value);
+        }
     }
 }
 

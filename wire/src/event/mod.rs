@@ -31,11 +31,11 @@ use crate::words::ThreadName;
 
 pub use crate::sources::Category;
 
-pub use self::args::{Arg, ArgWords, Args, ArgsIter, Key, Read, Value};
+pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
-    TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_call, put_end, put_fact,
-    put_gpu, put_label, put_mark, put_stack, put_text, put_thread,
+    TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,
+    put_label, put_mark, put_stack, put_text, put_thread,
 };
 
 /// What a GPU did.

@@ -31,7 +31,7 @@ fn arguments_of_all_forms_come_back() {
         (Key::Name, Value::Text(b"nine bytes")),
     ];
     through_a_ring(
-        |ring| put_begin(ring, 5, Category::Rccl, 0, 77, &args),
+        |ring| put_begin(ring, 5, Category::Rccl, 0, (77, false), args.as_slice()),
         |event| {
             let Event::Begin {
                 time_ns: 5,
@@ -75,7 +75,7 @@ fn operations_labels_and_facts_come_back() {
         name: 7,
     };
     through_a_ring(
-        |ring| put_gpu(ring, &op, &[(Key::Bytes, Value::Uint(8))]),
+        |ring| put_gpu(ring, &op, [(Key::Bytes, Value::Uint(8))].as_slice()),
         |event| match event {
             Event::Gpu { op: read, args } => {
                 assert_eq!((read, args.number(Key::Bytes)), (op, Some(8)));

@@ -1,7 +1,7 @@
 //! Writing events into a ring.
 
 use super::{
-    ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, ArgWords, BEGIN, Category, END, FACT, GPU, GpuOp, LABEL,
+    ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, BEGIN, Category, END, Encode, FACT, GPU, GpuOp, LABEL,
     Labelled, MARK, STACK, Stack, TEXT, THREAD,
 };
 use crate::ring::Producer;
@@ -14,26 +14,22 @@ fn head(kind: u8, flags: u8, words: usize) -> u64 {
     u64::from(kind) | u64::from(flags) << 8 | (words as u64) << 32
 }
 
-fn arg_words(args: &[Arg<'_>]) -> usize {
-    args.iter().fold(0, |sum: usize, (key, value)| {
-        sum.wrapping_add(value.words(*key))
-    })
-}
-
 /// Writes one record: fixed words and arguments. Returns whether there was room.
 #[inline]
-fn put(ring: &Producer<'_>, kind: u8, flags: u8, fixed: &[u64], args: &[Arg<'_>]) -> bool {
-    let words = 1_usize
-        .wrapping_add(fixed.len())
-        .wrapping_add(arg_words(args));
+fn put(
+    ring: &Producer<'_>,
+    kind: u8,
+    flags: u8,
+    fixed: &[u64],
+    args: &(impl Encode + ?Sized),
+) -> bool {
+    let words = 1_usize.wrapping_add(fixed.len()).wrapping_add(args.words());
     let Some(mut record) = ring.begin(words) else {
         return false;
     };
     record.put(head(kind, flags, words));
     record.put_all(fixed);
-    for (key, value) in args {
-        value.put(*key, &mut record);
-    }
+    args.put(&mut record);
     record.commit();
     true
 }
@@ -51,7 +47,7 @@ pub fn put_thread(ring: &Producer<'_>, time_ns: u64, tid: u32, name: &ThreadName
         THREAD,
         0,
         &[time_ns, u64::from(tid), first, second],
-        &[],
+        &[] as &[Arg<'_>],
     )
 }
 
@@ -71,7 +67,7 @@ pub fn put_text(ring: &Producer<'_>, key: u64, text: &[u8]) -> bool {
     true
 }
 
-/// Writes the beginning of a call or range; see [`super::Event::Begin`].
+/// Writes the beginning of a call or range; see [`super::Event::Begin`]. With `awaited`, operations are to be told of later.
 #[inline]
 #[must_use]
 pub fn put_begin(
@@ -79,47 +75,23 @@ pub fn put_begin(
     time_ns: u64,
     category: Category,
     name: u64,
-    correlation: u64,
-    args: &[Arg<'_>],
+    (correlation, awaited): (u64, bool),
+    args: &(impl Encode + ?Sized),
 ) -> bool {
-    put(
-        ring,
-        BEGIN,
-        category as u8,
-        &[time_ns, name, correlation],
-        args,
-    )
+    let flags = category as u8 | if awaited { AWAITED } else { 0 };
+    put(ring, BEGIN, flags, &[time_ns, name, correlation], args)
 }
 
 /// Writes the end of a call or range; see [`super::Event::End`].
 #[inline]
 #[must_use]
-pub fn put_end(ring: &Producer<'_>, time_ns: u64, category: Category, args: &[Arg<'_>]) -> bool {
-    put(ring, END, category as u8, &[time_ns], args)
-}
-
-/// The same as [`put_begin`], with arguments that are put together already; with `awaited`, operations are to be told of later.
-#[inline]
-#[must_use]
-pub fn put_call(
+pub fn put_end(
     ring: &Producer<'_>,
     time_ns: u64,
     category: Category,
-    name: u64,
-    (correlation, awaited): (u64, bool),
-    args: &ArgWords,
+    args: &(impl Encode + ?Sized),
 ) -> bool {
-    const FIXED: usize = 4;
-    let args = args.words();
-    let words = FIXED.wrapping_add(args.len());
-    let Some(mut record) = ring.begin(words) else {
-        return false;
-    };
-    let flags = category as u8 | if awaited { AWAITED } else { 0 };
-    record.put_all(&[head(BEGIN, flags, words), time_ns, name, correlation]);
-    record.put_all(args);
-    record.commit();
-    true
+    put(ring, END, category as u8, &[time_ns], args)
 }
 
 /// Writes a point in time; see [`super::Event::Mark`].
@@ -163,13 +135,19 @@ pub fn put_async_begin(
 /// Writes the end of such a range.
 #[must_use]
 pub fn put_async_end(ring: &Producer<'_>, time_ns: u64, category: Category, id: u64) -> bool {
-    put(ring, ASYNC_END, category as u8, &[time_ns, id], &[])
+    put(
+        ring,
+        ASYNC_END,
+        category as u8,
+        &[time_ns, id],
+        &[] as &[Arg<'_>],
+    )
 }
 
 /// Writes what a GPU did.
 #[inline]
 #[must_use]
-pub fn put_gpu(ring: &Producer<'_>, op: &GpuOp, args: &[Arg<'_>]) -> bool {
+pub fn put_gpu(ring: &Producer<'_>, op: &GpuOp, args: &(impl Encode + ?Sized)) -> bool {
     put(
         ring,
         GPU,
@@ -218,7 +196,7 @@ pub fn put_label(
     let text = cut(text);
     let words = 3_usize
         .wrapping_add(text.len().div_ceil(8))
-        .wrapping_add(arg_words(args));
+        .wrapping_add(args.words());
     let Some(mut record) = ring.begin(words) else {
         return false;
     };
@@ -226,9 +204,7 @@ pub fn put_label(
     record.put(id);
     record.put(text.len() as u64);
     record.put_bytes(text);
-    for (key, value) in args {
-        value.put(*key, &mut record);
-    }
+    args.put(&mut record);
     record.commit();
     true
 }

@@ -3,10 +3,9 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{Key, Value};
+use rsys_wire::event::{ArgWords, Key, Value};
 
 use crate::events;
-use crate::events::arguments::Arguments;
 use crate::events::texts::StaticText;
 use crate::sources::marker_words::words;
 use crate::sources::rccl::communicators::{self, Communicator, Made, hexadecimal, identity_of};
@@ -44,12 +43,15 @@ pub(super) fn get_unique_id(
     tell_with_end(
         name,
         correlation,
-        &Arguments::new(),
+        &ArgWords::new(),
         real!(real(id)),
         |args| {
             // SAFETY: RCCL has filled it in.
             if let Some(id) = unsafe { id.as_ref() } {
-                args.put_text(Key::Communicator, &hexadecimal(identity_of(&id.0)));
+                args.push(
+                    Key::Communicator,
+                    Value::Known(events::text(&hexadecimal(identity_of(&id.0)))),
+                );
             }
         },
     )
@@ -60,16 +62,19 @@ fn make(
     name: &StaticText,
     to: Handles,
     made: Made,
-    more: impl FnOnce(&mut Arguments<'_>),
+    more: impl FnOnce(&mut ArgWords),
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    let mut args = Arguments::new();
+    let mut args = ArgWords::new();
     if made.identity != 0 {
-        args.put_text(Key::Communicator, &hexadecimal(made.identity));
+        args.push(
+            Key::Communicator,
+            Value::Known(events::text(&hexadecimal(made.identity))),
+        );
     }
     if let (Some(rank), Some(ranks)) = (made.rank, made.ranks) {
-        args.put(Key::Rank, Value::Int(i64::from(rank)));
-        args.put(Key::Ranks, Value::Int(i64::from(ranks)));
+        args.push(Key::Rank, Value::Int(i64::from(rank)));
+        args.push(Key::Ranks, Value::Int(i64::from(ranks)));
     }
     more(&mut args);
     let group = words().group;
@@ -171,9 +176,12 @@ pub(super) fn init_all(
     // All ranks are of this process, so whatever no other process has will do.
     let number = state::instance().wrapping_add(MADE.fetch_add(1, Ordering::Relaxed));
     let identity = identity_of(&number.to_le_bytes());
-    let mut args = Arguments::new();
-    args.put_text(Key::Communicator, &hexadecimal(identity));
-    args.put(Key::Ranks, Value::Int(i64::from(devices)));
+    let mut args = ArgWords::new();
+    args.push(
+        Key::Communicator,
+        Value::Known(events::text(&hexadecimal(identity))),
+    );
+    args.push(Key::Ranks, Value::Int(i64::from(devices)));
     let result = tell(INIT_ALL.key(), events::next_correlation(), &args, call);
     if result == SUCCESS {
         for rank in 0..devices {
@@ -209,11 +217,11 @@ pub(super) fn split(
         rank: None,
         ranks: None,
     };
-    let more = |args: &mut Arguments<'_>| {
+    let more = |args: &mut ArgWords| {
         if let Some(parent) = parent.map(Communicator::text).filter(|text| *text != 0) {
-            args.put(Key::Parent, Value::Known(parent));
+            args.push(Key::Parent, Value::Known(parent));
         }
-        args.put(Key::Color, Value::Int(i64::from(color)));
+        args.push(Key::Color, Value::Int(i64::from(color)));
     };
     make(&SPLIT, new, made, more, call)
 }
@@ -227,7 +235,7 @@ macro_rules! ends {
                 if !is_told() {
                     return call();
                 }
-                let mut args = Arguments::new();
+                let mut args = ArgWords::new();
                 if let Some(known) = communicators::find(communicator) {
                     known.put_into(&mut args);
                 }

@@ -7,9 +7,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::events;
-use crate::events::arguments::Arguments;
 use crate::events::texts;
-use rsys_wire::event::{Key, Value};
+use rsys_wire::event::{ArgWords, Key, Value};
 
 /// How many communicators, and how many initialisations in open groups, there is room for at a time.
 const ENTRIES: usize = 1024;
@@ -147,15 +146,15 @@ fn known(value: &AtomicI32) -> Option<u64> {
 
 impl Communicator {
     /// Adds whose operation it is: identity, rank and number of ranks, as far as they are known.
-    pub fn put_into(&self, args: &mut Arguments<'_>) {
+    pub fn put_into(&self, args: &mut ArgWords) {
         if self.text() != 0 {
-            args.put(Key::Communicator, Value::Known(self.text()));
+            args.push(Key::Communicator, Value::Known(self.text()));
         }
         if let Some(rank) = self.rank() {
-            args.put(Key::Rank, Value::Uint(rank));
+            args.push(Key::Rank, Value::Uint(rank));
         }
         if let Some(ranks) = self.ranks() {
-            args.put(Key::Ranks, Value::Uint(ranks));
+            args.push(Key::Ranks, Value::Uint(ranks));
         }
     }
 

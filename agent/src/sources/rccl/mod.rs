@@ -11,7 +11,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use rsys_wire::event::{Category, Key, Value};
+use rsys_wire::event::{ArgWords, Category, Key, Value};
 
 type Address = *const c_void;
 type Sizes = *const usize;
@@ -84,7 +84,6 @@ pub mod communicators;
 mod operations;
 
 use crate::events;
-use crate::events::arguments::Arguments;
 use crate::events::texts::StaticText;
 use crate::interpose::symbols;
 use crate::sources::marker_words::{Group, words};
@@ -112,32 +111,32 @@ fn is_told() -> bool {
 }
 
 /// Tells of a call, during which RCCL's own calls and ranges are its own affair.
-fn tell(name: u64, correlation: u64, args: &Arguments<'_>, call: impl FnOnce() -> c_int) -> c_int {
+fn tell(name: u64, correlation: u64, args: &ArgWords, call: impl FnOnce() -> c_int) -> c_int {
     tell_with_end(name, correlation, args, call, |_| {})
 }
 
 fn tell_with_end(
     name: u64,
     correlation: u64,
-    args: &Arguments<'_>,
+    args: &ArgWords,
     call: impl FnOnce() -> c_int,
-    more: impl FnOnce(&mut Arguments<'_>),
+    more: impl FnOnce(&mut ArgWords),
 ) -> c_int {
     let recorded = !pause::is_caller_paused();
     if recorded {
-        events::begin(Category::Rccl, name, correlation, args.as_slice());
+        events::begin_with(Category::Rccl, name, correlation, args);
     }
     words().in_rccl = 1;
     let result = call();
     words().in_rccl = 0;
     if recorded {
-        let mut args = Arguments::new();
+        let mut args = ArgWords::new();
         if result == SUCCESS {
             more(&mut args);
         } else {
-            args.put(Key::Result, Value::Int(i64::from(result)));
+            args.push(Key::Result, Value::Int(i64::from(result)));
         }
-        events::end(Category::Rccl, args.as_slice());
+        events::end_with(Category::Rccl, &args);
     }
     result
 }
@@ -191,7 +190,7 @@ fn group_start(real: Option<ncclGroupStart::Function>, _place: usize) -> c_int {
     let result = tell(
         GROUP_START.key(),
         correlation,
-        &Arguments::new(),
+        &ArgWords::new(),
         real!(real()),
     );
     if result == SUCCESS {
@@ -206,11 +205,11 @@ fn group_end(real: Option<ncclGroupEnd::Function>, _place: usize) -> c_int {
         return real!(real())();
     }
     let group = words().group;
-    let mut args = Arguments::new();
+    let mut args = ArgWords::new();
     if group.depth == 1 && group.operations != 0 {
-        args.put(Key::Operations, Value::Uint(u64::from(group.operations)));
-        args.put(Key::Bytes, Value::Uint(group.bytes));
-        args.put(Key::Detail, Value::Known(group.kind));
+        args.push(Key::Operations, Value::Uint(u64::from(group.operations)));
+        args.push(Key::Bytes, Value::Uint(group.bytes));
+        args.push(Key::Detail, Value::Known(group.kind));
     }
     let correlation = match group.depth {
         0 => events::next_correlation(),

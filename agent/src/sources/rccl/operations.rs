@@ -2,10 +2,9 @@
 
 use std::ffi::c_int;
 
-use rsys_wire::event::{Key, Value};
+use rsys_wire::event::{ArgWords, Key, Value};
 
 use crate::events;
-use crate::events::arguments::Arguments;
 use crate::events::texts::StaticText;
 use crate::sources::marker_words::words;
 use crate::sources::rccl::communicators::Communicator;
@@ -91,7 +90,7 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
     let data_type = by_number(&DATA_TYPES, operation.datatype);
     let bytes = data_type.map_or(0, |(_, size)| size.saturating_mul(operation.count as u64));
     let communicator = known(operation.communicator, library);
-    let mut args = Arguments::new();
+    let mut args = ArgWords::new();
     if let Some(communicator) = communicator {
         communicator.put_into(&mut args);
         let number = match operation.with {
@@ -100,27 +99,27 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
             _ => Some(communicator.next_operation()),
         };
         if let Some(number) = number {
-            args.put(Key::Sequence, Value::Uint(number));
+            args.push(Key::Sequence, Value::Uint(number));
         }
     }
-    args.put(Key::Count, Value::Uint(operation.count as u64));
-    args.put(
+    args.push(Key::Count, Value::Uint(operation.count as u64));
+    args.push(
         Key::DataType,
         Value::Known(data_type.map_or_else(|| OTHER.key(), |(name, _)| name.key())),
     );
-    args.put(Key::Bytes, Value::Uint(bytes));
+    args.push(Key::Bytes, Value::Uint(bytes));
     if let Some(reduction) = operation.reduction {
         let name = by_number(&REDUCTIONS, reduction).unwrap_or(&OTHER);
-        args.put(Key::Operation, Value::Known(name.key()));
+        args.push(Key::Operation, Value::Known(name.key()));
     }
     match operation.with {
         With::Everyone => {}
-        With::Root(root) => args.put(Key::Root, Value::Int(i64::from(root))),
+        With::Root(root) => args.push(Key::Root, Value::Int(i64::from(root))),
         With::SendTo(peer) | With::ReceiveFrom(peer) => {
-            args.put(Key::Peer, Value::Int(i64::from(peer)));
+            args.push(Key::Peer, Value::Int(i64::from(peer)));
         }
     }
-    args.put(Key::Stream, Value::Pointer(operation.stream.addr() as u64));
+    args.push(Key::Stream, Value::Pointer(operation.stream.addr() as u64));
     let group = &mut words().group;
     let correlation = if group.depth == 0 {
         events::next_correlation()

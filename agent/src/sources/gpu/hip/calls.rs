@@ -234,7 +234,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     words::set_unknown_call(unknown);
     // What HIP told of nothing may still cause operations, if it is not in the table.
     let awaited = (does.works() || known.call().is_none()) && owner::is_hip();
-    events::call_at(
+    events::begin_at(
         begin_ns,
         Category::Hip,
         known.name(),

@@ -6,7 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{Arg, GpuOp, Key, OpKind, Value};
+use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
@@ -21,6 +21,7 @@ use crate::sources::gpu::hip::unknown;
 use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::words;
 use crate::sys;
+use crate::sys::recent::Recent;
 
 /// A record as HIP 5.3 to 6.4 hand it out.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +73,7 @@ static GRAPHS: AtomicU64 = AtomicU64::new(0);
 /// Launches of graphs of which a record has come.
 static GRAPHS_TOLD: AtomicU64 = AtomicU64::new(0);
 /// The latest launches of graphs of which records have come, by their correlations.
-static LATEST_GRAPHS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+static LATEST_GRAPHS: Recent<1024> = Recent::new();
 
 /// A graph is launched. How many kernels it has nobody says.
 pub fn graph_is_launched() {
@@ -81,11 +82,7 @@ pub fn graph_is_launched() {
 
 /// A record has come of a launch of a graph.
 fn graph_is_told(correlation: u64) {
-    let place = correlation as usize % LATEST_GRAPHS.len();
-    let is_new = LATEST_GRAPHS
-        .get(place)
-        .is_some_and(|latest| latest.swap(correlation, Ordering::AcqRel) != correlation);
-    if is_new {
+    if LATEST_GRAPHS.put(correlation) {
         GRAPHS_TOLD.fetch_add(1, Ordering::AcqRel);
     }
 }
@@ -211,12 +208,6 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
         _ => name_of_kind(record.kind),
     };
     let bytes = said.map_or(record.what, |said| said.bytes);
-    let clamped = span.moved.map(|moved| {
-        counters::count(Counter::GpuClamped, 1);
-        (Key::Clamped, Value::Text(moved))
-    });
-    let has_bytes = matches!(kind, OpKind::Copy | OpKind::Fill) && bytes != 0;
-    let bytes = has_bytes.then_some((Key::Bytes, Value::Uint(bytes)));
     let op = GpuOp {
         kind,
         start_ns: span.start_ns,
@@ -227,16 +218,18 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
         stream: 0,
         name,
     };
-    let direction = (kind == OpKind::Copy && direction != Direction::Unknown)
-        .then(|| (Key::Direction, Value::Known(names::key(direction.text()))));
-    let mut args: [Arg<'_>; 3] = [(Key::Bytes, Value::Uint(0)); 3];
-    let mut used = 0;
-    let known = bytes.into_iter().chain(direction).chain(clamped);
-    for (to, arg) in args.iter_mut().zip(known) {
-        *to = arg;
-        used += 1;
+    let mut args = ArgWords::new();
+    if matches!(kind, OpKind::Copy | OpKind::Fill) && bytes != 0 {
+        args.push(Key::Bytes, Value::Uint(bytes));
     }
-    events::gpu(&op, args.get(..used).unwrap_or(&[]))
+    if kind == OpKind::Copy && direction != Direction::Unknown {
+        args.push(Key::Direction, Value::Known(names::key(direction.text())));
+    }
+    if let Some(moved) = span.moved {
+        counters::count(Counter::GpuClamped, 1);
+        args.push(Key::Clamped, Value::Known(names::key(moved)));
+    }
+    events::gpu(&op, &args)
 }
 
 fn name_of_kind(kind: u32) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
@@ -70,17 +70,12 @@ fn blocking<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce()
 
 /// Records the beginning of a call, with its stack if there is one.
 fn begin(name: &StaticText, correlation: u64, args: &[Arg<'_>], launch_stack: u64) {
-    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
-    let mut all = [none; 6];
-    let mut count = 0_usize;
-    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
-    let stack = if launch_stack == 0 { &[][..] } else { &stack };
-    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
-        *place = *arg;
-        count = count.wrapping_add(1);
+    let mut all = ArgWords::new();
+    all.extend(args);
+    if launch_stack != 0 {
+        all.push(Key::LaunchStack, Value::Uint(launch_stack));
     }
-    let told = all.get(..count).unwrap_or(&[]);
-    events::begin(Category::Hsa, name.key(), correlation, told);
+    events::begin_with(Category::Hsa, name.key(), correlation, &all);
 }
 
 fn end(error: u64) {

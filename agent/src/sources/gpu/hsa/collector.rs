@@ -7,11 +7,12 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use rsys_wire::event::{Arg, GpuOp, Key, OpKind, Value};
+use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
 use crate::events;
+use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hsa::abi::{SUCCESS, Signal};
 use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, Ticket};
 use crate::sources::gpu::hsa::queues;
@@ -373,37 +374,29 @@ fn tell(operation: &Operation, start: u64, end: u64) {
         stream: 0,
         name: operation.name,
     };
-    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
-    let mut args = [none; 7];
-    let mut count = 0;
-    let mut add = |arg: Arg<'static>| {
-        if let Some(place) = args.get_mut(count) {
-            *place = arg;
-            count = count.wrapping_add(1);
-        }
-    };
+    let mut args = ArgWords::new();
     if operation.kind == OpKind::Kernel {
         let [x, y, z] = operation.workgroup.map(u32::from);
-        add((Key::Grid, Value::Size3(groups(operation))));
-        add((Key::Workgroup, Value::Size3([x, y, z])));
+        args.push(Key::Grid, Value::Size3(groups(operation)));
+        args.push(Key::Workgroup, Value::Size3([x, y, z]));
         let [group, private] = operation.memory;
         if group > 0 {
-            add((Key::SharedMemory, Value::Uint(u64::from(group))));
+            args.push(Key::SharedMemory, Value::Uint(u64::from(group)));
         }
         if private > 0 {
-            add((Key::PrivateMemory, Value::Uint(u64::from(private))));
+            args.push(Key::PrivateMemory, Value::Uint(u64::from(private)));
         }
     } else {
-        add((Key::Bytes, Value::Uint(operation.bytes)));
-        add((Key::Direction, Value::Known(operation.direction)));
+        args.push(Key::Bytes, Value::Uint(operation.bytes));
+        args.push(Key::Direction, Value::Known(operation.direction));
     }
     if operation.launch_stack != 0 {
-        add((Key::LaunchStack, Value::Uint(operation.launch_stack)));
+        args.push(Key::LaunchStack, Value::Uint(operation.launch_stack));
     }
     if let Some(wrong) = wrong {
-        add((Key::Clamped, Value::Text(wrong)));
+        args.push(Key::Clamped, Value::Known(names::key(wrong)));
     }
-    let told = events::gpu(&op, args.get(..count).unwrap_or(&[]));
+    let told = events::gpu(&op, &args);
     counters::count(
         if told {
             Counter::GpuRecorded

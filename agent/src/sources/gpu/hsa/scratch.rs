@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_wire::event::{GpuOp, Key, OpKind, Value};
+use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
@@ -53,7 +53,9 @@ fn end(what: usize, event: &ScratchEvent) {
         name: name.key(),
     };
     let bytes = if what == 0 { event.bytes as u64 } else { 0 };
-    let told = events::gpu(&op, &[(Key::Bytes, Value::Uint(bytes))]);
+    let mut args = ArgWords::new();
+    args.push(Key::Bytes, Value::Uint(bytes));
+    let told = events::gpu(&op, &args);
     counters::count(
         if told {
             Counter::GpuRecorded

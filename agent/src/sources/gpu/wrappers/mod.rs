@@ -9,7 +9,7 @@ mod kernels;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use rsys_wire::event::{Arg, Category, Key, Value};
+use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
@@ -104,8 +104,6 @@ pub fn after_fork_in_child() {
     }
 }
 
-const MOST_ARGS: usize = 10;
-
 /// Tells a call around `call`. Only while [`is_on`].
 pub fn tell(
     function: &Function,
@@ -121,21 +119,12 @@ pub fn tell(
     } else {
         0
     };
-    let none: Arg<'_> = (Key::Flags, Value::Uint(0));
-    let mut all = [none; MOST_ARGS];
-    let mut count = 0_usize;
-    let stack = [(Key::LaunchStack, Value::Uint(launch_stack))];
-    let stack = if launch_stack == 0 { &[][..] } else { &stack };
-    for (place, arg) in all.iter_mut().zip(args.iter().chain(stack)) {
-        *place = *arg;
-        count = count.wrapping_add(1);
+    let mut all = ArgWords::new();
+    all.extend(args);
+    if launch_stack != 0 {
+        all.push(Key::LaunchStack, Value::Uint(launch_stack));
     }
-    events::begin(
-        Category::Hip,
-        function.name.key(),
-        correlation,
-        all.get(..count).unwrap_or(&[]),
-    );
+    events::begin_with(Category::Hip, function.name.key(), correlation, &all);
     // SAFETY: the thread's own words.
     let outer = unsafe { std::mem::replace(&mut (*words::words()).correlation, correlation) };
     let result = call();
