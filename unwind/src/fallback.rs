@@ -138,7 +138,7 @@ pub(crate) fn near_entry<M: Memory, S: Modules>(
             certain: true,
         });
     }
-    // In a stub or a prologue: the call that the word above tells of led to just before here.
+    // In a stub or a prologue: the call that the word above is of led to just before here.
     for _ in 0..2 {
         let return_address = memory.read_u64(sp)?;
         sp = sp.wrapping_add(8);

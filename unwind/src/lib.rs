@@ -1,6 +1,6 @@
 //! Walks one stack: registers and a guarded memory reader in, return addresses out.
 //!
-//! The crate knows no signals, threads or files. Whoever wants a stack says what the registers were ([`Registers`]), how memory
+//! The crate knows no signals, threads or files. A caller says what the registers were ([`Registers`]), how memory
 //! may be read ([`Memory`]), which code lies where ([`Modules`]) and where the frames shall go ([`FrameBuffer`]); an [`Engine`]
 //! does the rest:
 //!

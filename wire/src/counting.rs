@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Groups with ids (PERF_FORMAT_ID) and with lost records (PERF_FORMAT_LOST), recorded as those above: nobody of ours asks for
+    /// Groups with ids (PERF_FORMAT_ID) and with lost records (PERF_FORMAT_LOST), recorded as those above: none of ours asks for
     /// them, and they are not taken for values.
     #[test]
     fn reads_in_other_formats_are_refused() {

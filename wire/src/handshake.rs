@@ -237,7 +237,7 @@ pub enum PythonChoice {
 /// Where GPU operations come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GpuSource {
-    /// The HIP runtime where it tells them, else the HSA runtime.
+    /// The HIP runtime where it reports them, else the HSA runtime.
     #[default]
     Auto,
     /// The HIP runtime.

@@ -112,7 +112,7 @@ pub struct SegmentHeader {
     reserved: u32,
     /// CLOCK_BOOTTIME in nanoseconds before which the sampler wants no samples. Written by the sampler; only that of segment 0 counts.
     pub quiet_until_ns: AtomicU64,
-    /// Changes while the sampler works on what it took from the rings, however long that takes: whoever waits for room may wait on. Written
+    /// Changes while the sampler works on what it took from the rings, however long that takes: a thread that waits for room may wait on. Written
     /// by the sampler; only that of segment 0 counts.
     pub work: AtomicU64,
     reserved_too: [u32; 2],
@@ -270,7 +270,7 @@ impl Segment {
     /// Writes the header and the process information into a fresh mapping.
     ///
     /// # Safety
-    /// Nobody else may look at the mapping yet.
+    /// No other thread may read the mapping yet.
     pub unsafe fn initialise(&self, segment: u32, instance: u64, info: &[u8]) {
         let header = self.base.cast_mut().cast::<SegmentHeader>();
         let info_bytes = info.len().min(INFO_BYTES);
@@ -320,7 +320,7 @@ pub enum InfoTag {
     Executable = 1,
     /// The arguments, separated by NUL.
     CommandLine = 2,
-    /// One `NAME=value` of the environment that tells a rank or a job.
+    /// One `NAME=value` of the environment that names a rank or a job.
     Environment = 3,
     /// The parent's process id, decimal.
     ParentPid = 4,

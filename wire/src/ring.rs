@@ -42,7 +42,7 @@ pub const DROP_NAMES: [&str; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RingState {
-    /// Nobody; it may be claimed.
+    /// No thread; it may be claimed.
     Free = 0,
     /// A thread writes into it.
     Active = 1,
@@ -102,7 +102,7 @@ impl RingHeader {
         self.dropped_weight.fetch_add(weight, Ordering::Relaxed);
     }
 
-    /// Takes the ring for a thread if nobody has it and at least half of its words are unused.
+    /// Takes the ring for a thread if no other has it and at least half of its words are unused.
     ///
     /// A ring whose last thread ended may still hold records: they stay in front of the new ones.
     #[must_use]
@@ -286,7 +286,7 @@ pub struct Consumer<'a> {
 }
 
 impl<'a> Consumer<'a> {
-    /// The reading end of a ring that nobody has read from yet.
+    /// The reading end of a ring that was not read from yet.
     ///
     /// Returns `None` unless the number of words is a power of two.
     #[must_use]

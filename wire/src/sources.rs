@@ -1,4 +1,4 @@
-//! The sources: what tells events beside the samples, one row each.
+//! The sources: what records events beside the samples, one row each.
 //!
 //! A source is a row here and a folder or file in the agent (`agent/src/sources/`). From the row follow the agent's settings, the
 //! choice by `-I`, and the track and category on which the sampler draws its events.

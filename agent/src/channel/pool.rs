@@ -30,7 +30,7 @@ pub struct Shape {
     pub stride: usize,
     /// Bytes in front of an item that belong to it.
     pub offset: usize,
-    /// Makes an item, in memory that is zeroed and nobody else's, for a ring.
+    /// Makes an item, in zeroed memory that nothing else uses, for a ring.
     pub furnish: unsafe fn(item: *mut u8, ring: Producer<'static>),
 }
 
@@ -144,7 +144,7 @@ impl Pool {
     /// Makes more items, unless another thread does (`None`), or has done so since this one looked.
     ///
     /// # Signal safety
-    /// Waits for nobody, but makes system calls.
+    /// Does not wait, but makes system calls.
     pub fn try_to_grow(&self, shape: &Shape) -> Option<Result<(), i32>> {
         let seen = self.newest.load(Ordering::Acquire);
         self.growing.try_with(|| {

@@ -48,7 +48,7 @@ fn map<T>(
     let base = sys::mmap(geometry.bytes(), libc::MAP_SHARED, fd)?;
     // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that has forgotten it.
     let segment = unsafe { Segment::new(base, geometry) };
-    // SAFETY: nobody else knows the mapping yet.
+    // SAFETY: no other thread knows the mapping yet.
     unsafe { segment.initialise(number, state::instance(), info) };
     furnish(Made { segment, base }).inspect_err(|_| {
         // SAFETY: nothing refers to the mapping.

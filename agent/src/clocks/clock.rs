@@ -246,7 +246,7 @@ impl ThreadClock {
     ///
     /// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread
     /// never becomes a signal. Over many short threads that would be much. What is more than some ticks
-    /// has another cause, such as a signal that somebody else takes: that is not for the last stack to bear.
+    /// has another cause, such as a signal that another thread takes: that is not counted for the last stack.
     pub fn unsampled_periods(&self, cpu_ns: u64) -> u64 {
         const TICKS: u64 = 4;
         if self.timer.is_none() {

@@ -187,6 +187,8 @@ fn last_entry() -> u64 {
     last
 }
 
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with a snapshot of [`renew`]'s.
 unsafe extern "C" fn collect(
     info: *mut libc::dl_phdr_info,
     _size: usize,

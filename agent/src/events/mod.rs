@@ -18,7 +18,7 @@ pub use crate::events::stacks::{callers, launch_stack};
 use crate::state;
 use crate::sys;
 
-/// Whether this process tells events.
+/// Whether this process records events.
 #[inline]
 pub fn is_on() -> bool {
     state::is_active() && state::settings().events.any()
@@ -139,7 +139,7 @@ pub fn gpu(op: &GpuOp, args: &ArgWords) -> bool {
     rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args))
 }
 
-/// Tells a text and returns the key by which other events refer to it. The caller keeps the key: the same text told again gets another.
+/// Records a text and returns the key by which other events refer to it. The caller keeps the key: the same text told again gets another.
 pub fn text(text: &[u8]) -> u64 {
     let key = next_correlation();
     rings::put(WhenFull::Wait, |ring| event::put_text(ring, key, text));

@@ -112,6 +112,8 @@ pub fn register_hook() {
     }
 }
 
+/// # Safety
+/// As the C library calls it: with a ring of the thread that ends.
 unsafe extern "C" fn on_thread_end(ring: *mut c_void) {
     set_own(std::ptr::null_mut());
     // SAFETY: the key's value is a ring of ours, which is never unmapped but in a fork child, whose key was reset.

@@ -23,7 +23,7 @@ static RECORDED: Recent<{ 16 * 1024 }> = Recent::new();
 /// The agent's own code, of which no frame is shown: its first address and one past its last.
 static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Tells the stack of the calling function's caller, if that was not done before. Returns its id, or 0 when launch stacks are off or
+/// Records the stack of the calling function's caller, if that was not done before. Returns its id, or 0 when launch stacks are off or
 /// there was no room.
 #[inline(never)]
 pub fn launch_stack() -> u64 {
@@ -33,7 +33,7 @@ pub fn launch_stack() -> u64 {
     let registers = here();
     let mut id = 0;
     rings::put_in(|ring| {
-        // SAFETY: the ring is the calling thread's, and `put_in` lets nobody else in.
+        // SAFETY: the ring is the calling thread's, and `put_in` runs once at a time.
         let words = unsafe { &mut *ring.frames.get() };
         let seen = Seen::new(ring.new_modules.get().cast());
         let mut buffer = FrameBuffer::new(words);
@@ -83,7 +83,7 @@ fn python_frames(ring: &EventRing) -> (&[u64], u8) {
     if state::settings().python == PythonChoice::Off {
         return (&[], 0);
     }
-    // SAFETY: the ring is the calling thread's, and `put_in` lets nobody else in.
+    // SAFETY: the ring is the calling thread's, and `put_in` runs once at a time.
     let (words, known) = unsafe {
         (
             &mut *ring.python_frames.get(),

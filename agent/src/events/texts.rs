@@ -47,7 +47,7 @@ static SEEN: Recent<ENTRIES> = Recent::new();
 #[derive(Debug)]
 struct Kept(UnsafeCell<[u8; ROOM]>);
 
-// SAFETY: each byte is written once, by whoever reserved it, before an entry leads there.
+// SAFETY: each byte is written once, by the thread that reserved it, before an entry leads there.
 unsafe impl Sync for Kept {}
 
 static KEPT: Kept = Kept(UnsafeCell::new([0; ROOM]));
@@ -231,7 +231,7 @@ fn add(entry: &Entry, hash: u64, text: &[u8]) -> u64 {
         return 0;
     }
     let to = KEPT.0.get().cast::<u8>().wrapping_add(start);
-    // SAFETY: reserved above for these bytes, and nobody else writes there.
+    // SAFETY: reserved above for these bytes, and no other thread writes there.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), to, text.len()) };
     entry
         .place

@@ -1,4 +1,4 @@
-//! `dlsym` and `dlvsym`: whoever asks for a function that the agent wraps gets the wrapper.
+//! `dlsym` and `dlvsym`: a caller that asks for a function which the agent wraps gets the wrapper.
 //!
 //! The real `dlsym` finds out who asks from its return address, on which `RTLD_NEXT` and `RTLD_DEFAULT` depend. So what is exported here
 //! is not a function that calls the real one but a jump to it, with registers and stack as the caller left them. Only where a
@@ -160,6 +160,9 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 }
 
 /// Decides what `dlsym(handle, name)` returns. May run before any constructor.
+///
+/// # Safety
+/// As `dlsym` has it: the name is a C string.
 unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer {
     let real = real();
     // SAFETY: the C library's function or ours of the same signature.
@@ -175,6 +178,9 @@ unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer 
 }
 
 /// Decides what `dlvsym(handle, name, version)` returns.
+///
+/// # Safety
+/// As `dlvsym` has it: name and version are C strings.
 unsafe extern "C" fn answer_versioned(
     handle: *mut c_void,
     name: *const c_char,

@@ -93,6 +93,8 @@ pub unsafe extern "C" fn pthread_setname_np(thread: libc::pthread_t, name: *cons
     result
 }
 
+/// # Safety
+/// `real` makes a thread of the two that it is given, as `pthread_create` does, and `start` may be called with `argument` once.
 unsafe fn create(
     start: StartRoutine,
     argument: *mut c_void,
@@ -258,6 +260,8 @@ fn mask_of(signal: c_int) -> u64 {
         .unwrap_or(0)
 }
 
+/// # Safety
+/// As `sigprocmask` has it: each set is null or valid.
 unsafe fn change_mask(
     how: c_int,
     set: *const libc::sigset_t,
@@ -314,6 +318,9 @@ masks! {
 }
 
 /// Calls `real` with a set that does not consume our signal.
+///
+/// # Safety
+/// As `sigwait` has it: the set is null or valid.
 unsafe fn wait_for(
     set: *const libc::sigset_t,
     real: impl FnOnce(*const libc::sigset_t) -> c_int,

@@ -31,6 +31,8 @@ pub fn path_of<'a>(part: &[u8], path: &'a mut [u8; MOST_PATH]) -> Option<&'a CSt
     CStr::from_bytes_until_nul(path).ok()
 }
 
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with a [`Search`].
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: `path_of` passes its search, and the loader valid information.
     let (search, name) = unsafe { (&mut *data.cast::<Search<'_>>(), (*info).dlpi_name) };

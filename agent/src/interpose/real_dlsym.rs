@@ -62,7 +62,7 @@ pub fn real() -> *const () {
     found
 }
 
-/// The real `dlvsym`. By a search of our own that asks nobody: `dlsym` is found by it.
+/// The real `dlvsym`. By a search of our own without the loader: `dlsym` is found by it.
 pub fn real_versioned() -> *const () {
     let known = REAL_VERSIONED.load(Ordering::Relaxed);
     if !known.is_null() {

@@ -160,6 +160,8 @@ fn search(name: &CStr, place: Where) -> Search<'_> {
     search
 }
 
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with what its caller here passes.
 unsafe extern "C" fn visit(
     info: *mut libc::dl_phdr_info,
     _size: usize,

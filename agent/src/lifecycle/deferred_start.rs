@@ -22,7 +22,7 @@ use crate::sys;
 
 const PAGE: usize = 4096;
 
-/// The signal stack of the first thread, above a page that nobody may touch; null in fork children, which have their parent's. The thread
+/// The signal stack of the first thread, above an inaccessible page; null in fork children, which have their parent's. The thread
 /// keeps it for its life. (Not in our own data: LeakSanitizer reads all of that, and stumbles over the page.)
 static STACK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 

@@ -31,7 +31,7 @@ extern "C" fn at_exit() {
     account();
 }
 
-/// Accounts for the time of the calling thread up to now, and tells how much CPU time the process has used.
+/// Accounts for the time of the calling thread up to now, and returns how much CPU time the process has used.
 ///
 /// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
 pub fn account() {

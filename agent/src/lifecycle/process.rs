@@ -1,4 +1,4 @@
-//! The life of the agent in one process: start, fork, sleep.
+//! The agent in one process: its start, a fork, and when it does nothing.
 
 use std::ffi::{c_char, c_int};
 
@@ -72,7 +72,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         .unwrap_or("");
     let settings = AgentSettings::from_line(line);
     let name = SessionName::new(session.to_bytes())?;
-    // SAFETY: the constructor runs once, and nobody reads before it is done.
+    // SAFETY: the constructor runs once, and no thread reads before it is done.
     unsafe {
         state::set_settings(settings);
         announce::set_session_name(name);
@@ -124,13 +124,13 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     Some(())
 }
 
-/// Goes on, or goes to sleep, in the child of a fork.
+/// Continues, or does nothing from now on, in the child of a fork.
 ///
 /// Only the forking thread exists here, and locks may be held by threads that do not: nothing below
 /// allocates or locks.
 pub extern "C" fn after_fork_in_child() {
     restrictions::after_fork_in_child();
-    // A confined process must not even ask who it is.
+    // A confined process must not ask for its id.
     if !state::is_active() || (!state::is_confined() && state::is_own_process()) {
         return;
     }

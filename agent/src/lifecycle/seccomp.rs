@@ -1,9 +1,9 @@
 //! A program that confines itself with seccomp, and what that means for the agent.
 //!
-//! A filter may punish with death what the program itself never does. Before it is installed, its verdict on
+//! A filter may kill on a system call that the program itself never makes. Before it is installed, its result for
 //! every system call that the agent makes ([`calls::MADE`]) is found by running it here. If all are allowed or merely fail, nothing
 //! changes. Else the process is *confined*: what runs keeps running, nothing new is set up, and programs that it
-//! executes are left alone. The calls that would be punished are refused by the functions that make them, wherever they are called
+//! executes are left alone. The calls on which it would kill are refused by the functions that make them, wherever they are called
 //! from. If even the return from a signal handler is forbidden, the clocks stop.
 
 use crate::clocks::clock;
@@ -21,9 +21,9 @@ use crate::target::environment::Environment;
 /// What a filter does to the agent.
 #[derive(Debug, Clone, Copy)]
 struct Effect {
-    /// The calls of ours that it would punish, as bits by their places in [`calls::MADE`].
+    /// The calls of ours on which it would kill, as bits by their places in [`calls::MADE`].
     punished: u64,
-    /// Whether it would even punish the return from a signal handler.
+    /// Whether it would kill even on the return from a signal handler.
     forbids_handlers: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
     // Before the filter holds: afterwards it might be too late for a call of ours that is under way.
     let before = dormancy::confine(true);
     if !before {
-        // An earlier filter would punish it.
+        // An earlier filter would kill on it.
         slots::for_each_active(|slot| slot.clock.steady());
     }
     let refused = calls::refused();
@@ -114,7 +114,7 @@ fn verdict(program: u64, number: i64) -> Option<u32> {
 
 /// The program's request in `prctl(PR_SET_SECCOMP, mode, filter)`: the filter, or `None` for strict mode.
 ///
-/// Returns `None` when the call confines nobody (some only ask whether it could).
+/// Returns `None` when the call confines no thread (some only ask whether it could).
 pub fn request_of_prctl(mode: u64, filter: u64) -> Option<Option<u64>> {
     match mode {
         mode if mode == u64::from(libc::SECCOMP_MODE_STRICT) => Some(None),

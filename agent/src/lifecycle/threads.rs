@@ -274,7 +274,7 @@ pub fn put_name(slot: &Slot) {
     }
 }
 
-unsafe extern "C" fn on_exit(_slot: *mut c_void) {
+extern "C" fn on_exit(_slot: *mut c_void) {
     end_current(None);
 }
 
@@ -308,7 +308,7 @@ fn end_current(bottom: Option<Registers>) {
     let ring = *state.ring();
     state.counters.record(&ring, time_ns);
     state.counters.close();
-    // Nobody sees the name of a thread without samples.
+    // The name of a thread without samples is not shown.
     let named = state.stacks.previous_frames() > 0 || tail > 0;
     let name = if named { sys::thread_name() } else { [0; 16] };
     if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {

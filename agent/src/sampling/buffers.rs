@@ -24,7 +24,7 @@ impl StackBuffers {
     /// Two empty buffers.
     ///
     /// # Safety
-    /// `memory` must have room for [`StackBuffers::words`], for ever, and be nobody else's.
+    /// `memory` must have room for [`StackBuffers::words`], for ever, and not be used otherwise.
     pub unsafe fn new(memory: *mut u64) -> Self {
         StackBuffers {
             current: memory,
@@ -50,7 +50,7 @@ impl StackBuffers {
     /// One sample of the owning thread at a time: the slices are valid until [`StackBuffers::swap`].
     #[inline]
     pub unsafe fn slices<'a>(&self) -> (&'a mut [u64], &'a [u64]) {
-        // SAFETY: the memory has `depth` words for each, see `new`; nobody else uses it, as the caller says.
+        // SAFETY: the memory has `depth` words for each, see `new`; no other thread uses it, as the caller says.
         unsafe {
             (
                 std::slice::from_raw_parts_mut(self.current, depth()),

@@ -60,6 +60,8 @@ pub extern "C" fn walk(
     }
 }
 
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with a list of modules.
 unsafe extern "C" fn collect(
     info: *mut libc::dl_phdr_info,
     _size: usize,

@@ -77,7 +77,7 @@ impl Slot {
         slot.cast::<u8>().wrapping_sub(SIGNAL_STACK_BYTES).cast()
     }
 
-    /// Makes the page below the signal stack inaccessible, once: whoever needs more than the stack has
+    /// Makes the page below the signal stack inaccessible, once: a handler that needs more than the stack has
     /// must not find another thread's slot there.
     pub fn guard_signal_stack(slot: *mut Slot) {
         // SAFETY: the caller owns the slot.
@@ -227,7 +227,7 @@ fn reclaim_adopted() {
     POOL.for_each(|slot| {
         let slot = slot.cast::<Slot>();
         // SAFETY: slots are never unmapped. An adopted thread that is gone has no handler that
-        // could use the slot, and nobody else may claim it before it is released.
+        // could use the slot, and no other thread may claim it before it is released.
         unsafe {
             let in_use =
                 (*slot).active.load(Ordering::Relaxed) && (*slot).adopted.load(Ordering::Relaxed);
@@ -258,10 +258,10 @@ pub fn claim() -> Option<*mut Slot> {
     }
 }
 
-/// Takes a slot for a thread that runs already, making more when there is none and nobody else is at it.
+/// Takes a slot for a thread that runs already, making more when there is none and no other thread makes them.
 ///
 /// # Signal safety
-/// Waits for nobody, but makes system calls.
+/// Does not wait, but makes system calls.
 pub fn claim_in_handler() -> Option<*mut Slot> {
     claim_existing().or_else(|| {
         try_to_grow()??;

@@ -2,7 +2,7 @@
 //!
 //! The kernel blocks a fault's signal while its handler runs, the program's as well as ours, which stands in front. A guarded read
 //! that faults would kill then. So the signal is let through for the time of the walk, which goes on from the handler into the code
-//! that faulted. One that somebody has sent meanwhile is not for now: it is sent again when the walk is over, and waits as it would have.
+//! that faulted. One that was sent meanwhile by `kill` is not taken now: it is sent again when the walk is over, and waits as it would have.
 
 use std::ffi::c_int;
 

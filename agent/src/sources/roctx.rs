@@ -234,7 +234,7 @@ fn resume(real: Option<roctxProfilerResume::Function>, _place: usize, thread: u6
     result
 }
 
-/// Calls the real function and tells the name.
+/// Calls the real function and records the name.
 fn name(
     real: Option<impl FnOnce() -> c_int>,
     what: Labelled,

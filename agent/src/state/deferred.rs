@@ -1,4 +1,4 @@
-//! A process whose start is deferred, and how whoever needs something recorded starts it; see [`crate::lifecycle::deferred_start`].
+//! A process whose start is deferred, and how it is started when something is to be recorded; see [`crate::lifecycle::deferred_start`].
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

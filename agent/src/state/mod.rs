@@ -1,7 +1,7 @@
 //! What this process is at the moment: sampled or not, confined, and by which settings.
 //!
 //! A process is *active* when it samples, *dormant* when the hooks only pass calls through: there is no session, the session is
-//! over, or the process is not to be followed. Whoever runs in it may ask here; only [`crate::lifecycle`] changes it.
+//! over, or the process is not to be followed. Any code of the agent may ask here; only [`crate::lifecycle`] changes it.
 
 pub mod deferred;
 pub mod pause;
@@ -53,7 +53,7 @@ impl<T> WriteOnce<T> {
     /// Writes the value.
     ///
     /// # Safety
-    /// Once, by the constructor: nobody may read at the same time.
+    /// Once, by the constructor: no thread may read at the same time.
     pub unsafe fn set(&self, value: T) {
         // SAFETY: as the caller says.
         unsafe { (*self.0.get()).write(value) };

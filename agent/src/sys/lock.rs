@@ -1,4 +1,4 @@
-//! A lock for short changes, which makes no system call as long as nobody waits.
+//! A lock for short changes, which makes no system call as long as no thread waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use crate::sys;
 pub struct Lock(AtomicBool);
 
 impl Lock {
-    /// Nobody holds it.
+    /// Not held.
     pub const fn new() -> Self {
         Lock(AtomicBool::new(false))
     }
@@ -26,10 +26,10 @@ impl Lock {
         result
     }
 
-    /// Does something while the lock is held; `None` when somebody else holds it.
+    /// Does something while the lock is held; `None` when another thread holds it.
     ///
     /// # Signal safety
-    /// Waits for nobody.
+    /// Does not wait.
     #[inline]
     pub fn try_with<R>(&self, what: impl FnOnce() -> R) -> Option<R> {
         if self.0.swap(true, Ordering::Acquire) {
@@ -40,7 +40,7 @@ impl Lock {
         Some(result)
     }
 
-    /// Takes the lock from whoever held it: in the child of a fork that thread does not exist.
+    /// Takes the lock from the thread that held it: in the child of a fork that thread does not exist.
     pub fn break_open(&self) {
         self.0.store(false, Ordering::Release);
     }

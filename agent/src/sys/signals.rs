@@ -53,7 +53,7 @@ pub fn sigaltstack(new: Option<&libc::stack_t>, old: Option<&mut libc::stack_t>)
     unsafe { calls::sigaltstack(new, old) }
 }
 
-/// Every signal but those by which the kernel tells of a fault of the thread itself.
+/// Every signal but those by which the kernel reports a fault of the thread itself.
 pub const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)

@@ -22,7 +22,7 @@ pub(crate) const FRAME_POINTER: u8 = FP;
 /// call frame information is concerned: where no rule is given, it still has the return address.
 pub(crate) const CALLEE_SAVED: u64 = 0xfff << 19;
 /// The first register that carries data to a landing pad: `x0`. Only functions that return to one save it, among all that a row
-/// tells of.
+/// has.
 pub(crate) const LANDING_DATA: u8 = 0;
 /// On other architectures, the register that says where the landing pad's address is. Here it is where the return address was.
 pub(crate) const LANDING_PLACE: Option<u8> = None;

@@ -27,7 +27,7 @@ impl Registers {
         registers
     }
 
-    /// Registers of which only the program counter and the stack pointer are known, as the kernel tells them of a blocked thread.
+    /// Registers of which only the program counter and the stack pointer are known, as the kernel reports them of a blocked thread.
     #[inline]
     pub fn without_frame_pointer(pc: u64, sp: u64) -> Self {
         let mut registers = Self::new(pc, sp, 0);

@@ -131,7 +131,7 @@ pub(crate) fn cfa_at_frame_pointer(rule: Rule, fp: u64) -> Option<u64> {
     by_pointer.then(|| fp.wrapping_add_signed(offset))
 }
 
-/// Where the CFA of a frame probably is that is addressed by a register which nobody knows: the frame pointer is the stack pointer
+/// Where the CFA of a frame probably is that is addressed by a register which is not known: the frame pointer is the stack pointer
 /// once it is set up, in nearly all functions. Ended by zero.
 pub(crate) fn likely_cfas<M: Memory>(
     rule: Rule,

@@ -24,7 +24,7 @@ impl RuleSlot {
 /// A table of rules over memory of the caller: each key has two entries side by side where it may be. (With one, a walk over
 /// two addresses that share it would read the tables for both, each time; where that happens changes with every run.)
 ///
-/// Any number of threads, and signal handlers on top of them, may use one table at once. Nobody waits: an entry that is being
+/// Any number of threads, and signal handlers on top of them, may use one table at once. No thread waits: an entry that is being
 /// written is a miss to readers and is left alone by other writers. A thread that dies while it writes (or a fork at that moment) costs
 /// its entry, which stays a miss. [`Modules::generation`](crate::Modules::generation) is part of the key.
 #[derive(Clone, Copy, Debug)]

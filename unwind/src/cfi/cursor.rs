@@ -102,7 +102,7 @@ impl<'m, M: Memory> Cursor<'m, M> {
         None
     }
 
-    /// A register number. Numbers beyond 255 do not exist on our architectures and become 255, which is nobody's.
+    /// A register number. Numbers beyond 255 do not exist on our architectures and become 255, which is no register.
     pub(crate) fn register(&mut self) -> Option<u8> {
         let number = self.uleb()?;
         Some(u8::try_from(number).unwrap_or(u8::MAX))

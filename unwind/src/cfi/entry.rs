@@ -30,7 +30,7 @@ pub(crate) struct Fde {
 
 /// The frame around an entry's content.
 pub(crate) struct Header {
-    /// Where the field is that tells CIE from FDE.
+    /// Where the field is that distinguishes CIE from FDE.
     pub(crate) id_address: u64,
     /// 0: this is a CIE; else how far back from `id_address` the CIE of this FDE is.
     pub(crate) id: u64,

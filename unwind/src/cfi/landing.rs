@@ -23,7 +23,7 @@ use crate::{Memory, Modules, fallback};
 const MAX_DISTANCE: u64 = 4096;
 const MAX_CANDIDATES: u32 = 8;
 
-/// Whether the function of a row ends by `__builtin_eh_return`: nobody else saves the registers that carry data to a landing pad.
+/// Whether the function of a row ends by `__builtin_eh_return`: no other function saves the registers that carry data to a landing pad.
 pub(super) fn returns_elsewhere(row: &Row) -> bool {
     matches!(row.rule(LANDING_DATA), RegisterRule::Offset(_))
 }
@@ -126,7 +126,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         }
     }
 
-    /// The compact rule of a caller, and how many bytes more than the rule tells of its function has saved.
+    /// The compact rule of a caller, and how many bytes more than the rule says its function has saved.
     fn compact_rule(&self) -> Option<(Rule, u64)> {
         /// Two registers that carry data to a landing pad.
         const DATA_BYTES: u64 = 16;

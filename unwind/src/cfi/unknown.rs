@@ -1,6 +1,6 @@
-//! Finding a frame whose CFA needs a register that nobody knows.
+//! Finding a frame whose CFA needs a register that is not known.
 //!
-//! Of a thread that is looked at from outside, the kernel tells the program counter and the stack pointer only. The first function
+//! Of a thread that is looked at from outside, the kernel reports the program counter and the stack pointer only. The first function
 //! that addresses its frame by the frame pointer then has a frame that begins somewhere above. The rule still says how return
 //! address and saved registers lie to each other, so every word that looks like a return address is a candidate, and the frames
 //! that it leads to tell the right one from what older calls left behind.

@@ -21,7 +21,7 @@ pub(crate) const FRAME_POINTER: u8 = RBP;
 /// Registers that a function hands back as it found them (System V ABI). After a call, only these are known.
 pub(crate) const CALLEE_SAVED: u64 =
     1 << RBX | 1 << RBP | 1 << R12 | 1 << R13 | 1 << R14 | 1 << R15;
-/// The first register that carries data to a landing pad. Only functions that return to one save it, among all that a row tells of.
+/// The first register that carries data to a landing pad. Only functions that return to one save it, among all that a row has.
 pub(crate) const LANDING_DATA: u8 = RAX;
 /// The register by which `__builtin_eh_return` moves the stack pointer: first the distance, then where the landing pad's address is
 /// (GCC's `EH_RETURN_STACKADJ_RTX`).

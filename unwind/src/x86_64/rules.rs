@@ -170,7 +170,7 @@ pub(crate) fn cfa_at_frame_pointer(rule: Rule, fp: u64) -> Option<u64> {
     by_pointer.then(|| fp.wrapping_add_signed(offset))
 }
 
-/// Where the CFA of a frame probably is that is addressed by a register which nobody knows: above what the function at `start` saved
+/// Where the CFA of a frame probably is that is addressed by a register which is not known: above what the function at `start` saved
 /// and took off the stack pointer. Ended by zero.
 pub(crate) fn likely_cfas<M: Memory>(
     rule: Rule,

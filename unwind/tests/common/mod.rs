@@ -164,6 +164,8 @@ pub fn framehop_modules() -> Vec<rsys_unwind::FramehopModule> {
     modules
 }
 
+/// # Safety
+/// As `dl_iterate_phdr` calls it, with a list of modules.
 #[cfg(feature = "framehop")]
 unsafe extern "C" fn add_module(
     info: *mut libc::dl_phdr_info,

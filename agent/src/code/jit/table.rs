@@ -148,7 +148,7 @@ pub fn replace(registration: u64, new: &mut [Function]) -> bool {
     LOCK.with(|| replace_alone(registration, new))
 }
 
-/// Makes the change of [`replace`], while nobody else makes one.
+/// Makes the change of [`replace`], while no other thread makes one.
 fn replace_alone(registration: u64, new: &mut [Function]) -> bool {
     let version = VERSION.load(Ordering::Relaxed);
     let old = Copied::of_version(version);

@@ -47,6 +47,9 @@ struct Answer {
 }
 
 /// Called with the number of the function that the program called, its first arguments, and where the others are.
+///
+/// # Safety
+/// The arguments are those of the exec function with that number, and `others` leads to the rest of them.
 unsafe extern "C" fn enter(
     number: u32,
     first: &[usize; REGISTERS],
@@ -86,6 +89,9 @@ unsafe extern "C" fn enter(
 }
 
 /// Executes what is called for, with other vectors. Returns only when that failed.
+///
+/// # Safety
+/// Both vectors are lists of C strings that end with null, and the call is the program's own.
 unsafe fn execute(
     call: &Call<'_>,
     arguments: *const *const c_char,

@@ -17,7 +17,7 @@ use crate::target::environment::Environment;
 const MOST_GPUS: usize = 64;
 const MOST_NODES: u32 = 256;
 
-/// One GPU, as far as the driver tells of it.
+/// One GPU, as far as the driver reports it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gpu {
     node: u32,
@@ -51,7 +51,7 @@ fn gpus() -> &'static [Gpu] {
     all.get(..COUNT.load(Ordering::Acquire)).unwrap_or(&[])
 }
 
-/// Reads what the driver tells, once.
+/// Reads what the driver reports, once.
 pub fn learn() {
     if IS_LEARNT.swap(true, Ordering::AcqRel) {
         return;
@@ -204,7 +204,7 @@ fn label(node: u32, product: &[u8], ordinal: u32) {
         (Key::Ordinal, Value::Uint(u64::from(ordinal))),
         (Key::Uuid, Value::Text(uuid.bytes())),
     ];
-    // A GPU without an id of its own tells 0.
+    // A GPU without an id of its own reports 0.
     let known = if gpu.unique == 0 { 5 } else { 6 };
     events::label(
         Labelled::Device,

@@ -26,7 +26,7 @@ pub struct Work {
     tid: AtomicU32,
 }
 
-/// CPU time of helpers that are gone: it is nobody's.
+/// CPU time of helpers that have ended.
 pub fn cpu_ns() -> u64 {
     CPU_NS.load(Ordering::Acquire)
 }
@@ -94,6 +94,8 @@ impl Work {
     }
 }
 
+/// # Safety
+/// With a [`Work`] that lives for ever.
 unsafe extern "C" fn run(work: *mut c_void) -> *mut c_void {
     words::set_helper();
     // SAFETY: `begin` passes a piece of work that lives for ever.

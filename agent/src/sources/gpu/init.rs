@@ -1,6 +1,6 @@
 //! `hsa_init`, which every program that uses a GPU comes through.
 //!
-//! Opening the driver's device is the one step of it that a signal can spoil: nobody repeats an interrupted open, and the program
+//! Opening the driver's device is the one step of it that a signal can spoil: an interrupted open is not repeated, and the program
 //! would be told that there is no GPU. So our signals wait meanwhile.
 
 use std::ffi::{CStr, c_int};

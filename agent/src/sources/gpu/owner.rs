@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static HIP: AtomicBool = AtomicBool::new(false);
 static HSA: AtomicBool = AtomicBool::new(false);
 
-/// Whether HIP reports the operations of its queues: then nobody else may record them.
+/// Whether HIP reports the operations of its queues: then no other source may record them.
 #[inline]
 pub fn is_hip() -> bool {
     HIP.load(Ordering::Acquire)

@@ -130,7 +130,7 @@ struct Beginning {
     what: UnsafeCell<Option<(StartRoutine, *mut c_void)>>,
 }
 
-// SAFETY: whoever took the place writes it before the thread exists, and the thread reads it before the place is free again.
+// SAFETY: the thread that took the place writes it before the new thread exists, and the thread reads it before the place is free again.
 unsafe impl Sync for Beginning {}
 
 static BEGINNINGS: [Beginning; 64] = [const {
@@ -173,6 +173,8 @@ pub fn create(
     result
 }
 
+/// # Safety
+/// As the C library calls it, with a [`Beginning`] that was filled.
 unsafe extern "C-unwind" fn begin(place: *mut c_void) -> *mut c_void {
     // SAFETY: `create` passes a place that it has filled.
     let place = unsafe { &*place.cast::<Beginning>() };

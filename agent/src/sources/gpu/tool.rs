@@ -56,7 +56,7 @@ pub unsafe extern "C" fn OnLoad(
     IS_LOADED.store(true, Ordering::Release);
     hip::is_back();
     if state::is_active() && !state::is_confined() {
-        // HIP first: what it tells, queues need not.
+        // HIP first: what it reports need not be seen in queues.
         gpu::runtime_is_up();
         hsa::on_load(table, runtime_version);
     }

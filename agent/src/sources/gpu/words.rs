@@ -12,7 +12,7 @@ pub struct Words {
     pub depth: u64,
     /// Whether the thread belongs to a runtime.
     pub of_runtime: u64,
-    /// Whether the thread is a helper of ours, whose calls are nobody's business.
+    /// Whether the thread is a helper of ours, whose calls are not recorded.
     pub is_helper: u64,
     /// Whether the HIP call that the thread is in launches one kernel that was not counted yet.
     pub is_uncounted: u64,
@@ -36,7 +36,7 @@ crate::thread_words! {
 /// Notes the call that the thread is in from now on; returns the one before.
 #[inline]
 pub fn set_call(correlation: u64) -> u64 {
-    // SAFETY: the words of the calling thread, which nobody else touches; so below.
+    // SAFETY: the words of the calling thread, which no other thread touches; so below.
     unsafe { std::mem::replace(&mut (*words()).correlation, correlation) }
 }
 

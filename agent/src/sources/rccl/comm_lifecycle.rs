@@ -57,7 +57,7 @@ pub(super) fn get_unique_id(
     )
 }
 
-/// Tells of a call that makes one communicator.
+/// Records a call that makes one communicator.
 fn make(
     name: &StaticText,
     to: Handles,

@@ -3,7 +3,7 @@
 //! RCCL calls some of its own functions through the same names; only the program's calls are told. Inside of a group nothing is launched
 //! before the outermost `ncclGroupEnd`, so the calls of a group and that `ncclGroupEnd` share one correlation. What RCCL launches is
 //! launched by HIP calls within ours on the same thread: that ties kernels to collectives, for a kernel's name does not say which it is.
-//! docs/markers.md tells readers of traces how to follow it.
+//! docs/markers.md says how to follow it in a trace.
 //!
 //! Here is what all wrappers share, and the groups; [`operations`] move data, [`comm_lifecycle`] is about communicators.
 
@@ -110,7 +110,7 @@ fn is_told() -> bool {
     events::records(Category::Rccl) && words().in_rccl == 0
 }
 
-/// Tells of a call, during which RCCL's own calls and ranges are its own affair.
+/// Records a call, during which RCCL's own calls and ranges are its own affair.
 fn tell(name: u64, correlation: u64, args: &ArgWords, call: impl FnOnce() -> c_int) -> c_int {
     tell_with_end(name, correlation, args, call, |_| {})
 }

@@ -81,7 +81,7 @@ struct Operation {
     stream: Address,
 }
 
-/// Tells of an operation.
+/// Records an operation.
 fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_int) -> c_int {
     if !is_told() {
         return call();

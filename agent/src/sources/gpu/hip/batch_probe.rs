@@ -4,7 +4,7 @@
 //! handler of the batch's last signal. Told yes, it looks at the signals of the whole batch first. They are complete; but a program that has
 //! synchronised and goes on launching uses them for its next operations at once. Then HIP waits for those in the batch's stead, and
 //! now and then for one that it never hears of: no operation of the batch is told. `tests/workloads/gpu/hip_graphs.cpp` shows it without us.
-//! Told no, HIP passes over that look, and tells of all operations, because whether it does was decided when they were made.
+//! Told no, HIP passes over that look, and reports all operations, because whether it does was decided when they were made.
 //!
 //! So this one question is answered with no. It is known by its stack: HIP's function that asks us, called by HIP's handler, which
 //! the HSA runtime calls. A thread of the runtime's asks from few depths of its stack, so each is looked at once.
@@ -24,7 +24,7 @@ static ASKED_FROM: AtomicU64 = AtomicU64::new(0);
 pub fn is_about_batch() -> bool {
     let local = 0_u8;
     let depth = (&raw const local).addr() as u64;
-    // SAFETY: the words of the calling thread, which nobody else touches.
+    // SAFETY: the words of the calling thread, which no other thread touches.
     let words = unsafe { &mut *words::words() };
     if words.of_runtime == 0 {
         if ASKED_FROM.load(Ordering::Relaxed) == 0 {

@@ -31,7 +31,7 @@ static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS
 
 const ASKED: u64 = 1;
 const SKIP: u64 = 2;
-/// `hipSetDevice`: not worth an event, but it tells which GPUs are used.
+/// `hipSetDevice`: not worth an event, but it says which GPUs are used.
 const DEVICE: u64 = 4;
 /// `hipModuleUnload`: kernels known by their addresses may be others afterwards.
 const UNLOAD: u64 = 8;
@@ -93,7 +93,7 @@ fn learn(op: u32) -> u64 {
     if name == b"hipSetDevice" {
         return ASKED | DEVICE;
     }
-    // Calls that nobody asked for are recorded if they cause operations: those say by them where they belong.
+    // Calls that were not asked for are recorded if they cause operations, which refer to them.
     if SKIPPED.contains(&name) || (!state::settings().events.has(Category::Hip) && !causes) {
         return ASKED | SKIP;
     }
@@ -251,7 +251,7 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     };
     let result: Option<Arg<'_>> = known.call().and_then(|call| {
         let (key, at) = call.end?;
-        // Where the call failed, nobody says that the pointer was any good.
+        // Where the call failed, the pointer need not be valid.
         let result = guard::read_u64(Arguments::Record(data).u64(at)?)?;
         Some((key, Value::Pointer(result)))
     });

@@ -1,7 +1,7 @@
 //! What calls say of the copies and fills that they ask for.
 //!
 //! HIP reports no size for copies of pinned memory, and now and then the direction of the copy before. The arguments of the call are
-//! right, so they are kept until the record comes. A table of the last calls is enough: whoever has more under way gets the record's word.
+//! right, so they are kept until the record comes. A table of the last calls is enough: with more of them under way the record's own values count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

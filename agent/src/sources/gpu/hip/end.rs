@@ -1,6 +1,6 @@
 //! The end of a process that has used HIP.
 //!
-//! HIP 5 hands records out only when somebody synchronises, and HIP 6 keeps the last of them for a while: what a program leaves behind would
+//! HIP 5 hands records out only when the program synchronises, and HIP 6 keeps the last of them for a while: what a program leaves behind would
 //! be lost with it. So at its end, and before it becomes another program, a thread of ours synchronises the GPUs that were used.
 //! A kernel that hangs must not hold the end of the program: it waits for that no longer than [`PATIENCE_NS`] in all.
 
@@ -19,7 +19,7 @@ use crate::sys;
 const PATIENCE_NS: u64 = 1_900_000_000;
 /// Where nothing is known to be missing, records that are on their way get this long.
 const LATE_NS: u64 = 20_000_000;
-/// The same where graphs were launched: nobody knows how many kernels those have.
+/// The same where graphs were launched: how many kernels those have is not known.
 const LATE_GRAPH_NS: u64 = 60_000_000;
 /// A launch of a graph of which nothing is told within this time has no kernels.
 const EMPTY_GRAPH_NS: u64 = 1_000_000_000;
@@ -76,7 +76,7 @@ pub fn collect() {
         if idle {
             wait_for_records(deadline);
         } else {
-            // Whoever hangs hangs for good: no second try.
+            // A GPU that hangs does not recover: no second try.
             set_over(true);
         }
         account(idle);
@@ -103,7 +103,7 @@ pub fn before_loss() {
     }
 }
 
-/// What HIP has not told us by now it tells somebody else.
+/// What HIP has not reported by now it reports to the other tool.
 pub fn after_loss() {
     counters::count(Counter::GpuLostAtEnd, ops::give_up());
 }

@@ -1,6 +1,6 @@
-//! HIP as a source: calls and GPU operations as the runtime tells its tracer.
+//! HIP as a source: calls and GPU operations as the runtime reports them to its tracer.
 //!
-//! HIP (since 5.3) has one place for a function that it asks about every call ([`calls`]) and tells of every operation that has ended
+//! HIP (since 5.3) has one place for a function that it asks about every call ([`calls`]) and to which it reports every operation that has ended
 //! ([`ops`]). Two things must be found out at run time: where HIP looks for what we put into its record of a call ([`calibrate`]),
 //! and which clock a time is of ([`times`]). A call's id travels through HIP to its operations in a [`tag`].
 
@@ -33,13 +33,13 @@ use crate::sources::gpu::owner;
 use crate::sources::gpu::words;
 use crate::state;
 
-/// HIP was not found yet, or nobody wants it.
+/// HIP was not found yet, or is not wanted.
 const ABSENT: u32 = 0;
 /// HIP calls us.
 const OURS: u32 = 1;
 /// HIP is there, but cannot be a source.
 const REFUSED: u32 = 2;
-/// HIP calls somebody else.
+/// HIP calls another tool.
 const LOST: u32 = 3;
 /// This is the child of a fork whose parent had used HIP, which does not survive that.
 const FORKED: u32 = 4;
@@ -49,10 +49,10 @@ const FORKED_AND_SAID: u32 = 5;
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
 /// Whether HIP has asked us about a call or an operation: it is set up in this process.
 static IS_USED: AtomicBool = AtomicBool::new(false);
-/// Whether somebody else has taken the tracer's place before us.
+/// Whether another tool has taken the tracer's place before us.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What HIP calls the things that it tells of.
+/// What HIP calls the things that it reports.
 const DOMAIN_OPS: u32 = 2;
 const DOMAIN_CALLS: u32 = 3;
 
@@ -119,6 +119,9 @@ pub fn start() {
 }
 
 /// What HIP calls.
+///
+/// # Safety
+/// As HIP calls its tracer: `data` is null or what belongs to the domain.
 unsafe extern "C" fn on_event(domain: u32, op: u32, data: *mut c_void) -> c_int {
     const NOT_WANTED: c_int = 1;
     if !IS_USED.load(Ordering::Relaxed) {
@@ -203,7 +206,7 @@ pub fn after_fork_in_child() {
 /// The name of [`hipRegisterTracerCallback`].
 pub const TAKE_TRACER: &CStr = c"hipRegisterTracerCallback";
 
-/// Whoever takes the place of HIP's tracer shall not find that we have it.
+/// A tool that takes the place of HIP's tracer shall not find that we have it.
 pub fn answer(found: *const (), _ask_next: &dyn Fn() -> *const ()) -> *const () {
     if found.is_null() {
         found

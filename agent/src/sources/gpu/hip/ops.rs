@@ -1,6 +1,6 @@
 //! GPU operations, as HIP's records tell them.
 //!
-//! Records come when HIP finds out that an operation has ended: on HIP 5 when somebody synchronises, on HIP 6 on a thread of the runtime's, in
+//! Records come when HIP finds out that an operation has ended: on HIP 5 when the program synchronises, on HIP 6 on a thread of the runtime's, in
 //! lumps; minutes late and in any order.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -75,7 +75,7 @@ static GRAPHS_TOLD: AtomicU64 = AtomicU64::new(0);
 /// The latest launches of graphs of which records have come, by their correlations.
 static LATEST_GRAPHS: Recent<1024> = Recent::new();
 
-/// A graph is launched. How many kernels it has nobody says.
+/// A graph is launched. How many kernels it has is not known.
 pub fn graph_is_launched() {
     GRAPHS.fetch_add(1, Ordering::AcqRel);
 }
@@ -101,7 +101,7 @@ pub fn outstanding() -> u64 {
         .saturating_sub(RETURNED.load(Ordering::Acquire))
 }
 
-/// Kernels that are outstanding, which are not from now on: nobody waits for them any more.
+/// Kernels that are outstanding, which are not from now on: they are not waited for any more.
 pub fn give_up() -> u64 {
     let missing = outstanding();
     RETURNED.fetch_add(missing, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Times of GPU operations, as HIP tells them, in CLOCK_BOOTTIME.
+//! Times of GPU operations, as HIP reports them, in CLOCK_BOOTTIME.
 //!
 //! What the GPU stamped is in CLOCK_BOOTTIME; what the host finished in the GPU's stead is stamped with CLOCK_MONOTONIC, by the same runtime
 //! and without a mark. The two differ by the time that the machine has slept, or by as much as a time namespace says. Where they

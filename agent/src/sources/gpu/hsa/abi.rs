@@ -179,7 +179,7 @@ pub struct Queue {
     kind: u32,
     features: u32,
     base: *mut c_void,
-    /// The signal that tells of new packets.
+    /// The signal that reports new packets.
     pub doorbell: u64,
     /// How many packets it has room for.
     pub size: u32,

@@ -62,7 +62,7 @@ pub fn only() -> Option<Gpu> {
     first.filter(|_| all.next().is_none())
 }
 
-/// Lists the GPUs and tells their names.
+/// Lists the GPUs and records their names.
 pub fn start() {
     COUNT.store(0, Ordering::Release);
     if let Some(iterate) = table::iterate_agents::get() {
@@ -82,6 +82,8 @@ fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
+/// # Safety
+/// As the runtime calls it, with an agent of its own.
 unsafe extern "C" fn on_agent(agent: u64, _: *mut c_void) -> Status {
     if ask(agent, agent_info::DEVICE, 0_u32) != Some(GPU) {
         return SUCCESS;

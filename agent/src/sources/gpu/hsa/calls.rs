@@ -84,7 +84,7 @@ fn end(error: u64) {
     events::end(Category::Hsa, args);
 }
 
-/// Tells a call that makes a GPU do something. It is tied to that unless a call of HIP around it is.
+/// Records a call that makes a GPU do something. It is tied to that unless a call of HIP around it is.
 pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Status) -> Status {
     if !crate::sources::gpu::hsa::records_calls() {
         return call();
@@ -112,6 +112,8 @@ macro_rules! told {
     ($($name:ident = $how:ident $text:literal ($($argument:ident: $type:ty),*) -> $result:ty, $missing:expr,
         [$($shown:expr),*];)*) => {
         $(
+            /// # Safety
+            /// As the runtime's function of this name has it.
             unsafe extern "C" fn $name($($argument: $type),*) -> $result {
                 static NAME: StaticText = StaticText::new($text);
                 let Some(real) = table::$name::get() else {
@@ -155,6 +157,9 @@ told! {
 }
 
 /// Whether a wait would return at once: there is nothing to see then.
+///
+/// # Safety
+/// The signal is null or exists.
 unsafe fn is_over(signal: u64, condition: u32, value: i64, timeout: u64) -> bool {
     // SAFETY: the program waits for it, so it exists.
     let Some(signal) = (unsafe { Signal::new(signal) }) else {
@@ -174,6 +179,8 @@ unsafe fn is_over(signal: u64, condition: u32, value: i64, timeout: u64) -> bool
 macro_rules! waits {
     ($($name:ident = $text:literal;)*) => {
         $(
+            /// # Safety
+            /// As the runtime's function of this name has it.
             unsafe extern "C" fn $name(signal: u64, condition: u32, value: i64, timeout: u64, state: u32) -> i64 {
                 static NAME: StaticText = StaticText::new($text);
                 let Some(real) = table::$name::get() else {
@@ -200,6 +207,8 @@ waits! {
 macro_rules! makers {
     ($($name:ident = $text:literal, $seen:path;)*) => {
         $(
+            /// # Safety
+            /// As the runtime's function of this name has it.
             #[allow(
                 clippy::too_many_arguments,
                 reason = "the runtime's function has as many"
@@ -248,12 +257,16 @@ makers! {
     queue_intercept_create = "hsa_amd_queue_intercept_create", queue_calls::create_intercepted;
 }
 
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn queue_destroy(queue: *mut Queue) -> Status {
     static NAME: StaticText = StaticText::new("hsa_queue_destroy");
     // SAFETY: the caller's own argument.
     around(&NAME, &[], || unsafe { queue_calls::destroy(queue) })
 }
 
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn signal_destroy(signal: u64) -> Status {
     static NAME: StaticText = StaticText::new("hsa_signal_destroy");
     let Some(real) = table::signal_destroy::get() else {
@@ -264,6 +277,8 @@ unsafe extern "C" fn signal_destroy(signal: u64) -> Status {
     around(&NAME, &[], || unsafe { real(signal) })
 }
 
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn executable_freeze(executable: u64, options: *const c_char) -> Status {
     static NAME: StaticText = StaticText::new("hsa_executable_freeze");
     let Some(real) = table::executable_freeze::get() else {
@@ -277,6 +292,8 @@ unsafe extern "C" fn executable_freeze(executable: u64, options: *const c_char) 
     status
 }
 
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn executable_destroy(executable: u64) -> Status {
     static NAME: StaticText = StaticText::new("hsa_executable_destroy");
     let Some(real) = table::executable_destroy::get() else {
@@ -290,6 +307,9 @@ unsafe extern "C" fn executable_destroy(executable: u64) -> Status {
 }
 
 /// Programs that switch the times of kernels off keep them on.
+///
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn set_profiler_enabled(queue: *mut Queue, enable: i32) -> Status {
     match table::profiling_set_profiler_enabled::get() {
         Some(_) if enable == 0 && queues::is_seen(queue) => SUCCESS,

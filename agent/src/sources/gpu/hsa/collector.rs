@@ -1,7 +1,7 @@
 //! The thread that looks after operations in flight: `rsys-gpu`.
 //!
-//! It looks at signals, oldest first, each queue by itself, and tells what is complete. Nobody waits for it: the program's signals are
-//! completed by the GPU, and what is to be used again is looked at by whoever does so. So it may take its time, and a kernel that never
+//! It looks at signals, oldest first, each queue by itself, and records what is complete. No thread waits for it: the program's signals are
+//! completed by the GPU, and what is to be used again is looked at by the thread that does so. So it need not hurry, and a kernel that never
 //! ends holds up nothing.
 
 use std::ffi::c_void;
@@ -43,7 +43,7 @@ const FLUSH_IDLE_NS: u64 = 200_000_000;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
-/// Held by whoever looks.
+/// Held while signals are looked at.
 static LOOKING: AtomicBool = AtomicBool::new(false);
 /// How often the thread has looked.
 static LOOKS: AtomicU32 = AtomicU32::new(0);
@@ -77,7 +77,7 @@ pub fn after_fork_in_child() {
     SLEEPING.store(0, Ordering::Relaxed);
 }
 
-unsafe extern "C" fn run(_: *mut c_void) -> *mut c_void {
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
     sys::set_thread_name(c"rsys-gpu");
     threads::enter();
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
@@ -133,7 +133,7 @@ fn unlock() {
     LOOKING.store(false, Ordering::Release);
 }
 
-/// Looks at what is in flight and tells what is complete. Returns how many that were.
+/// Looks at what is in flight and records what is complete. Returns how many that were.
 fn look(patience: u32) -> u64 {
     lock();
     operations::receive(queues::list);

@@ -135,6 +135,8 @@ static MEMORY_ASYNC_COPY_ON_ENGINE: StaticText =
     StaticText::new("hsa_amd_memory_async_copy_on_engine");
 static MEMORY_ASYNC_COPY_RECT: StaticText = StaticText::new("hsa_amd_memory_async_copy_rect");
 
+/// # Safety
+/// As the runtime's function has it.
 #[allow(
     clippy::too_many_arguments,
     reason = "the runtime's function has as many"
@@ -164,6 +166,8 @@ unsafe extern "C" fn async_copy(
     })
 }
 
+/// # Safety
+/// As the runtime's function has it.
 #[allow(
     clippy::too_many_arguments,
     reason = "the runtime's function has as many"
@@ -199,6 +203,8 @@ unsafe extern "C" fn async_copy_on_engine(
     })
 }
 
+/// # Safety
+/// As the runtime's function has it.
 #[allow(
     clippy::too_many_arguments,
     reason = "the runtime's function has as many"
@@ -260,7 +266,7 @@ unsafe extern "C" fn async_copy_rect(
 }
 
 /// Programs that switch the times of copies off keep them on.
-unsafe extern "C" fn async_copy_enable(enable: bool) -> Status {
+extern "C" fn async_copy_enable(enable: bool) -> Status {
     match table::profiling_async_copy_enable::get() {
         // SAFETY: no pointers.
         Some(real) if enable => unsafe { real(true) },

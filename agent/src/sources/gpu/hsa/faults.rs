@@ -51,6 +51,9 @@ fn put_gpu(text: &mut Text<'_>, agent: u64) {
 }
 
 /// The runtime reports an event. Any answer but success leaves it to the runtime, which ends the process after a fault.
+///
+/// # Safety
+/// As the runtime calls it: the event is null or valid.
 unsafe extern "C" fn on_event(event: *const SystemEvent, _: *mut c_void) -> Status {
     // SAFETY: the runtime passes an event.
     let Some(event) = (unsafe { event.as_ref() }) else {

@@ -1,7 +1,7 @@
 //! The HSA runtime as a source: queues, copies and kernel names seen through its table of functions.
 //!
 //! When the runtime is set up it shows its tables ([`table`], [`abi`]), and functions of ours take their places: [`queues`] and [`packets`] see every
-//! packet, [`copies`] every copy, [`names`] learns what kernels are called, [`calls`] tells the calls themselves. What was submitted is
+//! packet, [`copies`] every copy, [`names`] learns what kernels are called, [`calls`] records the calls themselves. What was submitted is
 //! in flight ([`operations`]) until the [`collector`] finds its signal complete; signals of the program's are watched meanwhile
 //! ([`watch`]), ours are lent to kernels that have none.
 //!
@@ -170,7 +170,7 @@ fn register_exit() {
     }
 }
 
-/// The process ends now: tells what is complete, and counts the rest.
+/// The process ends now: records what is complete, and counts the rest.
 pub fn at_exit() {
     if is_recording() && state::is_own_process() {
         collector::flush(false);
@@ -179,14 +179,14 @@ pub fn at_exit() {
     }
 }
 
-/// The process may become another program: tells what completes soon.
+/// The process may become another program: records what completes soon.
 pub fn before_exec() {
     if is_recording() && state::is_own_process() {
         collector::flush(true);
     }
 }
 
-/// The process is about to end, perhaps by the runtime, whose locks may be held: tells what is complete as far as that is possible.
+/// The process is about to end, perhaps by the runtime, whose locks may be held: records what is complete as far as that is possible.
 pub fn before_end() {
     if is_recording() && state::is_own_process() {
         collector::let_look();

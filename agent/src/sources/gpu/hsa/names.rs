@@ -109,6 +109,8 @@ pub fn learn(executable: u64) {
     });
 }
 
+/// # Safety
+/// As the runtime calls it, with the [`Listing`] that was given to it.
 unsafe extern "C" fn on_symbol(_: u64, _: u64, symbol: u64, data: *mut c_void) -> Status {
     // SAFETY: `learn` passes its listing.
     let listing = unsafe { &*data.cast::<Listing>() };

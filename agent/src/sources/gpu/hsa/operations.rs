@@ -1,7 +1,7 @@
 //! Operations in flight: what was submitted and has not been told yet.
 //!
 //! Each is a node of an arena that only grows. Threads that submit take nodes and hand them over without a lock; the collector
-//! ([`crate::sources::gpu::hsa::collector`]) takes them all and gives them back. A ticket names one use of a node, so that whoever holds an old one
+//! ([`crate::sources::gpu::hsa::collector`]) takes them all and gives them back. A ticket names one use of a node, so that a holder of an old one
 //! notices: its number is in the node's state.
 
 use std::cell::UnsafeCell;
@@ -186,7 +186,7 @@ fn fresh() -> Option<u32> {
             .compare_exchange(null, memory, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // SAFETY: nobody knows this one.
+            // SAFETY: no other thread knows this one.
             unsafe { sys::munmap(memory.cast(), bytes) };
         }
     }
@@ -263,7 +263,7 @@ impl Node {
         .find(|phase| ticket.state(*phase) == state)
     }
 
-    /// Stores times: ticks of a kernel, nanoseconds of a copy. Only whoever is [`Phase::Taking`].
+    /// Stores times: ticks of a kernel, nanoseconds of a copy. Only for the thread that is [`Phase::Taking`].
     pub fn store_times(&self, start: u64, end: u64) {
         self.start.store(start, Ordering::Relaxed);
         self.end.store(end, Ordering::Relaxed);
@@ -399,7 +399,7 @@ pub fn receive(mut list_of: impl FnMut(u32) -> Option<*mut List>) {
     }
 }
 
-/// Whether something was handed over that nobody has received.
+/// Whether something was handed over that was not received.
 pub fn is_inbox_empty() -> bool {
     INBOX.load(Ordering::Relaxed) == 0
 }

@@ -185,7 +185,7 @@ impl State {
         true
     }
 
-    /// A packet that waits for nothing and tells that those before it have left the queue.
+    /// A packet that waits for nothing and shows that those before it have left the queue.
     fn mark(&self) -> Option<Packet> {
         let (ticket, handle) = self.take()?;
         let mark = Packet::mark(handle);

@@ -265,6 +265,8 @@ fn renew_events() {
     }
 }
 
+/// # Safety
+/// As the runtime calls it, with the [`State`] that was given to it, which lives for ever.
 unsafe extern "C" fn on_error(status: Status, source: *mut Queue, data: *mut c_void) {
     // SAFETY: `create` passes its state, which lives for ever.
     let state = unsafe { &*data.cast::<State>() };

@@ -1,7 +1,7 @@
 //! How full the runtime's own queue is behind an intercepted one, as far as is known.
 //!
 //! Runtimes up to 5.5 do not expect a second packet while they keep one that found no room there: they abort, or stand still for ever.
-//! So their queues are made large, and whoever fills one nevertheless waits, as a program without us does when its queue is full.
+//! So their queues are made large, and a thread that fills one nevertheless waits, as a program without us does when its queue is full.
 //! How far the GPU has come is known from the packets whose signals are watched. Where many in a row are not, because they share a
 //! signal or are not recorded, a packet that does nothing but complete a signal of ours is put among them.
 //! (`tests/tests/gpu_hsa.rs`: `old_queues_never_overflow`.)
@@ -71,7 +71,7 @@ impl QueueDepth {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Somebody will tell when the packet with this number is over.
+    /// It will be reported when the packet with this number is over.
     pub fn is_watched(&self, number: u64) {
         self.watched.store(number, Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl QueueDepth {
         since >= u64::from(self.size.load(Ordering::Relaxed)) / 16
     }
 
-    /// Whether there may be more packets in the queue than so many sixteenths of its size, and somebody will tell when that is over.
+    /// Whether there may be more packets in the queue than so many sixteenths of its size, and it will be reported when that is over.
     fn is_beyond(&self, sixteenths: u64) -> bool {
         let over = self.over.load(Ordering::Acquire);
         let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;

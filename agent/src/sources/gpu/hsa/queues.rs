@@ -41,7 +41,7 @@ pub struct State {
     pub depth: QueueDepth,
 }
 
-// SAFETY: the callback is written before the queue exists, the list belongs to whoever holds the collector's lock.
+// SAFETY: the callback is written before the queue exists, the list belongs to the holder of the collector's lock.
 unsafe impl Sync for State {}
 
 static STATES: [State; MOST] = [const {
@@ -67,7 +67,7 @@ static HIGHEST: AtomicU32 = AtomicU32::new(1);
 
 /// The operations of a queue by its place; 0 is that of copies.
 ///
-/// Only for whoever holds the collector's lock.
+/// Only for the holder of the collector's lock.
 pub fn list(place: u32) -> Option<*mut List> {
     STATES.get(place as usize).map(|state| state.list.get())
 }
@@ -79,7 +79,7 @@ pub fn is_over(place: u32, number: u64) {
     }
 }
 
-/// Does something with the operations of each queue. Only for whoever holds the collector's lock.
+/// Does something with the operations of each queue. Only for the holder of the collector's lock.
 pub fn for_each_list(mut what: impl FnMut(*mut List)) {
     let highest = HIGHEST.load(Ordering::Acquire) as usize;
     for state in STATES.iter().take(highest) {
@@ -128,7 +128,7 @@ pub fn identity(queue: *const Queue) -> Option<(u32, u32)> {
         .map(|state| identity(state).0);
     let known = match devices.next() {
         Some(first) => devices.all(|device| device == first).then_some(first),
-        // None of them is seen: HIP tells of their operations.
+        // None of them is seen: HIP reports their operations.
         None => agents::only().map(|gpu| gpu.node),
     };
     known.map(|device| (device, 0))

@@ -69,7 +69,7 @@ fn end(what: usize, event: &ScratchEvent) {
 macro_rules! scratch {
     ($($start:ident, $end:ident = $what:literal;)*) => {
         $(
-            unsafe extern "C" fn $start(event: *const ScratchEvent) -> Status {
+            extern "C" fn $start(event: *const ScratchEvent) -> Status {
                 if is_wanted() {
                     begin($what);
                 }
@@ -80,6 +80,8 @@ macro_rules! scratch {
                 }
             }
 
+            /// # Safety
+            /// As the runtime calls it: the event is null or valid.
             unsafe extern "C" fn $end(event: *const ScratchEvent) -> Status {
                 // SAFETY: the runtime passes an event.
                 if let Some(event) = unsafe { event.as_ref() } && is_wanted() {

@@ -1,4 +1,4 @@
-//! Which source tells of GPU operations, and why.
+//! Which source records GPU operations, and why.
 
 use rsys_wire::handshake::GpuSource;
 

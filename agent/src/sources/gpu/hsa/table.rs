@@ -28,12 +28,12 @@ pub struct Tables {
     tools: *mut TableHead,
     /// Where functions are.
     pub layout: Layout,
-    /// Size of the extension table, which tells the release.
+    /// Size of the extension table, which shows the release.
     pub amd_bytes: u32,
 }
 
 impl Tables {
-    /// The tables, unless they are of a kind that nobody has seen yet.
+    /// The tables, unless they are of an unknown kind.
     ///
     /// # Safety
     /// `root` must be what the runtime passed to `OnLoad`.

@@ -41,7 +41,7 @@ impl Tags {
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         if let Ok(memory) = sys::mmap(size as usize * size_of::<Tag>(), flags, -1) {
-            // What was there before stays mapped: it is small, and somebody may look at it.
+            // What was there before stays mapped: it is small, and another thread may read it.
             self.memory.store(memory.cast(), Ordering::Relaxed);
             self.room.store(size, Ordering::Release);
         }

@@ -1,7 +1,7 @@
 //! Which releases of the HSA runtime can be intercepted.
 //!
 //! From ROCm 7.1 on, up to 7.13, the runtime's own intercept queue writes past the end of a buffer when more than 256 packets
-//! are pending, whoever intercepts. (This file knows nothing of the agent: `tests/tests/gpu_hsa.rs` includes it.)
+//! are pending, whichever tool intercepts. (This file knows nothing of the agent: `tests/tests/gpu_hsa.rs` includes it.)
 
 /// A release of ROCm, as 7.1.
 pub type Release = (u32, u32);

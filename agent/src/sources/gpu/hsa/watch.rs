@@ -1,6 +1,6 @@
 //! Which of the program's signals belongs to an operation in flight.
 //!
-//! The program uses a signal again as soon as it has seen it complete. Whoever is about to use or destroy one takes the times of the
+//! The program uses a signal again as soon as it has seen it complete. A thread that is about to use or destroy one takes the times of the
 //! operation before first ([`settle`]). The table is open addressing over atomics: no lock, and nothing but loads when a signal is not
 //! there.
 
@@ -94,7 +94,7 @@ pub fn note(signal: u64, ticket: Ticket) -> bool {
 /// The collector is done with an operation: its signal is free again, unless it has another already.
 pub fn done(signal: u64, ticket: Ticket) {
     if let Some(entry) = find(signal) {
-        // Whoever came first has put another ticket there: then there is nothing to do.
+        // Another thread may have put another ticket there first: then there is nothing to do.
         entry
             .ticket
             .compare_exchange(ticket.to_word(), 0, Ordering::AcqRel, Ordering::Relaxed)
@@ -161,7 +161,7 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
         let complete = value < operation.value || last || value <= 1;
         complete.then(|| copy_times(handle)).flatten()
     };
-    // Whoever shares a signal has raised it for each use; a value of 1 was set for the next one alone.
+    // A program that shares a signal has raised it for each use; a value of 1 was set for the next one alone.
     let shared = times.is_none() && !last && value > 1;
     match times {
         Some((start, end)) => {
@@ -180,7 +180,7 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
     }
 }
 
-/// When a copy began and ended, in nanoseconds, as the runtime tells.
+/// When a copy began and ended, in nanoseconds, as the runtime reports them.
 pub fn copy_times(handle: u64) -> Option<(u64, u64)> {
     let mut times = Times::default();
     let get = table::profiling_get_async_copy_time::get()?;

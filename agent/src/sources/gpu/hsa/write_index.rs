@@ -23,6 +23,8 @@ fn note(queue: *const Queue, first: u64, count: u64) {
 macro_rules! write_indices {
     ($($name:ident;)*) => {
         $(
+            /// # Safety
+            /// As the runtime's function has it: the queue exists.
             unsafe extern "C" fn $name(queue: *const Queue, count: u64) -> u64 {
                 let Some(real) = table::$name::get() else {
                     return 0;

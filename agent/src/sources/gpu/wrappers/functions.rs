@@ -87,6 +87,9 @@ fn direction(kind: c_int) -> Arg<'static> {
 }
 
 /// What a call put behind a pointer to its result.
+///
+/// # Safety
+/// The place is null, or the call has stored its result there.
 unsafe fn result(key: Key, place: *const Handle) -> Option<Arg<'static>> {
     // SAFETY: the call has succeeded, so it has written there.
     let handle = unsafe { place.as_ref() }?;

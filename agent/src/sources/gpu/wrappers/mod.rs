@@ -41,7 +41,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function that nobody has called yet.
+    /// A function that was not called yet.
     #[must_use]
     pub const fn new(symbol: &'static CStr, name: &'static str) -> Self {
         Function {
@@ -104,7 +104,7 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// Tells a call around `call`. Only while [`is_on`].
+/// Records a call around `call`. Only while [`is_on`].
 pub fn tell(
     function: &Function,
     does: Does,
