@@ -11,6 +11,7 @@ static BY_FUNCTION: Function = Function::new(c"hipKernelNameRefByPtr", "");
 static BY_HANDLE: Function = Function::new(c"hipKernelNameRef", "");
 
 /// The kernel behind a function of the program.
+#[inline(never)]
 pub fn of_function(function: *const c_void, stream: *mut c_void) -> Arg<'static> {
     let address = BY_FUNCTION.address();
     // SAFETY: the signature that HIP's headers give; null is None.
@@ -30,6 +31,7 @@ pub fn of_function(function: *const c_void, stream: *mut c_void) -> Arg<'static>
 }
 
 /// The kernel behind a handle.
+#[inline(never)]
 pub fn of_handle(handle: *const c_void) -> Arg<'static> {
     let address = BY_HANDLE.address();
     // SAFETY: the signature that HIP's headers give; null is None.

@@ -112,30 +112,35 @@ pub fn tell(
     call: impl FnOnce() -> c_int,
     after: impl FnOnce() -> Option<Arg<'static>>,
 ) -> c_int {
+    let outer = begin(function, does, args);
+    let result = call();
+    // SAFETY: the thread's own words.
+    unsafe { (*words::words()).correlation = outer };
+    end(result, if result == 0 { after() } else { None });
+    result
+}
+
+/// Records the beginning of a call. Returns the correlation of the one around it.
+#[inline(never)]
+fn begin(function: &Function, does: Does, args: &[Arg<'_>]) -> u64 {
     counters::count(Counter::Calls, 1);
     let correlation = events::next_correlation();
-    let launch_stack = if does.wants_stack() {
-        events::launch_stack()
-    } else {
-        0
-    };
     let mut all = ArgWords::new();
     all.extend(args);
-    if launch_stack != 0 {
-        all.push(Key::LaunchStack, Value::Uint(launch_stack));
+    if does.wants_stack() {
+        let launch_stack = events::launch_stack();
+        if launch_stack != 0 {
+            all.push(Key::LaunchStack, Value::Uint(launch_stack));
+        }
     }
     events::begin_with(Category::Hip, function.name.key(), correlation, &all);
     // SAFETY: the thread's own words.
-    let outer = unsafe { std::mem::replace(&mut (*words::words()).correlation, correlation) };
-    let result = call();
-    // SAFETY: as above.
-    unsafe { (*words::words()).correlation = outer };
-    if result == 0 {
-        let more = after();
-        events::end(Category::Hip, more.as_slice());
-    } else {
-        let error = (Key::Result, Value::Int(i64::from(result)));
-        events::end(Category::Hip, &[error]);
-    }
-    result
+    unsafe { std::mem::replace(&mut (*words::words()).correlation, correlation) }
+}
+
+/// Records the end of a call, with what it made or the error that it returned.
+#[inline(never)]
+fn end(result: c_int, more: Option<Arg<'static>>) {
+    let error = (result != 0).then(|| (Key::Result, Value::Int(i64::from(result))));
+    events::end(Category::Hip, error.or(more).as_slice());
 }
