@@ -6,7 +6,7 @@
 use rsys_unwind::Memory;
 
 use crate::layout::{
-    Chain, CodeLayout, Entry, FrameLayout, Instruction, Layout, LineTable, Lists, TextLayout,
+    Chain, CodeLayout, Entry, FrameLayout, Instruction, Layout, LineTable, Lists, Lock, TextLayout,
     ThreadLayout, ThreadLookup, V3_13_KEY, V3_13_NAMES, minor,
 };
 
@@ -23,7 +23,8 @@ struct Order {
     interpreter_id: u64,
     next_interpreter: u64,
     first_thread: u64,
-    /// prev, next, interp, current_frame, thread_id follow each other; status is three further.
+    lock: u64,
+    /// prev, next, interp, current_frame, thread_id, native_thread_id follow each other; status is two further.
     thread: u64,
     /// previous, executable, instr_ptr, localsplus, owner follow each other.
     frame: u64,
@@ -44,6 +45,7 @@ const V3_13: Order = Order {
     interpreter_id: 7,
     next_interpreter: 8,
     first_thread: 9,
+    lock: 14,
     thread: 20,
     frame: 29,
     code: 35,
@@ -59,6 +61,7 @@ const V3_14: Order = Order {
     interpreter_id: 7,
     next_interpreter: 8,
     first_thread: 9,
+    lock: 15,
     thread: 23,
     frame: 32,
     code: 40,
@@ -101,14 +104,18 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
             holder_before: None,
         }
     } else {
-        ThreadLookup::Lists(Lists {
-            first_interpreter: word(order.first_interpreter)?,
-            next_interpreter: word(order.next_interpreter)?,
-            first_thread: word(order.first_thread)?,
-            previous_thread: after(order.thread, 0)?,
-            next_thread: after(order.thread, 1)?,
-            status: after(order.thread, 7)?,
-        })
+        ThreadLookup::Lists
+    };
+    let lists = Lists {
+        first_interpreter: word(order.first_interpreter)?,
+        next_interpreter: word(order.next_interpreter)?,
+        first_thread: word(order.first_thread)?,
+        previous_thread: after(order.thread, 0)?,
+        next_thread: after(order.thread, 1)?,
+        status: match lookup {
+            ThreadLookup::Lists => Some(after(order.thread, 7)?),
+            ThreadLookup::Storage { .. } => None,
+        },
     };
     let (copy, copies) = match order.copies {
         Some((frame, code)) if free_threaded => (Some(word(frame)?), Some(word(code)?)),
@@ -123,6 +130,8 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
             id: after(order.thread, 4)?,
             chain: Chain::Direct,
             lookup,
+            lists,
+            native_id: after(order.thread, 5),
             interpreter_id: word(order.interpreter_id)?,
         },
         frame: FrameLayout {
@@ -154,6 +163,7 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
             bytes_length: after(order.bytes, 0)?,
             bytes: after(order.bytes, 1)?,
         },
+        lock: Lock::BehindInterpreter(word(order.lock)?),
         // 3.14 tells the kernel.
         names: (is_3_13 && !free_threaded).then_some(V3_13_NAMES),
     };

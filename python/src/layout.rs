@@ -65,8 +65,17 @@ pub struct Lists {
     pub previous_thread: u64,
     /// In a thread state: the next one.
     pub next_thread: u64,
-    /// In a thread state: the bits of `_status`.
-    pub status: u64,
+    /// In a thread state: the bits of `_status`, where they tell which state of a thread is in use (3.14).
+    pub status: Option<u64>,
+}
+
+/// Where the interpreter's lock is (`struct _gil_runtime_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// In the runtime, at this offset: one for all interpreters.
+    InRuntime(u64),
+    /// In an interpreter, at this offset, is its address.
+    BehindInterpreter(u64),
 }
 
 /// How the state of the calling thread is found.
@@ -81,7 +90,7 @@ pub enum ThreadLookup {
         holder_before: Option<u64>,
     },
     /// In the lists (3.14 keeps it in thread-local storage that has no fixed place).
-    Lists(Lists),
+    Lists,
 }
 
 /// The thread state.
@@ -97,6 +106,10 @@ pub struct ThreadLayout {
     pub chain: Chain,
     /// How the own one is found.
     pub lookup: ThreadLookup,
+    /// Where all of them are found.
+    pub lists: Lists,
+    /// The kernel's id of its thread, from 3.11 on.
+    pub native_id: Option<u64>,
     /// In the interpreter state: its number, 0 for the main one.
     pub interpreter_id: u64,
 }
@@ -199,6 +212,8 @@ pub struct Layout {
     pub code: CodeLayout,
     /// Strings.
     pub text: TextLayout,
+    /// The interpreter's lock.
+    pub lock: Lock,
     /// The way to a thread's name, where the kernel does not know it and we do.
     pub names: Option<NameLayout>,
 }
@@ -221,6 +236,15 @@ const V3_8: Layout = Layout {
             key: 1392,
             holder_before: Some(24),
         },
+        lists: Lists {
+            first_interpreter: 32,
+            next_interpreter: 0,
+            first_thread: 8,
+            previous_thread: 0,
+            next_thread: 8,
+            status: None,
+        },
+        native_id: None,
         interpreter_id: 16,
     },
     frame: FrameLayout {
@@ -251,6 +275,7 @@ const V3_8: Layout = Layout {
         bytes_length: 16,
         bytes: 32,
     },
+    lock: Lock::InRuntime(1152),
     names: Some(NameLayout {
         attributes: Attributes::Dictionary,
         type_flags: 168,
@@ -269,6 +294,7 @@ const V3_9: Layout = Layout {
         interpreter_id: 24,
         ..V3_8.thread
     },
+    lock: Lock::InRuntime(352),
     ..V3_8
 };
 
@@ -298,6 +324,12 @@ const V3_11: Layout = Layout {
             key: 592,
             holder_before: Some(16),
         },
+        lists: Lists {
+            first_interpreter: 40,
+            first_thread: 16,
+            ..V3_10.thread.lists
+        },
+        native_id: Some(160),
         interpreter_id: 48,
     },
     frame: FrameLayout {
@@ -319,6 +351,7 @@ const V3_11: Layout = Layout {
         instructions: 184,
         copies: None,
     },
+    lock: Lock::InRuntime(360),
     names: Some(NameLayout {
         attributes: Attributes::ValuesBefore,
         type_flags: 168,
@@ -339,6 +372,11 @@ const V3_12: Layout = Layout {
             key: 1544,
             holder_before: None,
         },
+        lists: Lists {
+            first_thread: 72,
+            ..V3_11.thread.lists
+        },
+        native_id: Some(144),
         interpreter_id: 8,
     },
     frame: FrameLayout {
@@ -369,6 +407,7 @@ const V3_12: Layout = Layout {
         bytes_length: 16,
         bytes: 32,
     },
+    lock: Lock::BehindInterpreter(384),
     names: Some(NameLayout {
         attributes: Attributes::TaggedBefore,
         type_flags: 168,

@@ -1,4 +1,4 @@
-//! Reads the Python frames of the calling thread: a guarded memory reader in, frames and code objects out.
+//! Reads the Python frames of a thread, of the calling one or of one that sleeps elsewhere: a guarded memory reader in, frames and code objects out.
 //!
 //! The crate knows no signals, rings or files. The story of one sample:
 //!
@@ -7,9 +7,10 @@
 //! 2. [`thread::find`] finds the thread state of the calling thread: in thread-specific storage, or in the interpreter's list.
 //! 3. [`stack::walk`] follows the chain of frames from the innermost outwards and makes one word of each: which code object,
 //!    which instruction, and whether the interpreter's C function was entered there.
+//!    Another process finds it by [`outside`], with a reader of foreign memory; all else is the same.
 //! 4. [`code::Code`] describes a code object that is new, and [`thread_name`] the name that `threading` gave to the thread.
 //!
-//! The chain belongs to the thread that reads it, so it stands still. What is half-way through a change, or not what the tables say,
+//! The chain belongs to the thread that reads it, or that sleeps while it is read, so it stands still. What is half-way through a change, or not what the tables say,
 //! is refused: a code object must have the type of code objects, a thread state the thread's own id, and every read is guarded.
 //!
 //! # Signal safety
@@ -23,6 +24,7 @@ pub mod code;
 pub mod debug_offsets;
 mod interpreter;
 pub mod layout;
+pub mod outside;
 pub mod stack;
 pub mod symbols;
 pub mod text;

@@ -105,9 +105,10 @@ pub fn find(
                     .unwrap_or(thread),
             )
         }
-        ThreadLookup::Lists(lists) => {
-            if !is_listed(memory, interpreter, &lists, *cached) || !owned(*cached) {
-                *cached = find_listed(memory, interpreter, &lists, &owned).unwrap_or(0);
+        ThreadLookup::Lists => {
+            let lists = &interpreter.layout.thread.lists;
+            if !is_listed(memory, interpreter, lists, *cached) || !owned(*cached) {
+                *cached = find_listed(memory, interpreter, lists, &owned).unwrap_or(0);
             }
             Some(*cached).filter(|thread| *thread != 0)
         }
@@ -166,20 +167,33 @@ fn search(
 /// Whether a thread state that was found in a list still hangs in it.
 #[inline]
 fn is_listed(memory: &impl Memory, interpreter: &Interpreter, lists: &Lists, thread: u64) -> bool {
-    let linked = || {
+    let is_alone = || {
         let first = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter))?;
         // With several interpreters a thread may have several states: look for the active one.
-        if memory.read_u64(first.wrapping_add(lists.next_interpreter))? != 0 {
-            return None;
-        }
-        let before = memory.read_u64(thread.wrapping_add(lists.previous_thread))?;
-        let link = match before {
-            0 => first.wrapping_add(lists.first_thread),
+        Some(memory.read_u64(first.wrapping_add(lists.next_interpreter))? == 0)
+    };
+    thread != 0 && is_alone() == Some(true) && is_linked(memory, interpreter, thread)
+}
+
+/// Whether a thread state hangs in the list of its interpreter. The memory of one that is gone may still say what it said.
+///
+/// # Signal safety
+/// Guarded reads.
+#[inline]
+#[must_use]
+pub fn is_linked(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> bool {
+    let layout = &interpreter.layout.thread;
+    let lists = &layout.lists;
+    let linked = || {
+        let link = match memory.read_u64(thread.wrapping_add(lists.previous_thread))? {
+            0 => memory
+                .read_u64(thread.wrapping_add(layout.interpreter))?
+                .wrapping_add(lists.first_thread),
             before => before.wrapping_add(lists.next_thread),
         };
         Some(memory.read_u64(link)? == thread)
     };
-    thread != 0 && linked() == Some(true)
+    linked() == Some(true)
 }
 
 /// Searches the lists of all interpreters. The list may change meanwhile: then the search finds nothing, or an own state.
@@ -195,6 +209,32 @@ fn find_listed(
     const BOUND: u32 = 1 << 3;
     const ACTIVE: u32 = 1 << 4;
     let mut best: Option<(u32, u64)> = None;
+    list(memory, interpreter, |_, thread| {
+        if owned(thread) {
+            let status = lists.status.map_or(Some(0), |offset| {
+                memory.read_u32(thread.wrapping_add(offset))
+            });
+            let rank = status? & (ACTIVE | BOUND);
+            if best.is_none_or(|(other, _)| rank > other) {
+                best = Some((rank, thread));
+            }
+        }
+        Some(())
+    })?;
+    best.map(|(_, thread)| thread)
+}
+
+/// Hands the states of all threads to `each`, as (interpreter, thread), until it answers `None`. Behind those of each interpreter comes
+/// one call with 0 in place of a thread. `None` when something could not be read, or `each` had enough.
+///
+/// # Signal safety
+/// Guarded reads; bounded.
+pub fn list(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    mut each: impl FnMut(u64, u64) -> Option<()>,
+) -> Option<()> {
+    let lists = &interpreter.layout.thread.lists;
     let mut state = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter))?;
     for _ in 0..INTERPRETERS_MAX {
         if state == 0 {
@@ -205,16 +245,11 @@ fn find_listed(
             if thread == 0 {
                 break;
             }
-            if owned(thread) {
-                let status = memory.read_u32(thread.wrapping_add(lists.status))?;
-                let rank = status & (ACTIVE | BOUND);
-                if best.is_none_or(|(other, _)| rank > other) {
-                    best = Some((rank, thread));
-                }
-            }
+            each(state, thread)?;
             thread = memory.read_u64(thread.wrapping_add(lists.next_thread))?;
         }
+        each(state, 0)?;
         state = memory.read_u64(state.wrapping_add(lists.next_interpreter))?;
     }
-    best.map(|(_, thread)| thread)
+    Some(())
 }

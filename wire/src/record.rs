@@ -32,6 +32,7 @@ mod read;
 pub use self::counters::put_counters;
 pub use self::python::{
     ForeignText, put_python_code, put_python_interpreter, put_python_stack, put_python_thread,
+    text_of,
 };
 pub use self::read::{Malformed, Record, Records};
 use crate::ring::Producer;

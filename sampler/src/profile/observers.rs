@@ -4,6 +4,7 @@
 use nix::errno::Errno;
 use rsys_machine::perf::{Availability, Event, Machine, Reason};
 use rsys_machine::roots::Roots;
+use rsys_wire::handshake::PythonChoice;
 
 use crate::monitors::{self, Monitors};
 use crate::offcpu;
@@ -68,8 +69,10 @@ pub fn monitors(plan: &Plan) -> Option<Monitors> {
 
 /// Starts the watch over blocked threads, if it was asked for.
 pub fn waits(plan: &Plan) -> Option<Waits> {
+    let depth_max = plan.agent.max_depth as usize;
+    let python = plan.agent.python != PythonChoice::Off;
     match plan.run.realtime_hz {
-        Some(hertz) => Waits::start(hertz, plan.agent.max_depth as usize, plan.run.verbosity < 0)
+        Some(hertz) => Waits::start(hertz, depth_max, python, plan.run.verbosity < 0)
             .map_err(|error| {
                 say(&format!(
                     "warning: waits are not seen: no thread can be made: {error}"

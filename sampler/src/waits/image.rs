@@ -161,6 +161,20 @@ impl Image {
         }
     }
 
+    /// Start and bias of the module that a frame word leads into.
+    #[must_use]
+    pub fn module_of(&self, word: u64) -> Option<(u64, u64)> {
+        let address = word & !rsys_unwind::FLAGS;
+        let module = &self.modules[self.index_of(address.saturating_sub(1))?];
+        Some((module.range.start, module.bias))
+    }
+
+    /// Another number whenever the modules have changed.
+    #[must_use]
+    pub fn modules_generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Copies memory of the process; says how many bytes there are.
     pub fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let remote = [RemoteIoVec {

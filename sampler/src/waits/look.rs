@@ -8,6 +8,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::image::{Image, Walked};
+use super::python::{Python, PythonLook, PythonThread};
 use super::record::{Missed, Wait, WaitRecord};
 use super::syscalls;
 use super::thread::{Blocked, State, ThreadFiles, Turns};
@@ -25,6 +26,9 @@ const RECORD_AGAIN_NS: u64 = 1_000_000_000;
 /// Names of threads are read again after the thread's known age, but between these times.
 const NAME_AGAIN_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 
+/// What a thread waits for that waits until it may run Python.
+const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
+
 /// How looks are made.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
@@ -34,6 +38,8 @@ pub struct Rate {
     pub depth_max: usize,
     /// Whether nothing is said of processes that cannot be looked at.
     pub quiet: bool,
+    /// Whether Python frames are read.
+    pub python: bool,
 }
 
 /// A thread.
@@ -45,6 +51,7 @@ pub struct Thread {
     pub files: ThreadFiles,
     turns: Turns,
     wait: Option<Current>,
+    python: PythonThread,
     /// It is not looked at before this time, BOOTTIME.
     pub rest_until_ns: u64,
     /// Its name, empty before its first wait.
@@ -82,6 +89,7 @@ impl Thread {
             files,
             turns: Turns::default(),
             wait: None,
+            python: PythonThread::default(),
             rest_until_ns: 0,
             name: String::new(),
             first_seen_ns: os::boot_time_ns(),
@@ -108,6 +116,8 @@ pub struct Eye<'a> {
     pub tasks: &'a File,
     /// Its program.
     pub image: &'a mut Image,
+    /// Its Python, if that is looked at.
+    pub python: Option<&'a mut Python>,
     /// Its id as we see it.
     pub host_pid: u32,
     /// The thread's id as we see it.
@@ -196,7 +206,14 @@ impl Eye<'_> {
             words,
             completeness,
         } = self.image.walk(blocked, self.rate.depth_max);
-        let label = self.label(blocked);
+        let Some(mut python) = self.python_of(thread, blocked, &words) else {
+            thread.end_wait(now_ns, self.out);
+            return Ok(());
+        };
+        let label = match python.for_lock {
+            true => INTERPRETER_LOCK.into(),
+            false => self.label(blocked),
+        };
         let tasks = self.tasks.as_fd();
         let still = match thread.turns.count {
             0 => thread.files.state(tasks) == Ok(State::Blocked(*blocked)),
@@ -225,6 +242,9 @@ impl Eye<'_> {
         let mut modules = Vec::new();
         self.image.new_modules(&words, now_ns, &mut modules);
         self.out.extend(modules.into_iter().map(WaitRecord::Module));
+        if let Some(known) = &mut self.python {
+            known.record(&mut python, now_ns, self.out);
+        }
         self.out.push(WaitRecord::Begin {
             tid: thread.tid,
             time_ns: now_ns,
@@ -232,6 +252,7 @@ impl Eye<'_> {
                 label,
                 words,
                 completeness,
+                python: python.wait,
             },
             adjoins,
         });
@@ -242,6 +263,21 @@ impl Eye<'_> {
             recorded_ns: now_ns,
         });
         Ok(())
+    }
+
+    /// What there is of Python in a thread with this native stack; `None` when another look has to
+    /// find out.
+    fn python_of(
+        &mut self,
+        thread: &mut Thread,
+        blocked: &Blocked,
+        words: &[u64],
+    ) -> Option<PythonLook> {
+        let Some(python) = &mut self.python else {
+            return Some(PythonLook::default());
+        };
+        let word = blocked.call.as_ref().and_then(syscalls::awaited_word);
+        python.look(self.image, words, thread.tid, word, &mut thread.python)
     }
 
     /// What the thread waits for.

@@ -3,7 +3,8 @@
 //! A CPU clock says nothing about a thread that sleeps, and a signal would wake it up. So blocked
 //! threads are looked at from outside: a thread of ours reads what the kernel tells of each of
 //! theirs ([`thread`]) and walks its stack through the process's memory ([`image`]). Nothing is
-//! sent to the target, nothing stops it. [`look`] makes waits of what is seen, [`syscalls`] says
+//! sent to the target, nothing stops it. Where the stack leads through a Python interpreter, its
+//! Python frames are read as well ([`python`], [`states`], [`blocks`]). [`look`] makes waits of what is seen, [`syscalls`] says
 //! what is waited for, [`process`] keeps the threads of a process together, [`poller`] says when to
 //! look, and [`record`] is what comes out.
 //!
@@ -11,12 +12,15 @@
 //! processor; as long as that number stands still, the same wait goes on, and one short read tells
 //! so. The longer a wait lasts, the less often it is looked at.
 
+mod blocks;
 mod image;
 mod look;
 mod maps;
 mod poller;
 mod process;
+mod python;
 pub mod record;
+mod states;
 mod syscalls;
 mod thread;
 

@@ -44,18 +44,24 @@ struct Watch {
 }
 
 impl Waits {
-    /// Starts the thread. Stacks are walked for `depth_max` frames; with `quiet`, nothing is said
-    /// of processes that cannot be looked at.
+    /// Starts the thread. Stacks are walked for `depth_max` frames, those of Python if `python` says
+    /// so; with `quiet`, nothing is said of processes that cannot be looked at.
     ///
     /// # Errors
     /// When the system has no thread for us.
-    pub fn start(frequency_hz: f64, depth_max: usize, quiet: bool) -> io::Result<Self> {
+    pub fn start(
+        frequency_hz: f64,
+        depth_max: usize,
+        python: bool,
+        quiet: bool,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
                 rate: Rate {
                     period_ns: (1e9 / frequency_hz).round() as u64,
                     depth_max,
                     quiet,
+                    python,
                 },
                 budget: Budget::of_this_process(),
                 processes: HashMap::new(),

@@ -10,6 +10,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use super::image::Image;
 use super::look::{Eye, Leave, Rate, Thread};
+use super::python::Python;
 use super::record::{Missed, WaitRecord};
 use super::thread::ThreadFiles;
 use crate::os;
@@ -72,6 +73,7 @@ struct Open {
     /// Links of the folder: two and one for each thread.
     links: u64,
     image: Image,
+    python: Option<Python>,
     threads: HashMap<u32, Thread>,
 }
 
@@ -96,7 +98,7 @@ impl Watched {
         out: &mut Vec<WaitRecord>,
     ) -> Option<u64> {
         if matches!(self.stage, Stage::New) {
-            self.stage = match self.open() {
+            self.stage = match self.open(rate) {
                 Ok(open) => Stage::Open(Box::new(open)),
                 Err(error) => {
                     self.refused(&error, rate.quiet);
@@ -113,6 +115,7 @@ impl Watched {
             let mut eye = Eye {
                 tasks: &open.tasks,
                 image: &mut open.image,
+                python: open.python.as_mut(),
                 host_pid: self.host_pid,
                 host_tid: tid,
                 rate,
@@ -154,11 +157,14 @@ impl Watched {
         out.push(WaitRecord::Missed(self.missed));
     }
 
-    fn open(&self) -> std::io::Result<Open> {
+    fn open(&self, rate: &Rate) -> std::io::Result<Open> {
         Ok(Open {
             tasks: File::open(format!("/proc/{}/task", self.host_pid))?,
             links: 0,
             image: Image::new(self.host_pid)?,
+            python: rate
+                .python
+                .then(|| Python::new(self.host_pid, rate.depth_max)),
             threads: HashMap::new(),
         })
     }

@@ -30,6 +30,45 @@ pub struct WaitModule {
     pub path: String,
 }
 
+/// An interpreter of Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitInterpreter {
+    /// BOOTTIME at which it was found.
+    pub time_ns: u64,
+    /// Whether its frames can be read.
+    pub is_known: bool,
+    /// As `PY_VERSION_HEX`; 0 when it could not be told.
+    pub version: u32,
+    /// An address in it.
+    pub address: u64,
+}
+
+/// A code object of Python, as in the agent's records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitCode {
+    /// Its key in the words of frames.
+    pub key: u64,
+    /// The line at which it starts.
+    pub first_line: u32,
+    /// The form of the table of lines.
+    pub form: u8,
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: String,
+    /// The table of lines.
+    pub lines: Vec<u8>,
+}
+
+/// The Python frames of a waiting thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonWait {
+    /// Their words, innermost first.
+    pub words: Box<[u64]>,
+    /// As in the agent's records of Python stacks.
+    pub flags: u8,
+}
+
 /// A wait as it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
@@ -39,6 +78,8 @@ pub struct Wait {
     pub words: Box<[u64]>,
     /// Whether they are all of the stack.
     pub completeness: Completeness,
+    /// Its Python frames, if it has any.
+    pub python: Option<PythonWait>,
 }
 
 /// Something that was seen, in the order in which it was.
@@ -46,6 +87,10 @@ pub struct Wait {
 pub enum WaitRecord {
     /// A module, before the first wait whose stack leads into it.
     Module(WaitModule),
+    /// An interpreter, after its module.
+    Interpreter(WaitInterpreter),
+    /// A code object, before the first wait in it.
+    Code(WaitCode),
     /// The name of a thread, before its first wait and when it changes. Ids are those that the
     /// process sees.
     Thread {

@@ -212,6 +212,14 @@ pub fn label(call: &Call, host_pid: u32, image: &Image) -> String {
     }
 }
 
+/// The address of the word that a call of futex(2) waits on.
+pub fn awaited_word(call: &Call) -> Option<u64> {
+    let [word, operation, ..] = call.arguments;
+    let operation = operation & !FUTEX_FLAGS;
+    let waits = FUTEX_WAITS.iter().any(|(number, _)| *number == operation);
+    (call.number == libc::SYS_futex && waits).then_some(word)
+}
+
 /// What a descriptor of a process is.
 fn descriptor(host_pid: u32, number: u64) -> Option<String> {
     // Descriptors are ints; the upper half of the register may hold anything.

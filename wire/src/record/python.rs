@@ -159,10 +159,16 @@ pub(super) fn take_bytes(words: &mut &[u64], head: u64) -> Option<Vec<u8>> {
 /// The same, as characters. What is no character becomes a replacement.
 pub(super) fn take_text(words: &mut &[u64], head: u64) -> Option<String> {
     let bytes = take_bytes(words, head)?;
+    Some(text_of(&bytes, (head >> 32) as u8))
+}
+
+/// The text in `bytes` of another program, `width` bytes for each character as in [`ForeignText`]. What is no character is replaced.
+#[must_use]
+pub fn text_of(bytes: &[u8], width: u8) -> String {
     let wide = |[a, b, c, d]: [u8; 4]| {
         char::from_u32(u32::from_le_bytes([a, b, c, d])).unwrap_or(char::REPLACEMENT_CHARACTER)
     };
-    Some(match (head >> 32) as u8 {
+    match width {
         2 => bytes
             .chunks_exact(2)
             .map(|pair| wide([pair[0], pair[1], 0, 0]))
@@ -172,5 +178,5 @@ pub(super) fn take_text(words: &mut &[u64], head: u64) -> Option<String> {
             .map(|four| wide([four[0], four[1], four[2], four[3]]))
             .collect(),
         _ => bytes.iter().map(|byte| char::from(*byte)).collect(),
-    })
+    }
 }

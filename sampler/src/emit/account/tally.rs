@@ -110,6 +110,8 @@ pub struct WaitTally {
     pub wall_ns: u64,
     /// Slices on the tracks of waits.
     pub slices: u64,
+    /// Their Python stacks.
+    pub python: PythonTally,
 }
 
 impl Tally {

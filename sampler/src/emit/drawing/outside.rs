@@ -50,6 +50,8 @@ impl Drawing {
                 schedule,
                 threads: &tools.run.threads.waits,
                 numbers: &learned.numbers,
+                python: tools.run.python,
+                marks: learned.marks,
                 profile: self.profile.as_mut(),
             };
             self.waits.take(records, &mut pen);

@@ -5,15 +5,19 @@ use std::collections::HashMap;
 
 use rsys_config::Numbers;
 use rsys_proto::{Sample, TrackSequence};
-use rsys_wire::record::FRAME_SCANNED;
+use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_TRUNCATED};
 
 use super::slices::DEPTH_MAX;
 use super::threads::SliceNames;
 use crate::emit::account::WaitTally;
+use crate::emit::learned::events::StackMarks;
 use crate::emit::learned::frames::{FrameId, Frames, FunctionId};
+use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
 use crate::emit::learned::thread_numbers::ThreadNumbers;
 use crate::emit::output::Output;
 use crate::emit::profile::{Profile, Whose};
+use crate::python::PythonView;
+use crate::python::merge::Ends;
 use crate::waits::record::{Completeness, Wait, WaitRecord};
 use crate::windows::Schedule;
 
@@ -51,6 +55,10 @@ pub struct WaitWriter<'a> {
     pub threads: &'a Numbers,
     /// and their numbers.
     pub numbers: &'a ThreadNumbers,
+    /// What is shown of Python.
+    pub python: PythonView,
+    /// Frames that say what is wrong with a stack.
+    pub marks: StackMarks,
     /// The summary, if one was asked for.
     pub profile: Option<&'a mut Profile>,
 }
@@ -142,7 +150,8 @@ impl WaitTracks {
             .collect();
         for record in early.iter().chain(records) {
             match record {
-                WaitRecord::Module(_) => {}
+                // Learnt before.
+                WaitRecord::Module(_) | WaitRecord::Interpreter(_) | WaitRecord::Code(_) => {}
                 WaitRecord::Thread { tid, name } => self.name(*tid, name, pen),
                 WaitRecord::Begin {
                     tid,
@@ -326,23 +335,48 @@ impl WaitTrack {
     }
 }
 
-/// [`ROOT`] and the frames of a wait, outermost first, with what is wrong outside of them and what
-/// is waited for inside.
+/// [`ROOT`] and the frames of a wait, native and Python merged as in samples, outermost first, with
+/// what is wrong outside of them and what is waited for inside.
 fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
-    let mut frames = Vec::with_capacity(wait.words.len() + 3);
-    frames.push(pen.frames.pseudo_frame(ROOT));
+    let (native, python) = (&mut Stack::default(), &mut PythonStack::default());
+    // Whole stacks, which share nothing with one before.
+    _ = native.update(pen.frames, time_ns, 0, &wait.words);
+    if let Some(stack) = &wait.python {
+        _ = python.update(pen.frames, stack.flags, 0, &stack.words);
+    }
+    let has = |flag: u8| python.flags & flag != 0;
+    let mut shown = ShownStack::default();
+    let root = pen.frames.pseudo_frame(ROOT);
+    shown.start(pen.frames, &[root]);
     match wait.completeness {
+        _ if has(PYTHON_TRUNCATED) => shown.push(pen.frames, &[pen.marks.truncated]),
+        Completeness::Truncated => shown.push(pen.frames, &[pen.marks.truncated]),
+        _ if has(PYTHON_BROKEN) => shown.push(pen.frames, &[pen.marks.broken]),
+        Completeness::Broken => shown.push(pen.frames, &[pen.marks.broken]),
         Completeness::Complete => {}
-        Completeness::Truncated => frames.push(pen.frames.pseudo_frame("[truncated]")),
-        Completeness::Broken => frames.push(pen.frames.pseudo_frame("[broken]")),
     }
-    for &word in wait.words.iter().rev() {
-        frames.extend_from_slice(pen.frames.frames_of(word, time_ns));
+    if wait.python.is_some() {
+        pen.tally.python.count(python.flags);
     }
-    let shown = DEPTH_MAX - 1;
-    if frames.len() > shown {
-        let folded = frames.len() - shown;
-        frames.truncate(shown);
+    match wait.python {
+        Some(_) if pen.python.only => shown.push(pen.frames, python.frames()),
+        Some(_) => {
+            let ends = Ends {
+                native_root: wait.completeness == Completeness::Complete,
+                python_root: !has(PYTHON_TRUNCATED) && !has(PYTHON_BROKEN),
+            };
+            let interpreter = pen.python.interpreter;
+            let unpaired = shown.push_merged(pen.frames, native, python, ends, interpreter);
+            pen.tally.python.unpaired_frames += unpaired as u64;
+        }
+        None if pen.python.only => shown.push(pen.frames, &[pen.marks.no_python]),
+        None => shown.push_native(native),
+    }
+    let mut frames = shown.frames;
+    let most = DEPTH_MAX - 1;
+    if frames.len() > most {
+        let folded = frames.len() - most;
+        frames.truncate(most);
         frames.push(pen.frames.pseudo_frame(&format!("[… {folded} frames]")));
     }
     frames.push(pen.frames.kernel_frame(&wait.label));

@@ -12,7 +12,7 @@ use crate::os;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
-use crate::waits::record::WaitRecord;
+use crate::waits::record::{WaitCode, WaitRecord};
 
 /// At most this many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -104,7 +104,7 @@ impl Learned {
         notes
     }
 
-    /// Takes the modules that waits lead into, and finds the names of all their frames.
+    /// Takes the modules and the Python that waits lead into, and finds the names of all their frames.
     pub fn learn_waits(
         &mut self,
         records: &[WaitRecord],
@@ -121,6 +121,19 @@ impl Learned {
                     module.build_id.clone(),
                     module.path.as_bytes(),
                 ),
+                WaitRecord::Interpreter(found) => self.learn_interpreter(
+                    found.time_ns,
+                    found.is_known,
+                    found.version,
+                    found.address,
+                ),
+                WaitRecord::Code(code) => {
+                    let WaitCode {
+                        name, file, lines, ..
+                    } = code;
+                    let known = Code::new(name, file, code.first_line, code.form, lines);
+                    self.frames.add_code(code.key, known);
+                }
                 WaitRecord::Begin { time_ns, wait, .. } => {
                     for &word in &wait.words {
                         self.frames.want(word, *time_ns);

@@ -226,6 +226,16 @@ impl AtEnd<'_> {
             ] {
                 put(&mut data, key, count);
             }
+            if !self.python.is_empty() {
+                for (key, count) in [
+                    ("python_waits", waits.python.samples),
+                    ("python_truncated_waits", waits.python.truncated),
+                    ("python_broken_waits", waits.python.broken),
+                    ("python_unpaired_wait_frames", waits.python.unpaired_frames),
+                ] {
+                    put(&mut data, key, count);
+                }
+            }
         }
         if !tally.events.is_empty() || self.counts.dropped_events > 0 {
             let events = &tally.events;

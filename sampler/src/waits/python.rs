@@ -1,0 +1,236 @@
+//! The Python frames of blocked threads, read from outside as `rsys-python` reads them inside.
+//!
+//! Only a thread whose native stack leads through an interpreter is asked for Python. Its frames stand still while it sleeps, which
+//! whoever looks makes sure of afterwards; the lists of threads, which others change meanwhile, are believed of nothing that the
+//! thread's own state does not confirm.
+
+use std::collections::{HashMap, HashSet};
+
+use rsys_python::code::Code;
+use rsys_python::stack::{self, End};
+use rsys_python::text::Text;
+use rsys_python::{Found, Interpreter};
+use rsys_wire::record::{PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED, text_of};
+
+use super::blocks::Blocks;
+use super::image::Image;
+use super::record::{PythonWait, WaitCode, WaitInterpreter, WaitRecord};
+use super::states::{OwnState, States};
+
+/// As much of texts as the agent records, so that both say the same of a code object.
+const NAME_BYTES: u64 = 1024;
+const FILE_BYTES: u64 = 2048;
+const LINES_BYTES: u64 = 16 * 1024;
+/// Keys of code objects that are kept in mind; beyond it, all are recorded again.
+const CODES_MAX: usize = 1 << 20;
+/// Blocks of a thread's memory that are kept in mind.
+const BLOCKS_KEPT: usize = 128;
+
+/// What is known of the Python of a process.
+#[derive(Debug)]
+pub struct Python {
+    memory: Blocks,
+    /// What the modules are that stacks led into, by their start, for one generation of the image's.
+    modules: HashMap<u64, Option<usize>>,
+    generation: u32,
+    interpreters: Vec<Known>,
+    /// Code objects that were recorded.
+    recorded: HashSet<u64>,
+    depth_max: usize,
+}
+
+/// An interpreter.
+#[derive(Debug)]
+struct Known {
+    /// `None` for one that is not understood.
+    interpreter: Option<Interpreter>,
+    record: WaitInterpreter,
+    is_recorded: bool,
+    states: States,
+}
+
+/// What is known of the Python of one thread.
+#[derive(Debug, Default)]
+pub struct PythonThread {
+    own: OwnState,
+    /// What the look before has read.
+    blocks: Vec<u64>,
+}
+
+/// What a look at a thread has found.
+#[derive(Debug, Default)]
+pub struct PythonLook {
+    /// Its frames, if it has any.
+    pub wait: Option<PythonWait>,
+    /// Whether it waits for the interpreter's lock.
+    pub for_lock: bool,
+    interpreter: Option<usize>,
+    codes: Vec<WaitCode>,
+}
+
+impl Python {
+    /// That of process `pid`. At most `depth_max` frames of a thread are read.
+    #[must_use]
+    pub fn new(pid: u32, depth_max: usize) -> Self {
+        Self {
+            memory: Blocks::new(pid),
+            modules: HashMap::new(),
+            generation: 0,
+            interpreters: Vec::new(),
+            recorded: HashSet::new(),
+            depth_max,
+        }
+    }
+
+    /// Reads the frames of thread `tid`, as its process knows it, whose native stack is `words`, and which waits for `word` if that
+    /// is known. `None` when its state cannot be found in time: another look will.
+    pub fn look(
+        &mut self,
+        image: &Image,
+        words: &[u64],
+        tid: u32,
+        word: Option<u64>,
+        thread: &mut PythonThread,
+    ) -> Option<PythonLook> {
+        let Some(index) = self.interpreter_of(image, words) else {
+            return Some(PythonLook::default());
+        };
+        let mut look = PythonLook {
+            interpreter: Some(index),
+            ..PythonLook::default()
+        };
+        let Known {
+            interpreter: Some(interpreter),
+            states,
+            ..
+        } = &mut self.interpreters[index]
+        else {
+            return Some(look);
+        };
+        let memory = &self.memory;
+        memory.begin(&thread.blocks);
+        if !states.find(memory, interpreter, tid, &mut thread.own) {
+            return None;
+        }
+        look.for_lock = word.is_some_and(|word| states.lock_has(memory, interpreter, word));
+        if thread.own.address != 0 {
+            let mut frames = vec![0; self.depth_max];
+            let state = thread.own.address;
+            let (recorded, codes) = (&self.recorded, &mut look.codes);
+            let walked = stack::walk(memory, interpreter, state, &mut frames, |key, address| {
+                if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
+                    codes.push(describe(memory, interpreter, key, address));
+                }
+            });
+            frames.truncate(walked.count);
+            look.wait = (walked.count > 0).then(|| PythonWait {
+                words: frames.into(),
+                flags: flags_of(walked.end, walked.interpreter),
+            });
+        }
+        memory.keep(&mut thread.blocks, BLOCKS_KEPT);
+        Some(look)
+    }
+
+    /// Records what a look has found for the first time.
+    pub fn record(&mut self, look: &mut PythonLook, time_ns: u64, out: &mut Vec<WaitRecord>) {
+        let known = look.interpreter.map(|index| &mut self.interpreters[index]);
+        if let Some(known) = known.filter(|known| !known.is_recorded) {
+            known.is_recorded = true;
+            known.record.time_ns = time_ns;
+            out.push(WaitRecord::Interpreter(known.record));
+        }
+        if self.recorded.len() > CODES_MAX {
+            self.recorded.clear();
+        }
+        for code in look.codes.drain(..) {
+            self.recorded.insert(code.key);
+            out.push(WaitRecord::Code(code));
+        }
+    }
+
+    /// The interpreter that a native stack leads through.
+    fn interpreter_of(&mut self, image: &Image, words: &[u64]) -> Option<usize> {
+        if self.generation != image.modules_generation() {
+            self.generation = image.modules_generation();
+            self.modules.clear();
+        }
+        let mut last = 0;
+        words.iter().find_map(|word| {
+            let (start, bias) = image.module_of(*word)?;
+            if std::mem::replace(&mut last, start) == start {
+                return None;
+            }
+            if let Some(found) = self.modules.get(&start) {
+                return *found;
+            }
+            let found = self.inspect(start, bias);
+            self.modules.insert(start, found);
+            found
+        })
+    }
+
+    /// Looks whether a module is an interpreter.
+    fn inspect(&mut self, start: u64, bias: u64) -> Option<usize> {
+        self.memory.begin(&[]);
+        let (interpreter, version, address) = match Interpreter::find(&self.memory, start, bias)? {
+            Found::Known(known) => (Some(known), known.version, known.runtime),
+            Found::Unknown { version, address } => (None, version, address),
+        };
+        let is_same =
+            |known: &Known| known.interpreter == interpreter && known.record.address == address;
+        if let Some(index) = self.interpreters.iter().position(is_same) {
+            return Some(index);
+        }
+        let record = WaitInterpreter {
+            time_ns: 0,
+            is_known: interpreter.is_some(),
+            version,
+            address,
+        };
+        self.interpreters.push(Known {
+            interpreter,
+            record,
+            is_recorded: false,
+            states: States::default(),
+        });
+        Some(self.interpreters.len() - 1)
+    }
+}
+
+fn flags_of(end: End, interpreter: u64) -> u8 {
+    let end = match end {
+        End::Complete => 0,
+        End::Truncated => PYTHON_TRUNCATED,
+        End::Broken => PYTHON_BROKEN,
+    };
+    match interpreter {
+        0 => end,
+        _ => end | PYTHON_SUBINTERPRETER,
+    }
+}
+
+fn describe(memory: &Blocks, interpreter: &Interpreter, key: u64, address: u64) -> WaitCode {
+    let code = Code::at(memory, interpreter, address);
+    let text = |text: Text, most: u64| {
+        let text = text.cut(most);
+        text_of(&bytes_of(memory, text), text.width)
+    };
+    WaitCode {
+        key,
+        first_line: code.first_line,
+        form: code.line_table_form as u8,
+        name: text(code.name, NAME_BYTES),
+        file: text(code.filename, FILE_BYTES),
+        lines: bytes_of(memory, code.line_table.cut(LINES_BYTES)),
+    }
+}
+
+fn bytes_of(memory: &Blocks, text: Text) -> Vec<u8> {
+    let words = (0..text.bytes).step_by(8);
+    let mut bytes: Vec<u8> = words
+        .flat_map(|at| text.word(memory, at).to_le_bytes())
+        .collect();
+    bytes.truncate(text.bytes as usize);
+    bytes
+}
