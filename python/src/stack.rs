@@ -172,6 +172,28 @@ fn outside_of_innermost_call(
     memory.read_u64(call_before.wrapping_add(current))
 }
 
+/// Where on its C stack a thread has entered the interpreter last: the address of a variable of that call. `None` before 3.11, when
+/// nothing leads there, and when no Python runs.
+#[must_use]
+pub fn entered(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> Option<u64> {
+    let layout = &interpreter.layout;
+    let first = memory.read_u64(thread.wrapping_add(layout.thread.frame))?;
+    if matches!(layout.thread.chain, Chain::CFrame(_)) {
+        return Some(first);
+    }
+    let Entry::Shim(owner) = layout.frame.entry else {
+        return None;
+    };
+    let mut frame = first;
+    for _ in 0..SHIMS_MAX {
+        if memory.read_u8(frame.wrapping_add(owner))? >= OWNED_BY_C {
+            return Some(frame);
+        }
+        frame = memory.read_u64(frame.wrapping_add(layout.frame.previous))?;
+    }
+    None
+}
+
 /// The key and address of a frame's code object and the number of its instruction. `None` when it is no frame.
 #[inline]
 fn read(memory: &impl Memory, interpreter: &Interpreter, frame: u64) -> Option<(u64, u64, u64)> {

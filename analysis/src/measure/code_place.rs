@@ -49,6 +49,32 @@ pub(crate) fn innermost(stack: StackId, model: &Model) -> Option<&Frame> {
     Some(frame)
 }
 
+/// Parts of paths of Python files that belong to no program.
+const LIBRARIES_OF_PYTHON: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python"];
+
+/// The frame that stands for a stack: the innermost line of Python that the program's own files have, else its innermost function.
+pub(crate) fn own_place(stack: StackId, model: &Model) -> Option<&Frame> {
+    let is_own_python = |frame: &&Frame| {
+        let path = model.text(frame.source);
+        is_python(frame, model)
+            && !path.starts_with('<')
+            && !LIBRARIES_OF_PYTHON.iter().any(|part| path.contains(part))
+    };
+    let mut frames = model.stacks.innermost_first(stack);
+    frames
+        .find(is_own_python)
+        .or_else(|| innermost(stack, model))
+}
+
+/// What rsys-sample says of a thread that waits until it may run Python, in place of a system call.
+pub(crate) const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
+
+/// Whether a stack is of a thread that waits until it may run Python.
+pub(crate) fn waits_for_interpreter(stack: StackId, model: &Model) -> bool {
+    let innermost = model.stacks.split(stack);
+    innermost.is_some_and(|(frame, _)| model.text(frame.function) == INTERPRETER_LOCK)
+}
+
 /// Function, source and line of a frame, as cells: `function`, `source`, `line`.
 pub(crate) fn cells(frame: Option<&Frame>, model: &Model, missing: &str) -> [Cell; 3] {
     let Some(frame) = frame else {
@@ -78,7 +104,12 @@ mod tests {
             ("_PyEval_EvalFrameDefault", "/usr/bin/python3.11", ""),
             ("hipMalloc", "/opt/rocm/lib/libamdhip64.so.6", ""),
             ("ioctl", "/lib/libc.so.6", ""),
-            ("ioctl", "/[kernel]", ""),
+            (
+                "<module>",
+                "/usr/lib/python3.11/queue.py",
+                "/usr/lib/python3.11/queue.py",
+            ),
+            (INTERPRETER_LOCK, "/[kernel]", ""),
         ] {
             let frame = Frame {
                 function: model.texts.intern(function),
@@ -89,8 +120,12 @@ mod tests {
             let frame = model.stacks.frame_id(frame);
             stack = model.stacks.child(stack, frame);
         }
+        let found = own_place(stack, &model).unwrap();
+        assert_eq!(model.text(found.source), "/home/me/train.py");
+        assert!(waits_for_interpreter(stack, &model));
+        // The library itself, where nothing of the program is outside of it.
         let found = innermost(stack, &model).unwrap();
-        assert_eq!(model.text(found.function), "<module>");
+        assert_eq!(model.text(found.source), "/usr/lib/python3.11/queue.py");
         assert!(is_python(found, &model));
         assert!(innermost(StackId::ROOT, &model).is_none());
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::code_place::{cells as place_cells, innermost, is_python};
+use super::code_place::{cells as place_cells, is_python, own_place};
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{Basis, Batch, Frame, Kinds, Model, ProcessId, StackId, TextId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
@@ -264,14 +264,14 @@ impl Functions {
         owners_table("processes", title, &PROCESS_COLUMNS, sums, model)
     }
 
-    /// Waits by what was waited for, which is the innermost frame, and by the function of the program that did.
+    /// Waits by what was waited for, which is the innermost frame, and by the place in the program.
     fn waits(&self, model: &Model) -> Table {
         let whole_ns = sum_ns(&self.waits);
         let mut sums: HashMap<(TextId, Option<Frame>), Weight> = HashMap::new();
         for (&(_, stack), &weight) in &self.waits {
             let split = model.stacks.split(stack);
             let what = split.map_or(TextId::EMPTY, |(frame, _)| frame.function);
-            let place = innermost(stack, model).copied();
+            let place = own_place(stack, model).copied();
             sums.entry((what, place)).or_default().add(weight);
         }
         let mut rows: Vec<(Weight, Vec<Cell>)> = sums

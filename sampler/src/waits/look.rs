@@ -276,8 +276,7 @@ impl Eye<'_> {
         let Some(python) = &mut self.python else {
             return Some(PythonLook::default());
         };
-        let word = blocked.call.as_ref().and_then(syscalls::awaited_word);
-        python.look(self.image, words, thread.tid, word, &mut thread.python)
+        python.look(self.image, words, thread.tid, blocked, &mut thread.python)
     }
 
     /// What the thread waits for.

@@ -16,6 +16,8 @@ use super::blocks::Blocks;
 use super::image::Image;
 use super::record::{PythonWait, WaitCode, WaitInterpreter, WaitRecord};
 use super::states::{OwnState, States};
+use super::syscalls;
+use super::thread::Blocked;
 
 /// As much of texts as the agent records, so that both say the same of a code object.
 const NAME_BYTES: u64 = 1024;
@@ -82,14 +84,14 @@ impl Python {
         }
     }
 
-    /// Reads the frames of thread `tid`, as its process knows it, whose native stack is `words`, and which waits for `word` if that
-    /// is known. `None` when its state cannot be found in time: another look will.
+    /// Reads the frames of thread `tid`, as its process knows it, which is blocked and whose native stack is `words`. `None` when its
+    /// state cannot be found in time: another look will.
     pub fn look(
         &mut self,
         image: &Image,
         words: &[u64],
         tid: u32,
-        word: Option<u64>,
+        blocked: &Blocked,
         thread: &mut PythonThread,
     ) -> Option<PythonLook> {
         let Some(index) = self.interpreter_of(image, words) else {
@@ -109,9 +111,10 @@ impl Python {
         };
         let memory = &self.memory;
         memory.begin(&thread.blocks);
-        if !states.find(memory, interpreter, tid, &mut thread.own) {
+        if !states.find(memory, interpreter, (tid, blocked.sp), &mut thread.own) {
             return None;
         }
+        let word = blocked.call.as_ref().and_then(syscalls::awaited_word);
         look.for_lock = word.is_some_and(|word| states.lock_has(memory, interpreter, word));
         if thread.own.address != 0 {
             let mut frames = vec![0; self.depth_max];

@@ -44,12 +44,12 @@ pub struct OwnState {
 }
 
 impl States {
-    /// Finds the state of thread `tid`, and leaves it, or 0, in `own`. `false` when that cannot be said now.
+    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`. `false` when that cannot be said now.
     pub fn find(
         &mut self,
         memory: &Blocks,
         interpreter: &Interpreter,
-        tid: u32,
+        (tid, sp): (u32, u64),
         own: &mut OwnState,
     ) -> bool {
         let is_own = |state: u64| outside::belongs_to(memory, interpreter, state, tid);
@@ -60,7 +60,7 @@ impl States {
         if own.address != 0 && one_interpreter && is_own(own.address) {
             return true;
         }
-        own.address = self.pick(memory, interpreter, is_own, Some(tid));
+        own.address = self.pick(memory, interpreter, is_own, sp, Some(tid));
         if own.address != 0 && one_interpreter {
             return true;
         }
@@ -77,9 +77,9 @@ impl States {
             return own.address != 0;
         }
         self.list(memory, interpreter);
-        own.address = self.pick(memory, interpreter, is_own, Some(tid));
+        own.address = self.pick(memory, interpreter, is_own, sp, Some(tid));
         if own.address == 0 {
-            own.address = self.pick(memory, interpreter, is_own, None);
+            own.address = self.pick(memory, interpreter, is_own, sp, None);
         }
         if own.address == 0 {
             own.misses = own.misses.saturating_add(1);
@@ -100,24 +100,28 @@ impl States {
         })
     }
 
-    /// The state of a thread among those that are listed under `tid`, or among all.
+    /// The state of a thread among those that are listed under `tid`, or among all; 0 if none is.
     fn pick(
         &self,
         memory: &Blocks,
         interpreter: &Interpreter,
         is_own: impl Fn(u64) -> bool,
+        sp: u64,
         tid: Option<u32>,
     ) -> u64 {
         let listed = self.threads.iter();
         let own = listed
             .filter(|listed| tid.is_none_or(|tid| listed.tid == tid) && is_own(listed.state))
             .map(|listed| listed.state);
-        // One interpreter is entered from another, which was there before it: its number is lower.
+        // A thread has a state in each interpreter that it enters, or whose state it made for another thread. It is in the one that
+        // it has entered last, which is next to the end of its stack. Before 3.11 that is not known, and it is in the first at least.
         let rank = |state: &u64| {
             let walked = stack::walk(memory, interpreter, *state, &mut [0], |_, _| ());
-            (walked.count > 0, walked.interpreter)
+            let entered = stack::entered(memory, interpreter, *state);
+            let distance = entered.map_or(0, |entered| entered.wrapping_sub(sp));
+            (walked.count == 0, distance, walked.interpreter)
         };
-        own.max_by_key(rank).unwrap_or(0)
+        own.min_by_key(rank).unwrap_or(0)
     }
 
     /// Reads the lists anew.

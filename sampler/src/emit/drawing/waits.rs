@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rsys_config::Numbers;
 use rsys_proto::{Sample, TrackSequence};
-use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_TRUNCATED};
+use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
 
 use super::slices::DEPTH_MAX;
 use super::threads::SliceNames;
@@ -363,7 +363,8 @@ fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
         Some(_) => {
             let ends = Ends {
                 native_root: wait.completeness == Completeness::Complete,
-                python_root: !has(PYTHON_TRUNCATED) && !has(PYTHON_BROKEN),
+                // Outside of another interpreter than the main one may be the main one.
+                python_root: !has(PYTHON_TRUNCATED | PYTHON_BROKEN | PYTHON_SUBINTERPRETER),
             };
             let interpreter = pen.python.interpreter;
             let unpaired = shown.push_merged(pen.frames, native, python, ends, interpreter);
