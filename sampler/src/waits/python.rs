@@ -38,7 +38,8 @@ pub struct Python {
     interpreters: Vec<Known>,
     /// Code objects that were recorded.
     recorded: HashSet<u64>,
-    depth_max: usize,
+    /// Room for the frames of one thread.
+    frames: Vec<u64>,
 }
 
 /// An interpreter.
@@ -80,7 +81,7 @@ impl Python {
             generation: 0,
             interpreters: Vec::new(),
             recorded: HashSet::new(),
-            depth_max,
+            frames: vec![0; depth_max],
         }
     }
 
@@ -117,16 +118,16 @@ impl Python {
         let word = blocked.call.as_ref().and_then(syscalls::awaited_word);
         look.for_lock = word.is_some_and(|word| states.lock_has(memory, interpreter, word));
         if thread.own.address != 0 {
-            let mut frames = vec![0; self.depth_max];
+            let frames = &mut self.frames;
             let state = thread.own.address;
             let (recorded, codes) = (&self.recorded, &mut look.codes);
-            let walked = stack::walk(memory, interpreter, state, &mut frames, |key, address| {
+            let walked = stack::walk(memory, interpreter, state, frames, |key, address| {
                 if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
                     codes.push(describe(memory, interpreter, key, address));
                 }
             });
-            frames.truncate(walked.count);
-            look.wait = (walked.count > 0).then(|| PythonWait {
+            let frames = frames.get(..walked.count).unwrap_or_default();
+            look.wait = (!frames.is_empty()).then(|| PythonWait {
                 words: frames.into(),
                 flags: flags_of(walked.end, walked.interpreter),
             });
