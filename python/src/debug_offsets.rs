@@ -156,7 +156,7 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
         text: TextLayout {
             state: after(order.text, 0)?,
             length: after(order.text, 1)?,
-            kind_bit: if is_3_13 { 2 } else { 16 },
+            kind_bit: is_3_13.then_some(2),
             ascii,
             // utf8_length and utf8 lie between.
             compact: ascii.wrapping_add(16),

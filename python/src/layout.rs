@@ -161,8 +161,9 @@ pub struct TextLayout {
     pub length: u64,
     /// `str`: the word of flags.
     pub state: u64,
-    /// Bit of the flags where the character size starts; compact and ASCII follow its three bits.
-    pub kind_bit: u32,
+    /// Bit of the flags where the character size starts; compact and ASCII follow its three bits. `None` in 3.14, whose releases
+    /// and builds differ: the flags before it take all bits of a 2-bit field, a byte or two bytes, and no bit behind is set.
+    pub kind_bit: Option<u32>,
     /// Characters of a compact ASCII `str`.
     pub ascii: u64,
     /// Characters of any other compact `str`.
@@ -269,7 +270,7 @@ const V3_8: Layout = Layout {
     text: TextLayout {
         length: 16,
         state: 32,
-        kind_bit: 2,
+        kind_bit: Some(2),
         ascii: 48,
         compact: 72,
         bytes_length: 16,
@@ -401,7 +402,7 @@ const V3_12: Layout = Layout {
     text: TextLayout {
         length: 16,
         state: 32,
-        kind_bit: 2,
+        kind_bit: Some(2),
         ascii: 40,
         compact: 56,
         bytes_length: 16,

@@ -20,7 +20,8 @@ impl Text {
     #[must_use]
     pub fn of_str(memory: &impl Memory, layout: &TextLayout, object: u64) -> Option<Self> {
         let length = memory.read_u64(object.wrapping_add(layout.length))?;
-        let state = memory.read_u32(object.wrapping_add(layout.state))? >> layout.kind_bit;
+        let state = memory.read_u32(object.wrapping_add(layout.state))?;
+        let state = state >> layout.kind_bit.unwrap_or_else(|| kind_bit(state));
         let width = (state & 7) as u8;
         let compact = state & 8 != 0;
         let ascii = state & 16 != 0;
@@ -77,5 +78,14 @@ impl Text {
                 .iter()
                 .zip(0_u64..)
                 .all(|(byte, at)| memory.read_u8(self.start.wrapping_add(at)) == Some(*byte))
+    }
+}
+
+/// Where the character size starts in these flags of 3.14: it is never 0.
+fn kind_bit(state: u32) -> u32 {
+    match state {
+        0x1_0000.. => 16,
+        0x100.. => 8,
+        _ => 2,
     }
 }

@@ -258,6 +258,29 @@ fn a_3_14_is_read_with_and_without_the_gil() {
     }
 }
 
+/// 3.14.10 has the flags of a `str` where 3.13 has them; a free-threaded one keeps a byte in front, earlier ones two.
+#[test]
+fn a_str_of_any_3_14_is_read() {
+    let mut words = python_3_14(false);
+    let known = interpreter(&words);
+    const OBJECT: u64 = 0x91_0000;
+    for kind_bit in [2, 8, 16] {
+        for (interned, ascii, characters) in [(1, true, 40), (3, true, 40), (0, false, 56)] {
+            words.zeros(OBJECT, OBJECT + 0x80);
+            words.put(OBJECT + 16, 5);
+            let flags = 1 | 1 << 3 | u64::from(ascii) << 4;
+            words.put(OBJECT + 32, interned | flags << kind_bit);
+            words.put_bytes(OBJECT + characters, b"hello");
+            let found = Text::of_str(&words, &known.layout.text, OBJECT).expect("a text");
+            assert_eq!(
+                text(&words, found),
+                "hello",
+                "{kind_bit} {interned} {ascii}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_no_frame_is_refused() {
     let mut words = python_3_14(false);
