@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use rsys_tests::simgpu::Stack;
 use rsys_tests::{
     Frame, Outcome, Run, Sample, Samples, Scratch, TestResult, Trace, answer, is_root,
     missing_tool, python, python_by, pythons, skip_if_missing,
@@ -100,8 +101,12 @@ fn judge(outcome: &Outcome, samples: &Samples, name: &str) -> Result<(f64, f64, 
 }
 
 fn lines_of_waits(interpreter: &Path) -> TestResult {
-    let what = interpreter.display();
-    let outcome = realtime(python_by(interpreter, WAITS).arg("1")).run()?;
+    let what = interpreter.display().to_string();
+    lines_of_waits_in(&what, python_by(interpreter, WAITS).arg("1"))
+}
+
+fn lines_of_waits_in(what: &str, program: rsys_tests::Invocation) -> TestResult {
+    let outcome = realtime(program).run()?;
     outcome.expect_success().assert_counts()?;
     let trace = trace_of(&outcome)?;
     trace.assert_clean();
@@ -171,6 +176,52 @@ fn lines_of_waits(interpreter: &Path) -> TestResult {
 fn the_line_that_waits_is_named_by_every_python() -> TestResult {
     for interpreter in pythons() {
         lines_of_waits(&interpreter)?;
+    }
+    Ok(())
+}
+
+/// Debian's, without symbols, on a C library that is newer than the profiler's.
+#[test]
+fn the_line_that_waits_is_named_by_a_3_14() -> TestResult {
+    let stack = Stack::Unstable;
+    skip_if_missing!(stack.missing());
+    let interpreter = Path::new("/usr/bin/python3.14");
+    let is_there = stack.folder().join("usr/bin/python3.14").is_file();
+    skip_if_missing!((!is_there).then_some("unstable has another Python by now"));
+    let program = python_by(interpreter, WAITS).arg("1");
+    lines_of_waits_in("unstable's 3.14", stack.with_runtimes(program))
+}
+
+/// A thread has a state in each interpreter that it made, for itself or for others.
+#[test]
+fn threads_wait_in_the_interpreter_that_they_are_in() -> TestResult {
+    for interpreter in pythons() {
+        let what = interpreter.display();
+        let program = python_by(&interpreter, "python_subs.py");
+        let outcome = realtime(program).run()?;
+        outcome.expect_success();
+        let samples = trace_of(&outcome)?.wait_samples()?;
+        let in_function = |sample: &Sample, name: &str| {
+            let name = format!("{name} (");
+            sample
+                .names()
+                .iter()
+                .any(|function| function.starts_with(&name))
+        };
+        let makes = seconds(&samples, |sample| in_function(sample, "outer"));
+        let others = seconds(&samples, |sample| {
+            in_function(sample, "outer") && in_function(sample, "inner")
+        });
+        let inner = seconds(&samples, |sample| in_function(sample, "inner"));
+        let enters = seconds(&samples, |sample| in_function(sample, "enter"));
+        eprintln!("{what}: outer {makes:.3} s, inner {inner:.3} s, enter {enters:.3} s");
+        ensure!(makes >= 0.4 && others == 0.0, "{what}: {makes} {others}");
+        // Where it cannot be told, the outer interpreter's line stands, which waits as well.
+        ensure!(inner + enters >= 0.6, "{what}: {inner} {enters}");
+        let known = interpreter.to_string_lossy();
+        if known.contains("3.13") {
+            ensure!(inner >= 0.6, "{what}: {inner}");
+        }
     }
     Ok(())
 }
