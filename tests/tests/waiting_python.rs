@@ -192,40 +192,6 @@ fn the_line_that_waits_is_named_by_a_3_14() -> TestResult {
     lines_of_waits_in("unstable's 3.14", stack.with_runtimes(program))
 }
 
-/// A thread has a state in each interpreter that it made, for itself or for others.
-#[test]
-fn threads_wait_in_the_interpreter_that_they_are_in() -> TestResult {
-    for interpreter in pythons() {
-        let what = interpreter.display();
-        let program = python_by(&interpreter, "python_subs.py");
-        let outcome = realtime(program).run()?;
-        outcome.expect_success();
-        let samples = trace_of(&outcome)?.wait_samples()?;
-        let in_function = |sample: &Sample, name: &str| {
-            let name = format!("{name} (");
-            sample
-                .names()
-                .iter()
-                .any(|function| function.starts_with(&name))
-        };
-        let makes = seconds(&samples, |sample| in_function(sample, "outer"));
-        let others = seconds(&samples, |sample| {
-            in_function(sample, "outer") && in_function(sample, "inner")
-        });
-        let inner = seconds(&samples, |sample| in_function(sample, "inner"));
-        let enters = seconds(&samples, |sample| in_function(sample, "enter"));
-        eprintln!("{what}: outer {makes:.3} s, inner {inner:.3} s, enter {enters:.3} s");
-        ensure!(makes >= 0.4 && others == 0.0, "{what}: {makes} {others}");
-        // Where it cannot be told, the outer interpreter's line stands, which waits as well.
-        ensure!(inner + enters >= 0.6, "{what}: {inner} {enters}");
-        let known = interpreter.to_string_lossy();
-        if known.contains("3.13") {
-            ensure!(inner >= 0.6, "{what}: {inner}");
-        }
-    }
-    Ok(())
-}
-
 #[test]
 fn the_line_that_waits_is_named_in_a_virtual_environment() -> TestResult {
     let folder = Scratch::new("venv")?;
