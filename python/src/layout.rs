@@ -162,7 +162,7 @@ pub struct TextLayout {
     /// `str`: the word of flags.
     pub state: u64,
     /// Bit of the flags where the character size starts; compact and ASCII follow its three bits. `None` in 3.14, whose releases
-    /// and builds differ: the flags before it take all bits of a 2-bit field, a byte or two bytes, and no bit behind is set.
+    /// and builds differ: a number below 4 in front of it takes two bits, a byte or two bytes.
     pub kind_bit: Option<u32>,
     /// Characters of a compact ASCII `str`.
     pub ascii: u64,

@@ -81,11 +81,14 @@ impl Text {
     }
 }
 
-/// Where the character size starts in these flags of 3.14: it is never 0.
+/// Where the character size, which is never 0, starts in these flags of 3.14. In front of it is a number below 4, behind the flags
+/// there may be anything.
 fn kind_bit(state: u32) -> u32 {
-    match state {
-        0x1_0000.. => 16,
-        0x100.. => 8,
-        _ => 2,
+    if state & 0xff >= 4 {
+        2
+    } else if state & 0x3f00 != 0 {
+        8
+    } else {
+        16
     }
 }
