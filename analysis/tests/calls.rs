@@ -73,6 +73,52 @@ fn nested_calls_count_once_in_the_time_of_their_runtime() {
 }
 
 #[test]
+fn calls_of_files_without_order_nest_as_well() {
+    const UNKNOWN: u32 = HostSlice::UNKNOWN_DEPTH;
+    let mut slices = vec![
+        (HIP, (0, "hipMemcpy", 11, 20, UNKNOWN)),
+        (HIP, (0, "hipStreamSynchronize", 15, 20, UNKNOWN)),
+        (HIP, (0, "hipMemcpyAsync", 11, 15, UNKNOWN)),
+        (HIP, (0, "hipMemcpyAsync", 20, 24, UNKNOWN)),
+    ];
+    for _ in 0..slices.len() {
+        slices.rotate_left(1);
+        let found = answer(&slices, 2);
+        let calls = rows(&found, "calls");
+        let times = |name: &str| {
+            let row = row(&calls, "name", name);
+            ["total_ns", "outermost_ns", "blocked_ns"].map(|key| row[key].as_u64())
+        };
+        assert_eq!(times("hipMemcpy"), [9, 9, 9].map(Some));
+        assert_eq!(times("hipStreamSynchronize"), [5, 0, 0].map(Some));
+        assert_eq!(times("hipMemcpyAsync"), [8, 4, 0].map(Some));
+    }
+}
+
+#[test]
+fn calls_may_be_nested_without_limit() {
+    for depth in [0, HostSlice::UNKNOWN_DEPTH] {
+        let slices: Vec<_> = (0..300_000_u64)
+            .map(|number| {
+                (
+                    HIP,
+                    (
+                        0,
+                        "hipMalloc",
+                        300_000 - number,
+                        300_001 + number,
+                        depth.max(1),
+                    ),
+                )
+            })
+            .collect();
+        let calls = rows(&answer(&slices, 100_000), "calls");
+        assert_eq!(calls[0]["count"], 300_000);
+        assert_eq!(calls[0]["outermost_ns"], 599_999);
+    }
+}
+
+#[test]
 fn quantiles_are_those_of_the_calls() {
     let slices: Vec<_> = (0..100)
         .map(|number| {

@@ -1,5 +1,8 @@
 //! The causes of idleness: they add up to the idle time of the timeline, in any order of reading, and known cases get their causes.
 
+#[path = "common/schema.rs"]
+mod schema;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rsys_analysis::measure::Measure;
@@ -7,7 +10,7 @@ use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
     Activity, Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model,
-    Process, ProcessId, Sample, StackId, Thread, ThreadId,
+    Process, ProcessId, Sample, StackId, StreamOrder, Thread, ThreadId,
 };
 use rsys_analysis::show;
 use rsys_analysis::table::Answer;
@@ -68,7 +71,9 @@ fn call(model: &mut Model, name: &str, start_ns: u64, end_ns: u64, link: u64) ->
 fn answer(measure: &mut dyn Measure, model: &Model, batch: &Batch) -> Value {
     measure.take(batch);
     let answer: Answer = measure.answer(model, "run");
-    show::json(&answer)
+    let value = show::json(&answer);
+    schema::judge(&value);
+    value
 }
 
 fn gaps(model: &Model, batch: &Batch) -> Value {
@@ -224,8 +229,245 @@ fn an_operation_that_begins_when_another_gpu_ends_has_waited_for_it() {
     let found = causes(&gaps(&model, &batch));
     assert_eq!(
         found[0],
-        of("other_gpu", "hipLaunchKernel", end + 5_000 - launched)
+        of(
+            "other_gpu",
+            "hipLaunchKernel, behind GPU 1",
+            end + 5_000 - launched
+        )
     );
+}
+
+/// A call on the stream with handle 7.
+fn on_stream(slice: HostSlice, order: StreamOrder) -> HostSlice {
+    HostSlice {
+        stream: 8,
+        order,
+        ..slice
+    }
+}
+
+#[test]
+fn what_was_put_into_the_stream_in_front_is_named() {
+    const MS: u64 = 1_000_000;
+    let cases = [
+        (
+            "hipStreamWaitEvent",
+            StreamOrder::WaitEvent,
+            5 * MS,
+            ("event", ", behind hipStreamWaitEvent for GPU 1"),
+        ),
+        (
+            "hipStreamWaitEvent",
+            StreamOrder::WaitEvent,
+            2 * MS,
+            ("event", ", behind hipStreamWaitEvent"),
+        ),
+        (
+            "hipLaunchHostFunc",
+            StreamOrder::HostFunction,
+            2 * MS,
+            ("host_function", ", behind hipLaunchHostFunc"),
+        ),
+        (
+            "hipStreamWaitValue32",
+            StreamOrder::WaitValue,
+            2 * MS,
+            ("memory_value", ", behind hipStreamWaitValue32"),
+        ),
+        (
+            "hipEventRecord",
+            StreamOrder::RecordEvent,
+            2 * MS,
+            ("queued", ""),
+        ),
+        (
+            "hipEventRecord",
+            StreamOrder::RecordEvent,
+            5 * MS,
+            ("other_gpu", ", behind GPU 1"),
+        ),
+    ];
+    for (name, order, other_end_ns, (cause, behind)) in cases {
+        // Whether another operation was put into the stream behind it.
+        for is_old in [false, true] {
+            let mut model = model();
+            let mut batch = Batch::default();
+            batch.gpu.extend([
+                gpu(0, 0, MS, 1),
+                gpu(1, 0, other_end_ns, 2),
+                gpu(0, 5 * MS + 1_000, 6 * MS, 3),
+            ]);
+            let launch = |model: &mut Model, start_ns, link| {
+                let call = call(model, "hipLaunchKernel", start_ns, start_ns + 10, link);
+                on_stream(call, StreamOrder::None)
+            };
+            let before_ns = if is_old { 900_000 } else { 100 };
+            batch.host.extend([
+                launch(&mut model, before_ns, 1),
+                on_stream(call(&mut model, name, 800_000, 800_010, 9), order),
+                launch(&mut model, MS, 3),
+            ]);
+            let found = causes(&gaps(&model, &batch));
+            let (cause, behind) = match (is_old, other_end_ns == 5 * MS) {
+                (false, _) => (cause, behind),
+                (true, true) => ("other_gpu", ", behind GPU 1"),
+                (true, false) => ("queued", ""),
+            };
+            let place = format!("hipLaunchKernel{behind}");
+            assert_eq!(found, [of(cause, &place, 4 * MS + 1_000)], "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_barrier_packet_that_ends_directly_before_held_the_operation_up() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    let barrier = |device, start_ns, end_ns| GpuRecord {
+        activity: Activity::None,
+        ..gpu(device, start_ns, end_ns, 0)
+    };
+    batch.gpu.extend([
+        gpu(0, 0, 10, 1),
+        barrier(0, 1_000, 900_000),
+        barrier(1, 1_000, 1_990_000),
+        gpu(0, 901_000, 910_000, 2),
+        gpu(0, 2_000_000, 2_010_000, 3),
+    ]);
+    batch.host.extend([
+        call(&mut model, "hipLaunchKernel", 10, 20, 2),
+        call(&mut model, "hipGraphLaunch", 910_000, 910_010, 3),
+    ]);
+    let expected = [
+        of("queued", "hipGraphLaunch", 1_090_000),
+        of("barrier", "hipLaunchKernel", 900_990),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
+fn a_copy_that_blocks_is_the_cause_until_it_returns() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    // The copy is made in two parts, in front of each of which the host moves its memory.
+    batch.gpu.extend([
+        gpu(0, 0, 1_000, 1),
+        gpu(0, 5_000_000, 5_001_000, 2),
+        gpu(0, 5_030_000, 5_031_000, 2),
+        gpu(0, 9_000_000, 9_001_000, 3),
+    ]);
+    batch.host.extend([
+        call(&mut model, "hipMemcpy", 2_000, 6_000_000, 2),
+        call(&mut model, "hipLaunchKernel", 6_000_000, 8_990_000, 3),
+    ]);
+    let expected = [
+        of("blocking_copy", "hipMemcpy", 4_998_000 + 29_000 + 969_000),
+        of("runtime_call", "hipLaunchKernel", 2_990_000),
+        of("launch", "hipLaunchKernel", 10_000),
+        of("unknown_no_samples", "thread 7", 1_000),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
+fn times_outside_of_the_first_and_last_operation_are_apart() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    (model.processes[0].start_ns, model.processes[0].end_ns) = (100 * MS, 900 * MS);
+    let load = stack(&mut model, "load", "train.py", 12);
+    let save = stack(&mut model, "save", "train.py", 90);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 300 * MS, 310 * MS, 1), gpu(0, 310 * MS, 320 * MS, 2)]);
+    for (start_ms, link) in [(300, 1), (305, 2)] {
+        let launch = call(
+            &mut model,
+            "hipLaunchKernel",
+            start_ms * MS,
+            start_ms * MS + 10,
+            link,
+        );
+        batch.host.push(launch);
+    }
+    let samples = (100..300).map(|ms| (ms, load));
+    let samples = samples.chain((320..900).map(|ms| (ms, save)));
+    batch.samples.extend(samples.map(|(ms, stack)| Sample {
+        time_ns: ms * MS,
+        weight: MS,
+        stack,
+        ..Sample::default()
+    }));
+    let found = gaps(&model, &batch);
+    let device = &found["runs"][0]["devices"][0];
+    assert_eq!(device["idle_ns"], 0);
+    assert_eq!(device["causes"], Value::Array(Vec::new()));
+    let outside = device["outside"].as_array().unwrap();
+    let rows: Vec<_> = outside
+        .iter()
+        .map(|row| ["when", "cause", "where", "time_ns"].map(|key| row[key].clone()))
+        .collect();
+    let row = |when: &str, place: &str, time_ns: u64| {
+        [
+            when.into(),
+            "host_code".into(),
+            place.into(),
+            time_ns.into(),
+        ]
+    };
+    let expected: [[Value; 4]; 2] = [
+        row("before", "load (train.py:12)", 200 * MS),
+        row("after", "save (train.py:90)", 580 * MS),
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn the_largest_examples_are_single_idle_times() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let place = stack(&mut model, "prepare", "train.py", 5);
+    let mut batch = Batch::default();
+    // Idle for 1, 2, 3, 4, 5 ms: too short to be judged alone.
+    let mut now_ns = 0;
+    for round in 1..=6 {
+        batch.gpu.push(gpu(0, now_ns, now_ns + MS, round));
+        batch
+            .host
+            .push(call(&mut model, "hipLaunchKernel", now_ns, now_ns, round));
+        now_ns += MS;
+        for ms in 0..round {
+            batch.samples.push(Sample {
+                time_ns: now_ns + ms * MS,
+                weight: MS,
+                stack: place,
+                ..Sample::default()
+            });
+        }
+        now_ns += round * MS;
+    }
+    let found = gaps(&model, &batch);
+    let cause = &found["runs"][0]["devices"][0]["causes"][0];
+    assert_eq!(
+        (&cause["idle_ns"], &cause["count"]),
+        (&(15 * MS).into(), &5.into())
+    );
+    assert_eq!(
+        (&cause["longest_ns"], &cause["longest_at_ns"]),
+        (&(5 * MS).into(), &(15 * MS).into())
+    );
+    let examples: Vec<_> = cause["examples"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            (
+                one["start_ns"].as_u64().unwrap() / MS,
+                one["duration_ns"].as_u64().unwrap() / MS,
+            )
+        })
+        .collect();
+    assert_eq!(examples, [(15, 5), (10, 4), (6, 3)]);
 }
 
 /// GPU, start, duration, and whether its call is known.

@@ -8,10 +8,16 @@ use serde_json::Value;
 
 use crate::paths::report;
 
+#[path = "../../analysis/tests/common/schema.rs"]
+mod schema;
+
 /// The answer of `rsys-report QUESTION --json`.
 ///
 /// # Errors
-/// When there is none, or none of the version of JSON that tests know.
+/// When there is none.
+///
+/// # Panics
+/// When it is not as `docs/report.schema.json` says.
 pub fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
     let output = Command::new(report()?)
         .args([question, "--json"])
@@ -20,6 +26,6 @@ pub fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{question}: {said}");
     let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| said)?;
-    ensure!(answer["schema_version"] == 1, "{answer}");
+    schema::judge(&answer);
     Ok(answer)
 }

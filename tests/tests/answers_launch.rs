@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Outcome, Run, TestResult, answer, share_bound, skip_if_missing, workload};
+use rsys_tests::{
+    Outcome, Run, TestResult, answer, missing_python_module, python, share_bound, skip_if_missing,
+    workload,
+};
 use serde_json::Value;
 
 fn launch(outcome: &Outcome) -> Result<Value> {
@@ -136,5 +139,50 @@ fn the_time_of_kernels_is_divided_without_rest(stack: Stack) -> TestResult {
             "{depth}"
         );
     }
+    Ok(())
+}
+
+/// Real operators, without any help of the framework, against what its own profiler measures in the same run.
+#[test]
+fn operators_of_pytorch_have_the_time_that_its_profiler_measures() -> TestResult {
+    // Of a share of three tenths, five percent are four standard deviations of so many samples.
+    const SAMPLES: f64 = 7.0 / 3.0 * (4.0 / 0.05) * (4.0 / 0.05);
+    skip_if_missing!(missing_python_module("torch"));
+    let outcome = Run::new()
+        .freq(1000)
+        .command(python("operators_torch.py").arg((SAMPLES / 1000.0).to_string()))
+        .run()?;
+    outcome.expect_success();
+    let answer = launch(&outcome)?;
+    let operators = rows(&answer, "cpu_operators")?;
+    let measured: Vec<(&str, f64)> = outcome
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("aten.")?.split_once('='))
+        .filter_map(|(name, time_ns)| Some((name, time_ns.parse().ok()?)))
+        .collect();
+    let whole_ns: f64 = measured.iter().map(|(_, time_ns)| time_ns).sum();
+    let found_ns = |name: &str| {
+        let row = operators
+            .iter()
+            .find(|row| row["operator"] == format!("aten::{name}"));
+        row.and_then(|row| row["exclusive_ns"].as_f64())
+            .unwrap_or(0.0)
+    };
+    let whole_found_ns: f64 = measured.iter().map(|(name, _)| found_ns(name)).sum();
+    ensure!(
+        whole_found_ns >= SAMPLES * 0.8e6,
+        "{whole_found_ns} ns are too few to judge shares: {answer}"
+    );
+    let mut judged = 0;
+    for (name, time_ns) in &measured {
+        let (found, expected) = (found_ns(name) / whole_found_ns, time_ns / whole_ns);
+        if expected >= 0.3 {
+            let is_near = (found - expected).abs() <= 0.05 * expected;
+            ensure!(is_near, "{name}: {found}, not {expected}: {answer}");
+            judged += 1;
+        }
+    }
+    ensure!(judged >= 2, "{measured:?}");
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! A call within another of the same runtime counts in its own row. The time of the runtime is that of the outermost calls of each thread, which
 //! rows show as well, so that they add up to it exactly. The same holds for the time in calls that wait: one within another counts once.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::kernels::Durations;
@@ -28,9 +29,14 @@ type Path = (Option<usize>, Key);
 pub struct Calls {
     durations: HashMap<Key, Durations>,
     threads: HashMap<(ThreadId, HostKind), Nesting<(Key, u64)>>,
+    /// Calls of threads whose files have no order: they nest when all are known.
+    unordered: HashMap<(ThreadId, HostKind), Vec<Unordered>>,
     paths: Paths,
     open: u64,
 }
+
+/// A call: begin, end (of those that begin together, the longest contains the others), and what it is.
+type Unordered = (u64, Reverse<u64>, Key);
 
 /// All paths, and the time of each. Which calls wait is only known at the end, by their names.
 #[derive(Debug, Default)]
@@ -41,8 +47,18 @@ struct Paths {
 }
 
 impl Paths {
-    fn add(&mut self, outer: Option<usize>, nested: &Nested<(Key, u64)>) {
-        let (key, duration_ns) = nested.what;
+    /// Adds a call and those within it, however deep they are.
+    fn add(&mut self, nested: Nested<(Key, u64)>) {
+        let mut left = vec![(None, nested)];
+        while let Some((outer, nested)) = left.pop() {
+            let (key, duration_ns) = nested.what;
+            let id = self.enter(outer, key, duration_ns);
+            left.extend(nested.inside.into_iter().map(|inner| (Some(id), inner)));
+        }
+    }
+
+    /// Adds a call within another; returns its path.
+    fn enter(&mut self, outer: Option<usize>, key: Key, duration_ns: u64) -> usize {
         let path = (outer, key);
         let times = &mut self.times;
         let id = *self.ids.entry(path).or_insert_with(|| {
@@ -50,8 +66,20 @@ impl Paths {
             times.len() - 1
         });
         self.times[id].1 += duration_ns;
-        for inner in &nested.inside {
-            self.add(Some(id), inner);
+        id
+    }
+
+    /// Adds the calls of a thread, which came in any order.
+    fn add_unordered(&mut self, mut calls: Vec<Unordered>) {
+        calls.sort_unstable();
+        let mut open: Vec<(u64, usize)> = Vec::new();
+        for (start_ns, Reverse(end_ns), key) in calls {
+            while open
+                .pop_if(|outer| outer.0 <= start_ns || outer.0 < end_ns)
+                .is_some()
+            {}
+            let outer = open.last().map(|outer| outer.1);
+            open.push((end_ns, self.enter(outer, key, end_ns - start_ns)));
         }
     }
 }
@@ -140,18 +168,26 @@ impl Calls {
         let duration_ns = slice.end_ns - slice.start_ns;
         self.durations.entry(key).or_default().add(duration_ns);
         self.open += u64::from(slice.is_open);
-        let nesting = self.threads.entry((slice.thread, slice.kind)).or_default();
+        let thread = (slice.thread, slice.kind);
+        if slice.depth == HostSlice::UNKNOWN_DEPTH {
+            let calls = self.unordered.entry(thread).or_default();
+            return calls.push((slice.start_ns, Reverse(slice.end_ns), key));
+        }
+        let nesting = self.threads.entry(thread).or_default();
         let paths = &mut self.paths;
         let what = (key, duration_ns);
         nesting.add(slice.start_ns, what, slice.depth == 0, |nested| {
-            paths.add(None, &nested);
+            paths.add(nested);
         });
     }
 
     /// The times of each name.
     fn times(&mut self, model: &Model) -> HashMap<Key, Times> {
+        for calls in std::mem::take(&mut self.unordered).into_values() {
+            self.paths.add_unordered(calls);
+        }
         for nesting in self.threads.values_mut() {
-            nesting.finish(|nested| self.paths.add(None, &nested));
+            nesting.finish(|nested| self.paths.add(nested));
         }
         let mut times: HashMap<Key, Times> = HashMap::new();
         // Of each path, whether a call on it waits.
@@ -211,9 +247,7 @@ impl Calls {
                 (durations.total_ns, cells)
             })
             .collect();
-        rows.sort_by_cached_key(|(total_ns, cells)| {
-            (std::cmp::Reverse(*total_ns), format!("{cells:?}"))
-        });
+        rows.sort_by_cached_key(|(total_ns, cells)| (Reverse(*total_ns), format!("{cells:?}")));
         rows.into_iter().for_each(|(_, cells)| table.push(cells));
         table
     }

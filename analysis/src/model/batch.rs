@@ -1,6 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
-use super::{Activity, CounterId, DeviceId, ProcessId, QueueId, StackId, TextId, ThreadId};
+use super::{
+    Activity, CounterId, DeviceId, ProcessId, QueueId, StackId, StreamOrder, TextId, ThreadId,
+};
 
 /// What a GPU operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -76,7 +78,7 @@ pub enum HostKind {
     OffCpu,
 }
 
-/// A slice of a thread. Slices of a thread that are of one kind nest; they come in no certain order.
+/// A slice of a thread. Slices of a thread that are of one kind nest. They come when they end, unless their depth is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostSlice {
     /// BOOTTIME of its begin.
@@ -87,18 +89,22 @@ pub struct HostSlice {
     pub link: u64,
     /// Bytes, if the call tells; of allocations, copies and collectives.
     pub bytes: u64,
-    /// The memory that a call made or gave back, if it tells; else 0.
+    /// The memory that a call made or gave back, or the event that it is about, if it tells; else 0.
     pub address: u64,
+    /// The handle of the stream that a call is about, plus one; 0 if it tells none.
+    pub stream: u64,
     /// The process.
     pub process: ProcessId,
     /// The thread. Ranges that any thread may end have [`HostSlice::NO_THREAD`].
     pub thread: ThreadId,
     /// Name.
     pub name: TextId,
-    /// How many slices of the same track contain it.
+    /// How many slices of the same track contain it, or [`HostSlice::UNKNOWN_DEPTH`].
     pub depth: u32,
     /// What it is.
     pub kind: HostKind,
+    /// What a call puts into its stream, besides operations.
+    pub order: StreamOrder,
     /// The trace ends before it did.
     pub is_open: bool,
 }
@@ -106,6 +112,8 @@ pub struct HostSlice {
 impl HostSlice {
     /// In place of a thread for slices that belong to a process.
     pub const NO_THREAD: usize = u32::MAX as usize;
+    /// In place of a depth where the file does not say it: then slices come in any order, too.
+    pub const UNKNOWN_DEPTH: u32 = u32::MAX;
 }
 
 /// A point in time that the program marked.

@@ -59,6 +59,8 @@ pub struct Process {
     pub boot_id: String,
     /// BOOTTIME in nanoseconds at which it started; 0 if unknown.
     pub start_ns: u64,
+    /// BOOTTIME in nanoseconds at which its trace ends; 0 if that is not finished, or does not say.
+    pub end_ns: u64,
     /// CPU time between two of its samples; 0 if it was not sampled by time.
     pub sample_period_ns: u64,
     /// The file that it was read from.

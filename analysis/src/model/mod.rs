@@ -8,6 +8,7 @@ mod batch;
 mod entity;
 mod loss;
 mod stack;
+mod stream_order;
 mod text;
 
 pub use activity::{Activity, classify};
@@ -19,6 +20,7 @@ pub use entity::{
 };
 pub use loss::Notice;
 pub use stack::{Frame, FrameId, StackId, Stacks};
+pub use stream_order::StreamOrder;
 pub use text::{TextId, Texts};
 
 /// Everything that records refer to.

@@ -34,6 +34,11 @@ fn says_something(table: &Table) -> bool {
         .any(|row| row.cells.len() > 1 || row.below.iter().any(says_something))
 }
 
+/// Whether a table below a row has a place in text: not one without rows, nor one whose columns have no headings.
+fn is_shown(table: &Table) -> bool {
+    !table.rows.is_empty() && table.columns.iter().any(|column| !column.title.is_empty())
+}
+
 fn write_table(text: &mut String, table: &Table, indent: usize) {
     let margin = "  ".repeat(indent);
     if !table.title.is_empty() {
@@ -85,7 +90,7 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
             let values: Vec<&str> = cells.iter().map(String::as_str).collect();
             put(text, &values);
         }
-        for below in &row.below {
+        for below in row.below.iter().filter(|below| is_shown(below)) {
             write_table(text, below, indent + 1);
         }
     }

@@ -10,20 +10,38 @@ pub fn judge(answer: &Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.schema.json");
     let text = fs::read_to_string(path).expect("the schema");
     let whole: Value = serde_json::from_str(&text).expect("JSON");
-    check(answer, &whole, &whole, "the answer");
+    if let Err(problem) = check(answer, &whole, &whole, "the answer") {
+        panic!("{problem}");
+    }
 }
 
-fn check(value: &Value, schema: &Value, whole: &Value, place: &str) {
+type Checked = Result<(), String>;
+
+fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(problem()) }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn check(value: &Value, schema: &Value, whole: &Value, place: &str) -> Checked {
     if let Some(reference) = schema["$ref"].as_str() {
         let pointer = reference.trim_start_matches('#');
         let target = whole.pointer(pointer).expect("what is referred to");
         return check(value, target, whole, place);
     }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let choices = choices.iter().map(|one| check(value, one, whole, place));
+        let problems: Vec<String> = choices.map_while(Result::err).collect();
+        let is_none = problems.len() == list(&schema["anyOf"]).count();
+        return ensure(!is_none, || problems.join("; or "));
+    }
     if let Some(constant) = schema.get("const") {
-        assert_eq!(value, constant, "{place}");
+        ensure(value == constant, || format!("{place}: {value}"))?;
     }
     if let Some(values) = schema["enum"].as_array() {
-        assert!(values.contains(value), "{place}: {value}");
+        ensure(values.contains(value), || format!("{place}: {value}"))?;
     }
     let types = match &schema["type"] {
         Value::Array(types) => types.clone(),
@@ -31,25 +49,28 @@ fn check(value: &Value, schema: &Value, whole: &Value, place: &str) {
         one => vec![one.clone()],
     };
     let is_one = types.iter().any(|kind| is_of(value, kind));
-    assert!(
-        types.is_empty() || is_one,
-        "{place}: {value} is none of {types:?}"
-    );
-    for item in value.as_array().into_iter().flatten() {
-        check(item, &schema["items"], whole, &format!("{place}[]"));
+    ensure(types.is_empty() || is_one, || {
+        format!("{place}: {value} is none of {types:?}")
+    })?;
+    for item in list(value) {
+        check(item, &schema["items"], whole, &format!("{place}[]"))?;
     }
     let Some(object) = value.as_object() else {
-        return;
+        return Ok(());
     };
-    for key in schema["required"].as_array().into_iter().flatten() {
+    for key in list(&schema["required"]) {
         let key = key.as_str().expect("a key");
-        assert!(object.contains_key(key), "{place} has no {key}: {value}");
+        ensure(object.contains_key(key), || {
+            format!("{place} has no {key}: {value}")
+        })?;
     }
     for (key, inner) in object {
-        let of_key = schema["properties"].get(key);
-        let of_key = of_key.unwrap_or_else(|| panic!("{place} has {key}, the schema has not"));
-        check(inner, of_key, whole, &format!("{place}.{key}"));
+        let Some(of_key) = schema["properties"].get(key) else {
+            return Err(format!("{place} has {key}, the schema has not"));
+        };
+        check(inner, of_key, whole, &format!("{place}.{key}"))?;
     }
+    Ok(())
 }
 
 fn is_of(value: &Value, kind: &Value) -> bool {

@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::orders::{Order, Orders};
 use crate::measure::entry;
-use crate::model::{Basis, Batch, HostKind, HostSlice, ProcessId, StackId, TextId, ThreadId};
+use crate::model::{
+    Basis, Batch, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
+};
 
 /// The call that submitted an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +16,8 @@ pub(super) struct Submission {
     pub(super) end_ns: u64,
     pub(super) thread: ThreadId,
     pub(super) name: TextId,
+    /// See [`HostSlice::stream`].
+    pub(super) stream: u64,
 }
 
 /// A call or a wait of a thread that no other contains.
@@ -56,6 +61,9 @@ pub(super) struct Host {
     /// The stacks that launched operations, by the time that their samples have.
     launches: HashMap<(ProcessId, u64), StackId>,
     threads: Vec<Thread>,
+    orders: Orders,
+    /// First and last time that is known of each process.
+    spans: Vec<Option<(u64, u64)>>,
 }
 
 impl Host {
@@ -64,6 +72,7 @@ impl Host {
             self.slice(slice);
         }
         for sample in &batch.samples {
+            self.seen(sample.process, sample.time_ns, sample.time_ns);
             let waits = match sample.basis {
                 Basis::CpuTime => false,
                 Basis::WaitTime => true,
@@ -91,7 +100,15 @@ impl Host {
         }
     }
 
+    fn seen(&mut self, process: ProcessId, start_ns: u64, end_ns: u64) {
+        let span = entry(&mut self.spans, process.index());
+        let (first_ns, last_ns) = span.get_or_insert((start_ns, end_ns));
+        (*first_ns, *last_ns) = (start_ns.min(*first_ns), end_ns.max(*last_ns));
+    }
+
     fn slice(&mut self, slice: &HostSlice) {
+        self.seen(slice.process, slice.start_ns, slice.end_ns);
+        self.orders.take(slice);
         let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
         if slice.link != 0 && is_thread && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
             let submission = Submission {
@@ -99,6 +116,7 @@ impl Host {
                 end_ns: slice.end_ns,
                 thread: slice.thread,
                 name: slice.name,
+                stream: slice.stream,
             };
             let known = self.submissions.entry((slice.process, slice.link));
             let known = known.or_insert(submission);
@@ -126,7 +144,10 @@ impl Host {
     }
 
     /// Brings everything into the order of time.
-    pub(super) fn sort(&mut self) {
+    pub(super) fn sort(&mut self, model: &Model) {
+        let submissions = self.submissions.iter();
+        let submissions = submissions.map(|((process, _), submission)| (*process, submission));
+        self.orders.sort(submissions, model);
         for thread in &mut self.threads {
             thread.busy.sort_unstable();
             let mut end_ns = 0;
@@ -145,6 +166,16 @@ impl Host {
             .get(&(process, link))
             .filter(|_| link != 0)
             .copied()
+    }
+
+    /// What stands in the stream directly in front of an operation and may hold it up.
+    pub(super) fn in_front(&self, process: ProcessId, call: &Submission) -> Option<&Order> {
+        self.orders.in_front(process, call)
+    }
+
+    /// First and last time that is known of a process.
+    pub(super) fn span(&self, process: ProcessId) -> Option<(u64, u64)> {
+        *self.spans.get(process.index())?
     }
 
     /// The stack that launched the operation that began, or ended, at a time.

@@ -1,6 +1,6 @@
 //! The times in which a GPU worked without a break, and the operation with which each begins.
 
-use crate::model::{GpuRecord, QueueId, TextId};
+use crate::model::{DeviceId, GpuRecord, QueueId, TextId};
 
 /// A stretch of work, and the operation that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,5 +64,34 @@ impl Stretches {
     pub(super) fn sorted(&mut self) -> &[Stretch] {
         self.unite();
         &self.list
+    }
+}
+
+/// Barrier packets that a GPU was held up by: those that took long. In no order until [`Barriers::sort`].
+#[derive(Debug, Default)]
+pub(super) struct Barriers {
+    /// GPU and end.
+    list: Vec<(DeviceId, u64)>,
+}
+
+impl Barriers {
+    /// Shorter ones hold up nothing.
+    const LEAST_NS: u64 = 50_000;
+
+    pub(super) fn add(&mut self, record: &GpuRecord) {
+        if record.duration_ns() >= Self::LEAST_NS {
+            self.list.push((record.device, record.end_ns));
+        }
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.list.sort_unstable();
+    }
+
+    /// Whether one of a GPU ended at a time or up to `within_ns` before.
+    pub(super) fn ended_within(&self, device: DeviceId, time_ns: u64, within_ns: u64) -> bool {
+        let behind = self.list.partition_point(|one| *one <= (device, time_ns));
+        let last = behind.checked_sub(1).and_then(|last| self.list.get(last));
+        last.is_some_and(|(of, end_ns)| *of == device && time_ns - end_ns <= within_ns)
     }
 }

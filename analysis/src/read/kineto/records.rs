@@ -254,6 +254,7 @@ impl Records {
             process: place.process,
             thread: place.thread,
             name: intern(event.name.of(bytes), &mut model.texts),
+            depth: HostSlice::UNKNOWN_DEPTH,
             kind,
             ..HostSlice::default()
         }

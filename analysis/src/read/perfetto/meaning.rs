@@ -3,7 +3,7 @@
 use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Value};
 
-use crate::model::{Activity, HostKind, OpKind, TextId, Texts, classify};
+use crate::model::{Activity, HostKind, OpKind, StreamOrder, TextId, Texts, classify};
 use crate::perfetto::EventHead;
 use crate::perfetto::interned::{Datum, EventNames};
 
@@ -57,6 +57,8 @@ pub(super) struct Details {
     pub(super) link: u64,
     pub(super) bytes: u64,
     pub(super) address: u64,
+    /// The handle of a stream, plus one.
+    pub(super) stream: u64,
     pub(super) grid: TextId,
     pub(super) direction: TextId,
     /// The number of the GPU, plus one.
@@ -70,13 +72,14 @@ enum Key {
     Link,
     Bytes,
     Address,
+    Stream,
     Grid,
     Direction,
     Device,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
-const KEYS: [(&str, Key); 14] = [
+const KEYS: [(&str, Key); 16] = [
     ("correlation", Key::Link),
     ("corr_id", Key::Link),
     ("correlation_id", Key::Link),
@@ -84,6 +87,8 @@ const KEYS: [(&str, Key); 14] = [
     ("size", Key::Bytes),
     ("copy_bytes", Key::Bytes),
     ("address", Key::Address),
+    ("event", Key::Address),
+    ("stream", Key::Stream),
     ("grid", Key::Grid),
     ("grid_size", Key::Grid),
     ("direction", Key::Direction),
@@ -100,6 +105,8 @@ pub(super) struct Meanings {
     keys: Vec<Option<Key>>,
     /// Of names of kernels.
     activities: Vec<Option<Activity>>,
+    /// Of names of calls.
+    orders: Vec<Option<StreamOrder>>,
 }
 
 /// The value at a place of a table, which is made if there is none.
@@ -153,6 +160,17 @@ impl Meanings {
         }
     }
 
+    /// What a call puts into its stream.
+    #[inline]
+    pub(super) fn order(&mut self, kind: HostKind, name: TextId, texts: &Texts) -> StreamOrder {
+        match kind {
+            HostKind::Runtime => {
+                cached(&mut self.orders, name, || StreamOrder::of(texts.get(name)))
+            }
+            _ => StreamOrder::None,
+        }
+    }
+
     /// Reads flows and annotations of an event.
     #[inline]
     pub(super) fn details(
@@ -197,6 +215,9 @@ impl Meanings {
             Key::Link => details.link = value.count().unwrap_or(0),
             Key::Bytes => details.bytes = value.count().unwrap_or(0),
             Key::Address => details.address = value.count().unwrap_or(0),
+            Key::Stream => {
+                details.stream = value.count().map_or(0, |handle| handle.saturating_add(1))
+            }
             Key::Grid => details.grid = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
             Key::Device => {

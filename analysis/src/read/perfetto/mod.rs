@@ -241,7 +241,7 @@ impl Context<'_> {
             }
             EventKind::Instant(track, head) => {
                 if head.name.is_some_and(|name| name.starts_with(b"rsys ")) {
-                    self.processes.fact(encoded, model);
+                    self.processes.fact(encoded, time_ns, model);
                     return;
                 }
                 let category = self.names[sequence].category(&head, &mut model.texts);
@@ -310,11 +310,12 @@ impl Context<'_> {
             Meaning::Host(kind) => {
                 let name = names.name(head, &mut model.texts);
                 let details = self.details(sequence, head, model);
+                let order = self.meanings.order(kind, name, &model.texts);
                 let place = self
                     .places
                     .host(track, &self.decoder.tracks, self.processes, model);
                 self.slices
-                    .begin_host(track, time_ns, name, kind, place, &details);
+                    .begin_host(track, time_ns, name, (kind, order), place, &details);
             }
         }
     }

@@ -83,12 +83,15 @@ impl Processes {
     }
 
     /// Takes in an instant by which a trace of rsys says something about itself.
-    pub(super) fn fact(&mut self, encoded: &[u8], model: &mut Model) {
+    pub(super) fn fact(&mut self, encoded: &[u8], time_ns: u64, model: &mut Model) {
         if !self.facts.packet(encoded) {
             return;
         }
         if let (Some(start), Some(id)) = (self.facts.start.take(), self.current) {
             learn(&mut model.processes[id.index()], &start);
+        }
+        if let (Some(_), Some(id)) = (self.facts.end.take(), self.current) {
+            model.processes[id.index()].end_ns = time_ns;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
-use crate::model::{Activity, Batch, GpuRecord, HostKind, HostSlice, OpKind, TextId};
+use crate::model::{Activity, Batch, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder, TextId};
 use crate::perfetto::TrackIndex;
 
 /// Slices that have begun, by track.
@@ -95,7 +95,7 @@ impl Slices {
         track: TrackIndex,
         start_ns: u64,
         name: TextId,
-        kind: HostKind,
+        (kind, order): (HostKind, StreamOrder),
         place: HostPlace,
         details: &Details,
     ) {
@@ -106,11 +106,13 @@ impl Slices {
             link: details.link,
             bytes: details.bytes,
             address: details.address,
+            stream: details.stream,
             process: place.process,
             thread: place.thread,
             name,
             depth,
             kind,
+            order,
             is_open: false,
         };
         self.begin(track, Record::Host(slice));
@@ -148,6 +150,9 @@ impl Slices {
                 }
                 if slice.address == 0 {
                     slice.address = details.address;
+                }
+                if slice.stream == 0 {
+                    slice.stream = details.stream;
                 }
                 batch.host.push(slice);
             }

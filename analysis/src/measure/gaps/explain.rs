@@ -1,0 +1,353 @@
+//! From the idle times of one GPU to their causes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::causes::{Cause, Causes, Example, Outside};
+use super::host::{Host, Look, Submission, Thread};
+use super::places::place;
+use super::stretches::{Barriers, Stretch};
+use crate::measure::waiting_calls::{WaitsFor, waits_for};
+use crate::model::{DeviceId, HostKind, Model, StreamOrder, ThreadId};
+
+/// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
+/// GPU's own latency.
+const LAUNCH_NS: u64 = 100_000;
+/// An operation that begins within this time after another GPU has ended its work, or after a barrier, has waited for that.
+const HANDOVER_NS: u64 = 50_000;
+/// Times between calls of at least this length are divided by their own samples.
+const LONG_NS: u64 = 20_000_000;
+
+/// Times of a thread between its calls, which are divided together.
+#[derive(Debug, Default)]
+struct Pool {
+    time_ns: u64,
+    count: u64,
+    /// The longest, whatever was seen in it.
+    longest: Option<Example>,
+    looks: Vec<(Look, Span)>,
+}
+
+/// One of these times: begin and length.
+type Span = (u64, u64);
+
+/// What samples of a pool say of one place.
+#[derive(Debug, Default)]
+struct Seen {
+    weight_ns: u64,
+    spans: BTreeMap<Span, u64>,
+}
+
+/// One GPU while its idle times are explained.
+pub(super) struct Gpu<'a> {
+    model: &'a Model,
+    host: &'a Host,
+    barriers: &'a Barriers,
+    id: DeviceId,
+    others: &'a [&'a [Stretch]],
+    causes: Causes,
+    pools: BTreeMap<ThreadId, Pool>,
+}
+
+impl<'a> Gpu<'a> {
+    pub(super) fn new(
+        model: &'a Model,
+        host: &'a Host,
+        barriers: &'a Barriers,
+        id: DeviceId,
+        others: &'a [&'a [Stretch]],
+    ) -> Self {
+        Self {
+            model,
+            host,
+            barriers,
+            id,
+            others,
+            causes: Causes::default(),
+            pools: BTreeMap::new(),
+        }
+    }
+
+    /// Explains all idle times.
+    pub(super) fn explain(mut self, stretches: &[Stretch]) -> Causes {
+        for pair in stretches.windows(2) {
+            if let [before, next] = pair {
+                self.idle(before.end_ns, next);
+            }
+        }
+        self.finish()
+    }
+
+    /// Explains the times of the process before the first stretch and after the last.
+    pub(super) fn outside(&self, stretches: &[Stretch]) -> Outside {
+        let new = || Self::new(self.model, self.host, self.barriers, self.id, self.others);
+        let (mut before, mut after) = (new(), new());
+        let id = self.model.device(self.id).process;
+        let process = self.model.process(id);
+        let known = self.host.span(id);
+        if let [first, ..] = stretches {
+            // What the file says of its process, else the first that it has of it.
+            let first_ns = known.map_or(first.start_ns, |known| known.0);
+            let start_ns = match process.start_ns {
+                0 => first_ns,
+                start_ns => start_ns,
+            };
+            before.idle(start_ns.min(first.start_ns), first);
+        }
+        if let [.., last] = stretches {
+            let end_ns = match process.end_ns {
+                0 => known.map_or(last.end_ns, |known| known.1),
+                end_ns => end_ns,
+            };
+            let (start_ns, end_ns) = (last.end_ns, end_ns.max(last.end_ns));
+            match self.host.submission(id, last.link) {
+                Some(call) => after.before_submission(start_ns, end_ns, call.thread),
+                None => after.no_call(start_ns, end_ns, last),
+            }
+        }
+        Outside {
+            before: before.finish(),
+            after: after.finish(),
+        }
+    }
+
+    /// What is put together is divided at last.
+    fn finish(mut self) -> Causes {
+        for (thread, pool) in std::mem::take(&mut self.pools) {
+            self.divide(thread, pool);
+        }
+        self.causes
+    }
+
+    /// Explains the idle time from `start_ns` to the operation that ends it.
+    fn idle(&mut self, start_ns: u64, next: &Stretch) {
+        let end_ns = next.start_ns;
+        let process = self.model.device(self.id).process;
+        let Some(call) = self.host.submission(process, next.link) else {
+            return self.no_call(start_ns, end_ns, next);
+        };
+        let submitted_ns = call.start_ns.clamp(start_ns, end_ns);
+        self.before_submission(start_ns, submitted_ns, call.thread);
+        self.after_submission(submitted_ns, end_ns, next, &call);
+    }
+
+    fn no_call(&mut self, start_ns: u64, end_ns: u64, operation: &Stretch) {
+        let place = self.model.text(operation.name).to_owned();
+        self.causes
+            .add(Cause::NoCall, place, start_ns, end_ns - start_ns);
+    }
+
+    /// What the thread did before it submitted the operation.
+    fn before_submission(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId) {
+        let Some(of_thread) = self.host.thread(thread) else {
+            return self
+                .causes
+                .add(Cause::NoSamples, String::new(), start_ns, end_ns - start_ns);
+        };
+        let mut now_ns = start_ns;
+        for busy in of_thread.busy_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (busy.start_ns.max(now_ns), busy.end_ns().min(end_ns));
+            if from_ns >= to_ns {
+                continue;
+            }
+            self.between_calls(now_ns, from_ns, thread, of_thread);
+            let name = self.model.text(busy.name);
+            let cause = match busy.kind {
+                HostKind::Collective => Cause::CollectiveCall,
+                HostKind::Wait => Cause::Wait,
+                _ => within_call(name),
+            };
+            let place = self.place_of(cause, name, of_thread.looks_in(from_ns, to_ns));
+            self.causes.add(cause, place, from_ns, to_ns - from_ns);
+            now_ns = to_ns;
+        }
+        self.between_calls(now_ns, end_ns, thread, of_thread);
+    }
+
+    /// The place of a call or wait: its name, and where in the program it was made if a sample fell into it.
+    fn place_of(&self, cause: Cause, name: &str, looks: &[Look]) -> String {
+        let stack = looks.iter().max_by_key(|look| (look.weight_ns, look.stack));
+        let place = stack.map_or_else(String::new, |look| place(self.model, look.stack));
+        match (cause, place.as_str()) {
+            (_, "") => name.to_owned(),
+            (Cause::Wait, _) => place,
+            _ => format!("{name} in {place}"),
+        }
+    }
+
+    /// The thread was in no call.
+    fn between_calls(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+        if start_ns >= end_ns {
+            return;
+        }
+        let span = (start_ns, end_ns - start_ns);
+        let looks = of_thread.looks_in(start_ns, end_ns);
+        let mut alone = Pool::default();
+        let is_long = span.1 >= LONG_NS;
+        let pool = match is_long {
+            true => &mut alone,
+            false => self.pools.entry(thread).or_default(),
+        };
+        pool.time_ns += span.1;
+        pool.count += 1;
+        pool.longest = pool.longest.max(Some(Example::new(span.0, span.1)));
+        pool.looks.extend(looks.iter().map(|look| (*look, span)));
+        if is_long {
+            self.divide(thread, alone);
+        }
+    }
+
+    /// Divides the time of a pool by its samples, exactly.
+    fn divide(&mut self, thread: ThreadId, pool: Pool) {
+        let is_sampled = self.host.thread(thread).is_some_and(Thread::is_sampled);
+        let mut places: BTreeMap<(Cause, String), Seen> = BTreeMap::new();
+        for (look, span) in &pool.looks {
+            let cause = if look.waits { Cause::Wait } else { Cause::Code };
+            let place = place(self.model, look.stack);
+            let seen = places.entry((cause, place)).or_default();
+            seen.weight_ns = seen.weight_ns.saturating_add(look.weight_ns);
+            let in_span = seen.spans.entry(*span).or_default();
+            *in_span = in_span.saturating_add(look.weight_ns);
+        }
+        let weights = places.values().map(|seen| u128::from(seen.weight_ns));
+        let sum: u128 = weights.sum();
+        // Samples of the processor stand for what the thread has used: the rest it was not there.
+        let total = sum.max(u128::from(pool.time_ns));
+        let mut shares = Vec::with_capacity(places.len());
+        let mut left_ns = pool.time_ns;
+        for ((cause, place), seen) in places {
+            let share = u128::from(seen.weight_ns) * u128::from(pool.time_ns) / total;
+            let share = u64::try_from(share).unwrap_or(left_ns).min(left_ns);
+            left_ns -= share;
+            shares.push((share, cause, place, seen));
+        }
+        shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
+        let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
+        if sum >= u128::from(pool.time_ns)
+            && let Some(first) = shares.first_mut()
+        {
+            // What rounding leaves is a few nanoseconds.
+            first.0 += std::mem::take(&mut left_ns);
+        }
+        for (share, cause, place, seen) in shares {
+            let examples = seen.spans.iter().map(|((start_ns, length_ns), weight_ns)| {
+                Example::new(*start_ns, *weight_ns.min(length_ns).min(&share))
+            });
+            let count = seen.spans.len() as u64;
+            self.causes.add_parts(cause, place, share, count, examples);
+        }
+        let (cause, place) = match (is_sampled, most_seen) {
+            (false, _) => (Cause::NoSamples, self.thread_name(thread)),
+            (true, None) => (Cause::OffProcessor, self.thread_name(thread)),
+            (true, Some(place)) => (Cause::OffProcessor, place),
+        };
+        let longest = pool.longest.map(|one| {
+            let longest_ns = one.duration_ns.min(left_ns);
+            Example::new(one.start_ns.0, longest_ns)
+        });
+        self.causes
+            .add_parts(cause, place, left_ns, pool.count, longest);
+    }
+
+    fn thread_name(&self, thread: ThreadId) -> String {
+        let known = self.model.threads.get(thread.index());
+        known.map_or_else(String::new, |known| {
+            format!("thread {} {}", known.tid, self.model.text(known.name))
+                .trim_end()
+                .to_owned()
+        })
+    }
+
+    /// The operation was submitted, and had not begun.
+    fn after_submission(&mut self, start_ns: u64, end_ns: u64, next: &Stretch, call: &Submission) {
+        let process = self.model.device(self.id).process;
+        let name = self.model.text(call.name);
+        let stack = self
+            .host
+            .launch_stack(process, [next.start_ns, next.end_ns]);
+        let place = match stack.map(|stack| place(self.model, stack)) {
+            Some(place) if !place.is_empty() => format!("{name} in {place}"),
+            _ => name.to_owned(),
+        };
+        // A call that takes long by itself, such as one that first copies to where the GPU can read, has not handed the operation over.
+        let returned_ns = call.end_ns.clamp(start_ns, end_ns);
+        let mut now_ns = start_ns;
+        let cause = within_call(name);
+        let least_ns = if cause == Cause::BlockingCopy {
+            0
+        } else {
+            LAUNCH_NS
+        };
+        if returned_ns - start_ns > least_ns {
+            let looks = self.host.thread(call.thread);
+            let looks = looks.map_or(&[][..], |thread| thread.looks_in(start_ns, returned_ns));
+            let of_call = match self.place_of(cause, name, looks) {
+                // Its launch stack is as good.
+                only_name if only_name == name => place.clone(),
+                found => found,
+            };
+            self.causes
+                .add(cause, of_call, start_ns, returned_ns - start_ns);
+            now_ns = returned_ns;
+        }
+        let (cause, for_what) = match end_ns - now_ns {
+            0..=LAUNCH_NS => (Cause::Launch, String::new()),
+            _ => self.held_up(end_ns, call),
+        };
+        self.causes
+            .add(cause, place + &for_what, now_ns, end_ns - now_ns);
+    }
+
+    /// What an operation waited for that began long after it was submitted, and in words what that was.
+    fn held_up(&self, begin_ns: u64, call: &Submission) -> (Cause, String) {
+        let process = self.model.device(self.id).process;
+        let gpus = self.ended_before(begin_ns);
+        let gpus: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
+        let gpus = gpus.join(", ");
+        if let Some(order) = self.host.in_front(process, call) {
+            let behind = format!(", behind {}", self.model.text(order.name));
+            let of_gpus = match gpus.is_empty() {
+                true => behind.clone(),
+                false => format!("{behind} for {gpus}"),
+            };
+            match order.what {
+                StreamOrder::WaitEvent => return (Cause::Event, of_gpus),
+                StreamOrder::WaitValue => return (Cause::MemoryValue, behind),
+                StreamOrder::HostFunction => return (Cause::HostFunction, behind),
+                StreamOrder::RecordEvent | StreamOrder::None => {}
+            }
+        }
+        if self.barriers.ended_within(self.id, begin_ns, HANDOVER_NS) {
+            return (Cause::Barrier, String::new());
+        }
+        match gpus.is_empty() {
+            true => (Cause::Queued, String::new()),
+            false => (Cause::OtherGpu, format!(", behind {gpus}")),
+        }
+    }
+
+    /// The numbers of other GPUs that ended a stretch of work just before a time.
+    fn ended_before(&self, time_ns: u64) -> BTreeSet<u32> {
+        let others = self.others.iter().enumerate();
+        let others = others.filter(|(index, stretches)| {
+            if *index == self.id.index() {
+                return false;
+            }
+            let behind = stretches.partition_point(|stretch| stretch.end_ns <= time_ns);
+            let last = behind.checked_sub(1).and_then(|last| stretches.get(last));
+            last.is_some_and(|last| time_ns - last.end_ns <= HANDOVER_NS)
+        });
+        others
+            .filter_map(|(index, _)| self.model.devices.get(index))
+            .map(|device| device.ordinal)
+            .collect()
+    }
+}
+
+/// What the time within a call of a runtime counts as.
+fn within_call(name: &str) -> Cause {
+    match waits_for(name) {
+        Some(WaitsFor::Copy) => Cause::BlockingCopy,
+        Some(_) => Cause::Synchronisation,
+        None => Cause::RuntimeCall,
+    }
+}

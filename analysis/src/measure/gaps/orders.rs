@@ -1,0 +1,85 @@
+//! What stands in a stream in front of an operation and makes it wait: events, functions of the host, values in memory.
+
+use std::collections::HashMap;
+
+use super::host::Submission;
+use crate::model::{HostSlice, Model, ProcessId, StreamOrder, TextId};
+
+/// A stream of a process, by its handle.
+type Stream = (ProcessId, u64);
+
+/// What was put into a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order {
+    pub(super) time_ns: u64,
+    pub(super) what: StreamOrder,
+    /// The call that put it there.
+    pub(super) name: TextId,
+}
+
+/// All that was put into streams.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    of: HashMap<Stream, Vec<Order>>,
+    /// When operations were submitted to these streams.
+    operations: HashMap<Stream, Vec<u64>>,
+}
+
+impl Orders {
+    pub(super) fn take(&mut self, slice: &HostSlice) {
+        if slice.stream == 0 || matches!(slice.order, StreamOrder::None | StreamOrder::RecordEvent)
+        {
+            return;
+        }
+        let stream = (slice.process, slice.stream);
+        self.of.entry(stream).or_default().push(Order {
+            time_ns: slice.start_ns,
+            what: slice.order,
+            name: slice.name,
+        });
+    }
+
+    /// Brings everything into the order of time, with the calls that submitted operations.
+    pub(super) fn sort<'s>(
+        &mut self,
+        submissions: impl Iterator<Item = (ProcessId, &'s Submission)>,
+        model: &Model,
+    ) {
+        if self.of.is_empty() {
+            return;
+        }
+        for (process, submission) in submissions {
+            let stream = (process, submission.stream);
+            if self.of.contains_key(&stream) && submits(model.text(submission.name)) {
+                let times = self.operations.entry(stream).or_default();
+                times.push(submission.start_ns);
+            }
+        }
+        for orders in self.of.values_mut() {
+            orders.sort_unstable();
+        }
+        for times in self.operations.values_mut() {
+            times.sort_unstable();
+        }
+    }
+
+    /// What stands directly in front of an operation: put into its stream behind the operation before.
+    pub(super) fn in_front(&self, process: ProcessId, call: &Submission) -> Option<&Order> {
+        let stream = (process, call.stream);
+        let orders = self.of.get(&stream)?;
+        let behind = orders.partition_point(|order| order.time_ns < call.start_ns);
+        let last = orders.get(behind.checked_sub(1)?)?;
+        let operations = self.operations.get(&stream).map_or(&[][..], Vec::as_slice);
+        let behind = operations.partition_point(|time_ns| *time_ns < call.start_ns);
+        let before = behind.checked_sub(1).and_then(|at| operations.get(at));
+        before
+            .is_none_or(|before_ns| *before_ns < last.time_ns)
+            .then_some(last)
+    }
+}
+
+/// Whether a call that names a stream gives it an operation, as opposed to those that ask or wait.
+fn submits(call: &str) -> bool {
+    let is_move = ["Memcpy", "Memset"].iter().any(|part| call.contains(part));
+    is_move || call.contains("Launch") && StreamOrder::of(call) == StreamOrder::None
+}

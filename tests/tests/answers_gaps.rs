@@ -1,0 +1,287 @@
+//! Why GPUs were idle, as `rsys-report gaps` says it, against what programs and simulated GPUs know of themselves.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use rsys_tests::simgpu::{Machine, Stack, Truth, code_object, hip_program, library_program};
+use rsys_tests::{
+    Invocation, Outcome, Run, Scratch, TestResult, answer, script, skip_if_missing, workspace_dir,
+};
+use serde_json::Value;
+
+const MACHINE: &str = "
+[clock]
+drift_ppm = 90.0
+[[kernel]]
+name = 'slow'
+microseconds = 20000
+[[kernel]]
+name = 'spin'
+microseconds = 300
+";
+
+/// The same test on every stack.
+macro_rules! on_every_stack {
+    ($($test:ident;)*) => {
+        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
+        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
+        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
+        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+    };
+}
+
+on_every_stack! {
+    causes_have_the_time_that_they_took;
+}
+
+fn missing(stack: Stack) -> Option<String> {
+    [stack, Stack::Debian12, Stack::Debian13]
+        .into_iter()
+        .find_map(Stack::missing)
+}
+
+/// Begin and end of a time.
+type Span = (u64, u64);
+
+/// When a GPU was idle, by the ground truth: between its first operation and its last.
+fn idle(truth: &Truth, pid: u32, gpu: usize) -> Vec<Span> {
+    let kernels = truth
+        .dispatches()
+        .filter(|one| (one.pid, one.gpu) == (pid, gpu));
+    let copies = truth
+        .copies()
+        .filter(|one| (one.pid, one.gpu) == (pid, gpu));
+    let mut busy: Vec<Span> = kernels.map(|one| (one.start_ns, one.end_ns)).collect();
+    busy.extend(copies.map(|one| (one.start_ns, one.end_ns)));
+    busy.sort_unstable();
+    let (mut idle, mut now_ns) = (Vec::new(), u64::MAX);
+    for (start_ns, end_ns) in busy {
+        if start_ns > now_ns {
+            idle.push((now_ns, start_ns));
+        }
+        now_ns = match now_ns {
+            u64::MAX => end_ns,
+            now_ns => now_ns.max(end_ns),
+        };
+    }
+    idle
+}
+
+/// How much of a span the GPU was idle.
+fn idle_in(idle: &[Span], (begin_ns, end_ns): Span) -> u64 {
+    let parts = idle
+        .iter()
+        .map(|one| (one.0.max(begin_ns), one.1.min(end_ns)));
+    parts
+        .map(|(begin_ns, end_ns)| end_ns.saturating_sub(begin_ns))
+        .sum()
+}
+
+/// Lines of the program with this word in front, as words.
+fn lines<'o>(outcome: &'o Outcome, word: &'o str) -> impl Iterator<Item = Vec<&'o str>> {
+    let lines = outcome
+        .stdout
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
+    lines.filter(move |words| words.first() == Some(&word))
+}
+
+fn span(words: &[&str]) -> Result<Span> {
+    let [.., begin, end] = words else {
+        anyhow::bail!("no span: {words:?}");
+    };
+    Ok((begin.parse()?, end.parse()?))
+}
+
+/// The idle time that the program and the ground truth know for each reason.
+fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<String, u64>> {
+    let idle = idle(truth, pid, 0);
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    let mut add = |reason: &str, span: Span| {
+        *expected.entry(reason.to_owned()).or_default() += idle_in(&idle, span);
+    };
+    for words in lines(outcome, "span") {
+        add(words[1], span(&words)?);
+    }
+    // Each launch on the GPU and the kernel that it became.
+    let mut starts: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
+    for name in ["spin", "awaits", "follows", "short_kernel"] {
+        let of_name = truth.kernels_named(name);
+        let of_name = of_name.filter(|one| (one.pid, one.gpu) == (pid, 0));
+        let mut spans: Vec<Span> = of_name.map(|one| (one.start_ns, one.end_ns)).collect();
+        spans.sort_unstable();
+        spans.reverse();
+        starts.insert(name, spans);
+    }
+    let mut last_end_ns = Vec::new();
+    for words in lines(outcome, "launched") {
+        let next = starts.get_mut(words[1]).and_then(Vec::pop);
+        let (start_ns, end_ns) = next.with_context(|| format!("{words:?} did not run"))?;
+        add(words[1], (words[2].parse()?, start_ns));
+        last_end_ns.push(end_ns);
+    }
+    for (words, end_ns) in lines(outcome, "waited").zip(last_end_ns) {
+        add("waited", (end_ns, span(&words)?.1));
+    }
+    Ok(expected)
+}
+
+/// The idle time of all causes of these names whose places hold a text.
+fn found(device: &Value, names: &[&str], place: &str) -> u64 {
+    let causes = device["causes"].as_array().into_iter().flatten();
+    let fitting = causes.filter(|cause| {
+        let holds = cause["where"]
+            .as_str()
+            .is_some_and(|text| text.contains(place));
+        let is_one = cause["cause"]
+            .as_str()
+            .is_some_and(|cause| names.contains(&cause));
+        holds && is_one
+    });
+    fitting.filter_map(|cause| cause["idle_ns"].as_u64()).sum()
+}
+
+/// The only process that used GPU 0.
+fn user_of(truth: &Truth) -> Result<u32> {
+    let first = truth.dispatches().next();
+    Ok(first.context("nothing was executed")?.pid)
+}
+
+fn judge(
+    device: &Value,
+    expected: &BTreeMap<String, u64>,
+    cases: &[(&str, &[&str], &str)],
+) -> TestResult {
+    let idle_ns = device["idle_ns"].as_u64().context("idle_ns")?;
+    let mut story = String::new();
+    let mut off = false;
+    for (reason, causes, place) in cases {
+        let expected_ns = *expected
+            .get(*reason)
+            .with_context(|| format!("no {reason}"))?;
+        let found_ns = found(device, causes, place);
+        // Two percent, and what the program does between its readings of the clock and the calls.
+        let is_off = found_ns.abs_diff(expected_ns) * 50 > expected_ns + idle_ns / 20;
+        story += &format!(
+            "{reason}: {found_ns} of {expected_ns}{}\n",
+            if is_off { " !" } else { "" }
+        );
+        off |= is_off;
+    }
+    ensure!(!off, "{story}{device:#}");
+    Ok(())
+}
+
+const HOST: &[&str] = &["host_code", "host_wait", "host_off_processor"];
+
+fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.gpus(2).config(MACHINE)?;
+    let program = hip_program(stack, "hip_causes")?.args(["10", "30"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "--realtime", "-f", "1000"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let truth = machine.truth()?;
+    let gaps = answer("gaps", &outcome.files())?;
+    let timeline = answer("timeline", &outcome.files())?;
+    let device = &gaps["runs"][0]["devices"][0];
+    let of_timeline = &timeline["runs"][0]["devices"][0];
+    ensure!(device["idle_ns"] == of_timeline["idle_ns"], "{gaps:#}");
+    let causes = device["causes"].as_array().context("causes")?;
+    let sum: u64 = causes
+        .iter()
+        .filter_map(|cause| cause["idle_ns"].as_u64())
+        .sum();
+    ensure!(Some(sum) == device["idle_ns"].as_u64(), "{gaps:#}");
+    let expected = expected(&outcome, &truth, user_of(&truth)?)?;
+    judge(
+        device,
+        &expected,
+        &[
+            ("computes", HOST, "computes"),
+            ("sleeps", HOST, "sleeps"),
+            ("copies", &["blocking_copy"], "hipMemcpy"),
+            ("awaits", &["event", "launch"], "waits_for_event"),
+            ("follows", &["host_function", "launch"], "waits_for_host"),
+            ("spin", &["launch", "queued"], "work"),
+            ("waited", &["synchronisation"], "hipStreamSynchronize"),
+        ],
+    )
+}
+
+/// What waits for the GPU from Python: no compiled program names the lines.
+fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) -> TestResult {
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config(MACHINE)?;
+    let script = workspace_dir().join("tests/workloads/gpu/hip_causes.py");
+    let program = Invocation::new("/usr/bin/python3")
+        .arg(&script)
+        .arg(library)
+        .arg(code_object("gfx90a")?)
+        .args(["10", "30"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "--realtime", "-f", "1000"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let truth = machine.truth()?;
+    let gaps = answer("gaps", &outcome.files())?;
+    let device = &gaps["runs"][0]["devices"][0];
+    let expected = expected(&outcome, &truth, user_of(&truth)?)?;
+    judge(
+        device,
+        &expected,
+        &[
+            ("computes", HOST, "computes (hip_causes.py:"),
+            ("sleeps", &["host_wait", "host_off_processor"], ""),
+            ("copies", &["blocking_copy"], "copies (hip_causes.py:"),
+            ("waited", &["synchronisation"], "hipDeviceSynchronize"),
+        ],
+    )
+}
+
+#[test]
+fn debian12_names_python_functions() -> TestResult {
+    python_functions_have_the_time_that_they_took(Stack::Debian12, "libamdhip64.so.5")
+}
+
+#[test]
+fn wheel54_names_python_functions() -> TestResult {
+    python_functions_have_the_time_that_they_took(Stack::Wheel54, "libamdhip64.so.5")
+}
+
+/// A rank that comes late keeps the GPU of the other one idle, which is in a call of RCCL meanwhile.
+#[test]
+fn a_collective_that_another_process_holds_up_is_named() -> TestResult {
+    let stack = Stack::Debian13;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.gpus(2);
+    let program = library_program(stack, "rccl_held", &["rccl", "amdhip64"])?.path();
+    let folder = Scratch::new("rccl-held")?;
+    let line = format!(
+        "{program} 1 {id} 1000 & {program} 0 {id} 1000 && wait",
+        program = program.display(),
+        id = folder.path().join("id").display(),
+    );
+    let outcome = Run::new()
+        .options(["-I", "rocm", "--realtime"])
+        .command(machine.run(script(&line)))
+        .run()?;
+    outcome.expect_success();
+    let pid: u32 = lines(&outcome, "rank0").next().context("no rank 0")?[1].parse()?;
+    let expected = expected(&outcome, &machine.truth()?, pid)?;
+    let gaps = answer("gaps", &outcome.files())?;
+    let devices = gaps["runs"][0]["devices"].as_array().context("devices")?;
+    let device = devices.iter().find(|one| one["process"] == pid);
+    judge(
+        device.with_context(|| gaps.to_string())?,
+        &expected,
+        &[(
+            "joins",
+            &["collective_call"],
+            "ncclCommInitRank in joins (rccl_held.c:",
+        )],
+    )
+}

@@ -1,0 +1,124 @@
+// GPUs that are idle for known reasons, a few times each. GPU 0 is synchronised behind each of them.
+//
+// hip_causes ROUNDS MILLISECONDS
+//
+// Prints times of CLOCK_BOOTTIME in nanoseconds: `span REASON BEGIN END` around each reason that the host has, `launched KERNEL TIME` before each
+// launch on GPU 0, and `waited BEGIN END` around each synchronisation with it. What the GPUs did is in the ground truth.
+#include <hip/hip_runtime.h>
+
+#include <cstring>
+
+#include "check.h"
+
+static long long boot_ns() { return (long long)now_ns(CLOCK_BOOTTIME); }
+
+__global__ void spin(int *data) { data[threadIdx.x] += 1; }
+__global__ void slow(int *data) { data[threadIdx.x] += 1; }
+__global__ void awaits(int *data) { data[threadIdx.x] += 1; }
+__global__ void follows(int *data) { data[threadIdx.x] += 1; }
+
+static const size_t LARGE = (size_t)32 << 20;
+static int *data[2];
+static hipStream_t streams[2];
+static volatile unsigned long long sink;
+
+#define LAUNCH(gpu, kernel) hipLaunchKernelGGL(kernel, dim3(1), dim3(64), 0, streams[gpu], data[gpu])
+#define LAUNCH_FIRST(kernel)                                   \
+    do {                                                       \
+        printf("launched " #kernel " %lld\n", boot_ns());      \
+        LAUNCH(0, kernel);                                     \
+    } while (0)
+
+static void wait_for_gpu()
+{
+    long long begin = boot_ns();
+    HIP(hipStreamSynchronize(streams[0]));
+    printf("waited %lld %lld\n", begin, boot_ns());
+}
+
+__attribute__((noinline)) static void work()
+{
+    LAUNCH_FIRST(spin);
+    wait_for_gpu();
+}
+
+__attribute__((noinline)) static void computes(long long duration_ns)
+{
+    double end = now_ns(CLOCK_THREAD_CPUTIME_ID) + duration_ns;
+    while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
+        for (int i = 0; i < 200000; i++)
+            sink = sink * 31 + 7;
+}
+
+__attribute__((noinline)) static void sleeps(long long duration_ns)
+{
+    timespec time = {duration_ns / 1000000000, duration_ns % 1000000000};
+    nanosleep(&time, nullptr);
+}
+
+// Pageable memory: the runtime moves it in parts through memory of its own.
+__attribute__((noinline)) static void copies(void *device, char *host)
+{
+    HIP(hipMemcpy(host, device, LARGE, hipMemcpyDeviceToHost));
+}
+
+// GPU 0 waits for what GPU 1 does.
+__attribute__((noinline)) static void waits_for_event(hipEvent_t event)
+{
+    HIP(hipSetDevice(1));
+    LAUNCH(1, slow);
+    HIP(hipEventRecord(event, streams[1]));
+    HIP(hipSetDevice(0));
+    HIP(hipStreamWaitEvent(streams[0], event, 0));
+    LAUNCH_FIRST(awaits);
+}
+
+static void host_function(void *duration_ns) { sleeps(*(long long *)duration_ns); }
+
+// GPU 0 waits for a function of the host.
+__attribute__((noinline)) static void waits_for_host(long long *duration_ns)
+{
+    HIP(hipLaunchHostFunc(streams[0], host_function, duration_ns));
+    LAUNCH_FIRST(follows);
+}
+
+#define SPAN(reason, ...)                                                \
+    do {                                                                 \
+        long long begin = boot_ns();                                     \
+        __VA_ARGS__;                                                     \
+        printf("span " reason " %lld %lld\n", begin, boot_ns());         \
+        work();                                                          \
+    } while (0)
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 10;
+    long long duration_ns = (argc > 2 ? atoll(argv[2]) : 30) * 1000000;
+    hipEvent_t event;
+    void *large;
+    char *host = (char *)memset(malloc(LARGE), 1, LARGE);
+    for (int gpu = 1; gpu >= 0; gpu--) {
+        HIP(hipSetDevice(gpu));
+        HIP(hipStreamCreate(&streams[gpu]));
+        HIP(hipMalloc((void **)&data[gpu], 4096));
+    }
+    HIP(hipMalloc(&large, LARGE));
+    HIP(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+    HIP(hipSetDevice(1));
+    LAUNCH(1, spin);
+    HIP(hipStreamSynchronize(streams[1]));
+    HIP(hipSetDevice(0));
+    SPAN("warms", copies(large, host));
+    for (int round = 0; round < rounds; round++) {
+        SPAN("computes", computes(duration_ns));
+        SPAN("sleeps", sleeps(duration_ns));
+        SPAN("copies", copies(large, host));
+        waits_for_event(event);
+        wait_for_gpu();
+        waits_for_host(&duration_ns);
+        wait_for_gpu();
+        for (int launch = 0; launch < 20; launch++)
+            work();
+    }
+    return 0;
+}
