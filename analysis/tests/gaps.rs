@@ -370,6 +370,114 @@ fn a_copy_that_blocks_is_the_cause_until_it_returns() {
 }
 
 #[test]
+fn waits_and_late_samples_do_not_reach_into_calls() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let sleeps = stack(&mut model, "sleeps", "train.py", 12);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 100 * MS, 101 * MS, 2)]);
+    // It sleeps until 60, and waits in a call until 90; from outside, the sleep seems to end at 65.
+    let wait = HostSlice {
+        kind: HostKind::Wait,
+        ..call(&mut model, "clock_nanosleep", 20 * MS, 65 * MS, 0)
+    };
+    batch.host.extend([
+        wait,
+        call(&mut model, "hipDeviceSynchronize", 60 * MS, 90 * MS, 0),
+        call(&mut model, "hipLaunchKernel", 99_990_000, 100 * MS, 2),
+    ]);
+    batch.samples.push(Sample {
+        time_ns: 65 * MS,
+        weight: 45 * MS,
+        stack: sleeps,
+        basis: Basis::WaitTime,
+        ..Sample::default()
+    });
+    let found = causes(&gaps(&model, &batch));
+    let expected = [
+        of("host_wait", "sleeps (train.py:12)", 40 * MS),
+        of("synchronisation", "hipDeviceSynchronize", 30 * MS),
+        of("host_off_processor", "thread 7", 28_990_000),
+        of("launch", "hipLaunchKernel", 10_000),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_operation_without_a_call_may_have_a_launch_stack() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let load = stack(&mut model, "load", "train.py", 12);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 0), gpu(0, 51 * MS, 52 * MS, 0)]);
+    batch.samples.push(Sample {
+        time_ns: 51 * MS,
+        weight: MS,
+        stack: load,
+        basis: Basis::GpuTime,
+        ..Sample::default()
+    });
+    batch.samples.extend((1..51).map(|ms| Sample {
+        time_ns: ms * MS,
+        weight: MS,
+        stack: load,
+        ..Sample::default()
+    }));
+    let found = causes(&gaps(&model, &batch));
+    assert_eq!(found, [of("host_code", "load (train.py:12)", 50 * MS)]);
+}
+
+#[test]
+fn without_samples_the_innermost_operator_or_function_is_the_place() {
+    let mut model = model();
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, 1_000, 1), gpu(0, 50_000, 60_000, 2)]);
+    let scope = |model: &mut Model, name, kind, start_ns, end_ns| HostSlice {
+        kind,
+        depth: HostSlice::UNKNOWN_DEPTH,
+        ..call(model, name, start_ns, end_ns, 0)
+    };
+    let load = "train.py(30): load";
+    batch.host.extend([
+        scope(&mut model, load, HostKind::Function, 5_000, 40_000),
+        scope(&mut model, "aten::cat", HostKind::Operator, 20_000, 30_000),
+        scope(&mut model, "step", HostKind::Range, 500, 100_000),
+        call(&mut model, "hipLaunchKernel", 48_000, 49_000, 2),
+    ]);
+    let expected = [
+        of("host_code", load, 25_000),
+        of("host_code", "step", 12_000),
+        of("host_code", "aten::cat", 10_000),
+        of("launch", "hipLaunchKernel", 2_000),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
+fn ranks_that_are_missing_are_told() {
+    let mut model = model();
+    (model.processes[0].rank, model.processes[0].rank_count) = (Some(3), Some(5));
+    let notes = Gaps::default().answer(&model, "").notes;
+    assert!(
+        notes.contains(&"4 of the job's 5 ranks are not in these traces: 0, 1, 2, 4".to_owned()),
+        "{notes:?}"
+    );
+    model.processes[0].rank_count = Some(1 << 60);
+    let notes = Gaps::default().answer(&model, "").notes;
+    let expected = ": 0, 1, 2, 4, 5, 6, 7, 8, \u{2026}";
+    assert!(
+        notes.iter().any(|note| note.ends_with(expected)),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn times_outside_of_the_first_and_last_operation_are_apart() {
     const MS: u64 = 1_000_000;
     let mut model = model();

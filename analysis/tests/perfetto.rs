@@ -288,3 +288,53 @@ fn a_trace_cut_anywhere_is_read_up_to_there() {
     }
     assert_eq!(most, 8);
 }
+
+#[test]
+fn a_slice_that_ends_before_it_begins_is_told_with_its_place() {
+    let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+    let mut trace = TraceWriter::new(Vec::new(), Compression::None);
+    let out = trace.buffer();
+    out.process(&ProcessTrack {
+        uuid: ids.track(1),
+        pid: PID,
+        name: "train",
+        ..ProcessTrack::default()
+    });
+    out.track(&NamedTrack {
+        uuid: ids.track(2),
+        name: "GPU 0",
+        ..NamedTrack::default()
+    });
+    let mut stream = TrackSequence::new(out, ids.track(2));
+    let kernel = out.intern("kernel");
+    let event = Event {
+        name: Name::Once("gemm"),
+        category: Some(kernel),
+        ..Event::default()
+    };
+    for (start_ns, end_ns) in [(1_000, 2_000), (5_000, 4_000), (6_000, 5_500)] {
+        stream.event(out, start_ns, EventKind::SliceBegin, &event);
+        stream.slice_end(out, end_ns);
+    }
+    let bytes = trace.finish().unwrap();
+    let scratch = Scratch::new();
+    let (model, batch) = read(&scratch.write("backward.proto", &bytes));
+    let times: Vec<_> = batch
+        .gpu
+        .iter()
+        .map(|record| (record.start_ns, record.end_ns))
+        .collect();
+    assert_eq!(times, [(1_000, 2_000), (5_000, 5_000), (6_000, 6_000)]);
+    let [notice] = model.notices.as_slice() else {
+        panic!("{:?}", model.notices);
+    };
+    assert_eq!(
+        notice.text,
+        "2 slices end before they begin; they count with no duration"
+    );
+    // The packet of the first such end: a shorter file has none.
+    let offset = usize::try_from(notice.offset.unwrap()).unwrap();
+    let (shorter, _) = read(&scratch.write("shorter.proto", &bytes[..offset]));
+    let mut notices = shorter.notices.iter();
+    assert!(!notices.any(|notice| notice.text.contains("before they begin")));
+}

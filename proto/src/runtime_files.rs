@@ -1,7 +1,8 @@
 //! Which files of a trace's frames are not the program: who writes traces and who reads them must agree on that.
 
 /// Runtimes below the program: names of their files begin like this.
-const RUNTIMES: [&str; 28] = [
+const RUNTIMES: [&str; 30] = [
+    "_ctypes.",
     "ld-linux",
     "ld-musl",
     "libamdhip64",
@@ -11,6 +12,7 @@ const RUNTIMES: [&str; 28] = [
     "libc.so",
     "libdl",
     "libdrm",
+    "libffi",
     "libgcc_s",
     "libhsa-runtime64",
     "libhsakmt",

@@ -147,11 +147,10 @@ fn user_of(truth: &Truth) -> Result<u32> {
     Ok(first.context("nothing was executed")?.pid)
 }
 
-fn judge(
-    device: &Value,
-    expected: &BTreeMap<String, u64>,
-    cases: &[(&str, &[&str], &str)],
-) -> TestResult {
+/// A reason, the causes that it may be told by, and what their places hold.
+type Case<'c> = (&'c str, &'c [&'c str], &'c str);
+
+fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -> TestResult {
     let idle_ns = device["idle_ns"].as_u64().context("idle_ns")?;
     let mut story = String::new();
     let mut off = false;
@@ -205,7 +204,7 @@ fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
             ("copies", &["blocking_copy"], "hipMemcpy"),
             ("awaits", &["event", "launch"], "waits_for_event"),
             ("follows", &["host_function", "launch"], "waits_for_host"),
-            ("spin", &["launch", "queued"], "work"),
+            ("spin", &["launch", "queued", "runtime_call"], "work"),
             ("waited", &["synchronisation"], "hipStreamSynchronize"),
         ],
     )
@@ -230,13 +229,17 @@ fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) ->
     let gaps = answer("gaps", &outcome.files())?;
     let device = &gaps["runs"][0]["devices"][0];
     let expected = expected(&outcome, &truth, user_of(&truth)?)?;
+    let computes: Case = ("computes", HOST, "computes (hip_causes.py:");
+    // What Python finds in HIP 5.2 by itself passes the profiler by: there are no calls.
+    if stack == Stack::Debian12 {
+        return judge(device, &expected, &[computes]);
+    }
     judge(
         device,
         &expected,
         &[
-            ("computes", HOST, "computes (hip_causes.py:"),
-            ("sleeps", &["host_wait", "host_off_processor"], ""),
-            ("copies", &["blocking_copy"], "copies (hip_causes.py:"),
+            computes,
+            ("copies", &["blocking_copy"], "hipMemcpy"),
             ("waited", &["synchronisation"], "hipDeviceSynchronize"),
         ],
     )
@@ -270,18 +273,31 @@ fn a_collective_that_another_process_holds_up_is_named() -> TestResult {
         .command(machine.run(script(&line)))
         .run()?;
     outcome.expect_success();
-    let pid: u32 = lines(&outcome, "rank0").next().context("no rank 0")?[1].parse()?;
-    let expected = expected(&outcome, &machine.truth()?, pid)?;
+    let mut joins: Vec<_> = lines(&outcome, "joins").collect();
+    joins.sort_unstable();
+    ensure!(joins.len() == 2, "{joins:?}");
+    let (pid, held): (u32, Span) = (
+        joins[0][2].parse()?,
+        (joins[0][3].parse()?, joins[1][3].parse()?),
+    );
     let gaps = answer("gaps", &outcome.files())?;
     let devices = gaps["runs"][0]["devices"].as_array().context("devices")?;
     let device = devices.iter().find(|one| one["process"] == pid);
-    judge(
-        device.with_context(|| gaps.to_string())?,
-        &expected,
-        &[(
-            "joins",
-            &["collective_call"],
-            "ncclCommInitRank in joins (rccl_held.c:",
-        )],
-    )
+    let device = device.with_context(|| gaps.to_string())?;
+    let causes = device["causes"].as_array().into_iter().flatten();
+    let place = "ncclCommInitRank in joins (rccl_held.c:";
+    let longest = causes
+        .filter(|one| one["cause"] == "collective_call")
+        .find(|one| {
+            one["where"]
+                .as_str()
+                .is_some_and(|text| text.starts_with(place))
+        })
+        .with_context(|| format!("{device:#}"))?;
+    // The call holds the thread from before the second rank comes until the two have talked.
+    let numbers = ["longest_at_ns", "longest_ns"].map(|key| longest[key].as_u64().unwrap_or(0));
+    let found = (numbers[0], numbers[0] + numbers[1]);
+    let is_within = found.0.abs_diff(held.0) * 50 < held.1 - held.0 && found.1 >= held.1;
+    ensure!(is_within, "{found:?}, not {held:?}: {device:#}");
+    Ok(())
 }

@@ -35,6 +35,8 @@ mod nesting;
 mod quantiles;
 mod waiting_calls;
 
+use std::collections::BTreeSet;
+
 use crate::model::{Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column};
 
@@ -101,5 +103,24 @@ pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
 pub(crate) fn notes(model: &Model) -> Vec<String> {
     let mut notes: Vec<String> = model.notices.iter().map(ToString::to_string).collect();
     notes.sort();
+    notes.extend(missing_ranks(model));
     notes
+}
+
+/// Ranks of the job that none of the processes has.
+fn missing_ranks(model: &Model) -> Option<String> {
+    const NAMED: usize = 8;
+    let known: BTreeSet<u64> = model.processes.iter().filter_map(|one| one.rank).collect();
+    let counts = model.processes.iter().filter_map(|one| one.rank_count);
+    let count = counts.max()?;
+    // A job may be larger than any list that is worth making.
+    let missing = count.saturating_sub(known.range(..count).count() as u64);
+    let named = (0..count).filter(|rank| !known.contains(rank)).take(NAMED);
+    let mut list: Vec<String> = named.map(|rank| rank.to_string()).collect();
+    if missing > NAMED as u64 {
+        list.push("\u{2026}".to_owned());
+    }
+    let list = list.join(", ");
+    (missing > 0)
+        .then(|| format!("{missing} of the job's {count} ranks are not in these traces: {list}"))
 }

@@ -25,8 +25,9 @@ static volatile unsigned long long sink;
 #define LAUNCH(gpu, kernel) hipLaunchKernelGGL(kernel, dim3(1), dim3(64), 0, streams[gpu], data[gpu])
 #define LAUNCH_FIRST(kernel)                                   \
     do {                                                       \
-        printf("launched " #kernel " %lld\n", boot_ns());      \
+        long long begin = boot_ns();                           \
         LAUNCH(0, kernel);                                     \
+        printf("launched " #kernel " %lld\n", begin);          \
     } while (0)
 
 static void wait_for_gpu()
@@ -73,12 +74,12 @@ __attribute__((noinline)) static void waits_for_event(hipEvent_t event)
     LAUNCH_FIRST(awaits);
 }
 
-static void host_function(void *duration_ns) { sleeps(*(long long *)duration_ns); }
+static void host_function(hipStream_t, hipError_t, void *duration_ns) { sleeps(*(long long *)duration_ns); }
 
 // GPU 0 waits for a function of the host.
 __attribute__((noinline)) static void waits_for_host(long long *duration_ns)
 {
-    HIP(hipLaunchHostFunc(streams[0], host_function, duration_ns));
+    HIP(hipStreamAddCallback(streams[0], host_function, duration_ns, 0));
     LAUNCH_FIRST(follows);
 }
 
@@ -103,12 +104,12 @@ int main(int argc, char **argv)
         HIP(hipMalloc((void **)&data[gpu], 4096));
     }
     HIP(hipMalloc(&large, LARGE));
-    HIP(hipEventCreateWithFlags(&event, hipEventDisableTiming));
     HIP(hipSetDevice(1));
+    HIP(hipEventCreateWithFlags(&event, hipEventDisableTiming));
     LAUNCH(1, spin);
     HIP(hipStreamSynchronize(streams[1]));
     HIP(hipSetDevice(0));
-    SPAN("warms", copies(large, host));
+    SPAN("copies", copies(large, host));
     for (int round = 0; round < rounds; round++) {
         SPAN("computes", computes(duration_ns));
         SPAN("sleeps", sleeps(duration_ns));

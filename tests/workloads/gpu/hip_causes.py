@@ -22,8 +22,9 @@ def check(status):
 
 
 def launches(kernel, arguments):
-    print("launched short_kernel", now_ns())
+    begin = now_ns()
     check(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
+    print("launched short_kernel", begin)
     begin = now_ns()
     check(hip.hipDeviceSynchronize())
     print("waited", begin, now_ns())
@@ -58,7 +59,7 @@ def main():
     check(hip.hipMalloc(ctypes.byref(large), ctypes.c_size_t(LARGE)))
     host = ctypes.create_string_buffer(LARGE)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(data))
-    held("warms", copies, host, large)
+    held("copies", copies, host, large)
     for _ in range(rounds):
         launches(kernel, arguments)
         held("computes", computes)

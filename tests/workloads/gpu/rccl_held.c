@@ -2,7 +2,7 @@
 //
 // rccl_held RANK FILE MILLISECONDS    rank 0 writes the id to the file; rank 1 sleeps so long before it joins
 //
-// Rank 0 prints `span joins BEGIN END`, in nanoseconds of CLOCK_BOOTTIME, around the call, and its process id.
+// Each rank prints `joins RANK PID TIME` in front of that call, in nanoseconds of CLOCK_BOOTTIME.
 #include <hip/hip_runtime_api.h>
 #include <rccl/rccl.h>
 #include <unistd.h>
@@ -33,10 +33,8 @@ static ncclUniqueId exchange(int rank, const char *path)
 __attribute__((noinline)) static ncclComm_t joins(int rank, ncclUniqueId id)
 {
     ncclComm_t comm;
-    double begin = now_ns(CLOCK_BOOTTIME);
+    printf("joins %d %d %.0f\n", rank, (int)getpid(), now_ns(CLOCK_BOOTTIME));
     NCCL(ncclCommInitRank(&comm, 2, id, rank));
-    if (rank == 0)
-        printf("rank0 %d\nspan joins %.0f %.0f\n", (int)getpid(), begin, now_ns(CLOCK_BOOTTIME));
     return comm;
 }
 

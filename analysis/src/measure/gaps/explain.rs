@@ -6,6 +6,7 @@ use super::causes::{Cause, Causes, Example, Outside};
 use super::host::{Host, Look, Submission, Thread};
 use super::places::place;
 use super::stretches::{Barriers, Stretch};
+use crate::measure::code_place::program_part;
 use crate::measure::waiting_calls::{WaitsFor, waits_for};
 use crate::model::{DeviceId, HostKind, Model, StreamOrder, ThreadId};
 
@@ -16,6 +17,8 @@ const LAUNCH_NS: u64 = 100_000;
 const HANDOVER_NS: u64 = 50_000;
 /// Times between calls of at least this length are divided by their own samples.
 const LONG_NS: u64 = 20_000_000;
+/// Parts of names of the files whose functions are on the stack during a call.
+const RUNTIMES: [&str; 5] = ["amdhip64", "hsa-runtime", "librccl", "libcuda", "libnccl"];
 
 /// Times of a thread between its calls, which are divided together.
 #[derive(Debug, Default)]
@@ -113,7 +116,7 @@ impl<'a> Gpu<'a> {
     /// What is put together is divided at last.
     fn finish(mut self) -> Causes {
         for (thread, pool) in std::mem::take(&mut self.pools) {
-            self.divide(thread, pool);
+            self.divide(thread, pool, false);
         }
         self.causes
     }
@@ -123,7 +126,12 @@ impl<'a> Gpu<'a> {
         let end_ns = next.start_ns;
         let process = self.model.device(self.id).process;
         let Some(call) = self.host.submission(process, next.link) else {
-            return self.no_call(start_ns, end_ns, next);
+            // Without a call, the thread that wrote the operation into the queue may be known.
+            let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
+            return match launch {
+                Some((_, thread)) => self.before_submission(start_ns, end_ns, thread),
+                None => self.no_call(start_ns, end_ns, next),
+            };
         };
         let submitted_ns = call.start_ns.clamp(start_ns, end_ns);
         self.before_submission(start_ns, submitted_ns, call.thread);
@@ -144,38 +152,78 @@ impl<'a> Gpu<'a> {
                 .add(Cause::NoSamples, String::new(), start_ns, end_ns - start_ns);
         };
         let mut now_ns = start_ns;
-        for busy in of_thread.busy_in(start_ns, end_ns) {
-            let (from_ns, to_ns) = (busy.start_ns.max(now_ns), busy.end_ns().min(end_ns));
+        for call in of_thread.calls_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (call.start_ns.max(now_ns), call.end_ns().min(end_ns));
             if from_ns >= to_ns {
                 continue;
             }
             self.between_calls(now_ns, from_ns, thread, of_thread);
-            let name = self.model.text(busy.name);
-            let cause = match busy.kind {
+            let name = self.model.text(call.name);
+            let cause = match call.kind {
                 HostKind::Collective => Cause::CollectiveCall,
-                HostKind::Wait => Cause::Wait,
                 _ => within_call(name),
             };
-            let place = self.place_of(cause, name, of_thread.looks_in(from_ns, to_ns));
+            let place = self.place_of_call(name, of_thread.looks_in(from_ns, to_ns));
+            let place = place.unwrap_or_else(|| name.to_owned());
             self.causes.add(cause, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
         }
         self.between_calls(now_ns, end_ns, thread, of_thread);
     }
 
-    /// The place of a call or wait: its name, and where in the program it was made if a sample fell into it.
-    fn place_of(&self, cause: Cause, name: &str, looks: &[Look]) -> String {
-        let stack = looks.iter().max_by_key(|look| (look.weight_ns, look.stack));
-        let place = stack.map_or_else(String::new, |look| place(self.model, look.stack));
-        match (cause, place.as_str()) {
-            (_, "") => name.to_owned(),
-            (Cause::Wait, _) => place,
-            _ => format!("{name} in {place}"),
-        }
+    /// A call, and where in the program it was made if a sample fell into it.
+    fn place_of_call(&self, name: &str, looks: &[Look]) -> Option<String> {
+        // A sample from outside may come late: then its stack is that of something else.
+        let is_of_call = |look: &&Look| {
+            let frames = self.model.stacks.innermost_first(look.stack);
+            let is_runtime = |file: &str| RUNTIMES.iter().any(|one| file.contains(one));
+            let mut names = frames.map(|frame| (frame.function, frame.mapping));
+            names.any(|(function, file)| {
+                self.model.text(function) == name || is_runtime(self.model.text(file))
+            }) && program_part(look.stack, self.model).is_some()
+        };
+        let looks = looks.iter().filter(is_of_call);
+        let most = looks.max_by_key(|look| (look.weight_ns, look.stack))?;
+        Some(format!("{name} in {}", place(self.model, most.stack)))
     }
 
     /// The thread was in no call.
     fn between_calls(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+        let mut now_ns = start_ns;
+        for wait in of_thread.waits_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
+            if from_ns < to_ns {
+                self.between_waits(now_ns, from_ns, thread, of_thread);
+                // Its samples are taken up to its end.
+                let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
+                let most = looks.iter().max_by_key(|look| (look.weight_ns, look.stack));
+                let place = most.map(|look| place(self.model, look.stack));
+                let place = place.filter(|place| !place.is_empty());
+                let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
+                self.causes
+                    .add(Cause::Wait, place, from_ns, to_ns - from_ns);
+                now_ns = to_ns;
+            }
+        }
+        self.between_waits(now_ns, end_ns, thread, of_thread);
+    }
+
+    /// The thread was in no call and did not wait, as far as that is known.
+    fn between_waits(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+        let mut now_ns = start_ns;
+        for scope in of_thread.scopes_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (scope.start_ns.max(now_ns), scope.end_ns.min(end_ns));
+            self.by_samples(now_ns, from_ns, thread, of_thread);
+            let place = self.model.text(scope.name).to_owned();
+            self.causes
+                .add(Cause::Code, place, from_ns, to_ns - from_ns);
+            now_ns = to_ns;
+        }
+        self.by_samples(now_ns, end_ns, thread, of_thread);
+    }
+
+    /// What its samples say.
+    fn by_samples(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
         if start_ns >= end_ns {
             return;
         }
@@ -192,12 +240,12 @@ impl<'a> Gpu<'a> {
         pool.longest = pool.longest.max(Some(Example::new(span.0, span.1)));
         pool.looks.extend(looks.iter().map(|look| (*look, span)));
         if is_long {
-            self.divide(thread, alone);
+            self.divide(thread, alone, true);
         }
     }
 
-    /// Divides the time of a pool by its samples, exactly.
-    fn divide(&mut self, thread: ThreadId, pool: Pool) {
+    /// Divides the time of a pool by its samples, exactly. Of a single time (`is_one`), the rest is likely at the same place.
+    fn divide(&mut self, thread: ThreadId, pool: Pool, is_one: bool) {
         let is_sampled = self.host.thread(thread).is_some_and(Thread::is_sampled);
         let mut places: BTreeMap<(Cause, String), Seen> = BTreeMap::new();
         for (look, span) in &pool.looks {
@@ -222,6 +270,7 @@ impl<'a> Gpu<'a> {
         }
         shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
         let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
+        let most_seen = most_seen.filter(|_| is_one);
         if sum >= u128::from(pool.time_ns)
             && let Some(first) = shares.first_mut()
         {
@@ -261,10 +310,8 @@ impl<'a> Gpu<'a> {
     fn after_submission(&mut self, start_ns: u64, end_ns: u64, next: &Stretch, call: &Submission) {
         let process = self.model.device(self.id).process;
         let name = self.model.text(call.name);
-        let stack = self
-            .host
-            .launch_stack(process, [next.start_ns, next.end_ns]);
-        let place = match stack.map(|stack| place(self.model, stack)) {
+        let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
+        let place = match launch.map(|(stack, _)| place(self.model, stack)) {
             Some(place) if !place.is_empty() => format!("{name} in {place}"),
             _ => name.to_owned(),
         };
@@ -280,31 +327,33 @@ impl<'a> Gpu<'a> {
         if returned_ns - start_ns > least_ns {
             let looks = self.host.thread(call.thread);
             let looks = looks.map_or(&[][..], |thread| thread.looks_in(start_ns, returned_ns));
-            let of_call = match self.place_of(cause, name, looks) {
-                // Its launch stack is as good.
-                only_name if only_name == name => place.clone(),
-                found => found,
-            };
+            // Its launch stack is as good.
+            let of_call = self.place_of_call(name, looks);
+            let of_call = of_call.unwrap_or_else(|| place.clone());
             self.causes
                 .add(cause, of_call, start_ns, returned_ns - start_ns);
             now_ns = returned_ns;
         }
         let (cause, for_what) = match end_ns - now_ns {
             0..=LAUNCH_NS => (Cause::Launch, String::new()),
-            _ => self.held_up(end_ns, call),
+            _ => self.held_up(now_ns, end_ns, call),
         };
         self.causes
             .add(cause, place + &for_what, now_ns, end_ns - now_ns);
     }
 
     /// What an operation waited for that began long after it was submitted, and in words what that was.
-    fn held_up(&self, begin_ns: u64, call: &Submission) -> (Cause, String) {
+    fn held_up(&self, submitted_ns: u64, begin_ns: u64, call: &Submission) -> (Cause, String) {
         let process = self.model.device(self.id).process;
-        let gpus = self.ended_before(begin_ns);
-        let gpus: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
-        let gpus = gpus.join(", ");
+        let gpus = |within_ns: u64| {
+            let gpus = self.ended_before(begin_ns, within_ns);
+            let gpus: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
+            gpus.join(", ")
+        };
         if let Some(order) = self.host.in_front(process, call) {
             let behind = format!(", behind {}", self.model.text(order.name));
+            // That it waits is certain: whoever ended towards the end of that is the one.
+            let gpus = gpus(HANDOVER_NS.max((begin_ns - submitted_ns) / 10));
             let of_gpus = match gpus.is_empty() {
                 true => behind.clone(),
                 false => format!("{behind} for {gpus}"),
@@ -319,6 +368,7 @@ impl<'a> Gpu<'a> {
         if self.barriers.ended_within(self.id, begin_ns, HANDOVER_NS) {
             return (Cause::Barrier, String::new());
         }
+        let gpus = gpus(HANDOVER_NS);
         match gpus.is_empty() {
             true => (Cause::Queued, String::new()),
             false => (Cause::OtherGpu, format!(", behind {gpus}")),
@@ -326,7 +376,7 @@ impl<'a> Gpu<'a> {
     }
 
     /// The numbers of other GPUs that ended a stretch of work just before a time.
-    fn ended_before(&self, time_ns: u64) -> BTreeSet<u32> {
+    fn ended_before(&self, time_ns: u64, within_ns: u64) -> BTreeSet<u32> {
         let others = self.others.iter().enumerate();
         let others = others.filter(|(index, stretches)| {
             if *index == self.id.index() {
@@ -334,7 +384,7 @@ impl<'a> Gpu<'a> {
             }
             let behind = stretches.partition_point(|stretch| stretch.end_ns <= time_ns);
             let last = behind.checked_sub(1).and_then(|last| stretches.get(last));
-            last.is_some_and(|last| time_ns - last.end_ns <= HANDOVER_NS)
+            last.is_some_and(|last| time_ns - last.end_ns <= within_ns)
         });
         others
             .filter_map(|(index, _)| self.model.devices.get(index))

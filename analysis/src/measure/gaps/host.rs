@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::orders::{Order, Orders};
+use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
 use crate::model::{
     Basis, Batch, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
@@ -19,6 +20,9 @@ pub(super) struct Submission {
     /// See [`HostSlice::stream`].
     pub(super) stream: u64,
 }
+
+/// The stack that launched an operation, and its thread.
+pub(super) type Launch = (StackId, ThreadId);
 
 /// A call or a wait of a thread that no other contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,10 +52,12 @@ pub(super) struct Look {
 /// What one thread did.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    busy: Vec<Busy>,
+    calls: Vec<Busy>,
+    scopes: Scopes,
+    waits: Vec<Busy>,
     looks: Vec<Look>,
     /// The stacks from which calls were made, by the calls' begins.
-    calls: Vec<(u64, StackId)>,
+    stacks: Vec<(u64, StackId)>,
 }
 
 /// What all threads did.
@@ -59,7 +65,7 @@ pub(super) struct Thread {
 pub(super) struct Host {
     submissions: HashMap<(ProcessId, u64), Submission>,
     /// The stacks that launched operations, by the time that their samples have.
-    launches: HashMap<(ProcessId, u64), StackId>,
+    launches: HashMap<(ProcessId, u64), Launch>,
     threads: Vec<Thread>,
     orders: Orders,
     /// First and last time that is known of each process.
@@ -78,13 +84,14 @@ impl Host {
                 Basis::WaitTime => true,
                 Basis::GpuTime => {
                     let key = (sample.process, sample.time_ns);
-                    let stack = self.launches.entry(key).or_insert(sample.stack);
-                    *stack = sample.stack.min(*stack);
+                    let launch = (sample.stack, sample.thread);
+                    let known = self.launches.entry(key).or_insert(launch);
+                    *known = launch.min(*known);
                     continue;
                 }
                 Basis::CallTime => {
                     let thread = entry(&mut self.threads, sample.thread.index());
-                    thread.calls.push((sample.time_ns, sample.stack));
+                    thread.stacks.push((sample.time_ns, sample.stack));
                     continue;
                 }
                 Basis::Event => continue,
@@ -122,12 +129,24 @@ impl Host {
             let known = known.or_insert(submission);
             *known = submission.min(*known);
         }
+        let is_scope = matches!(
+            slice.kind,
+            HostKind::Operator | HostKind::Function | HostKind::Range
+        );
+        if is_scope && is_thread {
+            let thread = entry(&mut self.threads, slice.thread.index());
+            thread.scopes.add(slice);
+        }
         let counts = matches!(
             slice.kind,
             HostKind::Runtime | HostKind::Hsa | HostKind::Collective | HostKind::Wait
         );
         if counts && is_thread {
-            let busy = &mut entry(&mut self.threads, slice.thread.index()).busy;
+            let thread = entry(&mut self.threads, slice.thread.index());
+            let busy = match slice.kind {
+                HostKind::Wait => &mut thread.waits,
+                _ => &mut thread.calls,
+            };
             // Mostly those within it came before.
             let is_within =
                 |inner: &Busy| inner.start_ns >= slice.start_ns && inner.end_ns() <= slice.end_ns;
@@ -149,15 +168,22 @@ impl Host {
         let submissions = submissions.map(|((process, _), submission)| (*process, submission));
         self.orders.sort(submissions, model);
         for thread in &mut self.threads {
-            thread.busy.sort_unstable();
-            let mut end_ns = 0;
-            thread.busy.retain(|busy| {
-                let is_outermost = busy.end_ns() > end_ns;
-                end_ns = end_ns.max(busy.end_ns());
-                is_outermost
-            });
+            for list in [&mut thread.calls, &mut thread.waits] {
+                list.sort_unstable();
+                let mut end_ns = 0;
+                list.retain(|busy| {
+                    let is_outermost = busy.end_ns() > end_ns;
+                    end_ns = end_ns.max(busy.end_ns());
+                    is_outermost
+                });
+            }
             thread.looks.sort_unstable();
-            thread.calls.sort_unstable();
+            thread.stacks.sort_unstable();
+            // Samples say more.
+            match thread.looks.is_empty() {
+                true => thread.scopes.sort(),
+                false => thread.scopes = Scopes::default(),
+            }
         }
     }
 
@@ -178,8 +204,8 @@ impl Host {
         *self.spans.get(process.index())?
     }
 
-    /// The stack that launched the operation that began, or ended, at a time.
-    pub(super) fn launch_stack(&self, process: ProcessId, times_ns: [u64; 2]) -> Option<StackId> {
+    /// The stack and thread that launched the operation that began, or ended, at a time.
+    pub(super) fn launch(&self, process: ProcessId, times_ns: [u64; 2]) -> Option<Launch> {
         times_ns
             .iter()
             .find_map(|time_ns| self.launches.get(&(process, *time_ns)).copied())
@@ -191,12 +217,19 @@ impl Host {
 }
 
 impl Thread {
-    /// Calls and waits that overlap an interval, in order.
-    pub(super) fn busy_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
-        let first = self.busy.partition_point(|busy| busy.end_ns() <= start_ns);
-        self.busy[first..]
-            .iter()
-            .take_while(move |busy| busy.start_ns < end_ns)
+    /// Calls that overlap an interval, in order.
+    pub(super) fn calls_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+        overlapping(&self.calls, start_ns, end_ns)
+    }
+
+    /// Waits that overlap an interval, in order. How long one was is known from outside only, so that it may reach into calls.
+    pub(super) fn waits_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+        overlapping(&self.waits, start_ns, end_ns)
+    }
+
+    /// What the thread was in, in an interval, in order. Nothing of threads that have samples.
+    pub(super) fn scopes_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
+        self.scopes.overlapping(start_ns, end_ns)
     }
 
     /// Samples taken in an interval.
@@ -209,9 +242,9 @@ impl Thread {
     /// The stack from which the call was made that began at a time, if it was recorded.
     pub(super) fn call_stack(&self, start_ns: u64) -> Option<StackId> {
         let at = self
-            .calls
+            .stacks
             .partition_point(|(time_ns, _)| *time_ns < start_ns);
-        let &(time_ns, stack) = self.calls.get(at)?;
+        let &(time_ns, stack) = self.stacks.get(at)?;
         (time_ns == start_ns).then_some(stack)
     }
 
@@ -219,4 +252,11 @@ impl Thread {
     pub(super) fn is_sampled(&self) -> bool {
         !self.looks.is_empty()
     }
+}
+
+fn overlapping(list: &[Busy], start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+    let first = list.partition_point(|busy| busy.end_ns() <= start_ns);
+    list[first..]
+        .iter()
+        .take_while(move |busy| busy.start_ns < end_ns)
 }

@@ -13,6 +13,7 @@ mod explain;
 mod host;
 mod orders;
 mod places;
+mod scopes;
 mod stretches;
 
 use self::causes::{Causes, Outside};

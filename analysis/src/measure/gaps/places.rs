@@ -16,7 +16,11 @@ pub(super) fn place(model: &Model, stack: StackId) -> String {
 
 fn text(model: &Model, frame: &Frame) -> String {
     let function = model.text(frame.function);
-    match (file_name(model.text(frame.source)), frame.line) {
+    let file = file_name(model.text(frame.source));
+    // Python functions are called `load (train.py)`.
+    let in_file = format!(" ({file})");
+    let function = function.strip_suffix(&in_file).unwrap_or(function);
+    match (file, frame.line) {
         ("", _) => function.to_owned(),
         (file, 0) => format!("{function} ({file})"),
         (file, line) => format!("{function} ({file}:{line})"),

@@ -38,6 +38,8 @@ pub(super) struct PerfettoReader {
     slices: Slices,
     samples: Samples,
     left_out: LeftOut,
+    /// Where the first packet is that is malformed, that has no time, and that ends a slice before its begin.
+    first_left_out: [Option<u64>; 3],
     is_done: bool,
 }
 
@@ -62,8 +64,21 @@ impl PerfettoReader {
             slices: Slices::default(),
             samples: Samples::default(),
             left_out: LeftOut::default(),
+            first_left_out: [None; 3],
             is_done: false,
             file,
+        }
+    }
+
+    /// Remembers where the first packet of each kind is that something is wrong with.
+    #[inline]
+    fn place_left_out(&mut self) {
+        let LeftOut { torn, timeless } = self.left_out;
+        let counts = [torn, timeless, self.slices.backward];
+        for (count, first) in counts.into_iter().zip(&mut self.first_left_out) {
+            if count > 0 && first.is_none() {
+                *first = Some(self.packets.packet_offset());
+            }
         }
     }
 
@@ -85,23 +100,27 @@ impl PerfettoReader {
             notice(Some(truncation.offset), text);
         }
         let LeftOut { torn, timeless } = self.left_out;
-        for (count, what) in [
-            (torn, "malformed packets are left out"),
+        let [torn_at, timeless_at, backward_at] = self.first_left_out;
+        for (count, first, what) in [
+            (torn, torn_at, "malformed packets are left out"),
             (
                 timeless,
+                timeless_at,
                 "events are left out: no clock snapshot relates their clock to BOOTTIME",
             ),
             (
                 cut_off,
+                None,
                 "operations of GPUs are left out: the trace ends before they did",
             ),
             (
                 self.slices.backward,
+                backward_at,
                 "slices end before they begin; they count with no duration",
             ),
         ] {
             if count > 0 {
-                notice(None, format!("{count} {what}"));
+                notice(first, format!("{count} {what}"));
             }
         }
     }
@@ -148,6 +167,7 @@ impl Reader for PerfettoReader {
             };
             let Ok(event) = self.decoder.packet(encoded) else {
                 self.left_out.torn += 1;
+                self.place_left_out();
                 continue;
             };
             let mut context = Context {
@@ -162,6 +182,7 @@ impl Reader for PerfettoReader {
                 left_out: &mut self.left_out,
             };
             context.take(encoded, &event, model, batch);
+            self.place_left_out();
         }
         !self.is_done
     }

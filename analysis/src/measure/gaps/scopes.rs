@@ -1,0 +1,107 @@
+//! Operators, functions and ranges that a thread was in: all that is known of what it did where there are no samples.
+
+use std::cmp::Reverse;
+
+use crate::model::{HostSlice, TextId};
+
+/// A time in which one of them was the innermost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) name: TextId,
+}
+
+/// Those of one thread, as slices until [`Scopes::sort`].
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    /// Begin, end, name.
+    slices: Vec<(u64, Reverse<u64>, TextId)>,
+    innermost: Vec<Scope>,
+}
+
+impl Scopes {
+    pub(super) fn add(&mut self, slice: &HostSlice) {
+        self.slices
+            .push((slice.start_ns, Reverse(slice.end_ns), slice.name));
+    }
+
+    /// Finds the innermost at each time.
+    pub(super) fn sort(&mut self) {
+        let mut slices = std::mem::take(&mut self.slices);
+        slices.sort_unstable();
+        let mut now_ns = 0;
+        let mut open: Vec<(u64, TextId)> = Vec::new();
+        for (start_ns, Reverse(end_ns), name) in slices {
+            while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
+                self.put(&mut now_ns, inner.0, inner.1);
+            }
+            if let Some(&(_, outer)) = open.last() {
+                self.put(&mut now_ns, start_ns, outer);
+            }
+            now_ns = now_ns.max(start_ns);
+            open.push((end_ns, name));
+        }
+        while let Some((end_ns, name)) = open.pop() {
+            self.put(&mut now_ns, end_ns, name);
+        }
+    }
+
+    fn put(&mut self, now_ns: &mut u64, end_ns: u64, name: TextId) {
+        if *now_ns < end_ns {
+            self.innermost.push(Scope {
+                start_ns: *now_ns,
+                end_ns,
+                name,
+            });
+            *now_ns = end_ns;
+        }
+    }
+
+    /// Those that overlap an interval, in order; they do not overlap each other.
+    pub(super) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
+        let list = &self.innermost;
+        let first = list.partition_point(|scope| scope.end_ns <= start_ns);
+        list[first..]
+            .iter()
+            .take_while(move |scope| scope.start_ns < end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Texts;
+
+    #[test]
+    fn the_innermost_counts() {
+        let mut texts = Texts::default();
+        let [step, forward, linear] = ["step", "forward", "linear"].map(|name| texts.intern(name));
+        let mut scopes = Scopes::default();
+        for (name, start_ns, end_ns) in [
+            (linear, 30, 40),
+            (forward, 20, 60),
+            (step, 10, 100),
+            (linear, 60, 70),
+        ] {
+            scopes.add(&HostSlice {
+                name,
+                start_ns,
+                end_ns,
+                ..HostSlice::default()
+            });
+        }
+        scopes.sort();
+        let found: Vec<_> = scopes
+            .overlapping(35, 75)
+            .map(|scope| (texts.get(scope.name), scope.start_ns, scope.end_ns))
+            .collect();
+        let expected = [
+            ("linear", 30, 40),
+            ("forward", 40, 60),
+            ("linear", 60, 70),
+            ("step", 70, 100),
+        ];
+        assert_eq!(found, expected);
+    }
+}
