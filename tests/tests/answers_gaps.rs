@@ -95,7 +95,12 @@ fn span(words: &[&str]) -> Result<Span> {
 
 /// The idle time that the program and the ground truth know for each reason.
 fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<String, u64>> {
-    let idle = idle(truth, pid, 0);
+    // The runtimes use GPUs for themselves, too, which they do not tell: before the first operation nothing counts.
+    let timeline = answer("timeline", &outcome.files())?;
+    let first_ns = timeline["runs"][0]["devices"][0]["start_ns"].as_u64();
+    let first_ns = first_ns.with_context(|| timeline.to_string())?;
+    let mut idle = idle(truth, pid, 0);
+    idle.iter_mut().for_each(|one| one.0 = one.0.max(first_ns));
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |reason: &str, span: Span| {
         *expected.entry(reason.to_owned()).or_default() += idle_in(&idle, span);
@@ -126,17 +131,13 @@ fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<Strin
     Ok(expected)
 }
 
-/// The idle time of all causes of these names whose places hold a text.
-fn found(device: &Value, names: &[&str], place: &str) -> u64 {
+/// The idle time of all causes of these names whose places hold one of these texts.
+fn found(device: &Value, names: &[&str], places: &[&str]) -> u64 {
     let causes = device["causes"].as_array().into_iter().flatten();
     let fitting = causes.filter(|cause| {
-        let holds = cause["where"]
-            .as_str()
-            .is_some_and(|text| text.contains(place));
-        let is_one = cause["cause"]
-            .as_str()
-            .is_some_and(|cause| names.contains(&cause));
-        holds && is_one
+        let place = cause["where"].as_str().unwrap_or_default();
+        let name = cause["cause"].as_str().unwrap_or_default();
+        names.contains(&name) && places.iter().any(|one| place.contains(one))
     });
     fitting.filter_map(|cause| cause["idle_ns"].as_u64()).sum()
 }
@@ -148,19 +149,23 @@ fn user_of(truth: &Truth) -> Result<u32> {
 }
 
 /// A reason, the causes that it may be told by, and what their places hold.
-type Case<'c> = (&'c str, &'c [&'c str], &'c str);
+type Case<'c> = (&'c str, &'c [&'c str], &'c [&'c str]);
 
 fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -> TestResult {
     let idle_ns = device["idle_ns"].as_u64().context("idle_ns")?;
+    // On a busy machine a thread may lose the processor between any two lines.
+    let placeless_ns = found(device, &["host_off_processor"], &["thread "]);
     let mut story = String::new();
     let mut off = false;
-    for (reason, causes, place) in cases {
+    for (reason, causes, places) in cases {
         let expected_ns = *expected
             .get(*reason)
             .with_context(|| format!("no {reason}"))?;
-        let found_ns = found(device, causes, place);
+        let found_ns = found(device, causes, places);
         // Two percent, and what the program does between its readings of the clock and the calls.
-        let is_off = found_ns.abs_diff(expected_ns) * 50 > expected_ns + idle_ns / 20;
+        let tolerance_ns = expected_ns / 50 + idle_ns / 1000;
+        let is_off = found_ns > expected_ns + tolerance_ns
+            || found_ns + placeless_ns + tolerance_ns < expected_ns;
         story += &format!(
             "{reason}: {found_ns} of {expected_ns}{}\n",
             if is_off { " !" } else { "" }
@@ -199,13 +204,13 @@ fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
         device,
         &expected,
         &[
-            ("computes", HOST, "computes"),
-            ("sleeps", HOST, "sleeps"),
-            ("copies", &["blocking_copy"], "hipMemcpy"),
-            ("awaits", &["event", "launch"], "waits_for_event"),
-            ("follows", &["host_function", "launch"], "waits_for_host"),
-            ("spin", &["launch", "queued", "runtime_call"], "work"),
-            ("waited", &["synchronisation"], "hipStreamSynchronize"),
+            ("computes", HOST, &["computes"]),
+            ("sleeps", HOST, &["sleeps"]),
+            ("copies", &["blocking_copy"], &["hipMemcpy"]),
+            ("awaits", &["event", "launch"], &["waits_for_event"]),
+            ("follows", &["host_function", "launch"], &["waits_for_host"]),
+            ("spin", &["launch", "queued", "runtime_call"], &["work"]),
+            ("waited", &["synchronisation"], &["hipStreamSynchronize"]),
         ],
     )
 }
@@ -229,7 +234,7 @@ fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) ->
     let gaps = answer("gaps", &outcome.files())?;
     let device = &gaps["runs"][0]["devices"][0];
     let expected = expected(&outcome, &truth, user_of(&truth)?)?;
-    let computes: Case = ("computes", HOST, "computes (hip_causes.py:");
+    let computes: Case<'_> = ("computes", HOST, &["computes (hip_causes.py:"]);
     // What Python finds in HIP 5.2 by itself passes the profiler by: there are no calls.
     if stack == Stack::Debian12 {
         return judge(device, &expected, &[computes]);
@@ -239,8 +244,8 @@ fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) ->
         &expected,
         &[
             computes,
-            ("copies", &["blocking_copy"], "hipMemcpy"),
-            ("waited", &["synchronisation"], "hipDeviceSynchronize"),
+            ("copies", &["blocking_copy"], &["hipMemcpy"]),
+            ("waited", &["synchronisation"], &["hipDeviceSynchronize"]),
         ],
     )
 }

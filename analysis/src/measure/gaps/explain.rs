@@ -1,5 +1,6 @@
 //! From the idle times of one GPU to their causes.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::{Cause, Causes, Example, Outside};
@@ -48,7 +49,8 @@ pub(super) struct Gpu<'a> {
     id: DeviceId,
     others: &'a [&'a [Stretch]],
     causes: Causes,
-    pools: BTreeMap<ThreadId, Pool>,
+    /// By thread, and by where it waited around those times.
+    pools: BTreeMap<(ThreadId, String), Pool>,
 }
 
 impl<'a> Gpu<'a> {
@@ -115,8 +117,8 @@ impl<'a> Gpu<'a> {
 
     /// What is put together is divided at last.
     fn finish(mut self) -> Causes {
-        for (thread, pool) in std::mem::take(&mut self.pools) {
-            self.divide(thread, pool, false);
+        for ((thread, waits), pool) in std::mem::take(&mut self.pools) {
+            self.divide((thread, &waits), pool, false);
         }
         self.causes
     }
@@ -183,47 +185,67 @@ impl<'a> Gpu<'a> {
             }) && program_part(look.stack, self.model).is_some()
         };
         let looks = looks.iter().filter(is_of_call);
-        let most = looks.max_by_key(|look| (look.weight_ns, look.stack))?;
+        let most = looks.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)))?;
         Some(format!("{name} in {}", place(self.model, most.stack)))
     }
 
     /// The thread was in no call.
     fn between_calls(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
-        let mut now_ns = start_ns;
+        let (mut waits, mut now_ns) = (Vec::new(), start_ns);
         for wait in of_thread.waits_in(start_ns, end_ns) {
             let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
             if from_ns < to_ns {
-                self.between_waits(now_ns, from_ns, thread, of_thread);
                 // Its samples are taken up to its end.
                 let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
-                let most = looks.iter().max_by_key(|look| (look.weight_ns, look.stack));
+                let most = looks.iter();
+                let most = most.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)));
                 let place = most.map(|look| place(self.model, look.stack));
                 let place = place.filter(|place| !place.is_empty());
                 let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
-                self.causes
-                    .add(Cause::Wait, place, from_ns, to_ns - from_ns);
+                waits.push((to_ns - from_ns, from_ns, place));
                 now_ns = to_ns;
             }
         }
-        self.between_waits(now_ns, end_ns, thread, of_thread);
+        // What was seen of a wait is less than all of it: it was seen from outside, now and then.
+        let longest = waits.iter().max().map(|wait| wait.2.clone());
+        let hint = longest.unwrap_or_default();
+        let mut now_ns = start_ns;
+        for (wait_ns, from_ns, place) in waits {
+            self.between_waits(now_ns, from_ns, (thread, &hint), of_thread);
+            self.causes.add(Cause::Wait, place, from_ns, wait_ns);
+            now_ns = from_ns + wait_ns;
+        }
+        self.between_waits(now_ns, end_ns, (thread, &hint), of_thread);
     }
 
-    /// The thread was in no call and did not wait, as far as that is known.
-    fn between_waits(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+    /// The thread was in no call and did not wait, as far as that is known. `who` is the thread, and where it waited around that time.
+    fn between_waits(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        who: (ThreadId, &str),
+        of_thread: &Thread,
+    ) {
         let mut now_ns = start_ns;
         for scope in of_thread.scopes_in(start_ns, end_ns) {
             let (from_ns, to_ns) = (scope.start_ns.max(now_ns), scope.end_ns.min(end_ns));
-            self.by_samples(now_ns, from_ns, thread, of_thread);
+            self.by_samples(now_ns, from_ns, who, of_thread);
             let place = self.model.text(scope.name).to_owned();
             self.causes
                 .add(Cause::Code, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
         }
-        self.by_samples(now_ns, end_ns, thread, of_thread);
+        self.by_samples(now_ns, end_ns, who, of_thread);
     }
 
     /// What its samples say.
-    fn by_samples(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+    fn by_samples(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        (thread, waits): (ThreadId, &str),
+        of_thread: &Thread,
+    ) {
         if start_ns >= end_ns {
             return;
         }
@@ -233,19 +255,19 @@ impl<'a> Gpu<'a> {
         let is_long = span.1 >= LONG_NS;
         let pool = match is_long {
             true => &mut alone,
-            false => self.pools.entry(thread).or_default(),
+            false => self.pools.entry((thread, waits.to_owned())).or_default(),
         };
         pool.time_ns += span.1;
         pool.count += 1;
         pool.longest = pool.longest.max(Some(Example::new(span.0, span.1)));
         pool.looks.extend(looks.iter().map(|look| (*look, span)));
         if is_long {
-            self.divide(thread, alone, true);
+            self.divide((thread, waits), alone, true);
         }
     }
 
     /// Divides the time of a pool by its samples, exactly. Of a single time (`is_one`), the rest is likely at the same place.
-    fn divide(&mut self, thread: ThreadId, pool: Pool, is_one: bool) {
+    fn divide(&mut self, (thread, waits): (ThreadId, &str), pool: Pool, is_one: bool) {
         let is_sampled = self.host.thread(thread).is_some_and(Thread::is_sampled);
         let mut places: BTreeMap<(Cause, String), Seen> = BTreeMap::new();
         for (look, span) in &pool.looks {
@@ -271,6 +293,8 @@ impl<'a> Gpu<'a> {
         shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
         let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
         let most_seen = most_seen.filter(|_| is_one);
+        let waits = (!waits.is_empty()).then(|| waits.to_owned());
+        let most_seen = most_seen.or(waits);
         if sum >= u128::from(pool.time_ns)
             && let Some(first) = shares.first_mut()
         {
