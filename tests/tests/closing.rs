@@ -85,7 +85,7 @@ fn gpus_are_those_of_the_report() -> TestResult {
             .find_map(Stack::missing)
     );
     let machine = Machine::new(stack)?.config(MACHINE)?;
-    let program = hip_program(stack, "hip_idle")?.args(["10", "30"]);
+    let program = hip_program(stack, "hip_causes")?.args(["10", "30"]);
     let outcome = Run::new()
         .options(["-I", "rocm", "-f", "1000", "--summary", "full"])
         .command(machine.run(program))
@@ -121,7 +121,7 @@ fn gpus_are_those_of_the_report() -> TestResult {
     );
     let waited = lines.iter().find(|line| line.contains("waiting for"));
     ensure!(
-        waited.with_context(story)?.contains("hip_idle.cpp"),
+        waited.with_context(story)?.contains("hip_causes.cpp"),
         "{}",
         story()
     );

@@ -9,7 +9,7 @@ use super::places::place;
 use super::stretches::{Barriers, Stretch};
 use crate::measure::code_place::program_part;
 use crate::measure::waiting_calls::{WaitsFor, waits_for};
-use crate::model::{DeviceId, HostKind, Model, StreamOrder, ThreadId};
+use crate::model::{DeviceId, HostKind, Model, StackId, StreamOrder, ThreadId};
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
 /// GPU's own latency.
@@ -165,7 +165,8 @@ impl<'a> Gpu<'a> {
                 HostKind::Collective => Cause::CollectiveCall,
                 _ => within_call(name),
             };
-            let place = self.place_of_call(name, of_thread.looks_in(from_ns, to_ns));
+            let stack = of_thread.call_stack(call.start_ns);
+            let place = self.place_of_call(name, stack, of_thread.looks_in(from_ns, to_ns));
             let place = place.unwrap_or_else(|| name.to_owned());
             self.causes.add(cause, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
@@ -173,8 +174,11 @@ impl<'a> Gpu<'a> {
         self.between_calls(now_ns, end_ns, thread, of_thread);
     }
 
-    /// A call, and where in the program it was made if a sample fell into it.
-    fn place_of_call(&self, name: &str, looks: &[Look]) -> Option<String> {
+    /// A call, and where in the program it was made: by the stack that was recorded with it, else if a sample fell into it.
+    fn place_of_call(&self, name: &str, stack: Option<StackId>, looks: &[Look]) -> Option<String> {
+        if let Some(stack) = stack.filter(|stack| program_part(*stack, self.model).is_some()) {
+            return Some(format!("{name} in {}", place(self.model, stack)));
+        }
         // A sample from outside may come late: then its stack is that of something else.
         let is_of_call = |look: &&Look| {
             let frames = self.model.stacks.innermost_first(look.stack);
@@ -335,7 +339,9 @@ impl<'a> Gpu<'a> {
         let process = self.model.device(self.id).process;
         let name = self.model.text(call.name);
         let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
-        let place = match launch.map(|(stack, _)| place(self.model, stack)) {
+        let of_call = || self.host.thread(call.thread)?.call_stack(call.start_ns);
+        let stack = launch.map(|(stack, _)| stack).or_else(of_call);
+        let place = match stack.map(|stack| place(self.model, stack)) {
             Some(place) if !place.is_empty() => format!("{name} in {place}"),
             _ => name.to_owned(),
         };
@@ -352,7 +358,7 @@ impl<'a> Gpu<'a> {
             let looks = self.host.thread(call.thread);
             let looks = looks.map_or(&[][..], |thread| thread.looks_in(start_ns, returned_ns));
             // Its launch stack is as good.
-            let of_call = self.place_of_call(name, looks);
+            let of_call = self.place_of_call(name, stack, looks);
             let of_call = of_call.unwrap_or_else(|| place.clone());
             self.causes
                 .add(cause, of_call, start_ns, returned_ns - start_ns);
