@@ -264,20 +264,27 @@ fn a_str_of_any_3_14_is_read() {
     let mut words = python_3_14(false);
     let known = interpreter(&words);
     const OBJECT: u64 = 0x91_0000;
-    for kind_bit in [2, 8, 16] {
-        for (interned, ascii, characters) in [(1, true, 40), (3, true, 40), (0, false, 56)] {
-            words.zeros(OBJECT, OBJECT + 0x80);
-            words.put(OBJECT + 16, 5);
-            let flags = 1 | 1 << 3 | u64::from(ascii) << 4;
-            words.put(OBJECT + 32, interned | flags << kind_bit);
-            words.put_bytes(OBJECT + characters, b"hello");
-            let found = Text::of_str(&words, &known.layout.text, OBJECT).expect("a text");
-            assert_eq!(
-                text(&words, found),
-                "hello",
-                "{kind_bit} {interned} {ascii}"
-            );
-        }
+    for (kind_bit, interned, ascii, left) in [2, 8, 16]
+        .into_iter()
+        .flat_map(|bit| [0, 0xffff_ffff].map(|left| (bit, left)))
+        .flat_map(|(bit, left)| {
+            [(1, true), (3, true), (0, false)].map(|(interned, ascii)| (bit, interned, ascii, left))
+        })
+    {
+        words.zeros(OBJECT, OBJECT + 0x80);
+        words.put(OBJECT + 16, 5);
+        let flags = 1 | 1 << 3 | u64::from(ascii) << 4;
+        // Nobody clears what is behind the flags.
+        let behind = left << (kind_bit + 6) & 0xffff_ffff;
+        words.put(OBJECT + 32, interned | flags << kind_bit | behind);
+        let characters = if ascii { 40 } else { 56 };
+        words.put_bytes(OBJECT + characters, b"hello");
+        let found = Text::of_str(&words, &known.layout.text, OBJECT).expect("a text");
+        assert_eq!(
+            text(&words, found),
+            "hello",
+            "{kind_bit} {interned} {behind:#x}"
+        );
     }
 }
 
