@@ -1,6 +1,8 @@
-//! Writes a trace of a program that launches kernels on four streams, as `rsys-sample` writes one: `gpu_trace FILE KERNELS [zlib]`.
+//! Writes a trace of a program that launches kernels on four streams, as `rsys-sample` writes one:
+//! `gpu_trace FILE KERNELS [zlib] [bare] [process=NUMBER]`.
 //!
-//! Each kernel has its call, its launch stack and its time as a sample. It is what the speed of `rsys-report` is measured with.
+//! Each kernel has its call, its launch stack and its time as a sample; with `bare` there are kernels alone. It is what the speed of `rsys-report`
+//! is measured with.
 
 use std::env;
 use std::fs::File;
@@ -13,6 +15,7 @@ use rsys_proto::{
 };
 
 const START_NS: u64 = 5_000_000_000_000;
+/// The process id of process 0.
 const PID: u32 = 4711;
 const STREAMS: u64 = 4;
 /// Operations are told in lumps.
@@ -21,27 +24,37 @@ const NAMES: u64 = 200;
 
 fn main() -> io::Result<()> {
     let mut arguments = env::args().skip(1);
-    let usage = || io::Error::other("gpu_trace FILE KERNELS [zlib]");
+    let usage = || io::Error::other("gpu_trace FILE KERNELS [zlib] [bare] [process=NUMBER]");
     let path = arguments.next().ok_or_else(usage)?;
     let kernels = arguments
         .next()
         .and_then(|count| count.parse().ok())
         .ok_or_else(usage)?;
-    let compression = match arguments.next() {
-        Some(_) => Compression::Zlib,
-        None => Compression::None,
-    };
+    let (mut compression, mut has_host, mut process) = (Compression::None, true, 0);
+    for word in arguments {
+        match word.split_once('=') {
+            None if word == "zlib" => compression = Compression::Zlib,
+            None if word == "bare" => has_host = false,
+            Some(("process", number)) => process = number.parse().map_err(|_| usage())?,
+            _ => return Err(usage()),
+        }
+    }
     let mut trace = TraceWriter::new(File::create(path)?, compression);
-    let mut writer = Writer::new(trace.buffer());
+    let mut writer = Writer::new(trace.buffer(), PID + process);
     for first in (0..kernels).step_by(LUMP as usize) {
         let numbers = first..(first + LUMP).min(kernels);
-        for number in numbers.clone() {
-            writer.call(trace.buffer(), number);
+        if has_host {
+            for number in numbers.clone() {
+                writer.call(trace.buffer(), number);
+            }
         }
         for number in numbers {
             writer.kernel(trace.buffer(), number);
         }
-        writer.samples(trace.buffer());
+        if has_host {
+            writer.samples(trace.buffer());
+        }
+        writer.pending.clear();
         trace.flush()?;
     }
     trace.flush()?;
@@ -55,6 +68,7 @@ fn scramble(number: u64) -> u64 {
 }
 
 struct Writer {
+    pid: u32,
     ids: ProcessNamespace,
     calls: TrackSequence,
     streams: Vec<TrackSequence>,
@@ -69,22 +83,22 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(out: &mut PacketBuffer) -> Self {
-        let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+    fn new(out: &mut PacketBuffer, pid: u32) -> Self {
+        let ids = ProcessNamespace::new("b00t", pid, 17, 0);
         out.clock_snapshot(&ClockReadings {
             boottime_ns: START_NS,
             ..ClockReadings::default()
         });
         out.process(&ProcessTrack {
             uuid: ids.track(1),
-            pid: PID,
+            pid,
             name: "train",
             ..ProcessTrack::default()
         });
         out.thread(&ThreadTrack {
             uuid: ids.track(2),
-            pid: PID,
-            tid: PID,
+            pid,
+            tid: pid,
             name: "train",
             title: "stack",
         });
@@ -124,6 +138,7 @@ impl Writer {
             .map(|name| out.intern(&format!("void gemm_kernel<float, {name}>(float*, int)")))
             .collect();
         Self {
+            pid,
             ids,
             calls,
             streams,
@@ -182,8 +197,8 @@ impl Writer {
         track.slice_end(out, end_ns);
         self.pending.push(Sample {
             time_ns: start_ns,
-            pid: PID,
-            tid: PID,
+            pid: self.pid,
+            tid: self.pid,
             callstack: Some(self.callstacks[name]),
             weight: end_ns - start_ns,
             mode: CpuMode::Unknown,
@@ -193,6 +208,5 @@ impl Writer {
 
     fn samples(&mut self, out: &mut PacketBuffer) {
         self.stacks.samples(out, &mut self.pending);
-        self.pending.clear();
     }
 }

@@ -26,4 +26,4 @@ pub mod table;
 
 mod pass;
 
-pub use pass::pass;
+pub use pass::{pass, pass_counted};

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 
 use crate::measure::Measure;
 use crate::model::{Batch, Kinds, Model, Notice};
-use crate::read;
+use crate::read::{self, BytesRead};
 
 /// Batches under way between the thread that reads and the one that measures.
 const BATCHES: usize = 4;
@@ -14,6 +14,15 @@ const BATCHES: usize = 4;
 ///
 /// Reading is done by a thread of its own. What comes of it does not depend on that.
 pub fn pass(files: &[PathBuf], measures: &mut [Box<dyn Measure>]) -> Model {
+    pass_counted(files, measures, &BytesRead::default())
+}
+
+/// [`pass()`], which tells others meanwhile how much of the files was read.
+pub fn pass_counted(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    read_bytes: &BytesRead,
+) -> Model {
     let (filled, to_measure) = sync_channel::<Batch>(BATCHES);
     let (emptied, to_fill) = sync_channel::<Batch>(BATCHES + 2);
     let kinds = measures
@@ -23,7 +32,7 @@ pub fn pass(files: &[PathBuf], measures: &mut [Box<dyn Measure>]) -> Model {
         let reading = scope.spawn(move || {
             let mut model = Model::default();
             for file in files {
-                let mut reader = match read::open(file, kinds) {
+                let mut reader = match read::open_counted(file, kinds, read_bytes) {
                     Ok(reader) => reader,
                     Err(error) => {
                         model.notices.push(unreadable(file, &error));

@@ -3,7 +3,7 @@
 //! Writing has two layers. [`PacketBuffer`] collects encoded packets: descriptors of tracks ([`ProcessTrack`] and so on) through prost, events
 //! through [`TrackSequence`] and [`SampleSequence`], which are encoded by hand because there are many. [`TraceWriter`] brings the buffer to a file in
 //! blocks, so that the file is a valid trace at every moment. Reading is [`reader`], which yields the prost types of [`schema`], and
-//! [`resolve`], which undoes interning and delta times. [`message`] looks into encoded packets, and copies them, without decoding them.
+//! [`resolve`], which undoes interning and delta times; [`blocks`] reads many packets at once, for those who decode in another thread. [`message`] looks into encoded packets, and copies them, without decoding them.
 //!
 //! ```
 //! use rsys_proto::{ClockReadings, Compression, ProcessNamespace, ProcessTrack, ThreadTrack, TraceWriter, TrackSequence};
@@ -27,6 +27,7 @@
 //! Two rules of Perfetto are the caller's to keep: a track's descriptor goes before its events, and slices of one track nest (overlapping work, as on a
 //! GPU queue, needs one track per lane).
 
+pub mod blocks;
 mod buffer;
 mod callstacks;
 mod event;

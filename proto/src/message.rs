@@ -162,16 +162,40 @@ fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     Some(head)
 }
 
+/// Takes a varint from the front of `rest`; `None` if it does not end, and `rest` is as it was.
 #[inline(always)]
-fn varint(rest: &mut &[u8]) -> Option<u64> {
+pub fn varint(rest: &mut &[u8]) -> Option<u64> {
     let (&first, tail) = rest.split_first()?;
     if first < 0x80 {
         *rest = tail;
         return Some(u64::from(first));
     }
-    let mut value = u64::from(first & 0x7F);
-    let mut tail = tail;
-    for shift in (7..70).step_by(7) {
+    // Up to eight bytes at once: how long a varint is cannot be predicted.
+    if let Some(word) = rest.first_chunk() {
+        let word = u64::from_le_bytes(*word);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            let bits = ends.trailing_zeros() + 1;
+            *rest = &rest[bits as usize / 8..];
+            return Some(low_sevens(word & (u64::MAX >> (64 - bits))));
+        }
+    }
+    long_varint(rest)
+}
+
+/// The lower seven bits of each byte, put together.
+#[inline(always)]
+fn low_sevens(word: u64) -> u64 {
+    let word = word & 0x007F_007F_007F_007F | (word & 0x7F00_7F00_7F00_7F00) >> 1;
+    let word = word & 0x0000_3FFF_0000_3FFF | (word & 0x3FFF_0000_3FFF_0000) >> 2;
+    word & 0x0FFF_FFFF | (word & 0x0FFF_FFFF_0000_0000) >> 4
+}
+
+/// A varint at the end of a message, or one of more than eight bytes.
+fn long_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut tail = *rest;
+    let mut value = 0;
+    for shift in (0..70).step_by(7) {
         let (&byte, after) = tail.split_first()?;
         tail = after;
         value |= u64::from(byte & 0x7F) << shift;
@@ -231,6 +255,29 @@ mod tests {
         for not_a_key in [[0x00, 0x00], [0x0B, 0x00], [0x0F, 0x00]] {
             assert!(Fields::new(&not_a_key).next().unwrap().is_err());
         }
+    }
+
+    #[test]
+    fn numbers_of_all_lengths_are_read_wherever_they_stand() {
+        for bits in 0..64 {
+            for value in [
+                1_u64 << bits,
+                u64::MAX >> bits,
+                0x0123_4567_89AB_CDEF >> bits,
+            ] {
+                for behind in [0, 1, 7, 8, 20] {
+                    let mut bytes = Vec::new();
+                    put_varint(&mut bytes, value);
+                    let length = bytes.len();
+                    bytes.resize(length + behind, 0xFF);
+                    let mut rest = bytes.as_slice();
+                    assert_eq!(varint(&mut rest), Some(value), "{bytes:x?}");
+                    assert_eq!(rest.len(), behind, "{bytes:x?}");
+                }
+            }
+        }
+        let mut endless = [0xFF_u8; 20].as_slice();
+        assert_eq!((varint(&mut endless), endless.len()), (None, 20));
     }
 
     #[test]

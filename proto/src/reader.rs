@@ -64,7 +64,7 @@ pub struct Truncation {
 }
 
 /// The packets of a compressed block.
-type BlockStream = ZlibDecoder<Cursor<Vec<u8>>>;
+pub(crate) type BlockStream = ZlibDecoder<Cursor<Vec<u8>>>;
 
 /// The packets of a trace, those of compressed blocks among them, in file order.
 #[derive(Debug)]
@@ -234,12 +234,18 @@ impl<R: Read> Iterator for PacketReader<R> {
 }
 
 /// Where the compressed packets are in a packet that has them.
-fn compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
-    const KEY: u32 = wire::bytes_key(packet::COMPRESSED_PACKETS);
+#[inline]
+pub(crate) fn compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
     // Such a packet has no time of its own, which most others begin with.
-    if encoded.first() == Some(&const { wire::short_varint_key(packet::TIMESTAMP) }) {
-        return None;
+    const TIMESTAMP: u8 = wire::short_varint_key(packet::TIMESTAMP);
+    match encoded.first() {
+        Some(&TIMESTAMP) => None,
+        _ => find_compressed_packets(encoded),
     }
+}
+
+fn find_compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
+    const KEY: u32 = wire::bytes_key(packet::COMPRESSED_PACKETS);
     // The key has two bytes, which few of the rest hold.
     const BYTES: [u8; 2] = [(KEY & 0x7F) as u8 | 0x80, (KEY >> 7) as u8];
     if !encoded.windows(2).any(|pair| pair == BYTES) {
@@ -257,15 +263,41 @@ fn compressed_packets(encoded: &[u8]) -> Option<Range<usize>> {
 }
 
 /// What is read of a file at once.
-const FILE_BUFFER_BYTES: usize = 512 << 10;
+pub(crate) const FILE_BUFFER_BYTES: usize = 512 << 10;
 /// What is unpacked of a compressed block at once.
-const BLOCK_BUFFER_BYTES: usize = 128 << 10;
+pub(crate) const BLOCK_BUFFER_BYTES: usize = 128 << 10;
 /// Key and length of a packet, at most.
 const HEAD_BYTES_MAX: usize = 11;
 
+/// The packet whose framing begins at a place, if it is there as a whole.
+#[inline]
+pub(crate) fn packet_at(bytes: &[u8], place: usize) -> Option<Range<usize>> {
+    const KEY: u8 = wire::short_bytes_key(trace::PACKET);
+    let head = bytes.get(place..)?;
+    let (mut length, mut at) = match *head {
+        [KEY, length, ..] if length < 0x80 => (u64::from(length), 2),
+        [KEY, low, high, ..] if high < 0x80 => (u64::from(low & 0x7F) | u64::from(high) << 7, 3),
+        [KEY, ..] => (0, 1),
+        _ => return None,
+    };
+    if at == 1 {
+        loop {
+            let byte = *head.get(at).filter(|_| at <= 9)?;
+            length |= u64::from(byte & 0x7F) << (7 * (at - 1));
+            at += 1;
+            if byte < 0x80 {
+                break;
+            }
+        }
+    }
+    let start = place + at;
+    let end = start.checked_add(usize::try_from(length).ok()?)?;
+    (end <= bytes.len()).then_some(start..end)
+}
+
 /// Cuts a stream into the packets of a `Trace` message, which are then in its buffer.
 #[derive(Debug)]
-struct Framer<R> {
+pub(crate) struct Framer<R> {
     stream: R,
     buffer: Vec<u8>,
     /// What was read and not handed out yet.
@@ -277,14 +309,14 @@ struct Framer<R> {
     at_end: bool,
 }
 
-enum Frame {
+pub(crate) enum Frame {
     Packet(Range<usize>),
     End,
     Truncated(Truncation),
 }
 
 impl<R: Read> Framer<R> {
-    fn new(stream: R, packet_bytes_max: u64, mut buffer: Vec<u8>, bytes: usize) -> Self {
+    pub(crate) fn new(stream: R, packet_bytes_max: u64, mut buffer: Vec<u8>, bytes: usize) -> Self {
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
@@ -304,8 +336,36 @@ impl<R: Read> Framer<R> {
         self.buffer_offset + self.unread.start as u64
     }
 
+    /// Where in the stream the packet begins that was read last.
+    pub(crate) fn packet_start(&self) -> u64 {
+        self.packet_start
+    }
+
+    /// What the ranges of packets are about.
+    pub(crate) fn buffer(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// After a packet: where it and those behind it lie, framing included, as far as they are in the buffer and `fits` says.
+    pub(crate) fn extend(
+        &mut self,
+        first: Range<usize>,
+        fits: impl Fn(&[u8]) -> bool,
+    ) -> Range<usize> {
+        let head = (self.offset() - self.packet_start) as usize - first.len();
+        let read = &self.buffer[..self.unread.end];
+        let mut end = first.end;
+        while let Some(range) = packet_at(read, end)
+            && fits(&read[range.clone()])
+        {
+            end = range.end;
+        }
+        self.unread.start = end;
+        first.start - head..end
+    }
+
     #[inline]
-    fn read(&mut self) -> Result<Frame, ReadError> {
+    pub(crate) fn read(&mut self) -> Result<Frame, ReadError> {
         const KEY: u8 = wire::short_bytes_key(trace::PACKET);
         self.packet_start = self.offset();
         if self.unread.len() < HEAD_BYTES_MAX {

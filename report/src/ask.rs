@@ -14,10 +14,12 @@ use rsys_analysis::measure::launch::Launch;
 use rsys_analysis::measure::memory::Memory;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
-use rsys_analysis::{pass, read, show};
+use rsys_analysis::{pass_counted, read, show};
 
 use crate::files::{self, short_name};
+use crate::progress::Progress;
 
 /// So many rows of each table are in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
@@ -237,6 +239,12 @@ impl Inputs {
     }
 }
 
+/// How much there is to read.
+fn bytes_of(files: &[PathBuf]) -> u64 {
+    let sizes = files.iter().filter_map(|file| file.metadata().ok());
+    sizes.map(|about| about.len()).sum()
+}
+
 /// Reads the traces once and answers, in the form that is wanted.
 ///
 /// # Errors
@@ -246,7 +254,9 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
     let (files, notes) = inputs.files()?;
     let label = inputs.label();
     let (names, mut measures): (Vec<_>, Vec<_>) = question.measures().into_iter().unzip();
-    let model = pass(&files, &mut measures);
+    let read = BytesRead::default();
+    let progress = Progress::on_terminal(read.clone(), bytes_of(&files));
+    let model = pass_counted(&files, &mut measures, &read);
     let answers = measures
         .iter_mut()
         .map(|measure| measure.answer(&model, &label));
@@ -257,6 +267,7 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
         }
         (_, first) => first.map_or_else(Answer::default, |(_, answer)| answer),
     };
+    drop(progress);
     answer.notes.extend(notes);
     Ok((answer, inputs.form()))
 }

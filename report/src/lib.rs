@@ -5,7 +5,7 @@
 //! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it.
 //! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
 //! - `view` gives traces to the Perfetto UI.
-//! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well.
+//! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 
 pub mod check;
 pub mod files;
@@ -17,6 +17,7 @@ mod ask;
 mod cli;
 mod contents;
 mod manual;
+mod progress;
 mod temp_output;
 mod view;
 mod words;

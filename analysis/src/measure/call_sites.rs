@@ -1,9 +1,9 @@
 //! Where in the program calls were made: by the stacks that were recorded with them, else by samples of their thread that were taken while
 //! they went on.
 
-use std::collections::HashMap;
-
 use super::code_place::program_part;
+use super::entry;
+use super::packed_rows::PackedRows;
 use crate::model::{Basis, Batch, Model, StackId, ThreadId};
 
 /// In place of a function where a call has no stack and no sample was taken within it, or none shows a function of the program.
@@ -12,8 +12,8 @@ pub(crate) const NOT_SEEN: &str = "[no sample within the call]";
 /// The outermost frame of the stacks of calls in our traces.
 pub(crate) const ROOT: &str = "[calls]";
 
-/// Times and stacks of threads, at 16 bytes each.
-type ByThread = HashMap<ThreadId, Vec<(u64, StackId)>>;
+/// Times and stacks, by thread, at some five bytes each.
+type ByThread = Vec<PackedRows<2>>;
 
 /// The stacks of calls and the samples of threads.
 #[derive(Debug, Default)]
@@ -31,15 +31,15 @@ impl CallSites {
                 Basis::CpuTime | Basis::WaitTime => &mut self.samples,
                 Basis::GpuTime | Basis::Event => continue,
             };
-            let of_thread = threads.entry(sample.thread).or_default();
-            of_thread.push((sample.time_ns, sample.stack));
+            let of_thread = entry(threads, sample.thread.index());
+            of_thread.push([sample.time_ns, sample.stack.index() as u64]);
         }
     }
 
     /// Puts stacks and samples in order; to be called when all were taken in.
     pub(crate) fn sort(&mut self) {
         for threads in [&mut self.calls, &mut self.samples] {
-            threads.values_mut().for_each(|list| list.sort_unstable());
+            threads.iter_mut().for_each(|list| list.settle(|_| true));
         }
     }
 
@@ -52,12 +52,12 @@ impl CallSites {
         model: &Model,
     ) -> Option<StackId> {
         let within = |threads: &ByThread, end_ns: u64| {
-            let list = threads.get(&thread)?;
-            let first = list.partition_point(|(time_ns, _)| *time_ns < start_ns);
-            let within = list[first..].iter();
-            within
-                .take_while(|(time_ns, _)| *time_ns < end_ns)
-                .find_map(|(_, stack)| program_part(*stack, model))
+            let list = threads.get(thread.index())?;
+            let first = list.partition_point(|row| row[0] < start_ns);
+            let mut within = (first..)
+                .map_while(|number| list.get(number))
+                .take_while(|row| row[0] < end_ns);
+            within.find_map(|row| program_part(StackId::at(row[1] as usize), model))
         };
         within(&self.calls, start_ns + 1).or_else(|| within(&self.samples, end_ns))
     }

@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use super::id_map::IdMap;
 use super::kernels::Durations;
 use super::nesting::{Nested, Nesting};
 use super::waiting_calls::waits_for;
@@ -27,8 +28,8 @@ type Path = (Option<usize>, Key);
 /// The question, while records are read.
 #[derive(Debug, Default)]
 pub struct Calls {
-    durations: HashMap<Key, Durations>,
-    threads: HashMap<(ThreadId, HostKind), Nesting<(Key, u64)>>,
+    durations: IdMap<Key, Durations>,
+    threads: IdMap<(ThreadId, HostKind), Nesting<(Key, u64)>>,
     /// Calls of threads whose files have no order: they nest when all are known.
     unordered: HashMap<(ThreadId, HostKind), Vec<Unordered>>,
     paths: Paths,
@@ -41,7 +42,7 @@ type Unordered = (u64, Reverse<u64>, Key);
 /// All paths, and the time of each. Which calls wait is only known at the end, by their names.
 #[derive(Debug, Default)]
 struct Paths {
-    ids: HashMap<Path, usize>,
+    ids: IdMap<Path, usize>,
     /// By id; what contains a call has the smaller id.
     times: Vec<(Path, u64)>,
 }

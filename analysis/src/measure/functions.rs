@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::code_place::{cells as place_cells, is_python, own_place};
+use super::id_map::IdMap;
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{Basis, Batch, Frame, Kinds, Model, ProcessId, StackId, TextId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
@@ -45,8 +46,8 @@ impl Weight {
 #[derive(Debug, Default)]
 pub struct Functions {
     by: By,
-    cpu: HashMap<(ThreadId, StackId), Weight>,
-    waits: HashMap<(ThreadId, StackId), Weight>,
+    cpu: IdMap<(ThreadId, StackId), Weight>,
+    waits: IdMap<(ThreadId, StackId), Weight>,
     /// Samples that count events instead of time.
     events: u64,
 }
@@ -359,7 +360,7 @@ fn owners_table(
     table
 }
 
-fn sum_ns(stacks: &HashMap<(ThreadId, StackId), Weight>) -> u64 {
+fn sum_ns(stacks: &IdMap<(ThreadId, StackId), Weight>) -> u64 {
     stacks.values().map(|weight| weight.time_ns).sum()
 }
 

@@ -31,7 +31,9 @@ pub mod timeline;
 mod allocations;
 mod call_sites;
 mod code_place;
+mod id_map;
 mod nesting;
+mod packed_rows;
 mod quantiles;
 mod waiting_calls;
 

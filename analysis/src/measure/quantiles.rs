@@ -1,7 +1,8 @@
 //! Quantiles of durations: exact as long as there are few, then within one percent.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+use super::entry;
 
 /// So many values are kept as they are.
 pub(crate) const EXACT_MAX: usize = 65_536;
@@ -12,14 +13,14 @@ const GAMMA: f64 = 1.01 / 0.99;
 /// Values, or how many lie in each bucket.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Quantiles {
-    Exact(Vec<u64>),
-    /// Bucket `n` holds values above `GAMMA^(n-1)`, up to `GAMMA^n`; zeros have the smallest number.
-    Sketch(BTreeMap<i32, u64>, u64),
+    /// Values that fit, in half of the memory, and the others.
+    Exact(Vec<u32>, Vec<u64>),
+    Sketch(Sketch),
 }
 
 impl Default for Quantiles {
     fn default() -> Self {
-        Self::Exact(Vec::new())
+        Self::Exact(Vec::new(), Vec::new())
     }
 }
 
@@ -31,17 +32,65 @@ static BOUNDS: LazyLock<Vec<f64>> = LazyLock::new(|| {
         .collect()
 });
 
-fn bucket(value: u64) -> i32 {
-    match value {
-        0 => i32::MIN,
-        value => BOUNDS.partition_point(|bound| *bound < value as f64) as i32,
-    }
+/// For each number of binary digits, the first bucket that holds values with so many.
+static FIRST: LazyLock<[usize; 65]> = LazyLock::new(|| {
+    std::array::from_fn(|digits| {
+        let least = match digits {
+            0 => 0.0,
+            digits => (1_u64 << (digits - 1)) as f64,
+        };
+        BOUNDS.partition_point(|bound| *bound < least)
+    })
+});
+
+/// The bucket of a value above zero.
+#[inline]
+fn bucket(value: u64) -> usize {
+    let digits = (u64::BITS - value.leading_zeros()) as usize;
+    let first = FIRST[digits];
+    // The values with one digit more begin in the last of them, if not behind.
+    let last = FIRST.get(digits + 1).map_or(BOUNDS.len(), |last| last + 1);
+    let bounds = &BOUNDS[first..last];
+    first + bounds.partition_point(|bound| *bound < value as f64)
 }
 
-fn middle(bucket: i32) -> f64 {
-    match bucket {
-        i32::MIN => 0.0,
-        bucket => 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0),
+fn middle(bucket: usize) -> f64 {
+    2.0 * GAMMA.powi(bucket as i32) / (GAMMA + 1.0)
+}
+
+/// How many values lie in each bucket: bucket `n` holds values above `GAMMA^(n-1)`, up to `GAMMA^n`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Sketch {
+    zeros: u64,
+    buckets: Vec<u64>,
+    count: u64,
+}
+
+impl Sketch {
+    #[inline]
+    fn add(&mut self, value: u64) {
+        self.count += 1;
+        match value {
+            0 => self.zeros += 1,
+            value => *entry(&mut self.buckets, bucket(value)) += 1,
+        }
+    }
+
+    /// The value at a share of the whole.
+    fn at(&self, share: f64) -> f64 {
+        let mut left = (share * (self.count - 1) as f64) as u64;
+        if left < self.zeros {
+            return 0.0;
+        }
+        left -= self.zeros;
+        let found = self.buckets.iter().position(|in_bucket| match left {
+            rest if rest < *in_bucket => true,
+            _ => {
+                left -= in_bucket;
+                false
+            }
+        });
+        found.map_or(0.0, middle)
     }
 }
 
@@ -49,33 +98,36 @@ impl Quantiles {
     #[inline]
     pub(crate) fn add(&mut self, value: u64) {
         match self {
-            Self::Exact(values) if values.len() < EXACT_MAX => values.push(value),
-            Self::Exact(values) => {
-                let mut buckets = BTreeMap::new();
-                for &value in values.iter() {
-                    *buckets.entry(bucket(value)).or_default() += 1;
+            Self::Exact(small, large) if small.len() + large.len() < EXACT_MAX => {
+                match u32::try_from(value) {
+                    Ok(value) => small.push(value),
+                    Err(_) => large.push(value),
                 }
-                let count = values.len() as u64;
-                *self = Self::Sketch(buckets, count);
-                self.add(value);
             }
-            Self::Sketch(buckets, count) => {
-                *buckets.entry(bucket(value)).or_default() += 1;
-                *count += 1;
+            Self::Exact(small, large) => {
+                let mut sketch = Sketch::default();
+                let small = small.iter().map(|value| u64::from(*value));
+                small
+                    .chain(large.iter().copied())
+                    .for_each(|value| sketch.add(value));
+                sketch.add(value);
+                *self = Self::Sketch(sketch);
             }
+            Self::Sketch(sketch) => sketch.add(value),
         }
     }
 
     /// Whether the quantiles are those of all values exactly.
     pub(crate) fn is_exact(&self) -> bool {
-        matches!(self, Self::Exact(_))
+        matches!(self, Self::Exact(..))
     }
 
     /// The values at shares of the whole, 0 being the least and 1 the greatest; between two values in proportion. `None` without values.
     pub(crate) fn at<const N: usize>(&self, shares: [f64; N]) -> Option<[f64; N]> {
         match self {
-            Self::Exact(values) => {
-                let mut values = values.clone();
+            Self::Exact(small, large) => {
+                let small = small.iter().map(|value| u64::from(*value));
+                let mut values: Vec<u64> = small.chain(large.iter().copied()).collect();
                 values.sort_unstable();
                 let last = values.len().checked_sub(1)?;
                 Some(shares.map(|share| {
@@ -85,17 +137,7 @@ impl Quantiles {
                     low + (high - low) * place.fract()
                 }))
             }
-            Self::Sketch(buckets, count) => Some(shares.map(|share| {
-                let mut left = (share * (count - 1) as f64) as u64;
-                let found = buckets.iter().find(|(_, in_bucket)| match left {
-                    rest if rest < **in_bucket => true,
-                    _ => {
-                        left -= **in_bucket;
-                        false
-                    }
-                });
-                found.map_or(0.0, |(bucket, _)| middle(*bucket))
-            })),
+            Self::Sketch(sketch) => Some(shares.map(|share| sketch.at(share))),
         }
     }
 }
@@ -108,13 +150,24 @@ mod tests {
     fn few_values_are_exact() {
         let mut quantiles = Quantiles::default();
         assert_eq!(quantiles.at([0.5]), None);
-        for value in [4, 1, 3, 2] {
+        for value in [4, 1, 1 << 40, 2] {
             quantiles.add(value);
         }
+        let largest = (1_u64 << 40) as f64;
         assert_eq!(
             quantiles.at([0.0, 0.5, 0.75, 1.0]),
-            Some([1.0, 2.5, 3.25, 4.0])
+            Some([1.0, 3.0, 4.0 + (largest - 4.0) / 4.0, largest])
         );
+    }
+
+    #[test]
+    fn each_value_lies_in_the_first_bucket_that_reaches_up_to_it() {
+        let powers = (0..64).map(|bit| 1_u64 << bit);
+        let near = powers.flat_map(|one| [one - 1, one, one + 1, one + one / 3]);
+        for value in near.chain([u64::MAX]).filter(|value| *value > 0) {
+            let everywhere = BOUNDS.partition_point(|bound| *bound < value as f64);
+            assert_eq!(bucket(value), everywhere, "{value}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use super::id_map::IdMap;
 use super::sets::IntervalSet;
 use super::{Measure, entry, notes};
 use crate::model::{Activity, Batch, CounterId, DeviceId, Kinds, Model, OpKind, ProcessId, TextId};
@@ -28,7 +29,7 @@ pub struct Sensors {
 #[derive(Debug, Default)]
 struct Work {
     busy: IntervalSet,
-    kernels: HashMap<TextId, IntervalSet>,
+    kernels: IdMap<TextId, IntervalSet>,
     end_ns: u64,
 }
 

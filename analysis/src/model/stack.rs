@@ -29,6 +29,13 @@ impl StackId {
     /// The stack without frames.
     pub const ROOT: Self = Self(0);
 
+    /// The id of a place in tables by stack.
+    #[inline]
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// Its place in tables by stack.
     #[inline]
     #[must_use]

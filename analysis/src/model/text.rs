@@ -11,6 +11,13 @@ impl TextId {
     /// The empty text, which stands for "none" as well.
     pub const EMPTY: Self = Self(0);
 
+    /// The id of a place in tables by text.
+    #[inline]
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// Its place in tables by text.
     #[inline]
     #[must_use]

@@ -8,7 +8,7 @@ use rsys_proto::message::{Fields, Torn};
 use rsys_proto::schema::{ClockSnapshot, TrackDescriptor, event_type};
 
 use super::clocks::{TraceClocks, is_local};
-use super::packet_head::{EventHead, PacketHead, read_defaults};
+use super::packet_head::{EventHead, PacketHead, ShortPacket, read_defaults};
 use super::tracks::{TrackIndex, Tracks};
 
 /// The place of a packet sequence among those of a trace, in the order in which they appeared.
@@ -132,6 +132,27 @@ impl Decoder {
         })
     }
 
+    /// Takes in a packet of the short form, in place of [`Decoder::packet`]: its sequence, and its time as there.
+    #[inline]
+    pub fn short(&mut self, packet: &ShortPacket<'_>) -> (SequenceIndex, Option<u64>) {
+        self.last_sequence = self.last_sequence.max(packet.sequence);
+        let index = self.sequence(packet.sequence);
+        let time_ns = self.time(index, 0, packet.timestamp);
+        if let Some(time_ns) = time_ns {
+            self.last_ns = self.last_ns.max(time_ns);
+        }
+        (index, time_ns)
+    }
+
+    /// The track of an event of a sequence.
+    #[inline]
+    pub fn track(&mut self, index: SequenceIndex, event: &EventHead<'_>) -> TrackIndex {
+        match event.track {
+            Some(uuid) => self.tracks.index(uuid),
+            None => self.default_track(index),
+        }
+    }
+
     #[inline]
     fn kind<'p>(
         &mut self,
@@ -140,10 +161,7 @@ impl Decoder {
     ) -> Result<EventKind<'p>, Torn> {
         if let Some(event) = head.event {
             let event = EventHead::read(event)?;
-            let track = match event.track {
-                Some(uuid) => self.tracks.index(uuid),
-                None => self.default_track(index),
-            };
+            let track = self.track(index, &event);
             return Ok(match event.kind {
                 event_type::SLICE_BEGIN => EventKind::Begin(track, event),
                 event_type::SLICE_END => EventKind::End(track, event),
@@ -187,8 +205,9 @@ impl Decoder {
         SequenceIndex(index)
     }
 
+    /// The track of events of a sequence that name none.
     #[inline]
-    fn default_track(&mut self, index: SequenceIndex) -> TrackIndex {
+    pub fn default_track(&mut self, index: SequenceIndex) -> TrackIndex {
         let sequence = &mut self.sequences[index.index()];
         let tracks = &mut self.tracks;
         *sequence

@@ -204,6 +204,16 @@ impl EventNames {
         }
     }
 
+    /// The key of an encoded annotation, where it stands in front and is a small number, as in all that `rsys-sample` writes.
+    #[inline]
+    pub fn key_in_front(&self, encoded: &[u8]) -> Option<TextId> {
+        const NAME_IID: u8 = (annotation::NAME_IID << 3) as u8;
+        match *encoded {
+            [NAME_IID, iid, ..] if iid < 0x80 => Some(self.keys.get(u64::from(iid))),
+            _ => None,
+        }
+    }
+
     /// Key and value of an encoded annotation.
     #[inline]
     pub fn annotation<'p>(&self, encoded: &'p [u8], texts: &mut Texts) -> (TextId, Datum<'p>) {

@@ -15,5 +15,5 @@ pub mod tracks;
 mod decoder;
 
 pub use decoder::{Decoder, Event, EventKind, SequenceIndex, sample_time_base};
-pub use packet_head::{EventHead, PacketHead};
+pub use packet_head::{EventHead, PacketHead, SLICE_END, ShortPacket};
 pub use tracks::{Track, TrackIndex, Tracks};

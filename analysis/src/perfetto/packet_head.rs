@@ -1,8 +1,57 @@
 //! The fields of a packet and of an event that say what it is, found in one pass.
 
 use rsys_proto::fields::{defaults, event, packet};
-use rsys_proto::message::{Fields, Torn, Value, packed_varints};
+use rsys_proto::message::{Fields, Torn, Value, packed_varints, varint};
 use rsys_proto::schema;
+
+/// A packet of a form of which there are many, as `rsys-sample` writes them: time, sequence, an event or a sample, and nothing behind it.
+#[derive(Debug, Clone, Copy)]
+pub struct ShortPacket<'p> {
+    /// Its time, in units of the clock of its sequence.
+    pub timestamp: u64,
+    /// The sequence that it belongs to.
+    pub sequence: u32,
+    /// Whether `body` is a `PerfSample`; else it is a `TrackEvent`.
+    pub is_sample: bool,
+    /// What it says, encoded.
+    pub body: &'p [u8],
+}
+
+/// The event that ends a slice and says nothing else.
+pub const SLICE_END: [u8; 2] = [varint_key(event::TYPE), schema::event_type::SLICE_END as u8];
+
+impl<'p> ShortPacket<'p> {
+    /// Reads a packet, if it is of this form.
+    #[inline]
+    #[must_use]
+    pub fn read(encoded: &'p [u8]) -> Option<Self> {
+        const TIMESTAMP: u8 = varint_key(packet::TIMESTAMP);
+        const SEQUENCE_ID: u8 = varint_key(packet::SEQUENCE_ID);
+        const EVENT: u8 = (packet::TRACK_EVENT << 3) as u8 | BYTES;
+        const SAMPLE: [u8; 2] = [
+            (packet::PERF_SAMPLE << 3) as u8 | BYTES | 0x80,
+            (packet::PERF_SAMPLE >> 4) as u8,
+        ];
+        let mut rest = encoded.strip_prefix(&[TIMESTAMP])?;
+        let timestamp = varint(&mut rest)?;
+        rest = rest.strip_prefix(&[SEQUENCE_ID])?;
+        let sequence = varint(&mut rest)? as u32;
+        let (is_sample, length, body) = match rest {
+            [EVENT, length, body @ ..] => (false, *length, body),
+            [first, second, length, body @ ..] if [*first, *second] == SAMPLE => {
+                (true, *length, body)
+            }
+            _ => return None,
+        };
+        // Lengths from 128 on have two bytes.
+        (length < 0x80 && usize::from(length) == body.len()).then_some(Self {
+            timestamp,
+            sequence,
+            is_sample,
+            body,
+        })
+    }
+}
 
 /// What stands at the top of a packet. Messages are left encoded.
 #[derive(Debug, Default, Clone, Copy)]
@@ -60,6 +109,15 @@ impl<'p> PacketHead<'p> {
         }
         Ok(head)
     }
+}
+
+/// Wire type of messages.
+const BYTES: u8 = 2;
+
+/// Key of a number whose field is below 16.
+const fn varint_key(field: u32) -> u8 {
+    assert!(field < 16);
+    (field << 3) as u8
 }
 
 /// What stands at the top of a `TrackEvent`.
@@ -187,4 +245,44 @@ pub fn read_defaults(message: &[u8]) -> Result<(u32, u64), Torn> {
         }
     }
     Ok((clock, track))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rsys_proto::message::{put_bytes, put_u64};
+
+    #[test]
+    fn the_short_form_says_what_the_long_one_says() {
+        for (number, body, is_short) in [
+            (packet::TRACK_EVENT, SLICE_END.to_vec(), true),
+            (packet::TRACK_EVENT, vec![7; 127], true),
+            (packet::TRACK_EVENT, vec![7; 128], false),
+            (packet::PERF_SAMPLE, vec![7; 20], true),
+            (packet::INTERNED_DATA, vec![7; 20], false),
+        ] {
+            for trailer in [false, true] {
+                let mut encoded = Vec::new();
+                put_u64(&mut encoded, packet::TIMESTAMP, 1 << 40);
+                put_u64(&mut encoded, packet::SEQUENCE_ID, 300);
+                put_bytes(&mut encoded, number, &body);
+                if trailer {
+                    put_u64(&mut encoded, packet::TIMESTAMP_CLOCK_ID, 6);
+                }
+                let long = PacketHead::read(&encoded).unwrap();
+                let short = ShortPacket::read(&encoded);
+                assert_eq!(short.is_some(), is_short && !trailer);
+                let Some(short) = short else { continue };
+                assert_eq!(
+                    (Some(short.timestamp), short.sequence, long.clock),
+                    (long.timestamp, long.sequence, 0)
+                );
+                let (event, sample) = match short.is_sample {
+                    false => (Some(short.body), None),
+                    true => (None, Some(short.body)),
+                };
+                assert_eq!((event, sample), (long.event, long.sample));
+            }
+        }
+    }
 }

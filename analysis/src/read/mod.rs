@@ -8,6 +8,8 @@ mod perfetto;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
@@ -40,6 +42,32 @@ pub trait Reader: Send {
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool;
 }
 
+/// How many bytes of files were read so far, as they lie on the disk.
+#[derive(Debug, Clone, Default)]
+pub struct BytesRead(Arc<AtomicU64>);
+
+impl BytesRead {
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counted {
+    file: File,
+    read_bytes: BytesRead,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.read_bytes.0.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
 /// A file, unpacked if it is gzip.
 type Input = Box<dyn Read + Send>;
 
@@ -48,8 +76,23 @@ type Input = Box<dyn Read + Send>;
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
 pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
+    open_counted(path, kinds, &BytesRead::default())
+}
+
+/// [`open`], which tells others meanwhile how much of the file was read.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_counted(
+    path: &Path,
+    kinds: Kinds,
+    read_bytes: &BytesRead,
+) -> Result<Box<dyn Reader>, OpenError> {
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
-    let file = File::open(path).map_err(failed)?;
+    let file = Counted {
+        file: File::open(path).map_err(failed)?,
+        read_bytes: read_bytes.clone(),
+    };
     let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;
     if start.starts_with(&[0x1F, 0x8B]) {
         (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 
+mod answers;
 mod engines;
 mod finish;
 mod goals;
@@ -44,7 +45,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
-    /// monitors, gpu, gpu-start, simgpu.
+    /// report, monitors, gpu, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -57,7 +58,7 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 14] = [
+const MEASURES: [(&str, Measure); 15] = [
     ("overhead", overhead::measure),
     ("size", size::measure),
     ("finish", finish::measure),
@@ -68,6 +69,7 @@ const MEASURES: [(&str, Measure); 14] = [
     ("python", engines::python_frames),
     ("names", engines::names),
     ("merge", merge::measure),
+    ("report", answers::measure),
     ("monitors", monitors::measure),
     ("gpu", gpu::measure),
     ("gpu-start", gpu_start::measure),

@@ -175,12 +175,17 @@ impl<'a> Gpu<'a> {
     }
 
     /// A call, and where in the program it was made: by the stack that was recorded with it, else if a sample fell into it.
-    fn place_of_call(&self, name: &str, stack: Option<StackId>, looks: &[Look]) -> Option<String> {
+    fn place_of_call(
+        &self,
+        name: &str,
+        stack: Option<StackId>,
+        looks: impl Iterator<Item = Look>,
+    ) -> Option<String> {
         if let Some(stack) = stack.filter(|stack| program_part(*stack, self.model).is_some()) {
             return Some(format!("{name} in {}", place(self.model, stack)));
         }
         // A sample from outside may come late: then its stack is that of something else.
-        let is_of_call = |look: &&Look| {
+        let is_of_call = |look: &Look| {
             let frames = self.model.stacks.innermost_first(look.stack);
             let is_runtime = |file: &str| RUNTIMES.iter().any(|one| file.contains(one));
             let mut names = frames.map(|frame| (frame.function, frame.mapping));
@@ -188,7 +193,7 @@ impl<'a> Gpu<'a> {
                 self.model.text(function) == name || is_runtime(self.model.text(file))
             }) && program_part(look.stack, self.model).is_some()
         };
-        let looks = looks.iter().filter(is_of_call);
+        let looks = looks.filter(is_of_call);
         let most = looks.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)))?;
         Some(format!("{name} in {}", place(self.model, most.stack)))
     }
@@ -201,8 +206,7 @@ impl<'a> Gpu<'a> {
             if from_ns < to_ns {
                 // Its samples are taken up to its end.
                 let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
-                let most = looks.iter();
-                let most = most.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)));
+                let most = looks.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)));
                 let place = most.map(|look| place(self.model, look.stack));
                 let place = place.filter(|place| !place.is_empty());
                 let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
@@ -264,7 +268,7 @@ impl<'a> Gpu<'a> {
         pool.time_ns += span.1;
         pool.count += 1;
         pool.longest = pool.longest.max(Some(Example::new(span.0, span.1)));
-        pool.looks.extend(looks.iter().map(|look| (*look, span)));
+        pool.looks.extend(looks.map(|look| (look, span)));
         if is_long {
             self.divide((thread, waits), alone, true);
         }
@@ -355,8 +359,8 @@ impl<'a> Gpu<'a> {
             LAUNCH_NS
         };
         if returned_ns - start_ns > least_ns {
-            let looks = self.host.thread(call.thread);
-            let looks = looks.map_or(&[][..], |thread| thread.looks_in(start_ns, returned_ns));
+            let of_thread = self.host.thread(call.thread).into_iter();
+            let looks = of_thread.flat_map(|thread| thread.looks_in(start_ns, returned_ns));
             // Its launch stack is as good.
             let of_call = self.place_of_call(name, stack, looks);
             let of_call = of_call.unwrap_or_else(|| place.clone());

@@ -1,17 +1,15 @@
 //! What threads of the host did while a GPU was idle.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
-
 use super::orders::{Order, Orders};
 use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
+use crate::measure::packed_rows::{PackedRows, Row};
 use crate::model::{
     Basis, Batch, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
 };
 
 /// The call that submitted an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Submission {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
@@ -24,23 +22,77 @@ pub(super) struct Submission {
 /// The stack that launched an operation, and its thread.
 pub(super) type Launch = (StackId, ThreadId);
 
+impl Submission {
+    fn row(&self, link: u64) -> Row<6> {
+        let duration_ns = self.end_ns - self.start_ns;
+        let (thread, name) = (self.thread.index() as u64, self.name.index() as u64);
+        [link, self.start_ns, duration_ns, thread, name, self.stream]
+    }
+
+    fn of(row: Row<6>) -> Self {
+        let [_, start_ns, duration_ns, thread, name, stream] = row;
+        Self {
+            start_ns,
+            end_ns: start_ns + duration_ns,
+            thread: ThreadId::new(thread as usize),
+            name: TextId::at(name as usize),
+            stream,
+        }
+    }
+}
+
 /// A call or a wait of a thread that no other contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Busy {
     pub(super) start_ns: u64,
-    end: Reverse<u64>,
+    end_ns: u64,
     pub(super) kind: HostKind,
     pub(super) name: TextId,
 }
 
+/// Kinds of calls and waits, by the number that a row has for them.
+const BUSY_KINDS: [HostKind; 4] = [
+    HostKind::Runtime,
+    HostKind::Hsa,
+    HostKind::Collective,
+    HostKind::Wait,
+];
+
 impl Busy {
     pub(super) fn end_ns(&self) -> u64 {
-        self.end.0
+        self.end_ns
+    }
+
+    /// Rows are in order of their begin; of those that begin together, the longest comes first.
+    fn row(&self, kind: usize) -> Row<4> {
+        let backward = u64::MAX - (self.end_ns - self.start_ns);
+        [
+            self.start_ns,
+            backward,
+            kind as u64,
+            self.name.index() as u64,
+        ]
+    }
+
+    fn of(row: Row<4>) -> Self {
+        let [start_ns, _, kind, name] = row;
+        Self {
+            start_ns,
+            end_ns: end_of(&row),
+            kind: BUSY_KINDS[kind as usize],
+            name: TextId::at(name as usize),
+        }
     }
 }
 
+/// When the call or wait of a row ends.
+#[inline]
+fn end_of(row: &Row<4>) -> u64 {
+    row[0] + (u64::MAX - row[1])
+}
+
 /// A sample of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) time_ns: u64,
     pub(super) stack: StackId,
@@ -49,23 +101,40 @@ pub(super) struct Look {
     pub(super) waits: bool,
 }
 
+impl Look {
+    fn row(&self) -> Row<4> {
+        let (stack, waits) = (self.stack.index() as u64, u64::from(self.waits));
+        [self.time_ns, stack, self.weight_ns, waits]
+    }
+
+    fn of([time_ns, stack, weight_ns, waits]: Row<4>) -> Self {
+        Self {
+            time_ns,
+            stack: StackId::at(stack as usize),
+            weight_ns,
+            waits: waits != 0,
+        }
+    }
+}
+
 /// What one thread did.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    calls: Vec<Busy>,
+    calls: PackedRows<4>,
     scopes: Scopes,
-    waits: Vec<Busy>,
-    looks: Vec<Look>,
-    /// The stacks from which calls were made, by the calls' begins.
-    stacks: Vec<(u64, StackId)>,
+    waits: PackedRows<4>,
+    looks: PackedRows<4>,
+    /// The stacks from which calls were made; rows begin with the calls' begins.
+    stacks: PackedRows<2>,
 }
 
 /// What all threads did.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    submissions: HashMap<(ProcessId, u64), Submission>,
-    /// The stacks that launched operations, by the time that their samples have.
-    launches: HashMap<(ProcessId, u64), Launch>,
+    /// By process; rows begin with the link.
+    submissions: Vec<PackedRows<6>>,
+    /// The stacks that launched operations, by process; rows begin with the time of the sample.
+    launches: Vec<PackedRows<3>>,
     threads: Vec<Thread>,
     orders: Orders,
     /// First and last time that is known of each process.
@@ -83,27 +152,27 @@ impl Host {
                 Basis::CpuTime => false,
                 Basis::WaitTime => true,
                 Basis::GpuTime => {
-                    let key = (sample.process, sample.time_ns);
-                    let launch = (sample.stack, sample.thread);
-                    let known = self.launches.entry(key).or_insert(launch);
-                    *known = launch.min(*known);
+                    let launches = entry(&mut self.launches, sample.process.index());
+                    let (stack, thread) = (sample.stack.index(), sample.thread.index());
+                    launches.push([sample.time_ns, stack as u64, thread as u64]);
                     continue;
                 }
                 Basis::CallTime => {
                     let thread = entry(&mut self.threads, sample.thread.index());
-                    thread.stacks.push((sample.time_ns, sample.stack));
+                    let stack = sample.stack.index() as u64;
+                    thread.stacks.push([sample.time_ns, stack]);
                     continue;
                 }
                 Basis::Event => continue,
             };
-            entry(&mut self.threads, sample.thread.index())
-                .looks
-                .push(Look {
-                    time_ns: sample.time_ns,
-                    stack: sample.stack,
-                    weight_ns: sample.weight,
-                    waits,
-                });
+            let look = Look {
+                time_ns: sample.time_ns,
+                stack: sample.stack,
+                weight_ns: sample.weight,
+                waits,
+            };
+            let thread = entry(&mut self.threads, sample.thread.index());
+            thread.looks.push(look.row());
         }
     }
 
@@ -125,9 +194,8 @@ impl Host {
                 name: slice.name,
                 stream: slice.stream,
             };
-            let known = self.submissions.entry((slice.process, slice.link));
-            let known = known.or_insert(submission);
-            *known = submission.min(*known);
+            let submissions = entry(&mut self.submissions, slice.process.index());
+            submissions.push(submission.row(slice.link));
         }
         let is_scope = matches!(
             slice.kind,
@@ -137,61 +205,66 @@ impl Host {
             let thread = entry(&mut self.threads, slice.thread.index());
             thread.scopes.add(slice);
         }
-        let counts = matches!(
-            slice.kind,
-            HostKind::Runtime | HostKind::Hsa | HostKind::Collective | HostKind::Wait
-        );
-        if counts && is_thread {
+        let kind = BUSY_KINDS.iter().position(|kind| *kind == slice.kind);
+        if let Some(kind) = kind.filter(|_| is_thread) {
             let thread = entry(&mut self.threads, slice.thread.index());
             let busy = match slice.kind {
                 HostKind::Wait => &mut thread.waits,
                 _ => &mut thread.calls,
             };
             // Mostly those within it came before.
-            let is_within =
-                |inner: &Busy| inner.start_ns >= slice.start_ns && inner.end_ns() <= slice.end_ns;
-            while busy.last().is_some_and(is_within) {
-                busy.pop();
-            }
-            busy.push(Busy {
+            busy.pop_while(|inner| inner[0] >= slice.start_ns && end_of(inner) <= slice.end_ns);
+            let outer = Busy {
                 start_ns: slice.start_ns,
-                end: Reverse(slice.end_ns),
+                end_ns: slice.end_ns,
                 kind: slice.kind,
                 name: slice.name,
-            });
+            };
+            busy.push(outer.row(kind));
         }
     }
 
     /// Brings everything into the order of time.
     pub(super) fn sort(&mut self, model: &Model) {
-        let submissions = self.submissions.iter();
-        let submissions = submissions.map(|((process, _), submission)| (*process, submission));
+        for submissions in &mut self.submissions {
+            // Of several with one link, the first counts.
+            let mut last = None;
+            submissions.settle(|row| last.replace(row[0]) != Some(row[0]));
+        }
+        let submissions = self.submissions.iter().enumerate();
+        let submissions = submissions.flat_map(|(process, rows)| {
+            let process = ProcessId::new(process);
+            rows.iter().map(move |row| (process, Submission::of(row)))
+        });
         self.orders.sort(submissions, model);
+        for launches in &mut self.launches {
+            let mut last = None;
+            launches.settle(|row| last.replace(row[0]) != Some(row[0]));
+        }
         for thread in &mut self.threads {
             for list in [&mut thread.calls, &mut thread.waits] {
-                list.sort_unstable();
                 let mut end_ns = 0;
-                list.retain(|busy| {
-                    let is_outermost = busy.end_ns() > end_ns;
-                    end_ns = end_ns.max(busy.end_ns());
+                list.settle(|busy| {
+                    let is_outermost = end_of(busy) > end_ns;
+                    end_ns = end_ns.max(end_of(busy));
                     is_outermost
                 });
             }
-            thread.looks.sort_unstable();
-            thread.stacks.sort_unstable();
+            thread.looks.settle(|_| true);
+            thread.stacks.settle(|_| true);
             // Samples say more.
-            match thread.looks.is_empty() {
-                true => thread.scopes.sort(),
-                false => thread.scopes = Scopes::default(),
+            match thread.is_sampled() {
+                false => thread.scopes.sort(),
+                true => thread.scopes = Scopes::default(),
             }
         }
     }
 
     pub(super) fn submission(&self, process: ProcessId, link: u64) -> Option<Submission> {
-        self.submissions
-            .get(&(process, link))
-            .filter(|_| link != 0)
-            .copied()
+        let submissions = self.submissions.get(process.index())?;
+        let place = submissions.partition_point(|row| row[0] < link);
+        let row = submissions.get(place)?;
+        (row[0] == link && link != 0).then(|| Submission::of(row))
     }
 
     /// What stands in the stream directly in front of an operation and may hold it up.
@@ -206,9 +279,13 @@ impl Host {
 
     /// The stack and thread that launched the operation that began, or ended, at a time.
     pub(super) fn launch(&self, process: ProcessId, times_ns: [u64; 2]) -> Option<Launch> {
-        times_ns
-            .iter()
-            .find_map(|time_ns| self.launches.get(&(process, *time_ns)).copied())
+        let launches = self.launches.get(process.index())?;
+        times_ns.iter().find_map(|&time_ns| {
+            let place = launches.partition_point(|row| row[0] < time_ns);
+            let [found_ns, stack, thread] = launches.get(place)?;
+            let launch = (StackId::at(stack as usize), ThreadId::new(thread as usize));
+            (found_ns == time_ns).then_some(launch)
+        })
     }
 
     pub(super) fn thread(&self, thread: ThreadId) -> Option<&Thread> {
@@ -218,12 +295,12 @@ impl Host {
 
 impl Thread {
     /// Calls that overlap an interval, in order.
-    pub(super) fn calls_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+    pub(super) fn calls_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Busy> {
         overlapping(&self.calls, start_ns, end_ns)
     }
 
     /// Waits that overlap an interval, in order. How long one was is known from outside only, so that it may reach into calls.
-    pub(super) fn waits_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
+    pub(super) fn waits_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Busy> {
         overlapping(&self.waits, start_ns, end_ns)
     }
 
@@ -233,30 +310,29 @@ impl Thread {
     }
 
     /// Samples taken in an interval.
-    pub(super) fn looks_in(&self, start_ns: u64, end_ns: u64) -> &[Look] {
-        let first = self.looks.partition_point(|look| look.time_ns < start_ns);
-        let behind = self.looks.partition_point(|look| look.time_ns < end_ns);
-        &self.looks[first..behind.max(first)]
+    pub(super) fn looks_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Look> {
+        let first = self.looks.partition_point(|look| look[0] < start_ns);
+        (first..)
+            .map_while(|place| self.looks.get(place).map(Look::of))
+            .take_while(move |look| look.time_ns < end_ns)
     }
 
     /// The stack from which the call was made that began at a time, if it was recorded.
     pub(super) fn call_stack(&self, start_ns: u64) -> Option<StackId> {
-        let at = self
-            .stacks
-            .partition_point(|(time_ns, _)| *time_ns < start_ns);
-        let &(time_ns, stack) = self.stacks.get(at)?;
-        (time_ns == start_ns).then_some(stack)
+        let at = self.stacks.partition_point(|row| row[0] < start_ns);
+        let [time_ns, stack] = self.stacks.get(at)?;
+        (time_ns == start_ns).then(|| StackId::at(stack as usize))
     }
 
     /// Whether the thread was looked at at all.
     pub(super) fn is_sampled(&self) -> bool {
-        !self.looks.is_empty()
+        self.looks.get(0).is_some()
     }
 }
 
-fn overlapping(list: &[Busy], start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Busy> {
-    let first = list.partition_point(|busy| busy.end_ns() <= start_ns);
-    list[first..]
-        .iter()
+fn overlapping(list: &PackedRows<4>, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Busy> {
+    let first = list.partition_point(|busy| end_of(busy) <= start_ns);
+    (first..)
+        .map_while(|place| list.get(place).map(Busy::of))
         .take_while(move |busy| busy.start_ns < end_ns)
 }

@@ -40,9 +40,9 @@ impl Orders {
     }
 
     /// Brings everything into the order of time, with the calls that submitted operations.
-    pub(super) fn sort<'s>(
+    pub(super) fn sort(
         &mut self,
-        submissions: impl Iterator<Item = (ProcessId, &'s Submission)>,
+        submissions: impl Iterator<Item = (ProcessId, Submission)>,
         model: &Model,
     ) {
         if self.of.is_empty() {

@@ -4,18 +4,11 @@ use std::collections::BTreeMap;
 
 use super::join::Call;
 use super::ledger::Time;
+use crate::measure::packed_rows::PackedRows;
 use crate::model::{GpuRecord, HostKind, HostSlice, TextId, ThreadId};
 
 /// So many launches are kept until all ranges are known; the time of others counts as not launched in any that is known.
 const LAUNCHES_MAX: usize = 1 << 24;
-
-/// A kernel, and where it was launched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Launch {
-    thread: ThreadId,
-    time_ns: u64,
-    duration_ns: u64,
-}
 
 /// A range or an operator.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +23,10 @@ struct Open {
 pub(super) struct Contexts {
     ranges: BTreeMap<ThreadId, Vec<Open>>,
     operators: BTreeMap<ThreadId, Vec<Open>>,
-    launches: Vec<Launch>,
+    /// By thread: when a kernel was launched, and how long it ran.
+    launches: BTreeMap<ThreadId, PackedRows<2>>,
+    kept: usize,
+    is_settled: bool,
     /// Launches that there was no room for.
     pub(super) left_out: Time,
 }
@@ -55,15 +51,13 @@ impl Contexts {
     /// Takes in a kernel and the call that launched it.
     pub(super) fn launch(&mut self, record: &GpuRecord, call: Call) {
         let duration_ns = record.duration_ns();
-        if self.launches.len() == LAUNCHES_MAX {
+        if self.kept == LAUNCHES_MAX {
             self.left_out.add(duration_ns);
             return;
         }
-        self.launches.push(Launch {
-            thread: call.thread,
-            time_ns: call.start_ns,
-            duration_ns,
-        });
+        self.kept += 1;
+        let of_thread = self.launches.entry(call.thread).or_default();
+        of_thread.push([call.start_ns, duration_ns]);
     }
 
     /// Whether there are ranges.
@@ -73,41 +67,48 @@ impl Contexts {
 
     /// Hands over each launch with the ranges that it is in, the innermost first.
     pub(super) fn each_in_ranges(&mut self, take: impl FnMut(ThreadId, &[TextId], u64)) {
-        self.launches.sort_unstable();
+        self.settle();
         walk(&self.launches, &mut self.ranges, take);
     }
 
     /// Hands over each launch with the operators that it is in, the innermost first.
     pub(super) fn each_in_operators(&mut self, take: impl FnMut(ThreadId, &[TextId], u64)) {
-        self.launches.sort_unstable();
+        self.settle();
         walk(&self.launches, &mut self.operators, take);
+    }
+
+    fn settle(&mut self) {
+        if !std::mem::replace(&mut self.is_settled, true) {
+            self.launches
+                .values_mut()
+                .for_each(|of_thread| of_thread.settle(|_| true));
+        }
     }
 }
 
 fn walk(
-    launches: &[Launch],
+    launches: &BTreeMap<ThreadId, PackedRows<2>>,
     slices: &mut BTreeMap<ThreadId, Vec<Open>>,
     mut take: impl FnMut(ThreadId, &[TextId], u64),
 ) {
     let (mut chain, mut none) = (Vec::new(), Vec::new());
-    for of_thread in launches.chunk_by(|one, next| one.thread == next.thread) {
-        let thread = of_thread[0].thread;
+    for (&thread, of_thread) in launches {
         let slices = slices.get_mut(&thread).unwrap_or(&mut none);
         // What begins together is as wide outside as inside, or wider.
         slices.sort_by_key(|slice| (slice.start_ns, std::cmp::Reverse(slice.end_ns)));
         let (mut next, mut open): (usize, Vec<Open>) = (0, Vec::new());
-        for launch in of_thread {
+        for [time_ns, duration_ns] in of_thread.iter() {
             while let Some(slice) = slices.get(next)
-                && slice.start_ns <= launch.time_ns
+                && slice.start_ns <= time_ns
             {
                 open.retain(|outer| outer.end_ns > slice.start_ns);
                 open.push(*slice);
                 next += 1;
             }
-            open.retain(|outer| outer.end_ns > launch.time_ns);
+            open.retain(|outer| outer.end_ns > time_ns);
             chain.clear();
             chain.extend(open.iter().rev().map(|slice| slice.name));
-            take(thread, &chain, launch.duration_ns);
+            take(thread, &chain, duration_ns);
         }
     }
 }
@@ -148,6 +149,14 @@ mod tests {
             };
             contexts.launch(&record, call);
         }
+        // Calls that the trace gives to no thread are in no range.
+        let call = Call {
+            start_ns: 10,
+            end_ns: 11,
+            thread: ThreadId::new(HostSlice::NO_THREAD),
+            name: TextId::EMPTY,
+        };
+        contexts.launch(&GpuRecord::default(), call);
         let mut seen = Vec::new();
         contexts.each_in_ranges(|_, chain, duration_ns| seen.push((duration_ns, chain.to_vec())));
         let expected = [
@@ -155,6 +164,7 @@ mod tests {
             (10, vec![forward, step]),
             (20, vec![step]),
             (40, vec![]),
+            (0, vec![]),
         ];
         assert_eq!(seen, expected);
     }

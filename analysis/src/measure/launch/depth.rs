@@ -1,12 +1,11 @@
 //! How much work lies before a GPU: operations that were submitted and are not finished.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::measure::sets::{IntervalSet, in_order};
 
-use crate::measure::sets::IntervalSet;
-
-/// So many changes wait for those that should stand in front of them.
+/// So many changes wait at least for those that should stand in front of them.
 const WAITING: usize = 1 << 20;
+/// So many are counted at once.
+const COUNTED: usize = 1 << 18;
 
 /// The depth of all queues of a GPU over time.
 #[derive(Debug, Default)]
@@ -18,8 +17,10 @@ pub(super) struct Depth {
     /// When at least one operation was submitted and had not begun.
     waiting: IntervalSet,
     span_ns: Option<(u64, u64)>,
-    /// Changes of the depth; at one time, ends come first.
-    changes: BinaryHeap<Reverse<(u64, i8)>>,
+    /// Times at which the depth grows, not counted yet.
+    begins: Vec<u64>,
+    /// Times at which it shrinks.
+    ends: Vec<u64>,
     now: i64,
     max: i64,
     reached_ns: u64,
@@ -52,28 +53,40 @@ impl Depth {
         if submitted_ns == end_ns {
             return;
         }
-        for change in [(submitted_ns, 1), (end_ns, -1)] {
-            self.changes.push(Reverse(change));
-        }
-        while self.changes.len() > WAITING {
-            self.step();
+        in_order::push(&mut self.begins, submitted_ns);
+        in_order::push(&mut self.ends, end_ns);
+        if self.begins.len() + self.ends.len() >= WAITING + COUNTED {
+            self.count(COUNTED);
         }
     }
 
-    fn step(&mut self) -> bool {
-        let Some(Reverse((time_ns, change))) = self.changes.pop() else {
-            return false;
-        };
-        self.late += u64::from(time_ns < self.reached_ns);
-        self.reached_ns = self.reached_ns.max(time_ns);
-        self.now += i64::from(change);
-        self.max = self.max.max(self.now);
-        true
+    /// Counts the first of the changes that wait; of those at one time, ends come first.
+    fn count(&mut self, changes: usize) {
+        in_order::sort(&mut self.begins);
+        in_order::sort(&mut self.ends);
+        let (mut begun, mut ended) = (0, 0);
+        for _ in 0..changes {
+            let (begin, end) = (self.begins.get(begun), self.ends.get(ended));
+            let (time_ns, change) = match (begin, end) {
+                (Some(&begin), Some(&end)) if begin < end => (begin, 1),
+                (_, Some(&end)) => (end, -1),
+                (Some(&begin), None) => (begin, 1),
+                (None, None) => break,
+            };
+            begun += usize::from(change > 0);
+            ended += usize::from(change < 0);
+            self.late += u64::from(time_ns < self.reached_ns);
+            self.reached_ns = self.reached_ns.max(time_ns);
+            self.now += change;
+            self.max = self.max.max(self.now);
+        }
+        self.begins.drain(..begun);
+        self.ends.drain(..ended);
     }
 
     /// The depth, when all operations are known.
     pub(super) fn over_time(&mut self) -> DepthOverTime {
-        while self.step() {}
+        self.count(usize::MAX);
         let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
         let span_ns = last_ns - first_ns;
         let intervals = self.waiting.intervals();

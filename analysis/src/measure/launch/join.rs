@@ -1,7 +1,6 @@
 //! Which call caused which operation, while both are read.
 
-use std::collections::HashMap;
-
+use crate::measure::id_map::IdMap;
 use crate::model::{GpuRecord, HostSlice, TextId, ThreadId};
 
 /// So many calls and operations of a process wait for one another at least, and twice as many at most.
@@ -19,15 +18,15 @@ pub(super) struct Call {
 /// A table that forgets what was put into it long ago.
 #[derive(Debug)]
 struct Aging<T> {
-    young: HashMap<u64, T>,
-    old: HashMap<u64, T>,
+    young: IdMap<u64, T>,
+    old: IdMap<u64, T>,
 }
 
 impl<T> Default for Aging<T> {
     fn default() -> Self {
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: IdMap::default(),
+            old: IdMap::default(),
         }
     }
 }

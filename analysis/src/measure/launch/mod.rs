@@ -21,8 +21,6 @@ mod report;
 mod stacks;
 mod tree;
 
-use std::collections::HashMap;
-
 use self::contexts::Contexts;
 use self::delays::{Delays, submitted_ns};
 use self::depth::Depth;
@@ -30,6 +28,7 @@ use self::join::{Call, Join};
 use self::ledger::{Ledger, Time};
 use self::report::Report;
 use self::stacks::{HostTimes, OperatorTimes, StackTimes};
+use super::id_map::IdMap;
 use super::{Measure, entry};
 use crate::model::{Basis, Batch, GpuRecord, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::Answer;
@@ -57,11 +56,11 @@ struct OfProcess {
 /// What is known of operations whose call is known, and of those whose call will never be.
 #[derive(Debug, Default)]
 struct Launches {
-    delays: HashMap<TextId, Delays>,
+    delays: IdMap<TextId, Delays>,
     /// By GPU.
     depths: Vec<Depth>,
     /// The time of kernels by the call that launched them.
-    calls: HashMap<Option<TextId>, Time>,
+    calls: IdMap<Option<TextId>, Time>,
     contexts: Contexts,
 }
 

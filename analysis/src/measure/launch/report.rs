@@ -1,13 +1,13 @@
 //! The tables.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use super::delays::{Delays, Values};
 use super::depth::Depth;
 use super::ledger::{Ledger, Part, Time};
 use super::stacks::{FunctionKey, HostTimes, OperatorKey, OperatorTimes};
 use super::tree::Node;
+use crate::measure::id_map::IdMap;
 use crate::measure::{DEVICE_COLUMNS, device_cells, notes};
 use crate::model::{Model, TextId};
 use crate::table::{Answer, Cell, Column, Table};
@@ -186,7 +186,7 @@ impl<'m> Report<'m> {
     }
 
     /// GPU time by call.
-    pub(super) fn calls(&mut self, calls: &HashMap<Option<TextId>, Time>) {
+    pub(super) fn calls(&mut self, calls: &IdMap<Option<TextId>, Time>) {
         let mut table = table(
             "launch_calls",
             "GPU time of kernels by call that launched them",
@@ -209,7 +209,7 @@ impl<'m> Report<'m> {
     }
 
     /// Submission and queue delays.
-    pub(super) fn delays(&mut self, delays: &HashMap<TextId, Delays>) {
+    pub(super) fn delays(&mut self, delays: &IdMap<TextId, Delays>) {
         let mut table = Table::new(
             "launch_delays",
             "From the launch to the end: in the call, queued, ran",

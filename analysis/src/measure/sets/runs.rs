@@ -4,12 +4,13 @@
 //! differences: some five bytes for each interval that touches no other. What comes later than that begins a run of its own; runs are merged when the
 //! set is read.
 
+use super::in_order;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 /// Intervals that wait for those that should stand in front of them.
-const WAITING: usize = 1 << 16;
+const WAITING: usize = 1 << 14;
 
 /// A union of half-open intervals in nanoseconds.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl IntervalSet {
             last.1 = last.1.max(end_ns);
             return;
         }
-        self.waiting.push((start_ns, end_ns));
+        in_order::push(&mut self.waiting, (start_ns, end_ns));
         if self.waiting.len() == WAITING {
             self.store(WAITING / 2);
         }
@@ -51,7 +52,7 @@ impl IntervalSet {
 
     /// Moves the oldest of what waits to the runs.
     fn store(&mut self, count: usize) {
-        self.waiting.sort_unstable();
+        in_order::sort(&mut self.waiting);
         let Some(&(first_ns, _)) = self.waiting.first() else {
             return;
         };

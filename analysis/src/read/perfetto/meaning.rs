@@ -185,6 +185,12 @@ impl Meanings {
             let Ok(field) = field else { break };
             match (field.number, field.value) {
                 (event::DEBUG_ANNOTATIONS, Value::Bytes(encoded)) => {
+                    // Most say nothing that is asked for, and then their values need not be read.
+                    if let Some(key) = names.key_in_front(encoded)
+                        && self.key(key, texts) == Key::Unknown
+                    {
+                        continue;
+                    }
                     let (key, value) = names.annotation(encoded, texts);
                     self.detail(&mut details, key, value, texts);
                 }
@@ -206,11 +212,15 @@ impl Meanings {
     }
 
     #[inline]
-    fn detail(&mut self, details: &mut Details, key: TextId, value: Datum<'_>, texts: &mut Texts) {
-        let key = cached(&mut self.keys, key, || {
+    fn key(&mut self, key: TextId, texts: &Texts) -> Key {
+        cached(&mut self.keys, key, || {
             find(&KEYS, texts.get(key)).unwrap_or(Key::Unknown)
-        });
-        match key {
+        })
+    }
+
+    #[inline]
+    fn detail(&mut self, details: &mut Details, key: TextId, value: Datum<'_>, texts: &mut Texts) {
+        match self.key(key, texts) {
             Key::Unknown => {}
             Key::Link => details.link = value.count().unwrap_or(0),
             Key::Bytes => details.bytes = value.count().unwrap_or(0),

@@ -1,9 +1,10 @@
 //! Perfetto traces: ours (of one process, merged, cut off), and those of other profilers that write slices of GPUs.
 //!
-//! What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
+//! Packets are unpacked by a thread of their own ([`ahead`]). What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
 //! in [`slices`], samples are looked up in the tables of their sequence in [`samples`], and [`processes`] keeps apart the processes
 //! of a file.
 
+mod ahead;
 mod meaning;
 mod places;
 mod processes;
@@ -12,14 +13,18 @@ mod slices;
 
 use std::path::Path;
 
-use rsys_proto::message::Fields;
-use rsys_proto::reader::{PacketReader, ReadError};
+use rsys_proto::message::{Fields, Torn};
+use rsys_proto::reader::ReadError;
+use rsys_proto::schema::event_type;
 
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, CounterValue, Kinds, Mark, Model, Notice};
 use crate::perfetto::interned::{EventNames, entries};
-use crate::perfetto::{Decoder, Event, EventHead, EventKind, TrackIndex};
-use meaning::{Meaning, Meanings};
+use crate::perfetto::{
+    Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
+};
+use ahead::Ahead;
+use meaning::{Details, Meaning, Meanings};
 use places::Places;
 use processes::Processes;
 use samples::Samples;
@@ -29,7 +34,7 @@ use slices::Slices;
 pub(super) struct PerfettoReader {
     file: String,
     kinds: Kinds,
-    packets: PacketReader<Input>,
+    packets: Ahead,
     decoder: Decoder,
     names: Vec<EventNames>,
     meanings: Meanings,
@@ -55,7 +60,7 @@ impl PerfettoReader {
         let file = path.display().to_string();
         Self {
             kinds,
-            packets: PacketReader::new(input),
+            packets: Ahead::new(input),
             decoder: Decoder::default(),
             names: Vec::new(),
             meanings: Meanings::default(),
@@ -130,7 +135,7 @@ impl Reader for PerfettoReader {
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
         let goal = batch.len() + BATCH_RECORDS;
         while !self.is_done && batch.len() < goal {
-            let encoded = match self.packets.next_encoded() {
+            let encoded = match self.packets.next() {
                 Ok(Some(encoded)) => encoded,
                 Ok(None) => {
                     self.finish(model, batch);
@@ -165,14 +170,9 @@ impl Reader for PerfettoReader {
                     continue;
                 }
             };
-            let Ok(event) = self.decoder.packet(encoded) else {
-                self.left_out.torn += 1;
-                self.place_left_out();
-                continue;
-            };
             let mut context = Context {
                 kinds: self.kinds,
-                decoder: &self.decoder,
+                decoder: &mut self.decoder,
                 names: &mut self.names,
                 meanings: &mut self.meanings,
                 processes: &mut self.processes,
@@ -181,7 +181,11 @@ impl Reader for PerfettoReader {
                 samples: &mut self.samples,
                 left_out: &mut self.left_out,
             };
-            context.take(encoded, &event, model, batch);
+            let is_whole = match ShortPacket::read(encoded) {
+                Some(short) => context.short(encoded, &short, model, batch),
+                None => context.packet(encoded, model, batch),
+            };
+            self.left_out.torn += u64::from(is_whole.is_err());
             self.place_left_out();
         }
         !self.is_done
@@ -191,7 +195,7 @@ impl Reader for PerfettoReader {
 /// The reader without the packets, from which the event borrows.
 struct Context<'r> {
     kinds: Kinds,
-    decoder: &'r Decoder,
+    decoder: &'r mut Decoder,
     names: &'r mut Vec<EventNames>,
     meanings: &'r mut Meanings,
     processes: &'r mut Processes,
@@ -202,50 +206,140 @@ struct Context<'r> {
 }
 
 impl Context<'_> {
-    #[inline]
-    fn take(&mut self, encoded: &[u8], event: &Event<'_>, model: &mut Model, batch: &mut Batch) {
-        let sequence = event.sequence.index();
-        if sequence >= self.names.len() {
-            self.names.resize_with(sequence + 1, EventNames::default);
-        }
-        let head = &event.head;
+    /// Takes in a packet of any form.
+    fn packet(&mut self, encoded: &[u8], model: &mut Model, batch: &mut Batch) -> Result<(), Torn> {
+        let packet = self.decoder.packet(encoded)?;
+        let (sequence, time_ns, head) = (packet.sequence, packet.time_ns, &packet.head);
         if head.cleared {
-            self.names[sequence] = EventNames::default();
-            self.samples.clear(event.sequence);
+            *self.names(sequence) = EventNames::default();
+            self.samples.clear(sequence);
         }
         if let Some(defaults) = head.defaults {
-            self.samples.set_basis(event.sequence, defaults);
+            self.samples.set_basis(sequence, defaults);
         }
         if let Some(interned) = head.interned {
-            self.define(event, interned, model);
+            self.define(sequence, interned, model);
         }
-        if let EventKind::Described(track) = event.kind {
-            self.places.forget();
-            self.processes.described(track, &self.decoder.tracks, model);
-            return;
+        match &packet.kind {
+            EventKind::None => {}
+            EventKind::Described(track) => {
+                self.places.forget();
+                self.processes
+                    .described(*track, &self.decoder.tracks, model);
+            }
+            EventKind::Sample(sample) => self.sample(sequence, time_ns, sample, model, batch),
+            EventKind::Begin(track, head)
+            | EventKind::End(track, head)
+            | EventKind::Instant(track, head)
+            | EventKind::Counter(track, head) => {
+                let of = (sequence, *track, time_ns);
+                self.event(encoded, of, head, model, batch);
+            }
         }
-        if matches!(event.kind, EventKind::None) {
-            return;
+        Ok(())
+    }
+
+    /// Takes in a packet of the short form.
+    #[inline]
+    fn short(
+        &mut self,
+        encoded: &[u8],
+        packet: &ShortPacket<'_>,
+        model: &mut Model,
+        batch: &mut Batch,
+    ) -> Result<(), Torn> {
+        let (sequence, time_ns) = self.decoder.short(packet);
+        if packet.is_sample {
+            self.sample(sequence, time_ns, packet.body, model, batch);
+            return Ok(());
         }
-        let Some(time_ns) = event.time_ns else {
+        if packet.body == SLICE_END
+            && let Some(time_ns) = time_ns
+        {
+            let track = self.decoder.default_track(sequence);
+            self.slices.end(track, time_ns, Details::default(), batch);
+            return Ok(());
+        }
+        // Not by `?`, which would copy it.
+        let head = EventHead::read(packet.body);
+        let head = head.as_ref().map_err(|torn| *torn)?;
+        let track = self.decoder.track(sequence, head);
+        self.event(encoded, (sequence, track, time_ns), head, model, batch);
+        Ok(())
+    }
+
+    /// What the events of a sequence refer to.
+    #[inline]
+    fn names(&mut self, sequence: SequenceIndex) -> &mut EventNames {
+        let place = sequence.index();
+        if place >= self.names.len() {
+            self.names.resize_with(place + 1, EventNames::default);
+        }
+        &mut self.names[place]
+    }
+
+    #[inline]
+    fn sample(
+        &mut self,
+        sequence: SequenceIndex,
+        time_ns: Option<u64>,
+        encoded: &[u8],
+        model: &mut Model,
+        batch: &mut Batch,
+    ) {
+        let Some(time_ns) = time_ns else {
             self.left_out.timeless += 1;
             return;
         };
-        match event.kind {
-            EventKind::Begin(track, head) => self.begin(sequence, track, time_ns, &head, model),
-            EventKind::End(track, head) => {
-                let more = self.details(sequence, &head, model);
+        if self.kinds.samples {
+            let sample = self
+                .samples
+                .sample(sequence, time_ns, encoded, self.processes, model);
+            batch.samples.push(sample);
+        }
+    }
+
+    /// Takes in an event of a sequence, on a track, at a time.
+    #[inline]
+    fn event(
+        &mut self,
+        encoded: &[u8],
+        (sequence, track, time_ns): (SequenceIndex, TrackIndex, Option<u64>),
+        head: &EventHead<'_>,
+        model: &mut Model,
+        batch: &mut Batch,
+    ) {
+        let is_known = (event_type::SLICE_BEGIN..=event_type::COUNTER).contains(&head.kind);
+        let Some(time_ns) = time_ns else {
+            self.left_out.timeless += u64::from(is_known);
+            return;
+        };
+        self.names(sequence);
+        let sequence = sequence.index();
+        match head.kind {
+            event_type::SLICE_BEGIN => self.begin(sequence, track, time_ns, head, model),
+            event_type::SLICE_END => {
+                let more = self.details(sequence, head, model);
                 self.slices.end(track, time_ns, more, batch);
             }
-            EventKind::Sample(_) if !self.kinds.samples => {}
-            EventKind::Counter(..) if !self.kinds.counters => {}
-            EventKind::Sample(sample) => {
-                let sample =
-                    self.samples
-                        .sample(event.sequence, time_ns, sample, self.processes, model);
-                batch.samples.push(sample);
+            event_type::INSTANT if head.name.is_some_and(|name| name.starts_with(b"rsys ")) => {
+                self.processes.fact(encoded, time_ns, model);
             }
-            EventKind::Counter(track, head) => {
+            event_type::INSTANT if self.kinds.marks => {
+                let category = self.names[sequence].category(head, &mut model.texts);
+                if self.meanings.of(category, &model.texts) != Meaning::None {
+                    let place =
+                        self.places
+                            .host(track, &self.decoder.tracks, self.processes, model);
+                    batch.marks.push(Mark {
+                        time_ns,
+                        process: place.process,
+                        thread: place.thread,
+                        name: self.names[sequence].name(head, &mut model.texts),
+                    });
+                }
+            }
+            event_type::COUNTER if self.kinds.counters => {
                 let counter = self
                     .places
                     .counter(track, self.decoder, self.processes, model);
@@ -260,33 +354,13 @@ impl Context<'_> {
                     value,
                 });
             }
-            EventKind::Instant(track, head) => {
-                if head.name.is_some_and(|name| name.starts_with(b"rsys ")) {
-                    self.processes.fact(encoded, time_ns, model);
-                    return;
-                }
-                let category = self.names[sequence].category(&head, &mut model.texts);
-                let is_wanted =
-                    self.kinds.marks && self.meanings.of(category, &model.texts) != Meaning::None;
-                if is_wanted {
-                    let place =
-                        self.places
-                            .host(track, &self.decoder.tracks, self.processes, model);
-                    batch.marks.push(Mark {
-                        time_ns,
-                        process: place.process,
-                        thread: place.thread,
-                        name: self.names[sequence].name(&head, &mut model.texts),
-                    });
-                }
-            }
-            EventKind::None | EventKind::Described(_) => {}
+            _ => {}
         }
     }
 
     #[cold]
-    fn define(&mut self, event: &Event<'_>, interned: &[u8], model: &mut Model) {
-        let names = &mut self.names[event.sequence.index()];
+    fn define(&mut self, sequence: SequenceIndex, interned: &[u8], model: &mut Model) {
+        let names = self.names(sequence);
         for entry in entries(interned) {
             names.define(&entry, &mut model.texts);
         }
@@ -294,7 +368,7 @@ impl Context<'_> {
             .flatten()
             .any(|field| field.number > 3)
         {
-            self.samples.define(event.sequence, interned, model);
+            self.samples.define(sequence, interned, model);
         }
     }
 
@@ -343,14 +417,9 @@ impl Context<'_> {
 
     /// What flows and annotations of an event say.
     #[inline]
-    fn details(
-        &mut self,
-        sequence: usize,
-        head: &EventHead<'_>,
-        model: &mut Model,
-    ) -> meaning::Details {
+    fn details(&mut self, sequence: usize, head: &EventHead<'_>, model: &mut Model) -> Details {
         if head.details.is_empty() {
-            return meaning::Details::default();
+            return Details::default();
         }
         self.meanings
             .details(head, &self.names[sequence], &mut model.texts)

@@ -1,0 +1,364 @@
+//! Rows of numbers that arrive nearly in order, kept small.
+//!
+//! Rows wait until so many are there that the older half of them can be sorted and packed: as differences to the row before, in a few bytes.
+//! What comes later than that is a run of its own. [`PackedRows::settle`] makes one run of all, which is read like a sorted list.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::sets::in_order;
+
+/// So many numbers.
+pub(super) type Row<const N: usize> = [u64; N];
+
+/// Rows that wait for those that should stand in front of them.
+const WAITING: usize = 1 << 13;
+/// Rows that are unpacked at once.
+const CHUNK_ROWS: usize = 64;
+/// Packed rows are kept in pieces of this size, so that growing moves nothing.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Rows of `N` numbers.
+#[derive(Debug, Default)]
+pub(super) struct PackedRows<const N: usize> {
+    waiting: Vec<Row<N>>,
+    runs: Vec<Run<N>>,
+    /// What was unpacked last.
+    chunk: RefCell<Chunk<N>>,
+}
+
+/// Rows in order, packed.
+#[derive(Debug)]
+struct Run<const N: usize> {
+    pieces: Vec<Vec<u8>>,
+    /// Of each chunk its first row, and where the others are: the piece and the place in it.
+    chunks: Vec<(Row<N>, u32, u32)>,
+    last: Row<N>,
+    length: usize,
+}
+
+/// Some rows, unpacked.
+#[derive(Debug)]
+struct Chunk<const N: usize> {
+    number: usize,
+    rows: Vec<Row<N>>,
+}
+
+impl<const N: usize> Default for Chunk<N> {
+    fn default() -> Self {
+        Self {
+            number: usize::MAX,
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl<const N: usize> PackedRows<N> {
+    /// Adds a row.
+    #[inline]
+    pub(super) fn push(&mut self, row: Row<N>) {
+        in_order::push(&mut self.waiting, row);
+        if self.waiting.len() == WAITING {
+            self.store(WAITING / 2);
+        }
+    }
+
+    /// Takes back rows that came last, as far as they still wait.
+    #[inline]
+    pub(super) fn pop_while(&mut self, goes: impl Fn(&Row<N>) -> bool) {
+        while self.waiting.last().is_some_and(&goes) {
+            self.waiting.pop();
+        }
+    }
+
+    /// Packs the first of what waits.
+    fn store(&mut self, count: usize) {
+        in_order::sort(&mut self.waiting);
+        let Some(first) = self.waiting.first() else {
+            return;
+        };
+        let fitting = self.runs.iter().position(|run| run.last <= *first);
+        let place = fitting.unwrap_or_else(|| {
+            self.runs.push(Run::default());
+            self.runs.len() - 1
+        });
+        let run = &mut self.runs[place];
+        self.waiting.drain(..count).for_each(|row| run.push(row));
+    }
+
+    /// Makes one list of all, with the rows that `keep` wants: it is shown them in order. Nothing is added after this.
+    pub(super) fn settle(&mut self, mut keep: impl FnMut(&Row<N>) -> bool) {
+        self.store(self.waiting.len());
+        self.waiting = Vec::new();
+        let mut settled = Run::default();
+        let runs = std::mem::take(&mut self.runs);
+        let mut readers: Vec<_> = runs.into_iter().map(RunReader::new).collect();
+        if let [reader] = readers.as_mut_slice() {
+            while let Some(row) = reader.next() {
+                if keep(&row) {
+                    settled.push(row);
+                }
+            }
+        } else {
+            let mut heads: BinaryHeap<_> = (0..readers.len())
+                .filter_map(|place| Some(Reverse((readers[place].next()?, place))))
+                .collect();
+            while let Some(Reverse((row, place))) = heads.pop() {
+                if keep(&row) {
+                    settled.push(row);
+                }
+                if let Some(next) = readers[place].next() {
+                    heads.push(Reverse((next, place)));
+                }
+            }
+        }
+        self.runs.push(settled);
+        self.chunk = RefCell::default();
+    }
+
+    /// Whether there is none.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.waiting.len() + self.runs.iter().map(|run| run.length).sum::<usize>()
+    }
+
+    /// Once settled: the number of the first row for which `is_before` does not hold; it holds for all in front of that, and for none behind.
+    pub(super) fn partition_point(&self, is_before: impl Fn(&Row<N>) -> bool) -> usize {
+        let Some(run) = self.runs.first() else {
+            return 0;
+        };
+        let begins_before =
+            |number: usize| run.chunks.get(number).is_some_and(|one| is_before(&one.0));
+        // Who asks for rows in their order finds them where the last was found, or next to that.
+        let last = self.chunk.borrow().number;
+        let near = [last, last.wrapping_add(1)];
+        let near = near
+            .into_iter()
+            .find(|&number| begins_before(number) && !begins_before(number.wrapping_add(1)));
+        let number = match near {
+            Some(number) => number,
+            None => {
+                let behind = run.chunks.partition_point(|(first, ..)| is_before(first));
+                match behind.checked_sub(1) {
+                    Some(number) => number,
+                    None => return 0,
+                }
+            }
+        };
+        let place = self.with_chunk(run, number, |rows| rows.partition_point(is_before));
+        number * CHUNK_ROWS + place
+    }
+
+    /// Once settled: a row by its number.
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Option<Row<N>> {
+        let run = self.runs.first().filter(|run| number < run.length)?;
+        Some(self.with_chunk(run, number / CHUNK_ROWS, |rows| rows[number % CHUNK_ROWS]))
+    }
+
+    /// Once settled: all rows in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Row<N>> {
+        (0..).map_while(|number| self.get(number))
+    }
+
+    #[inline]
+    fn with_chunk<T>(&self, run: &Run<N>, number: usize, take: impl FnOnce(&[Row<N>]) -> T) -> T {
+        let mut chunk = self.chunk.borrow_mut();
+        if chunk.number != number {
+            chunk.number = number;
+            run.unpack(number, &mut chunk.rows);
+        }
+        take(&chunk.rows)
+    }
+}
+
+impl<const N: usize> Default for Run<N> {
+    fn default() -> Self {
+        Self {
+            pieces: Vec::new(),
+            chunks: Vec::new(),
+            last: [0; N],
+            length: 0,
+        }
+    }
+}
+
+impl<const N: usize> Run<N> {
+    #[inline]
+    fn push(&mut self, row: Row<N>) {
+        if self.length.is_multiple_of(CHUNK_ROWS) {
+            self.begin_chunk(row);
+        } else if let Some(piece) = self.pieces.last_mut() {
+            for (value, before) in row.iter().zip(&self.last) {
+                put(piece, value.wrapping_sub(*before).cast_signed());
+            }
+        }
+        self.last = row;
+        self.length += 1;
+    }
+
+    fn begin_chunk(&mut self, first: Row<N>) {
+        // A number takes ten bytes at most.
+        let has_room = |piece: &Vec<u8>| piece.len() + 10 * N * CHUNK_ROWS <= PIECE_BYTES;
+        if !self.pieces.last().is_some_and(has_room) {
+            let bytes = if self.pieces.is_empty() {
+                0
+            } else {
+                PIECE_BYTES
+            };
+            self.pieces.push(Vec::with_capacity(bytes));
+        }
+        let number = self.pieces.len() - 1;
+        let place = self.pieces[number].len();
+        self.chunks.push((first, number as u32, place as u32));
+    }
+
+    /// Unpacks a chunk that is there.
+    fn unpack(&self, number: usize, rows: &mut Vec<Row<N>>) {
+        let (mut row, piece, place) = self.chunks[number];
+        let count = (self.length - number * CHUNK_ROWS).min(CHUNK_ROWS);
+        let mut packed = &self.pieces[piece as usize][place as usize..];
+        rows.clear();
+        rows.push(row);
+        for _ in 1..count {
+            for value in &mut row {
+                *value = value.wrapping_add(take(&mut packed).cast_unsigned());
+            }
+            rows.push(row);
+        }
+    }
+}
+
+/// Reads a run to its end and gives back its memory on the way.
+struct RunReader<const N: usize> {
+    run: Run<N>,
+    number: usize,
+    rows: Vec<Row<N>>,
+    place: usize,
+}
+
+impl<const N: usize> RunReader<N> {
+    fn new(run: Run<N>) -> Self {
+        Self {
+            run,
+            number: 0,
+            rows: Vec::new(),
+            place: 0,
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Row<N>> {
+        if self.place == self.rows.len() {
+            let (_, piece, _) = *self.run.chunks.get(self.number)?;
+            if let Some(before) = (piece as usize).checked_sub(1) {
+                self.run.pieces[before] = Vec::new();
+            }
+            self.run.unpack(self.number, &mut self.rows);
+            self.number += 1;
+            self.place = 0;
+        }
+        self.place += 1;
+        Some(self.rows[self.place - 1])
+    }
+}
+
+/// Appends a number: seven bits in each byte, the sign in the lowest.
+#[inline]
+fn put(bytes: &mut Vec<u8>, value: i64) {
+    let mut rest = (value << 1 ^ value >> 63).cast_unsigned();
+    while rest >= 0x80 {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+}
+
+/// Takes a number that [`put`] wrote.
+#[inline]
+fn take(bytes: &mut &[u8]) -> i64 {
+    let mut value = 0_u64;
+    let mut shift = 0;
+    while let Some((&byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        value |= u64::from(byte & 0x7F) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            break;
+        }
+    }
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that looks random.
+    fn scramble(number: u64) -> u64 {
+        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    }
+
+    #[test]
+    fn rows_are_read_in_order_whenever_they_came() {
+        let count = 3 * WAITING as u64 + 77;
+        let mut rows = PackedRows::default();
+        let mut expected = Vec::new();
+        for number in 0..count {
+            // One in a thousand comes very late, and numbers have all lengths.
+            let late = number % 1000 == 999;
+            let key = if late {
+                number / 2
+            } else {
+                3 * number + scramble(number) % 16
+            };
+            let row = [key, scramble(number) >> (number % 64)];
+            rows.push(row);
+            expected.push(row);
+        }
+        expected.sort_unstable();
+        assert_eq!(rows.len(), expected.len());
+        rows.settle(|_| true);
+        for (number, row) in expected.iter().enumerate() {
+            assert_eq!(rows.get(number), Some(*row));
+        }
+        assert_eq!(rows.get(expected.len()), None);
+        for key in [0, 1, 3 * 65, count, 4 * count] {
+            let place = rows.partition_point(|row| row[0] < key);
+            assert_eq!(place, expected.partition_point(|row| row[0] < key), "{key}");
+        }
+    }
+
+    #[test]
+    fn rows_of_calls_take_few_bytes() {
+        let mut rows = PackedRows::default();
+        let count = 10 * WAITING as u64;
+        for number in 0..count {
+            rows.push([
+                number,
+                4_000 * number,
+                3_000 + scramble(number) % 1_000,
+                7,
+                12,
+            ]);
+        }
+        rows.settle(|_| true);
+        let bytes: usize = rows.runs[0].pieces.iter().map(Vec::len).sum();
+        assert!(bytes as u64 <= 8 * count, "{bytes} bytes for {count} rows");
+    }
+
+    #[test]
+    fn what_is_not_kept_is_gone() {
+        let mut rows = PackedRows::default();
+        (0..1000_u64).for_each(|number| rows.push([number]));
+        rows.pop_while(|row| row[0] >= 900);
+        rows.settle(|row| row[0] % 2 == 0);
+        assert_eq!(rows.len(), 450);
+        assert_eq!(rows.get(449), Some([898]));
+        let mut none = PackedRows::<1>::default();
+        none.settle(|_| true);
+        assert_eq!((none.get(0), none.partition_point(|_| true)), (None, 0));
+    }
+}

@@ -1,0 +1,97 @@
+//! What questions keep of records of the host: nothing that grows with their number, or a few bytes for each.
+//!
+//! The only test of this program, since it counts all memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::calls::Calls;
+use rsys_analysis::measure::functions::Functions;
+use rsys_analysis::measure::gaps::Gaps;
+use rsys_analysis::measure::kernels::Kernels;
+use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::model::{Batch, HostSlice, Sample, StackId, TextId, ThreadId};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is handed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// So many calls, with a sample within each and one behind it.
+const CALLS: u64 = 200_000;
+
+/// The memory that a question has kept after so many calls and twice as many samples.
+fn kept_bytes(measure: &mut dyn Measure, calls: u64) -> usize {
+    let mut batch = Batch::default();
+    batch.host.reserve(1_000);
+    batch.samples.reserve(2_000);
+    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    for first in (0..calls).step_by(1_000) {
+        batch.clear();
+        for number in first..first + 1_000 {
+            let thread = ThreadId::new((number % 8) as usize);
+            let start_ns = 4_000 * number;
+            batch.host.push(HostSlice {
+                start_ns,
+                end_ns: start_ns + 3_000 + number % 500,
+                link: number + 1,
+                thread,
+                name: TextId::at((number % 20) as usize),
+                ..HostSlice::default()
+            });
+            batch.samples.extend([1_000, 3_600].map(|at_ns| Sample {
+                time_ns: start_ns + at_ns,
+                weight: 2_000,
+                thread,
+                stack: StackId::at((number % 500) as usize),
+                ..Sample::default()
+            }));
+        }
+        measure.take(&batch);
+    }
+    LIVE_BYTES.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn memory_does_not_grow_with_the_records_of_the_host() {
+    type Question = fn() -> Box<dyn Measure>;
+    let bounded: [(&str, Question); 4] = [
+        ("timeline", || Box::<Timeline>::default()),
+        ("kernels", || Box::<Kernels>::default()),
+        ("functions", || Box::<Functions>::default()),
+        ("calls", || Box::<Calls>::default()),
+    ];
+    for (name, question) in bounded {
+        // Exact quantiles end at 65,536 values for each name, so those of 20 names do within ten times as many calls.
+        let few = kept_bytes(question().as_mut(), 10 * CALLS);
+        let many = kept_bytes(question().as_mut(), 20 * CALLS);
+        assert!(
+            many <= few + few / 10 + 4096,
+            "{name}: {few} bytes, then {many}"
+        );
+    }
+    let gaps = kept_bytes(&mut Gaps::default(), 5 * CALLS) as f64 / (5 * CALLS) as f64;
+    // Eight for the call, six for its time, nine for each sample; and what waits to be packed.
+    assert!(
+        gaps <= 48.0,
+        "gaps: {gaps} bytes for each call with two samples"
+    );
+}
