@@ -164,7 +164,7 @@ impl Question {
 }
 
 /// A measure, and the name of its question.
-type Named = (&'static str, Box<dyn Measure>);
+pub(crate) type Named = (&'static str, Box<dyn Measure>);
 
 /// All questions, in the order of a summary.
 fn all() -> Vec<Named> {
@@ -216,7 +216,18 @@ impl Inputs {
         unknown.map(|word| word.display())
     }
 
-    fn label(&self) -> String {
+    /// Inputs of a command that has its own form.
+    pub(crate) fn new(inputs: Vec<PathBuf>, label: Option<String>) -> Self {
+        Self {
+            inputs,
+            json: false,
+            csv: false,
+            label,
+        }
+    }
+
+    /// The name of the run.
+    pub(crate) fn label(&self) -> String {
         let first = self.inputs.first().map(PathBuf::as_path);
         let first = first.unwrap_or(Path::new(""));
         let named = first.canonicalize();
@@ -270,4 +281,24 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
     drop(progress);
     answer.notes.extend(notes);
     Ok((answer, inputs.form()))
+}
+
+/// Reads the traces once for all questions and for others beside them; the answers to all questions with every row, and those to the others.
+///
+/// # Errors
+/// When there is no trace.
+pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer, Answer)> {
+    let (files, notes) = inputs.files()?;
+    let label = inputs.label();
+    let questions = all();
+    let count = questions.len();
+    let (names, mut measures): (Vec<_>, Vec<_>) = questions.into_iter().chain(others).unzip();
+    let model = pass(&files, &mut measures);
+    let answers = measures
+        .iter_mut()
+        .map(|measure| measure.answer(&model, &label));
+    let mut answers = names.into_iter().zip(answers);
+    let mut answer = Answer::joined(answers.by_ref().take(count));
+    answer.notes.extend(notes);
+    Ok((answer, Answer::joined(answers)))
 }

@@ -13,6 +13,7 @@ use crate::check;
 use crate::files;
 use crate::manual;
 use crate::merge::{self, Merged, Packing};
+use crate::page;
 use crate::recover::{self, Recovery};
 use crate::view;
 use crate::words::counted;
@@ -43,6 +44,8 @@ struct Cli {
 enum Verb {
     #[command(flatten)]
     Ask(Question),
+    /// All answers on one page with pictures, a file for any browser
+    Html(HtmlOptions),
     /// Make one trace of many, on one time axis
     Merge(MergeOptions),
     /// Tell whether the traces of a job are all there, finished and without losses
@@ -51,6 +54,22 @@ enum Verb {
     Recover(RecoverOptions),
     /// Open traces in the Perfetto UI
     View(ViewOptions),
+}
+
+#[derive(Debug, Args)]
+struct HtmlOptions {
+    /// Folders with traces, or traces
+    #[arg(required = true, value_name = "DIR|TRACE")]
+    inputs: Vec<PathBuf>,
+    /// The page
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the output if it is already there
+    #[arg(short, long)]
+    force: bool,
+    /// The name of the run on the page; by default that of the first input
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -142,6 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     };
     let outcome = match (cli.verb, cli.completions) {
         (Some(Verb::Ask(question)), _) => answer(&question),
+        (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
@@ -167,6 +187,17 @@ fn answer(question: &Question) -> Result<i32> {
     let (answer, form) = ask::ask(question)?;
     say(&form.write(&answer))?;
     Ok(i32::from(answer.is_empty))
+}
+
+fn write_page(options: HtmlOptions) -> Result<i32> {
+    let inputs = ask::Inputs::new(options.inputs, options.label);
+    let bytes = page::write(&inputs, &options.output, options.force)?;
+    say(&format!(
+        "{}: {:.1} MB, opens in any browser\n",
+        options.output.display(),
+        bytes as f64 / 1e6
+    ))?;
+    Ok(0)
 }
 
 fn merge_traces(options: MergeOptions) -> Result<i32> {

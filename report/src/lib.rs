@@ -6,6 +6,7 @@
 //! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
+//! - `page` writes all answers to a page.
 
 pub mod check;
 pub mod files;
@@ -17,6 +18,7 @@ mod ask;
 mod cli;
 mod contents;
 mod manual;
+mod page;
 mod progress;
 mod temp_output;
 mod view;

@@ -12,6 +12,7 @@
 //! | [`sensors`] | what the sensors of GPUs said, and when clocks were slow |
 //! | [`launch`] | who launched them: operators, functions, ranges, calls; and how long launches waited |
 //! | [`operators`] | which functions are operators of frameworks |
+//! | [`plots`] | what pictures are drawn from |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
@@ -24,6 +25,7 @@ pub mod kernels;
 pub mod launch;
 pub mod memory;
 pub mod operators;
+pub mod plots;
 pub mod sensors;
 pub mod sets;
 pub mod timeline;

@@ -118,7 +118,7 @@ impl Measure for Sensors {
 }
 
 /// The machine that a process ran on.
-fn machine(process: ProcessId, model: &Model) -> &str {
+pub(super) fn machine(process: ProcessId, model: &Model) -> &str {
     let process = model.process(process);
     match process.boot_id.as_str() {
         "" => &process.file,

@@ -1,0 +1,257 @@
+// Pictures over time and of shares. Shapes are stretched to the width that there is; texts stand beside them in HTML.
+
+const COLOURS = 11;
+const colour = (number) => `var(--c${number % COLOURS})`;
+
+function legend(names, style = colour) {
+  return make('ul', { class: 'legend' }, names.map((name, at) => make('li', {}, make('i', { style: { background: style(at) } }), name)));
+}
+
+// Shares of a whole, one bar for each row: [{ name, whole, parts: [{ name, value, colour }] }].
+function stacks(rows, unit) {
+  return make('div', { class: 'lanes' }, rows.flatMap(({ name, whole, parts }) => {
+    const shown = parts.filter((part) => part.value > 0);
+    const words = (part) => `${part.name}: ${quantity(part.value, unit)}, ${quantity(part.value / whole, 'share')}`;
+    return [
+      make('div', { class: 'name' }, name),
+      make('div', { class: 'stack', role: 'img', 'aria-label': `${name}: ${shown.map(words).join('; ')}` },
+        shown.map((part) => make('span', { title: words(part), style: { flex: `${part.value} 0 0`, background: part.colour } }))),
+    ];
+  }));
+}
+
+// The outline of values that hold each for a width of 1, above another outline: a path.
+function steps(tops, floors) {
+  let up = '';
+  let down = '';
+  tops.forEach((top, at) => {
+    up += `V${top.toFixed(4)}H${at + 1}`;
+    down = `V${floors[at].toFixed(4)}H${at}${down}`;
+  });
+  return `M0 ${floors[0].toFixed(4)}${up}${down}Z`;
+}
+
+// A picture whose places are told: by the pointer, and by the arrow keys when it has the focus. `tell` says what is at a place from 0 to 1.
+function told(svg, title, tell, step = 0.01) {
+  const output = make('output', {}, '');
+  const cursor = draw('line', { y1: 0, y2: '100%', stroke: 'var(--text)', 'vector-effect': 'non-scaling-stroke', visibility: 'hidden' });
+  const frame = make('div', { style: { position: 'relative' } }, svg);
+  const over = draw('svg', { style: { position: 'absolute', inset: 0, height: '100%', 'pointer-events': 'none' } }, cursor);
+  frame.append(over);
+  let at = 0;
+  const look = (place) => {
+    at = Math.min(1, Math.max(0, place));
+    cursor.setAttribute('x1', `${100 * at}%`);
+    cursor.setAttribute('x2', `${100 * at}%`);
+    cursor.setAttribute('visibility', 'visible');
+    output.textContent = tell(Math.min(at, 0.999999));
+  };
+  const leave = () => { cursor.setAttribute('visibility', 'hidden'); output.textContent = ''; };
+  frame.tabIndex = 0;
+  frame.setAttribute('role', 'slider');
+  frame.setAttribute('aria-label', title);
+  frame.setAttribute('aria-valuemin', 0);
+  frame.setAttribute('aria-valuemax', 100);
+  frame.setAttribute('aria-valuenow', 0);
+  frame.addEventListener('pointermove', (event) => {
+    const box = frame.getBoundingClientRect();
+    look((event.clientX - box.left) / box.width);
+  });
+  frame.addEventListener('pointerleave', leave);
+  frame.addEventListener('focus', () => look(at));
+  frame.addEventListener('blur', leave);
+  frame.addEventListener('keydown', (event) => {
+    const moves = { ArrowLeft: at - step, ArrowRight: at + step, Home: 0, End: 1 };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    look(moves[event.key]);
+    frame.setAttribute('aria-valuenow', Math.round(100 * at));
+    frame.setAttribute('aria-valuetext', output.textContent);
+  });
+  return { frame, output };
+}
+
+function stretched(width, height, pixels, ...children) {
+  return draw('svg', {
+    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', style: { height: `${pixels}px`, background: 'var(--raised)' }, 'aria-hidden': 'true',
+  }, ...children);
+}
+
+// Labels at equal distances.
+function scale(length, unit) {
+  const labels = [0, 0.25, 0.5, 0.75, 1].map((part) => make('span', {}, brief(length * part, unit)));
+  return make('div', { class: 'soft', style: { display: 'flex', 'justify-content': 'space-between', 'font-size': '.8rem' } }, labels);
+}
+
+function figure(title, { frame, output }, ...behind) {
+  return make('figure', {}, make('figcaption', {}, title, ' ', output), frame, behind);
+}
+
+const BUSY = [
+  ['computation_ns', 'computation', colour(0)], ['exposed_comm_ns', 'exposed communication', colour(1)],
+  ['exposed_memcpy_ns', 'exposed copies', colour(2)], ['idle_ns', 'idle', 'var(--idle)'],
+];
+const busyLegend = () => legend(BUSY.map(([, name]) => name), (at) => BUSY[at][2]);
+
+// GPUs over time: what part of each stretch of time they were busy with what.
+function busyOverTime(table) {
+  const rows = records(table);
+  if (!rows.length) return null;
+  const figures = rows.map((row) => {
+    const parts = row.below[0].rows;
+    const shares = parts.map((part) => part.slice(0, 3).map((time) => time / row.bucket_ns));
+    const floors = parts.map(() => 1);
+    const paths = BUSY.slice(0, 3).map(([, , fill], what) => {
+      const tops = floors.map((floor, at) => Math.max(0, floor - shares[at][what]));
+      const path = draw('path', { d: steps(tops, floors), fill });
+      tops.forEach((top, at) => { floors[at] = top; });
+      return path;
+    });
+    const tell = (place) => {
+      const at = Math.floor(place * parts.length);
+      const [computation, comm, copies] = shares[at];
+      const words = [computation, comm, copies].map((share, what) => `${BUSY[what][1]} ${quantity(share, 'share')}`);
+      return `at ${brief(at * row.bucket_ns, 'ns')}: ${words.join(', ')}, idle ${quantity(Math.max(0, 1 - computation - comm - copies), 'share')}`;
+    };
+    const title = [owner(row), row.name].filter(Boolean).join(' · ');
+    return figure(title, told(stretched(parts.length, 1, 44, paths), title, tell, 1 / parts.length));
+  });
+  return make('div', { 'data-plot': 'busy' }, make('h3', {}, 'GPUs'), busyLegend(), figures, scale(rows[0].axis_ns, 'ns'));
+}
+
+// The points of a course as an outline: time in thousandths of the axis, values from 0 to 1.
+function outline(points, axis) {
+  return points.map(([time, value], at) => `${at ? 'L' : 'M'}${(1000 * time / axis).toFixed(2)} ${(1 - value).toFixed(4)}`).join('');
+}
+
+// Processors that processes had.
+function processorsOverTime(table) {
+  const rows = records(table);
+  if (!rows.length) return null;
+  const most = Math.max(1, ...rows.flatMap((row) => row.below[0].rows.map(([, time]) => time / row.bucket_ns)));
+  const figures = rows.map((row) => {
+    const axis = Math.max(row.axis_ns, row.bucket_ns);
+    let path = '';
+    const values = row.below[0].rows;
+    for (const [start, time] of values) {
+      const [left, right] = [start, start + row.bucket_ns].map((at) => (1000 * Math.min(at, axis) / axis).toFixed(2));
+      path += `M${left} 1V${(1 - time / row.bucket_ns / most).toFixed(4)}H${right}V1Z`;
+    }
+    const tell = (place) => {
+      const at = place * axis;
+      const found = values.find(([start]) => start <= at && at < start + row.bucket_ns);
+      return `at ${brief(at, 'ns')}: ${((found?.[1] ?? 0) / row.bucket_ns).toFixed(2)} processors`;
+    };
+    const title = `${owner(row)} · ${quantity(row.cpu_ns, 'ns')} of CPU time`;
+    return figure(title, told(stretched(1000, 1, 36, draw('path', { d: path, fill: colour(0) })), title, tell));
+  });
+  const told_ = `Full height: ${brief(most, '')} processor${most === 1 ? '' : 's'}`;
+  return make('div', { 'data-plot': 'processors' }, make('h3', {}, 'Processors that programs had'), make('p', { class: 'soft' }, told_), figures,
+    scale(rows[0].axis_ns, 'ns'));
+}
+
+// What counters said: least to greatest as a band, the mean as a line.
+function curves(table, wanted) {
+  const rows = records(table).filter(wanted);
+  if (!rows.length) return null;
+  return make('div', { class: 'curves', 'data-plot': 'curves' }, rows.map((row) => {
+    const values = row.below[0].rows;
+    const axis = Math.max(row.axis_ns, row.bucket_ns, 1);
+    const least = Math.min(...values.map((value) => value[1]));
+    const most = Math.max(...values.map((value) => value[3]));
+    const [floor, height] = least >= 0 && least < 0.5 * most ? [0, most] : [least, most - least];
+    const part = (value) => (height > 0 ? 0.05 + 0.9 * (value - floor) / height : 0.5);
+    const shape = (at) => values.map((value) => [Math.min(value[0], axis), part(value[at])]);
+    // The last value holds to the end.
+    const held = (points) => [...points, [axis, points[points.length - 1][1]]];
+    const band = `${outline(held(shape(3)), axis)}${outline(held(shape(1)).reverse(), axis).replace('M', 'L')}Z`;
+    const svg = stretched(1000, 1, 84, draw('path', { d: band, fill: colour(0), opacity: 0.3 }),
+      draw('path', { d: outline(held(shape(2)), axis), fill: 'none', stroke: colour(0), 'stroke-width': 1.6, 'vector-effect': 'non-scaling-stroke' }));
+    const unit = row.unit ? ` ${row.unit}` : '';
+    const tell = (place) => {
+      const found = values.filter(([start]) => start <= place * axis).pop();
+      return found ? `at ${brief(place * axis, 'ns')}: ${brief(found[2], '')}${unit}` : '';
+    };
+    const title = [row.group, row.name].filter(Boolean).join(' · ');
+    const range = `${brief(least, '')} to ${brief(most, '')}${unit}`;
+    return figure([make('b', {}, title), ` ${range} `], told(svg, `${title}: ${range}`, tell), scale(row.axis_ns, 'ns'));
+  }));
+}
+
+function memoryOverTime(table) {
+  const rows = records(table).filter((row) => row.below.some((below) => below.key === 'over_time' && below.rows.length));
+  if (!rows.length) return null;
+  return make('div', { class: 'curves', 'data-plot': 'memory' }, rows.map((row) => {
+    const parts = records(row.below.find((below) => below.key === 'over_time'));
+    const most = Math.max(1, ...parts.map((part) => part.max_bytes));
+    const tops = parts.map((part) => 1 - part.max_bytes / most);
+    const tell = (place) => {
+      const part = parts[Math.floor(place * parts.length)];
+      return `at ${brief(part.start_ns - parts[0].start_ns, 'ns')}: up to ${quantity(part.max_bytes, 'bytes')}`;
+    };
+    const svg = stretched(parts.length, 1, 84, draw('path', { d: steps(tops, tops.map(() => 1)), fill: colour(2) }));
+    const title = `${owner(row)} · ${row.memory}`;
+    return figure([make('b', {}, title), ` up to ${quantity(row.peak_bytes, 'bytes')} `], told(svg, title, tell, 1 / parts.length),
+      scale(parts.length * parts[0].duration_ns, 'ns'));
+  }));
+}
+
+// How the durations of a kernel spread, on a logarithmic scale; the kernel is chosen.
+function durations(table) {
+  const rows = records(table);
+  if (!rows.length) return null;
+  const place = make('div');
+  const show = (row) => {
+    const classes = row.below[0].rows;
+    // Four classes lie between a power of two and the next.
+    const number = (from) => 4 * Math.floor(Math.log2(Math.max(1, from))) + Math.floor(4 * (from / 2 ** Math.floor(Math.log2(Math.max(1, from))) - 1));
+    const first = number(classes[0][0]);
+    const width = number(classes[classes.length - 1][0]) - first + 1;
+    const most = Math.max(...classes.map(([, , count]) => count));
+    const bars = classes.map(([from, , count]) => draw('rect', {
+      x: number(from) - first + 0.04, y: 1 - count / most, width: 0.92, height: count / most, fill: colour(0),
+    }));
+    const tell = (at) => {
+      const found = classes.find(([from]) => number(from) - first === Math.floor(at * width));
+      return found ? `${brief(found[0], 'ns')} to ${brief(found[1], 'ns')}: ${counted(found[2], 'kernel')}` : 'none';
+    };
+    const range = make('div', { class: 'soft', style: { display: 'flex', 'justify-content': 'space-between', 'font-size': '.8rem' } },
+      make('span', {}, brief(classes[0][0], 'ns')), make('span', {}, 'duration, on a logarithmic scale'), make('span', {}, brief(classes[classes.length - 1][1], 'ns')));
+    const total = classes.reduce((sum, [, , count]) => sum + count, 0);
+    place.replaceChildren(figure(`${counted(total, 'kernel')}, at most ${most.toLocaleString('en')} in a bar `,
+      told(stretched(width, 1, 130, bars), 'Durations', tell, 1 / width), range));
+  };
+  const choice = make('select', { 'aria-label': 'Kernel', style: { 'max-width': '100%' }, onchange: (event) => show(rows[event.target.value]) },
+    rows.map((row, at) => make('option', { value: at }, row.name.length > 120 ? `${row.name.slice(0, 119)}…` : row.name)));
+  show(rows[0]);
+  return make('div', { 'data-plot': 'durations' }, make('h3', {}, 'How durations spread'), choice, place);
+}
+
+// Time of each GPU, and why it was idle.
+function timelineBars(tables) {
+  const rows = tables.flatMap(records).filter((row) => row.total_ns > 0);
+  if (!rows.length) return null;
+  const bars = rows.map((row) => ({
+    name: row.processes ? `GPU ${row.device} · ${counted(row.processes, 'process')}`.replace('processs', 'processes') : owner(row),
+    whole: row.total_ns,
+    parts: BUSY.map(([key, name, fill]) => ({ name, value: row[key], colour: fill })),
+  }));
+  return make('div', { 'data-plot': 'timeline' }, busyLegend(), stacks(bars, 'ns'));
+}
+
+function gapBars(tables) {
+  const rows = tables.flatMap(records).filter((row) => row.idle_ns > 0 && row.below.length);
+  if (!rows.length) return null;
+  const sums = new Map();
+  const bars = rows.map((row) => {
+    const causes = new Map();
+    for (const { text, idle_ns: time } of records(row.below[0])) {
+      causes.set(text, (causes.get(text) ?? 0) + time);
+      sums.set(text, (sums.get(text) ?? 0) + time);
+    }
+    return { name: owner(row), whole: row.idle_ns, causes };
+  });
+  const names = [...sums.keys()].sort((one, other) => sums.get(other) - sums.get(one));
+  for (const bar of bars) bar.parts = names.map((name, at) => ({ name, value: bar.causes.get(name) ?? 0, colour: colour(at) }));
+  return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns'));
+}
