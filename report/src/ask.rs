@@ -226,6 +226,19 @@ impl Inputs {
         }
     }
 
+    /// Whether a path is one of the traces.
+    ///
+    /// # Errors
+    /// When there is no trace.
+    pub(crate) fn are_at(&self, path: &Path) -> Result<bool> {
+        let Ok(path) = path.canonicalize() else {
+            return Ok(false);
+        };
+        let files = files::traces(&self.inputs, files::READABLE, None)?;
+        let mut files = files.iter().filter_map(|file| file.canonicalize().ok());
+        Ok(files.any(|file| file == path))
+    }
+
     /// The name of the run.
     pub(crate) fn label(&self) -> String {
         let first = self.inputs.first().map(PathBuf::as_path);

@@ -21,6 +21,9 @@ pub(crate) fn write(inputs: &Inputs, output: &Path, force: bool) -> Result<usize
     if output.exists() && !force {
         bail!("{} is already there; --force replaces it", output.display());
     }
+    if inputs.are_at(output)? {
+        bail!("{} is one of the traces", output.display());
+    }
     let (answer, plots) = everything(inputs, plots())?;
     if answer.is_empty && plots.is_empty {
         let notes = answer.notes.iter().find(|note| note.contains(": "));

@@ -38,12 +38,23 @@ impl<T: Join + Default> Bins<T> {
     /// The part that a time lies in. Parts are made twice as long until all of them are few.
     pub(super) fn at(&mut self, time_ns: u64) -> &mut T {
         while self.is_far(time_ns) {
-            self.shift += 1;
-            for (number, part) in std::mem::take(&mut self.parts) {
-                self.parts.entry(number / 2).or_default().join(part);
-            }
+            self.double();
         }
         self.parts.entry(time_ns >> self.shift).or_default()
+    }
+
+    fn double(&mut self) {
+        self.shift += 1;
+        for (number, part) in std::mem::take(&mut self.parts) {
+            self.parts.entry(number / 2).or_default().join(part);
+        }
+    }
+
+    /// Makes the parts this long at least.
+    pub(super) fn widen(&mut self, least_ns: u64) {
+        while self.width_ns() < least_ns.min(1 << 62) {
+            self.double();
+        }
     }
 
     fn is_far(&self, time_ns: u64) -> bool {
@@ -83,5 +94,9 @@ mod tests {
         assert_eq!(parts.iter().map(|part| part.1).sum::<u64>(), 30_000);
         assert!(parts[0].0 <= 5_000_000_000 && parts[0].0 + bins.width_ns() > 5_000_000_000);
         assert!(parts.is_sorted());
+        bins.widen(4_000_000_000);
+        let sums: Vec<u64> = bins.parts().map(|part| *part.1).collect();
+        assert!(sums.len() <= 4 && bins.width_ns() >= 4_000_000_000);
+        assert_eq!(sums.iter().sum::<u64>(), 30_000);
     }
 }

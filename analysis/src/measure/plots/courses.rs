@@ -19,8 +19,12 @@ const PARTS_OF_ALL: u64 = 40_000;
 /// And no further than into this many.
 const PARTS_MIN: u64 = 60;
 
+/// The CPU time of a process is drawn in no more parts than this, of so many samples of one thread at least.
+const PROCESSOR_PARTS: u64 = 300;
+const SAMPLES_MIN: u64 = 8;
+
 /// So many processes and counters have their courses shown.
-const PROCESSES_MAX: usize = 24;
+const PROCESSES_MAX: usize = 12;
 const COUNTERS_MAX: usize = 120;
 
 /// The question, while records are read.
@@ -182,7 +186,7 @@ impl Courses {
         table
     }
 
-    fn processors(&self, axes: &Axes<'_>, model: &Model, notes: &mut Vec<String>) -> Table {
+    fn processors(&mut self, axes: &Axes<'_>, model: &Model, notes: &mut Vec<String>) -> Table {
         let columns = [
             &PROCESS_COLUMNS[..],
             &[Column::ns("cpu_ns", "CPU")],
@@ -203,8 +207,12 @@ impl Courses {
             ));
         }
         for (sum_ns, id) in rows.into_iter().take(PROCESSES_MAX) {
-            let bins = &self.processors[id.index()];
+            let bins = &mut self.processors[id.index()];
             let (origin_ns, end_ns) = axis(axes, id, model);
+            // A sample stands for the time before it: in parts shorter than several of these there would be more processors than there are.
+            let period_ns = model.process(id).sample_period_ns;
+            let least_ns = ((end_ns - origin_ns) / PROCESSOR_PARTS).max(SAMPLES_MIN * period_ns);
+            bins.widen(least_ns);
             let columns = [Column::ns("start_ns", ""), Column::ns("cpu_ns", "")];
             let mut below = Table::new("buckets", "", &columns);
             below.is_detail = true;

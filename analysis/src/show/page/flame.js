@@ -29,7 +29,7 @@ function hash(text) {
 function tint(node) {
   const part = hash(node.name);
   if (!node.parent || node.name.startsWith('[') || node.name.startsWith('(')) return 'hsl(215 14% 80%)';
-  if (node.source?.endsWith('.py')) return `hsl(${95 + 55 * part} 48% ${72 + 8 * hash(`${node.name}.`)}%)`;
+  if (node.source?.endsWith('.py') || node.source?.startsWith('<')) return `hsl(${95 + 55 * part} 48% ${72 + 8 * hash(`${node.name}.`)}%)`;
   return `hsl(${8 + 44 * hash(node.module ?? '')} 82% ${70 + 10 * part}%)`;
 }
 

@@ -80,7 +80,7 @@ function stretched(width, height, pixels, ...children) {
 // Labels at equal distances.
 function scale(length, unit) {
   const labels = [0, 0.25, 0.5, 0.75, 1].map((part) => make('span', {}, brief(length * part, unit)));
-  return make('div', { class: 'soft', style: { display: 'flex', 'justify-content': 'space-between', 'font-size': '.8rem' } }, labels);
+  return make('div', { class: 'scale' }, labels);
 }
 
 function figure(title, { frame, output }, ...behind) {
@@ -150,6 +150,9 @@ function processorsOverTime(table) {
     scale(rows[0].axis_ns, 'ns'));
 }
 
+// Units of counters that are shown in one that fits.
+const UNITS = { B: 'bytes', bytes: 'bytes', 'B/s': 'bandwidth', ns: 'ns' };
+
 // What counters said: least to greatest as a band, the mean as a line.
 function curves(table, wanted) {
   const rows = records(table).filter(wanted);
@@ -160,26 +163,26 @@ function curves(table, wanted) {
     const least = Math.min(...values.map((value) => value[1]));
     const most = Math.max(...values.map((value) => value[3]));
     const [floor, height] = least >= 0 && least < 0.5 * most ? [0, most] : [least, most - least];
-    const part = (value) => (height > 0 ? 0.05 + 0.9 * (value - floor) / height : 0.5);
+    const part = (value) => (height > 0 ? 0.05 + 0.9 * (value - floor) / height : value === 0 ? 0.05 : 0.5);
     const shape = (at) => values.map((value) => [Math.min(value[0], axis), part(value[at])]);
     // The last value holds to the end.
     const held = (points) => [...points, [axis, points[points.length - 1][1]]];
     const band = `${outline(held(shape(3)), axis)}${outline(held(shape(1)).reverse(), axis).replace('M', 'L')}Z`;
     const svg = stretched(1000, 1, 84, draw('path', { d: band, fill: colour(0), opacity: 0.3 }),
       draw('path', { d: outline(held(shape(2)), axis), fill: 'none', stroke: colour(0), 'stroke-width': 1.6, 'vector-effect': 'non-scaling-stroke' }));
-    const unit = row.unit ? ` ${row.unit}` : '';
+    const words = (value) => (row.unit in UNITS ? brief(value, UNITS[row.unit]) : `${brief(value, '')} ${row.unit}`.trim());
     const tell = (place) => {
       const found = values.filter(([start]) => start <= place * axis).pop();
-      return found ? `at ${brief(place * axis, 'ns')}: ${brief(found[2], '')}${unit}` : '';
+      return found ? `at ${brief(place * axis, 'ns')}: ${words(found[2])}` : '';
     };
     const title = [row.group, row.name].filter(Boolean).join(' · ');
-    const range = `${brief(least, '')} to ${brief(most, '')}${unit}`;
+    const range = least === most ? words(most) : `${words(least)} to ${words(most)}`;
     return figure([make('b', {}, title), ` ${range} `], told(svg, `${title}: ${range}`, tell), scale(row.axis_ns, 'ns'));
   }));
 }
 
 function memoryOverTime(table) {
-  const rows = records(table).filter((row) => row.below.some((below) => below.key === 'over_time' && below.rows.length));
+  const rows = records(table).filter((row) => row.below.some((below) => below.key === 'over_time' && below.rows.length > 1));
   if (!rows.length) return null;
   return make('div', { class: 'curves', 'data-plot': 'memory' }, rows.map((row) => {
     const parts = records(row.below.find((below) => below.key === 'over_time'));
@@ -196,6 +199,9 @@ function memoryOverTime(table) {
   }));
 }
 
+// Fewer classes than this would be bars too wide to be read as such.
+const CLASSES_MIN = 16;
+
 // How the durations of a kernel spread, on a logarithmic scale; the kernel is chosen.
 function durations(table) {
   const rows = records(table);
@@ -204,19 +210,25 @@ function durations(table) {
   const show = (row) => {
     const classes = row.below[0].rows;
     // Four classes lie between a power of two and the next.
-    const number = (from) => 4 * Math.floor(Math.log2(Math.max(1, from))) + Math.floor(4 * (from / 2 ** Math.floor(Math.log2(Math.max(1, from))) - 1));
-    const first = number(classes[0][0]);
-    const width = number(classes[classes.length - 1][0]) - first + 1;
-    const most = Math.max(...classes.map(([, , count]) => count));
-    const bars = classes.map(([from, , count]) => draw('rect', {
-      x: number(from) - first + 0.04, y: 1 - count / most, width: 0.92, height: count / most, fill: colour(0),
-    }));
-    const tell = (at) => {
-      const found = classes.find(([from]) => number(from) - first === Math.floor(at * width));
-      return found ? `${brief(found[0], 'ns')} to ${brief(found[1], 'ns')}: ${counted(found[2], 'kernel')}` : 'none';
+    const number = (from) => {
+      const power = Math.floor(Math.log2(Math.max(1, from)));
+      return 4 * power + Math.floor(4 * (from / 2 ** power - 1));
     };
-    const range = make('div', { class: 'soft', style: { display: 'flex', 'justify-content': 'space-between', 'font-size': '.8rem' } },
-      make('span', {}, brief(classes[0][0], 'ns')), make('span', {}, 'duration, on a logarithmic scale'), make('span', {}, brief(classes[classes.length - 1][1], 'ns')));
+    const from = (at) => 2 ** Math.floor(at / 4) * (1 + (at % 4) / 4);
+    const [least, greatest] = [number(classes[0][0]), number(classes[classes.length - 1][0])];
+    const width = Math.max(CLASSES_MIN, greatest - least + 3);
+    const first = Math.max(0, Math.floor((least + greatest + 1 - width) / 2));
+    const most = Math.max(...classes.map(([, , count]) => count));
+    const bars = classes.map(([at, , count]) => draw('rect', {
+      x: number(at) - first + 0.04, y: 1 - 0.96 * count / most, width: 0.92, height: 0.96 * count / most, fill: colour(0),
+    }));
+    const tell = (place) => {
+      const at = first + Math.floor(place * width);
+      const found = classes.find(([least]) => number(least) === at);
+      return found ? `${brief(found[0], 'ns')} to ${brief(found[1], 'ns')}: ${counted(found[2], 'kernel')}` : `${brief(from(at), 'ns')}: none`;
+    };
+    const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => make('span', {}, brief(from(first + Math.round(part * width)), 'ns')));
+    const range = make('div', { class: 'scale' }, marks);
     const total = classes.reduce((sum, [, , count]) => sum + count, 0);
     place.replaceChildren(figure(`${counted(total, 'kernel')}, at most ${most.toLocaleString('en')} in a bar `,
       told(stretched(width, 1, 130, bars), 'Durations', tell, 1 / width), range));
@@ -224,7 +236,7 @@ function durations(table) {
   const choice = make('select', { 'aria-label': 'Kernel', style: { 'max-width': '100%' }, onchange: (event) => show(rows[event.target.value]) },
     rows.map((row, at) => make('option', { value: at }, row.name.length > 120 ? `${row.name.slice(0, 119)}…` : row.name)));
   show(rows[0]);
-  return make('div', { 'data-plot': 'durations' }, make('h3', {}, 'How durations spread'), choice, place);
+  return make('div', { 'data-plot': 'durations' }, make('h3', {}, 'How durations spread, on a logarithmic scale'), choice, place);
 }
 
 // Time of each GPU, and why it was idle.

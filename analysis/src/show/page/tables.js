@@ -9,13 +9,16 @@ function flattened(table) {
   if (!inner) return table;
   const rows = [];
   let count = 0;
+  // The sum over the rows below has their key, and a picture of its own.
+  const keys = inner.columns.map(([key]) => key);
+  const kept = table.columns.map((_, at) => at).filter((at) => !keys.includes(table.columns[at][0]));
   for (const row of table.rows) {
-    const own = row.slice(0, table.columns.length);
+    const own = kept.map((at) => row[at]);
     const below = (row[table.columns.length] ?? []).find((one) => one.key === inner.key);
     count += below ? below.count : 0;
     for (const one of below?.rows ?? []) rows.push([...own, ...one]);
   }
-  return { ...table, columns: [...table.columns, ...inner.columns], rows, count };
+  return { ...table, columns: [...kept.map((at) => table.columns[at]), ...inner.columns], rows, count };
 }
 
 // The tables of an answer, without those that hold a run's name alone.
