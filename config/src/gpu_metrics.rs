@@ -73,6 +73,8 @@ pub const METRICS: &[Metric] = &[
         &[track("GPU Energy", "J", &["energy"])]),
     metric("mem_usage", "GPU memory in use, of each GPU and of each process",
         &[track("GPU Memory Usage", BYTES, &["vram_used"])]),
+    metric("mem_total", "memory of the GPU, used or not",
+        &[track("GPU Memory Size", BYTES, &["vram_total"])]),
     metric("gtt", "host memory that the GPU uses",
         &[track("GPU Host Memory Usage", BYTES, &["gtt_used"])]),
     metric("clock", "clock of the compute units",

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
+use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::calls::Calls;
 use rsys_analysis::measure::copies::Copies;
+use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::measure::functions::{self, Functions};
 use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::kernels::{By, Kernels};
@@ -15,7 +17,7 @@ use rsys_analysis::measure::memory::Memory;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::read::BytesRead;
-use rsys_analysis::table::Answer;
+use rsys_analysis::table::{Answer, Table};
 use rsys_analysis::{pass_counted, read, show};
 
 use crate::files::{self, short_name};
@@ -23,6 +25,8 @@ use crate::progress::Progress;
 
 /// So many rows of each table are in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
+/// And so many findings.
+const SUMMARY_FINDINGS: usize = 3;
 
 /// What is read, and how the answer is written.
 #[derive(Debug, Args)]
@@ -108,6 +112,8 @@ impl FunctionOptions {
 pub(crate) enum Question {
     /// Where the time went: the first lines of all questions (the same as no command)
     Summary(Inputs),
+    /// What to look at first: at most ten findings, by the time that they could give back
+    Advice(Inputs),
     /// Computation, communication, copies and idleness of each GPU
     Timeline(Inputs),
     /// Why each GPU was idle, by the line of code that kept it waiting
@@ -132,6 +138,7 @@ impl Question {
     fn inputs(&self) -> &Inputs {
         match self {
             Self::Summary(inputs)
+            | Self::Advice(inputs)
             | Self::Timeline(inputs)
             | Self::Gaps(inputs)
             | Self::Copies(inputs)
@@ -147,7 +154,9 @@ impl Question {
     /// What is measured for it, each under the name of its question.
     fn measures(&self) -> Vec<Named> {
         match self {
-            Self::Summary(_) => all(),
+            Self::Summary(_) | Self::Advice(_) => {
+                all().into_iter().chain(further_measures()).collect()
+            }
             Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
             Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
             Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
@@ -269,30 +278,55 @@ fn bytes_of(files: &[PathBuf]) -> u64 {
     sizes.map(|about| about.len()).sum()
 }
 
-/// Reads the traces once and answers, in the form that is wanted.
-///
-/// # Errors
-/// When there is no trace. What is wrong with one is in the notes of the answer.
-pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
-    let inputs = question.inputs();
+/// What came of reading the traces once.
+struct Measured {
+    /// The answers, in the order of what was measured.
+    answers: Vec<Part>,
+    cost: Table,
+    notes: Vec<String>,
+}
+
+/// Reads the traces once for all that is to be measured.
+fn measured(inputs: &Inputs, measures: Vec<Named>) -> Result<Measured> {
     let (files, notes) = inputs.files()?;
     let label = inputs.label();
-    let (names, mut measures): (Vec<_>, Vec<_>) = question.measures().into_iter().unzip();
+    let (names, mut measures): (Vec<_>, Vec<_>) = measures.into_iter().unzip();
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), bytes_of(&files));
     let model = pass_counted(&files, &mut measures, &read);
     let answers = measures
         .iter_mut()
         .map(|measure| measure.answer(&model, &label));
-    let mut answers = names.into_iter().zip(answers);
-    let mut answer = match (question, answers.next()) {
-        (Question::Summary(_), first) => {
-            Answer::joined(first.into_iter().chain(answers)).brief(SUMMARY_ROWS)
-        }
-        (_, first) => first.map_or_else(Answer::default, |(_, answer)| answer),
-    };
+    let answers = names.into_iter().zip(answers).collect();
     drop(progress);
+    Ok(Measured {
+        answers,
+        cost: profiling_cost(&model),
+        notes,
+    })
+}
+
+/// Reads the traces once and answers, in the form that is wanted.
+///
+/// # Errors
+/// When there is no trace. What is wrong with one is in the notes of the answer.
+pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
+    let inputs = question.inputs();
+    let Measured {
+        answers,
+        cost,
+        notes,
+    } = measured(inputs, question.measures())?;
+    let mut answer = match question {
+        Question::Summary(inputs) => summary(answers, &cost, inputs),
+        Question::Advice(_) => advice(answers, &cost),
+        _ => answers
+            .into_iter()
+            .next()
+            .map_or_else(Answer::default, |(_, answer)| answer),
+    };
     answer.notes.extend(notes);
+    answer.closing = Some(cost);
     Ok((answer, inputs.form()))
 }
 
@@ -301,17 +335,63 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
 /// # Errors
 /// When there is no trace.
 pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer, Answer)> {
-    let (files, notes) = inputs.files()?;
-    let label = inputs.label();
-    let questions = all();
-    let count = questions.len();
-    let (names, mut measures): (Vec<_>, Vec<_>) = questions.into_iter().chain(others).unzip();
-    let model = pass(&files, &mut measures);
-    let answers = measures
-        .iter_mut()
-        .map(|measure| measure.answer(&model, &label));
-    let mut answers = names.into_iter().zip(answers);
-    let mut answer = Answer::joined(answers.by_ref().take(count));
+    let asked: Vec<Named> = all().into_iter().chain(further_measures()).collect();
+    let count = asked.len();
+    let Measured {
+        mut answers,
+        cost,
+        notes,
+    } = measured(inputs, asked.into_iter().chain(others).collect())?;
+    let others = answers.split_off(count);
+    let mut advice = advise(&answers, &cost);
+    // It finds something only where another has something.
+    advice.is_empty = true;
+    let shown = answers.into_iter().filter(|(name, _)| !is_further(name));
+    let mut answer = Answer::joined(std::iter::once(("advice", advice)).chain(shown));
     answer.notes.extend(notes);
-    Ok((answer, Answer::joined(answers)))
+    answer.closing = Some(cost);
+    Ok((answer, Answer::joined(others)))
+}
+
+/// All findings, and the answers beside all questions' that they are made of.
+fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
+    let mut advice = advise(&answers, cost);
+    let (further, shown): (Vec<Part>, Vec<Part>) =
+        answers.into_iter().partition(|(name, _)| is_further(name));
+    // What is wrong with the files; what each question lacks is in what was not judged.
+    let files = shown.iter().find(|(name, _)| *name == "timeline");
+    let files = files.map_or(&[][..], |(_, answer)| &answer.notes);
+    advice.notes.extend_from_slice(files);
+    advice.parts = further;
+    advice
+}
+
+/// The answer to a question, under its name.
+type Part = (&'static str, Answer);
+
+/// Whether a question is asked for advice alone.
+fn is_further(name: &str) -> bool {
+    further_measures()
+        .iter()
+        .any(|(further, _)| *further == name)
+}
+
+/// The first findings, then the first lines of all questions.
+fn summary(answers: Vec<Part>, cost: &Table, inputs: &Inputs) -> Answer {
+    let mut advice = advise(&answers, cost).brief(SUMMARY_FINDINGS);
+    let first = inputs.inputs.first();
+    let first = first.map_or_else(String::new, |path| path.display().to_string());
+    advice.notes = match advice.tables.first() {
+        Some(findings) if !findings.rows.is_empty() => {
+            vec![format!(
+                "rsys-report advice {first} says more of the findings"
+            )]
+        }
+        _ => Vec::new(),
+    };
+    let shown = answers.into_iter().filter(|(name, _)| !is_further(name));
+    let parts = shown.map(|(name, answer)| (name, answer.brief(SUMMARY_ROWS)));
+    // Nothing is found in traces that hold nothing.
+    advice.is_empty = true;
+    Answer::joined(std::iter::once(("advice", advice)).chain(parts))
 }

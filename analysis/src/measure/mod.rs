@@ -13,18 +13,26 @@
 //! | [`launch`] | who launched them: operators, functions, ranges, calls; and how long launches waited |
 //! | [`operators`] | which functions are operators of frameworks |
 //! | [`plots`] | what pictures are drawn from |
+//! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
+//! | [`lives`] | from when to when processes lived and used GPUs |
+//! | [`interpreter`] | who held the interpreter's lock, and who waited for it |
+//! | [`cost`] | what profiling itself cost |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
 pub mod calls;
 pub mod copies;
+pub mod cost;
 pub mod functions;
 pub mod gaps;
+pub mod interpreter;
 pub mod kernels;
 pub mod launch;
+pub mod lives;
 pub mod memory;
 pub mod operators;
+pub mod pauses;
 pub mod plots;
 pub mod sensors;
 pub mod sets;
@@ -93,6 +101,12 @@ pub(crate) fn process_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
         process.pid.into(),
         process.name.as_str().into(),
     ]
+}
+
+/// Columns of tables that text does not have: `owner` names what they are about.
+pub(crate) fn unseen(owner: &[Column], columns: &[Column]) -> Vec<Column> {
+    let columns = owner.iter().chain(columns);
+    columns.map(|column| column.unseen()).collect()
 }
 
 /// The entry of a table by dense ids, which grows as needed.

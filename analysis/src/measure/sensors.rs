@@ -206,6 +206,16 @@ impl Course {
         median.map(|(value, _)| *value)
     }
 
+    /// How much longer work took in a stretch than it would have taken with the usual value, if it takes as much longer as the clock is slower.
+    fn lost_ns(&self, (start_ns, end_ns): (u64, u64), usual: f64, busy: &[(u64, u64)]) -> u64 {
+        let within = self.steps.iter();
+        let within = within.filter(|step| step.0 >= start_ns && step.1 <= end_ns);
+        let lost = within.map(|&(from_ns, to_ns, value)| {
+            common_ns((from_ns, to_ns), busy) as f64 * (1.0 - value / usual).clamp(0.0, 1.0)
+        });
+        lost.sum::<f64>() as u64
+    }
+
     /// The stretches in which the value was below a limit.
     fn below(&self, limit: f64) -> Vec<(u64, u64)> {
         let mut found: Vec<(u64, u64)> = Vec::new();
@@ -295,12 +305,13 @@ impl Sensors {
                 .filter(|step| step.0 >= start_ns && step.1 <= end_ns);
             let lowest = lowest.fold(f64::INFINITY, |least, step| least.min(step.2));
             let mut cells = gpu_cells(&sensor.0, model);
-            cells.extend::<[Cell; 7]>([
+            cells.extend::<[Cell; 8]>([
                 sensor.2.as_str().into(),
                 sensor.3.as_str().into(),
                 start_ns.into(),
                 (end_ns - start_ns).into(),
                 worked_ns.into(),
+                course.lost_ns((start_ns, end_ns), usual, &busy).into(),
                 lowest.into(),
                 usual.into(),
             ]);
@@ -367,7 +378,7 @@ const SENSOR_COLUMNS: [Column; 9] = [
     Column::plain("max", "max"),
 ];
 
-const SLOW_COLUMNS: [Column; 9] = [
+const SLOW_COLUMNS: [Column; 10] = [
     Column::plain("host", "host"),
     Column::plain("device", "GPU"),
     Column::plain("sensor", "clock"),
@@ -375,6 +386,7 @@ const SLOW_COLUMNS: [Column; 9] = [
     Column::ns("start_ns", ""),
     Column::ns("duration_ns", "for"),
     Column::ns("worked_ns", "worked"),
+    Column::ns("lost_ns", "lost"),
     Column::plain("min", "down to"),
     Column::plain("usual", "usually"),
 ];

@@ -65,6 +65,27 @@ pub struct Process {
     pub sample_period_ns: u64,
     /// The file that it was read from.
     pub file: String,
+    /// How often waiting threads were looked at, in Hz; 0 if they were not, or if that is unknown.
+    pub wait_frequency_hz: u64,
+    /// What its trace says of itself at its end; `None` if it does not, for it was cut off or is of another profiler.
+    pub account: Option<Account>,
+}
+
+/// What was recorded of a process, by the count of whoever recorded it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Samples that were taken of it.
+    pub samples: u64,
+    /// Calls that were recorded, or operations of GPUs if those are more.
+    pub events: u64,
+    /// Samples and events that were lost.
+    pub lost: u64,
+    /// CPU time of the process; 0 if unknown.
+    pub cpu_ns: u64,
+    /// Process id of the sampler; 0 if unknown.
+    pub sampler_pid: u64,
+    /// CPU time of the sampler up to the end of the process, for all processes that it recorded.
+    pub sampler_cpu_ns: u64,
 }
 
 impl Process {

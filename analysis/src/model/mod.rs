@@ -16,7 +16,8 @@ pub use batch::{
     Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
 };
 pub use entity::{
-    Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread, ThreadId,
+    Account, Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread,
+    ThreadId,
 };
 pub use loss::Notice;
 pub use stack::{Frame, FrameId, StackId, Stacks};

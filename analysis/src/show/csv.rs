@@ -47,6 +47,13 @@ fn plain(cell: &Cell) -> String {
         Cell::Text(text) => text.clone(),
         Cell::Count(count) => count.to_string(),
         Cell::Number(number) => number.to_string(),
+        Cell::Named(values) => {
+            let values = values.iter();
+            let texts: Vec<String> = values
+                .map(|(key, value)| format!("{key}={}", plain(value)))
+                .collect();
+            texts.join(" ")
+        }
     }
 }
 

@@ -11,6 +11,9 @@ pub fn json(answer: &Answer) -> Value {
     let mut object = Map::new();
     object.insert("schema_version".to_owned(), json!(SCHEMA_VERSION));
     object.extend(tables(answer));
+    if let Some(closing) = &answer.closing {
+        object.insert(closing.key.to_owned(), rows(closing));
+    }
     object.insert("notes".to_owned(), json!(answer.notes));
     Value::Object(object)
 }
@@ -31,12 +34,7 @@ fn rows(table: &Table) -> Value {
 fn object(table: &Table, row: &Row) -> Value {
     let mut object = Map::new();
     for (column, cell) in table.columns.iter().zip(&row.cells) {
-        let value = match cell {
-            Cell::Null => Value::Null,
-            Cell::Text(text) => json!(text),
-            Cell::Count(count) => json!(count),
-            Cell::Number(number) => json!(number),
-        };
+        let value = value(cell);
         match column.key.split_once('.') {
             None => _ = object.insert(column.key.to_owned(), value),
             Some((outer, inner)) => {
@@ -49,6 +47,20 @@ fn object(table: &Table, row: &Row) -> Value {
         object.insert(below.key.to_owned(), rows(below));
     }
     Value::Object(object)
+}
+
+fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Text(text) => json!(text),
+        Cell::Count(count) => json!(count),
+        Cell::Number(number) => json!(number),
+        Cell::Named(values) => {
+            let values = values.iter();
+            let values = values.map(|(key, cell)| ((*key).to_owned(), value(cell)));
+            Value::Object(values.collect())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ pub(super) fn quantity(cell: &Cell, unit: Unit) -> String {
     let number = match cell {
         Cell::Null => return "-".to_owned(),
         Cell::Text(text) => return text.clone(),
-        Cell::Count(count) if unit == Unit::Plain => return count.to_string(),
+        Cell::Count(count) if matches!(unit, Unit::Plain | Unit::Line) => return count.to_string(),
         Cell::Count(count) => *count as f64,
         Cell::Number(number) => *number,
+        Cell::Named(values) => return named(values),
     };
     match unit {
-        Unit::Plain => format!("{number:.3}"),
+        Unit::Plain | Unit::Line => format!("{number:.3}"),
         Unit::Share => format!("{:.1} %", 100.0 * number),
         Unit::Nanoseconds => scaled(number, &[(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s")], "ns"),
         Unit::Bytes => scaled(number, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")], "B"),
@@ -22,6 +23,28 @@ pub(super) fn quantity(cell: &Cell, unit: Unit) -> String {
             "B/s",
         ),
     }
+}
+
+/// `idle 1.500 ms, times 3`: names without their units, which the values have.
+fn named(values: &[(&'static str, Cell)]) -> String {
+    let words = |key: &str, unit: Unit| {
+        let end = match unit {
+            Unit::Nanoseconds => "_ns",
+            Unit::Bytes => "_bytes",
+            Unit::Share => "_share",
+            Unit::Bandwidth => "_bytes_per_s",
+            Unit::Plain | Unit::Line => "",
+        };
+        key.strip_suffix(end).unwrap_or(key).replace('_', " ")
+    };
+    let texts: Vec<String> = values
+        .iter()
+        .map(|(key, value)| {
+            let unit = Unit::of_key(key);
+            format!("{} {}", words(key, unit), quantity(value, unit))
+        })
+        .collect();
+    texts.join(", ")
 }
 
 /// A number in the largest unit of which there is one at least.
@@ -47,6 +70,15 @@ mod tests {
             (Cell::Number(0.257), Unit::Share, "25.7 %"),
             (Cell::Null, Unit::Share, "-"),
             (Cell::Count(7), Unit::Plain, "7"),
+            (
+                Cell::Named(vec![
+                    ("idle_ns", Cell::Count(1_500_000)),
+                    ("idle_share", Cell::Number(0.25)),
+                    ("call", "hipFree".into()),
+                ]),
+                Unit::Line,
+                "idle 1.500 ms, idle 25.0 %, call hipFree",
+            ),
         ] {
             assert_eq!(quantity(&cell, unit), text);
         }

@@ -1,7 +1,7 @@
 //! Answers as text.
 
 use super::quantity::quantity;
-use crate::table::{Answer, Cell, Table};
+use crate::table::{Answer, Cell, Row, Table, Unit};
 
 /// Texts longer than this are cut in the middle of a table; JSON and CSV have them whole.
 const TEXT_WIDTH_MAX: usize = 72;
@@ -13,6 +13,11 @@ pub fn text(answer: &Answer) -> String {
     write_tables(&mut text, answer);
     for note in &answer.notes {
         text.push_str(&format!("note: {note}\n"));
+    }
+    if let Some(closing) = &answer.closing {
+        for row in &closing.rows {
+            write_lines(&mut text, closing, row, "");
+        }
     }
     text
 }
@@ -28,10 +33,21 @@ fn write_tables(text: &mut String, answer: &Answer) {
 
 /// Whether there is more than headings: the name of a run alone is one, too.
 fn says_something(table: &Table) -> bool {
+    let is_shown = table.columns.iter().any(|column| !column.title.is_empty());
     table
         .rows
         .iter()
-        .any(|row| row.cells.len() > 1 || row.below.iter().any(says_something))
+        .any(|row| is_shown && row.cells.len() > 1 || row.below.iter().any(says_something))
+}
+
+/// The values of a row that have lines of their own.
+fn write_lines(text: &mut String, table: &Table, row: &Row, margin: &str) {
+    for (column, cell) in table.columns.iter().zip(&row.cells) {
+        if column.unit == Unit::Line && !column.title.is_empty() && *cell != Cell::Null {
+            let value = quantity(cell, column.unit);
+            text.push_str(&format!("{margin}{}: {value}\n", column.title));
+        }
+    }
 }
 
 /// Whether a table below a row has a place in text: not one without rows, nor one whose columns have no headings.
@@ -46,6 +62,7 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
     }
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|&at| !table.columns[at].title.is_empty())
+        .filter(|&at| table.columns[at].unit != Unit::Line)
         .collect();
     let count = table.rows.len().min(table.rows_in_text);
     let rows = &table.rows[..count];
@@ -90,6 +107,7 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
             let values: Vec<&str> = cells.iter().map(String::as_str).collect();
             put(text, &values);
         }
+        write_lines(text, table, row, &format!("{margin}    "));
         for below in row.below.iter().filter(|below| is_shown(below)) {
             write_table(text, below, indent + 1);
         }
@@ -124,7 +142,7 @@ mod tests {
     fn tables_without_rows_have_no_headings() {
         let devices = Table::new("devices", "Devices", &[Column::plain("device", "GPU")]);
         let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
-        runs.push(crate::table::Row {
+        runs.push(Row {
             cells: vec!["train".into()],
             below: vec![devices.clone()],
         });

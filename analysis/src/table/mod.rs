@@ -19,6 +19,23 @@ pub enum Unit {
     Share,
     /// Bytes for each second.
     Bandwidth,
+    /// Any text, which in text output has a line of its own below its row, behind the column's title.
+    Line,
+}
+
+impl Unit {
+    /// The unit that the end of a key names.
+    #[must_use]
+    pub fn of_key(key: &str) -> Self {
+        let ends = [
+            ("_ns", Self::Nanoseconds),
+            ("_bytes", Self::Bytes),
+            ("_share", Self::Share),
+            ("_per_s", Self::Bandwidth),
+        ];
+        let found = ends.iter().find(|(end, _)| key.ends_with(end));
+        found.map_or(Self::Plain, |(_, unit)| *unit)
+    }
 }
 
 /// A column.
@@ -51,6 +68,22 @@ impl Column {
             title,
             unit: Unit::Nanoseconds,
         }
+    }
+
+    /// A column whose values have lines of their own in text.
+    #[must_use]
+    pub const fn line(key: &'static str, title: &'static str) -> Self {
+        Self {
+            key,
+            title,
+            unit: Unit::Line,
+        }
+    }
+
+    /// The column without a place in text.
+    #[must_use]
+    pub const fn unseen(self) -> Self {
+        Self { title: "", ..self }
     }
 
     /// A column of bytes.
@@ -86,6 +119,8 @@ pub enum Cell {
     Count(u64),
     /// A measured number.
     Number(f64),
+    /// Values with names, which end with their units as keys of columns do: an object in JSON.
+    Named(Vec<(&'static str, Cell)>),
 }
 
 impl From<&str> for Cell {
@@ -103,6 +138,13 @@ impl From<String> for Cell {
 impl From<u64> for Cell {
     fn from(count: u64) -> Self {
         Self::Count(count)
+    }
+}
+
+/// `yes` or `no`.
+impl From<bool> for Cell {
+    fn from(is_so: bool) -> Self {
+        if is_so { "yes" } else { "no" }.into()
     }
 }
 
@@ -207,6 +249,8 @@ pub struct Answer {
     pub notes: Vec<String>,
     /// The traces hold nothing of what was asked for.
     pub is_empty: bool,
+    /// What stands at the very end whatever was asked: JSON has it under its key, CSV does not.
+    pub closing: Option<Table>,
 }
 
 impl Answer {

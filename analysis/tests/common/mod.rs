@@ -8,3 +8,4 @@ mod schema;
 
 pub use files::*;
 pub use hand_made::*;
+pub use schema::judge;

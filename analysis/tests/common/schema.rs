@@ -65,7 +65,11 @@ fn check(value: &Value, schema: &Value, whole: &Value, place: &str) -> Checked {
         })?;
     }
     for (key, inner) in object {
-        let Some(of_key) = schema["properties"].get(key) else {
+        let of_key = schema["properties"].get(key);
+        if of_key.is_none() && schema["additionalProperties"] == true {
+            continue;
+        }
+        let Some(of_key) = of_key else {
             return Err(format!("{place} has {key}, the schema has not"));
         };
         check(inner, of_key, whole, &format!("{place}.{key}"))?;

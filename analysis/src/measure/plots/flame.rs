@@ -53,7 +53,7 @@ impl Measure for Flame {
                 Basis::CpuTime => 0,
                 Basis::WaitTime => 1,
                 Basis::GpuTime => 2,
-                Basis::Event => continue,
+                Basis::CallTime | Basis::Event => continue,
             };
             *self.of_stacks[tree].entry(sample.stack).or_default() += sample.weight;
         }

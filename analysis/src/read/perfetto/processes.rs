@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Model, Process, ProcessId, Thread, ThreadId};
+use crate::model::{Account, Model, Process, ProcessId, Thread, ThreadId};
 use crate::perfetto::facts::{Facts, MetadataReader};
 use crate::perfetto::{TrackIndex, Tracks};
 
@@ -90,8 +90,10 @@ impl Processes {
         if let (Some(start), Some(id)) = (self.facts.start.take(), self.current) {
             learn(&mut model.processes[id.index()], &start);
         }
-        if let (Some(_), Some(id)) = (self.facts.end.take(), self.current) {
-            model.processes[id.index()].end_ns = time_ns;
+        if let (Some(end), Some(id)) = (self.facts.end.take(), self.current) {
+            let process = &mut model.processes[id.index()];
+            process.end_ns = time_ns;
+            process.account = Some(account(&end));
         }
     }
 
@@ -168,8 +170,24 @@ fn learn(process: &mut Process, facts: &Facts) {
     if let Some(start_ns) = facts.count("start_time_ns") {
         process.start_ns = start_ns;
     }
+    process.wait_frequency_hz = facts.count("realtime_hz").unwrap_or(0);
     let frequency_hz = facts.count("frequency_hz").filter(|&hz| hz > 0);
     if let Some(hz) = frequency_hz.filter(|_| facts.text("overflow_event").is_empty()) {
         process.sample_period_ns = 1_000_000_000 / hz;
+    }
+}
+
+/// What a trace of rsys says at its end.
+fn account(facts: &Facts) -> Account {
+    let sum = |keys: &[&str]| -> u64 { keys.iter().filter_map(|key| facts.count(key)).sum() };
+    let sampler_cpu_s = facts.number("sampler_cpu_seconds").unwrap_or(0.0);
+    Account {
+        samples: sum(&["samples"]),
+        // A call and the operation that it makes are recorded together.
+        events: sum(&["event_calls"]).max(sum(&["gpu_kernels", "gpu_moves"])),
+        lost: sum(&["dropped", "events_dropped", "gpu_dropped_at_end"]),
+        cpu_ns: sum(&["cpu_time_ns"]),
+        sampler_pid: sum(&["sampler_pid"]),
+        sampler_cpu_ns: (sampler_cpu_s * 1e9) as u64,
     }
 }

@@ -269,6 +269,7 @@ impl AtEnd<'_> {
             _ => {}
         }
         let usage = os::own_usage();
+        put(&mut data, "sampler_pid", u64::from(std::process::id()));
         put(&mut data, "sampler_cpu_seconds", usage.cpu.as_secs_f64());
         put(
             &mut data,

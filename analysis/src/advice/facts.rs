@@ -1,0 +1,314 @@
+//! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
+
+use super::view::{View, rows, tidy};
+use crate::table::Answer;
+
+/// A time span of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Span {
+    pub(super) start_ns: u64,
+    pub(super) duration_ns: u64,
+}
+
+impl Span {
+    pub(super) fn between(start_ns: u64, end_ns: u64) -> Self {
+        Self {
+            start_ns,
+            duration_ns: end_ns.saturating_sub(start_ns),
+        }
+    }
+
+    /// The longest single time of a row.
+    fn longest(view: &View<'_>) -> Self {
+        Self {
+            start_ns: view.count("longest_at_ns"),
+            duration_ns: view.count("longest_ns"),
+        }
+    }
+}
+
+/// Idle time of a GPU with one cause at one place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Idle {
+    /// As `gaps` or `pauses` names it.
+    pub(super) cause: String,
+    /// The call, if the table tells it.
+    pub(super) call: String,
+    pub(super) place: String,
+    pub(super) idle_ns: u64,
+    pub(super) count: u64,
+    pub(super) longest: Span,
+}
+
+/// A phase of launches that take longer than the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Phase {
+    pub(super) span: Span,
+    pub(super) bursts: u64,
+    pub(super) busy_ns: u64,
+    pub(super) idle_ns: u64,
+}
+
+/// A GPU as one process sees it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Gpu {
+    pub(super) owner: Owner,
+    /// Its number.
+    pub(super) number: u64,
+    pub(super) span: Span,
+    /// Records of kernels and fills, and of copies.
+    pub(super) kernels: u64,
+    pub(super) copies: u64,
+    pub(super) busy_ns: u64,
+    pub(super) computation_ns: u64,
+    pub(super) exposed_comm_ns: u64,
+    pub(super) exposed_copies_ns: u64,
+    pub(super) comm_ns: u64,
+    /// Idle time by `gaps`: all of it, by cause and place.
+    pub(super) causes: Vec<Idle>,
+    /// By `pauses`: what calls have of it.
+    pub(super) pauses: Vec<Idle>,
+    pub(super) phases: Vec<Phase>,
+    /// What neither calls nor phases have of it.
+    pub(super) other_idle_ns: u64,
+}
+
+impl Gpu {
+    /// Idle time that one of the owners of `pauses` has.
+    pub(super) fn paused_ns(&self, cause: &str) -> u64 {
+        let of_cause = self.pauses.iter().filter(|one| one.cause == cause);
+        of_cause.map(|one| one.idle_ns).sum()
+    }
+
+    /// Idle time that is neither a call's nor a phase's, nor that of work on its way: what is left for the host's own doings.
+    pub(super) fn host_idle_ns(&self) -> u64 {
+        let on_its_way = self.causes.iter().filter(|idle| {
+            let of_host = [
+                "host_",
+                "synchronisation",
+                "blocking_copy",
+                "runtime_call",
+                "collective_call",
+            ];
+            !of_host.iter().any(|start| idle.cause.starts_with(start))
+        });
+        let on_its_way_ns: u64 = on_its_way.map(|idle| idle.idle_ns).sum();
+        self.other_idle_ns.saturating_sub(on_its_way_ns)
+    }
+
+    /// Idle time behind calls that emptied the GPU and were made in a function.
+    pub(super) fn paused_in_ns(&self, function: &str) -> u64 {
+        let pauses = self.pauses.iter();
+        let within = pauses.filter(|pause| without_line(&pause.place) == function);
+        within.map(|pause| pause.idle_ns).sum()
+    }
+}
+
+/// A function without the line in it: `step (train.py:12)` is `step (train.py)`.
+pub(super) fn without_line(place: &str) -> &str {
+    place
+        .rsplit_once(':')
+        .map_or(place, |(function, _)| function)
+}
+
+/// Whose something is: rank, host and process.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Owner {
+    pub(super) rank: Option<u64>,
+    pub(super) process: u64,
+}
+
+impl Owner {
+    fn of(view: &View<'_>) -> Self {
+        Self {
+            rank: view.known("rank"),
+            process: view.count("process"),
+        }
+    }
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Process {
+    pub(super) owner: Owner,
+    pub(super) life: Span,
+    /// From the first to the last operation of its GPUs.
+    pub(super) used: Option<Span>,
+    pub(super) samples: u64,
+    /// Whether its threads were sampled by time.
+    pub(super) is_sampled: bool,
+    /// Whether waiting threads were looked at.
+    pub(super) has_waits: bool,
+    /// Where its main thread was most before and after that, and for how long.
+    pub(super) before: (String, u64),
+    pub(super) after: (String, u64),
+}
+
+/// Calls that copy, at one place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Copying {
+    pub(super) owner: Owner,
+    pub(super) call: String,
+    pub(super) place: String,
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    pub(super) blocked_ns: u64,
+}
+
+/// All that rules may look at.
+pub(super) struct Facts<'a> {
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) processes: Vec<Process>,
+    pub(super) blocking_copies: Vec<Copying>,
+    pub(super) blocked_async_copies: Vec<Copying>,
+    pub(super) copies: Vec<View<'a>>,
+    pub(super) calls: Vec<View<'a>>,
+    pub(super) waits: Vec<View<'a>>,
+    pub(super) sensors: Vec<View<'a>>,
+    pub(super) slow_clocks: Vec<View<'a>>,
+    pub(super) interpreter: Vec<View<'a>>,
+    pub(super) cost: Option<View<'a>>,
+    /// The longest of the processes' lives, or of the GPUs' spans.
+    pub(super) run_ns: u64,
+    /// The first time of any process.
+    pub(super) start_ns: u64,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(answers: &'a [(&'static str, Answer)], cost: &'a Answer) -> Self {
+        let answer = |question: &str| {
+            let found = answers.iter().find(|(name, _)| *name == question);
+            debug_assert!(found.is_some(), "{question} was not asked");
+            found.map(|(_, answer)| answer)
+        };
+        let processes: Vec<Process> = rows(answer("lives"), "lives").iter().map(process).collect();
+        let gpus = gpus(answer("timeline"), answer("gaps"), answer("pauses"));
+        let lives = processes.iter().map(|one| one.life.duration_ns);
+        let spans = gpus.iter().map(|one| one.span.duration_ns);
+        let starts = processes.iter().map(|one| one.life.start_ns);
+        Self {
+            run_ns: lives.chain(spans).max().unwrap_or(0),
+            start_ns: starts.min().unwrap_or(0),
+            blocking_copies: copying(&rows(answer("copies"), "blocking_copies")),
+            blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies")),
+            copies: rows(answer("copies"), "copies"),
+            calls: rows(answer("calls"), "calls"),
+            waits: rows(answer("functions"), "waits"),
+            sensors: rows(answer("sensors"), "sensors"),
+            slow_clocks: rows(answer("sensors"), "slow_clocks"),
+            interpreter: rows(answer("interpreter"), "interpreter_threads"),
+            cost: rows(Some(cost), "profiling_cost").first().copied(),
+            gpus,
+            processes,
+        }
+    }
+
+    /// Whether waits were recorded of the process of a GPU.
+    pub(super) fn has_waits(&self, owner: &Owner) -> bool {
+        let mut of_owner = self.processes.iter().filter(|one| one.owner == *owner);
+        of_owner.any(|one| one.has_waits)
+    }
+}
+
+/// The number of a GPU and its process, by which tables are joined.
+fn key(view: &View<'_>) -> (Owner, String, u64) {
+    (
+        Owner::of(view),
+        view.text("host").to_owned(),
+        view.count("device"),
+    )
+}
+
+fn gpus(timeline: Option<&Answer>, gaps: Option<&Answer>, pauses: Option<&Answer>) -> Vec<Gpu> {
+    let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
+    let devices = rows(timeline, "devices");
+    let devices = devices.iter().map(|view| {
+        let same = |other: &&View<'_>| key(other) == key(view);
+        let causes = gaps.iter().find(same).map(|view| view.below("causes"));
+        let pauses = pauses.iter().find(same);
+        let pause_causes = pauses.map(|view| view.below("pause_causes"));
+        let phases = pauses.map(|view| view.below("launch_phases"));
+        Gpu {
+            owner: Owner::of(view),
+            number: view.count("device"),
+            span: Span {
+                start_ns: view.count("start_ns"),
+                duration_ns: view.count("total_ns"),
+            },
+            kernels: view.count("records.compute"),
+            copies: view.count("records.memcpy"),
+            busy_ns: view.count("busy_ns"),
+            computation_ns: view.count("computation_ns"),
+            exposed_comm_ns: view.count("exposed_comm_ns"),
+            exposed_copies_ns: view.count("exposed_memcpy_ns"),
+            comm_ns: view.count("total_comm_ns"),
+            causes: causes.iter().flatten().map(cause).collect(),
+            pauses: pause_causes.iter().flatten().map(pause).collect(),
+            phases: phases.iter().flatten().map(phase).collect(),
+            other_idle_ns: pauses.map_or(0, |view| view.count("other_idle_ns")),
+        }
+    });
+    devices.collect()
+}
+
+fn cause(view: &View<'_>) -> Idle {
+    Idle {
+        cause: view.text("cause").to_owned(),
+        call: String::new(),
+        place: tidy(view.text("where")),
+        idle_ns: view.count("idle_ns"),
+        count: view.count("count"),
+        longest: Span::longest(view),
+    }
+}
+
+fn pause(view: &View<'_>) -> Idle {
+    Idle {
+        cause: view.text("cause").to_owned(),
+        call: view.text("call").to_owned(),
+        place: view.place(""),
+        idle_ns: view.count("idle_ns"),
+        count: view.count("count"),
+        longest: Span::longest(view),
+    }
+}
+
+fn phase(view: &View<'_>) -> Phase {
+    Phase {
+        span: Span {
+            start_ns: view.count("start_ns"),
+            duration_ns: view.count("duration_ns"),
+        },
+        bursts: view.count("bursts"),
+        busy_ns: view.count("busy_ns"),
+        idle_ns: view.count("idle_ns"),
+    }
+}
+
+fn process(view: &View<'_>) -> Process {
+    let used = view
+        .known("first_operation_ns")
+        .zip(view.known("last_operation_ns"));
+    Process {
+        owner: Owner::of(view),
+        life: Span::between(view.count("start_ns"), view.count("end_ns")),
+        used: used.map(|(first_ns, last_ns)| Span::between(first_ns, last_ns)),
+        samples: view.count("samples"),
+        is_sampled: view.count("sample_period_ns") > 0,
+        has_waits: view.count("wait_frequency_hz") > 0,
+        before: (view.place("before_"), view.count("before_ns")),
+        after: (view.place("after_"), view.count("after_ns")),
+    }
+}
+
+fn copying(views: &[View<'_>]) -> Vec<Copying> {
+    let copying = |view: &View<'_>| Copying {
+        owner: Owner::of(view),
+        call: view.text("call").to_owned(),
+        place: view.place(""),
+        count: view.count("count"),
+        bytes: view.count("bytes"),
+        blocked_ns: view.count("blocked_ns"),
+    };
+    views.iter().map(copying).collect()
+}

@@ -1,0 +1,158 @@
+//! What to look at first: rules judge finished answers, and what they find is ordered by the time that it could give back.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `view` | rows of finished tables, by their keys |
+//! | `facts` | the GPUs and processes that rules are about, with the numbers of those tables |
+//! | `rule` | what a rule is, and when a time is worth a finding |
+//! | `rules` | the rules, in groups |
+//!
+//! A rule sees nothing but numbers that the answers show as well. `docs/advice.md` says of each what it needs and when it stays silent.
+
+mod facts;
+mod rule;
+mod rules;
+mod view;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use self::facts::{Facts, Span};
+use self::rule::{Finding, Rule, Verdict};
+use crate::measure::Measure;
+use crate::measure::interpreter::Interpreter;
+use crate::measure::lives::Lives;
+use crate::measure::pauses::Pauses;
+use crate::table::{Answer, Cell, Column, Table};
+
+/// So many findings are told.
+const FINDINGS: usize = 10;
+
+/// What rules need beside the questions of a summary, under the names of these questions.
+#[must_use]
+pub fn further_measures() -> Vec<(&'static str, Box<dyn Measure>)> {
+    vec![
+        ("pauses", Box::<Pauses>::default()),
+        ("lives", Box::<Lives>::default()),
+        ("interpreter", Box::<Interpreter>::default()),
+    ]
+}
+
+/// The names of all rules, with their titles.
+pub fn rule_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    rules::all().map(|rule| (rule.name, rule.title))
+}
+
+/// Findings from the answers to all questions of a summary and to [`further_measures`], and the table of what profiling cost.
+///
+/// The tables are `findings`, at most ten, and `not_judged`: the rules that lacked what they need.
+///
+/// # Panics
+/// In builds for tests, when an answer lacks a question or column that rules read.
+#[must_use]
+pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
+    let cost = Answer {
+        tables: vec![cost.clone()],
+        ..Answer::default()
+    };
+    let facts = Facts::new(answers, &cost);
+    let mut found: Vec<(&Rule, Finding)> = Vec::new();
+    let mut not_judged = Table::new("not_judged", "", &NOT_JUDGED_COLUMNS);
+    let mut lacking: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for rule in rules::all() {
+        match rule.verdict(&facts) {
+            Verdict::Found(findings) => found.extend(findings.into_iter().map(|one| (rule, one))),
+            Verdict::Lacks(what, switch) => {
+                lacking.entry((what, switch)).or_default().push(rule.name);
+                not_judged.push(vec![
+                    rule.name.into(),
+                    rule.title.into(),
+                    what.into(),
+                    switch.into(),
+                ]);
+            }
+        }
+    }
+    found.sort_by_key(|(rule, one)| (Reverse(one.saves_ns), rule.name, one.place.clone()));
+    let more = found.len().saturating_sub(FINDINGS);
+    found.truncate(FINDINGS);
+    let mut findings = Table::new("findings", "What to look at first", &FINDING_COLUMNS);
+    for (number, (rule, finding)) in (1_u64..).zip(&found) {
+        findings.push(cells(number, rule, finding, &facts));
+    }
+    let mut notes: Vec<String> = lacking
+        .iter()
+        .map(|((what, switch), names)| {
+            let names = names.join(", ");
+            let by = match *switch {
+                "" => String::new(),
+                switch => format!(" (rsys-sample {switch})"),
+            };
+            format!("not judged for want of {what}{by}: {names}")
+        })
+        .collect();
+    if more > 0 {
+        notes.push(format!("{more} smaller findings are left out"));
+    }
+    if found.is_empty() {
+        notes.insert(0, "no rule has found anything".to_owned());
+    }
+    let is_empty = facts.processes.is_empty() && facts.gpus.is_empty();
+    Answer {
+        tables: vec![findings, not_judged],
+        notes,
+        is_empty,
+        ..Answer::default()
+    }
+}
+
+fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<Cell> {
+    let share = |saves_ns: u64| (facts.run_ns > 0).then(|| saves_ns as f64 / facts.run_ns as f64);
+    let place = finding.place.as_str();
+    let span = finding.span.filter(|span| span.duration_ns > 0);
+    vec![
+        number.into(),
+        rule.name.into(),
+        rule.title.into(),
+        finding.saves_ns.into(),
+        finding.saves_ns.and_then(share).into(),
+        (!place.is_empty()).then_some(place).into(),
+        Cell::Named(finding.evidence.clone()),
+        span.map(|span| look(span, facts)).into(),
+        span.map(|span| span.start_ns).into(),
+        span.map(|span| span.duration_ns).into(),
+        rule.remedy.into(),
+    ]
+}
+
+/// Where in the UI a span is: by the first time of the traces, and by the clock.
+fn look(span: Span, facts: &Facts<'_>) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let after_s = seconds(span.start_ns.saturating_sub(facts.start_ns));
+    format!(
+        "{after_s:.6} s after the start of the first process, for {:.6} s (CLOCK_BOOTTIME {} ns)",
+        seconds(span.duration_ns),
+        span.start_ns
+    )
+}
+
+const FINDING_COLUMNS: [Column; 11] = [
+    Column::plain("number", "#"),
+    Column::plain("rule", "rule"),
+    Column::plain("title", "finding"),
+    Column::ns("saves_ns", "up to"),
+    Column::share("saves_share", "of the run"),
+    Column::line("place", "where"),
+    Column::line("evidence", "seen"),
+    Column::line("look", "look"),
+    Column::ns("start_ns", ""),
+    Column::ns("duration_ns", ""),
+    Column::line("try", "try"),
+];
+
+const NOT_JUDGED_COLUMNS: [Column; 4] = [
+    Column::plain("rule", ""),
+    Column::plain("title", ""),
+    Column::plain("lacks", ""),
+    Column::plain("switch", ""),
+];

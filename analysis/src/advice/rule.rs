@@ -1,0 +1,131 @@
+//! What a rule is, and what it says.
+
+use std::collections::BTreeMap;
+
+use super::facts::{Facts, Gpu, Span};
+use crate::table::Cell;
+
+/// A finding gives back at least this part of the time of its GPU or run: one in this many.
+const WORTH_PART: u64 = 20;
+/// And at least so much.
+const WORTH_NS: u64 = 100_000_000;
+
+/// A rule. `docs/advice.md` has a section for each, under its name.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// Its name in JSON and in the documentation.
+    pub(super) name: &'static str,
+    /// What is wrong where it finds something.
+    pub(super) title: &'static str,
+    /// What to try.
+    pub(super) remedy: &'static str,
+    /// What has to be in the traces.
+    pub(super) needs: Needs,
+    pub(super) judge: fn(&Facts<'_>) -> Verdict,
+}
+
+/// What has to be in the traces for a rule to judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    Nothing,
+    /// Operations of GPUs.
+    Gpus,
+    /// Calls of HIP or HSA, beside those.
+    Calls,
+    /// Samples of waiting threads.
+    Waits,
+    /// Both.
+    CallsAndWaits,
+    /// Sensors of GPUs.
+    Sensors,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// Found; nothing if all is well.
+    Found(Vec<Finding>),
+    /// It cannot say: what the traces lack, and the option by which rsys-sample records that; empty if there is none.
+    Lacks(&'static str, &'static str),
+}
+
+/// One thing that a rule found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Finding {
+    /// Time that the run would be shorter by at most; `None` if it is not about time.
+    pub(super) saves_ns: Option<u64>,
+    /// Function and line, or what else says where; empty if unknown.
+    pub(super) place: String,
+    /// Numbers, under keys that end with their units.
+    pub(super) evidence: Vec<(&'static str, Cell)>,
+    /// Where to look in the trace.
+    pub(super) span: Option<Span>,
+}
+
+impl Rule {
+    /// The verdict, for which the rule is only asked if there is what it needs.
+    pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
+        let has_gpus = !facts.gpus.is_empty();
+        let has_waits = facts.processes.iter().any(|one| one.has_waits);
+        match self.needs {
+            Needs::Gpus | Needs::Calls | Needs::CallsAndWaits if !has_gpus => {
+                Verdict::Lacks("operations of GPUs", "-I rocm")
+            }
+            Needs::Calls | Needs::CallsAndWaits if facts.calls.is_empty() => {
+                Verdict::Lacks("calls of the GPU runtimes", "-I rocm")
+            }
+            Needs::Waits | Needs::CallsAndWaits if !has_waits => {
+                Verdict::Lacks("samples of waiting threads", "--realtime")
+            }
+            Needs::Sensors if facts.sensors.is_empty() => {
+                Verdict::Lacks("sensors of GPUs", "-I rocm-smi")
+            }
+            _ => (self.judge)(facts),
+        }
+    }
+}
+
+/// Whether a time is worth a finding, beside the time that it is a part of.
+pub(super) fn is_worth(saves_ns: u64, whole_ns: u64) -> bool {
+    saves_ns >= WORTH_NS && saves_ns.saturating_mul(WORTH_PART) >= whole_ns
+}
+
+/// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once.
+pub(super) fn of_each_gpu<'f>(
+    facts: &'f Facts<'_>,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Verdict {
+    let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
+    for gpu in &facts.gpus {
+        let found = find(gpu).into_iter();
+        let worth = |finding: &Finding| {
+            let saves_ns = finding.saves_ns.unwrap_or(0);
+            is_worth(saves_ns, gpu.span.duration_ns)
+        };
+        for mut finding in found.filter(worth) {
+            let whole_ns = gpu.span.duration_ns;
+            finding.evidence.push(("of_gpu_time_ns", whole_ns.into()));
+            finding.evidence.push(("gpu", gpu.number.into()));
+            finding.evidence.push(("process", gpu.owner.process.into()));
+            let place = places.entry(finding.place.clone());
+            let (count, known) = place.or_default();
+            *count += 1;
+            if finding.saves_ns > known.saves_ns {
+                *known = finding;
+            }
+        }
+    }
+    let findings = places.into_values().map(|(count, mut finding)| {
+        finding.evidence.push(("gpus", count.into()));
+        finding
+    });
+    Verdict::Found(findings.collect())
+}
+
+/// One finding, if the time is worth it.
+pub(super) fn if_worth(whole_ns: u64, finding: Finding) -> Vec<Finding> {
+    match is_worth(finding.saves_ns.unwrap_or(0), whole_ns) {
+        true => vec![finding],
+        false => Vec::new(),
+    }
+}

@@ -1,0 +1,77 @@
+//! The lock of the Python interpreter.
+
+use std::cmp::Reverse;
+
+use crate::advice::facts::{Facts, Gpu, Owner, Span};
+use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
+use crate::advice::view::View;
+
+pub(super) const RULES: [Rule; 1] = [Rule {
+    name: "interpreter_lock",
+    title: "threads wait for the interpreter's lock, which another holds",
+    remedy: "move the busy thread's work to another process (multiprocessing, a DataLoader with workers) or to code that gives the lock back (numpy, C)",
+    needs: Needs::Waits,
+    judge: interpreter_lock,
+}];
+
+fn owner(row: &View<'_>) -> Owner {
+    Owner {
+        rank: row.known("rank"),
+        process: row.count("process"),
+    }
+}
+
+/// How long threads of a process waited for the lock at a place.
+pub(super) fn lock_wait_ns(facts: &Facts<'_>, of: &Owner, place: &str) -> u64 {
+    let rows = facts.interpreter.iter();
+    let at_place = rows.filter(|row| owner(row) == *of && row.place("waits_") == place);
+    at_place.map(|row| row.count("lock_wait_ns")).sum()
+}
+
+/// The thread of each process that waited longest, if another one ran Python meanwhile. Where the process uses a GPU, no more counts than that one was idle
+/// for what its host did.
+fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
+    let mut found = Vec::new();
+    for process in &facts.processes {
+        let rows = || {
+            let rows = facts.interpreter.iter();
+            rows.filter(|row| owner(row) == process.owner)
+        };
+        let Some(waiter) = rows().max_by_key(|row| row.count("lock_wait_ns")) else {
+            continue;
+        };
+        let others = rows().filter(|row| row.count("thread") != waiter.count("thread"));
+        let Some(holder) = others.min_by_key(|row| Reverse(row.count("python_ns"))) else {
+            continue;
+        };
+        let waited_ns = waiter.count("lock_wait_ns");
+        let held_ns = holder.count("python_ns");
+        let idle_ns = |gpu: &Gpu| {
+            let of_host = gpu.causes.iter();
+            let of_host = of_host.filter(|idle| idle.cause.starts_with("host_"));
+            of_host.map(|idle| idle.idle_ns).sum::<u64>()
+        };
+        let gpus = facts.gpus.iter().filter(|gpu| gpu.owner == process.owner);
+        let limit_ns = gpus.map(idle_ns).max().unwrap_or(u64::MAX);
+        let saves_ns = waited_ns.min(held_ns).min(limit_ns);
+        if is_worth(saves_ns, process.life.duration_ns) {
+            found.push(Finding {
+                saves_ns: Some(saves_ns),
+                place: holder.place("holds_"),
+                evidence: vec![
+                    ("lock_wait_ns", waited_ns.into()),
+                    ("waiting_thread", waiter.count("thread").into()),
+                    ("waits_at", waiter.place("waits_").into()),
+                    ("held_by_thread", holder.count("thread").into()),
+                    ("ran_python_ns", held_ns.into()),
+                    ("process", process.owner.process.into()),
+                ],
+                span: Some(Span {
+                    start_ns: waiter.count("longest_at_ns"),
+                    duration_ns: waiter.count("longest_ns"),
+                }),
+            });
+        }
+    }
+    Verdict::Found(found)
+}

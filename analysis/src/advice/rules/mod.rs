@@ -1,0 +1,30 @@
+//! The rules, in groups by what they look at.
+//!
+//! Each cause has one rule. Idle time of a GPU that calls or phases of launches have by `pauses` is theirs; what the host did while a GPU was idle counts
+//! only as far as it is more than that.
+
+mod copies;
+mod host;
+mod interpreter;
+mod lives;
+mod machine;
+mod records;
+mod several;
+mod submission;
+
+use super::rule::Rule;
+
+/// All rules.
+pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
+    let groups: [&'static [Rule]; 8] = [
+        &host::RULES,
+        &submission::RULES,
+        &copies::RULES,
+        &several::RULES,
+        &interpreter::RULES,
+        &lives::RULES,
+        &machine::RULES,
+        &records::RULES,
+    ];
+    groups.into_iter().flatten()
+}

@@ -1,0 +1,219 @@
+//! How work is submitted: calls that keep the host from working ahead, and launches that take longer than the kernels.
+
+use std::cmp::Reverse;
+
+use crate::advice::facts::{Facts, Gpu, Idle};
+use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth, of_each_gpu};
+
+pub(super) const RULES: [Rule; 6] = [
+    Rule {
+        name: "sync_in_loop",
+        title: "the host waits for the GPU before it submits the next work",
+        remedy: "wait less often: once for many steps, or for an event of an earlier step, so that work is always submitted ahead; values that the host wants can be fetched later",
+        needs: Needs::Calls,
+        judge: sync_in_loop,
+    },
+    Rule {
+        name: "launch_bound",
+        title: "launching takes longer than the kernels",
+        remedy: "fewer and larger kernels: fuse them (torch.compile), make batches larger, or record the sequence once as a graph (hipGraph, torch.cuda.graphs)",
+        needs: Needs::Calls,
+        judge: launch_bound,
+    },
+    Rule {
+        name: "memory_in_loop",
+        title: "memory of the GPU is made and given back while it is idle",
+        remedy: "allocate once and use it again; or hipMallocAsync and hipFreeAsync, or the framework's caching allocator, which wait for nothing",
+        needs: Needs::Calls,
+        judge: memory_in_loop,
+    },
+    Rule {
+        name: "runtime_calls",
+        title: "a GPU waits for calls of its runtime",
+        remedy: "make these calls once before the loop, or on another thread",
+        needs: Needs::Calls,
+        judge: runtime_calls,
+    },
+    Rule {
+        name: "other_gpu",
+        title: "a GPU waits for another one",
+        remedy: "divide the work so that no GPU needs what another has just begun: smaller pieces one behind the other (pipelining), or independent work meanwhile",
+        needs: Needs::Calls,
+        judge: other_gpu,
+    },
+    Rule {
+        name: "dependency_wait",
+        title: "work that was submitted waits for something else",
+        remedy: "see what it waits for on the other streams at that time; independent work may go before it",
+        needs: Needs::Calls,
+        judge: dependency_wait,
+    },
+];
+
+/// Calls that come less often than this are no loop.
+const LOOP: u64 = 10;
+
+/// Causes of `gaps` that other rules have, or that are no dependency.
+const NOT_DEPENDENCIES: [&str; 12] = [
+    "host_code",
+    "host_wait",
+    "host_off_processor",
+    "synchronisation",
+    "blocking_copy",
+    "runtime_call",
+    "collective_call",
+    "launch",
+    "other_gpu",
+    "unknown_no_samples",
+    "unknown_no_call",
+    // Submitted, and nothing tells what it waited for.
+    "queued",
+];
+
+/// What calls of one kind have of the idle time of a GPU, at the place with most of it.
+pub(super) fn paused(gpu: &Gpu, cause: &str) -> Option<Finding> {
+    let of_cause = || gpu.pauses.iter().filter(|pause| pause.cause == cause);
+    let idle_ns: u64 = of_cause().map(|pause| pause.idle_ns).sum();
+    let count: u64 = of_cause().map(|pause| pause.count).sum();
+    let most = of_cause().min_by_key(|pause| (pause.place.is_empty(), Reverse(pause.idle_ns)))?;
+    let longest = of_cause().max_by_key(|pause| pause.longest.duration_ns)?;
+    let place = match most.place.as_str() {
+        "" => most.call.clone(),
+        place => format!("{} in {place}", most.call),
+    };
+    (count >= LOOP).then(|| Finding {
+        saves_ns: Some(idle_ns),
+        place,
+        evidence: vec![
+            ("idle_ns", idle_ns.into()),
+            ("pauses", count.into()),
+            ("busy_ns", gpu.busy_ns.into()),
+        ],
+        span: Some(longest.longest),
+    })
+}
+
+fn sync_in_loop(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        paused(gpu, "synchronisation").into_iter().collect()
+    })
+}
+
+fn memory_in_loop(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        paused(gpu, "memory_call").into_iter().collect()
+    })
+}
+
+/// Where copies are as many as kernels, they are what is short, and have rules of their own.
+fn launch_bound(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        if gpu.copies >= gpu.kernels {
+            return Vec::new();
+        }
+        let idle_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
+        let busy_ns: u64 = gpu.phases.iter().map(|phase| phase.busy_ns).sum();
+        let bursts: u64 = gpu.phases.iter().map(|phase| phase.bursts).sum();
+        let longest = gpu.phases.iter().max_by_key(|phase| phase.span.duration_ns);
+        let launches = |cause: &str| gpu.causes.iter().find(|idle| idle.cause == cause);
+        let place = launches("launch").or(launches("host_code"));
+        let finding = longest.map(|longest| Finding {
+            saves_ns: Some(idle_ns),
+            place: place.map_or_else(String::new, |idle| idle.place.clone()),
+            evidence: vec![
+                ("idle_ns", idle_ns.into()),
+                ("busy_ns", busy_ns.into()),
+                ("bursts_of_kernels", bursts.into()),
+                ("phases", (gpu.phases.len() as u64).into()),
+                ("mean_burst_ns", (busy_ns / bursts.max(1)).into()),
+                ("mean_pause_ns", (idle_ns / bursts.max(1)).into()),
+            ],
+            span: Some(longest.span),
+        });
+        finding.into_iter().collect()
+    })
+}
+
+/// Idle times with one of the causes of `gaps`, each place alone.
+fn of_causes(gpu: &Gpu, is_meant: impl Fn(&str) -> bool, owned_ns: u64) -> Vec<Finding> {
+    let mut left_ns = gpu.other_idle_ns.saturating_sub(owned_ns);
+    let meant = gpu.causes.iter().filter(|idle| is_meant(&idle.cause));
+    let found = meant.map(|idle| {
+        let saves_ns = idle.idle_ns.min(left_ns);
+        left_ns -= saves_ns;
+        Finding {
+            saves_ns: Some(saves_ns),
+            place: idle.place.clone(),
+            evidence: vec![
+                ("idle_ns", idle.idle_ns.into()),
+                ("times", idle.count.into()),
+                ("longest_ns", idle.longest.duration_ns.into()),
+            ],
+            span: Some(idle.longest),
+        }
+    });
+    found.collect()
+}
+
+/// Idle time that the host's own code and waits have.
+fn host_ns(gpu: &Gpu) -> u64 {
+    let host = gpu.causes.iter();
+    let host = host.filter(|idle| idle.cause.starts_with("host_"));
+    host.map(|idle| idle.idle_ns).sum()
+}
+
+/// Calls that copy, and those that make memory or give it back, have their own rules. Calls that come in turns in one loop are one finding, where most of
+/// the time is.
+fn runtime_calls(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        let others = |idle: &&Idle| {
+            let words = ["Malloc", "Free", "HostAlloc", "Memcpy", "Memset"];
+            idle.cause == "runtime_call" && !words.iter().any(|word| idle.place.contains(word))
+        };
+        let idle_ns: u64 = gpu
+            .causes
+            .iter()
+            .filter(others)
+            .map(|idle| idle.idle_ns)
+            .sum();
+        let count: u64 = gpu
+            .causes
+            .iter()
+            .filter(others)
+            .map(|idle| idle.count)
+            .sum();
+        let most = gpu.causes.iter().filter(others);
+        let most = most.max_by_key(|idle| (idle.place.contains(" in "), idle.idle_ns));
+        let finding = most.map(|most| Finding {
+            saves_ns: Some(idle_ns.min(gpu.other_idle_ns)),
+            place: most.place.clone(),
+            evidence: vec![
+                ("idle_ns", idle_ns.into()),
+                ("times", count.into()),
+                ("idle_there_ns", most.idle_ns.into()),
+                ("longest_ns", most.longest.duration_ns.into()),
+            ],
+            span: Some(most.longest),
+        });
+        finding.into_iter().collect()
+    })
+}
+
+fn other_gpu(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| of_causes(gpu, |cause| cause == "other_gpu", 0))
+}
+
+/// Waits of which the trace tells the reason. Of what was queued for no known reason nothing is said: the GPU may have been another process's.
+fn dependency_wait(facts: &Facts<'_>) -> Verdict {
+    let is_meant = |cause: &str| !NOT_DEPENDENCIES.contains(&cause);
+    let is_known = |gpu: &Gpu| gpu.causes.iter().any(|idle| is_meant(&idle.cause));
+    let queued_ns = |gpu: &Gpu| -> u64 {
+        let queued = gpu.causes.iter().filter(|idle| idle.cause == "queued");
+        queued.map(|idle| idle.idle_ns).sum()
+    };
+    let is_unknown = |gpu: &Gpu| is_worth(queued_ns(gpu), gpu.span.duration_ns);
+    if !facts.gpus.iter().any(is_known) && facts.gpus.iter().any(is_unknown) {
+        return Verdict::Lacks("what submitted work waited for", "-I rocm,hsa");
+    }
+    of_each_gpu(facts, |gpu| of_causes(gpu, is_meant, host_ns(gpu)))
+}
