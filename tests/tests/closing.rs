@@ -182,7 +182,7 @@ fn it_fits_narrow_terminals_and_can_be_left_out() -> TestResult {
     for (what, is_there) in [("lines", true), ("off", false)] {
         let outcome = Run::new()
             .options(["--summary", what])
-            .command(workload("rate").build()?)
+            .command(workload("rate").args(["--seconds", "0.2"]))
             .run()?;
         let lines = table(&outcome);
         ensure!(

@@ -11,6 +11,9 @@ use rsys_tests::{
     workload, workspace_dir,
 };
 
+/// A header of a request: its name and value.
+type Header = (&'static str, &'static str);
+
 /// Two processes with samples.
 fn recorded() -> Result<Outcome> {
     let rate = workload("rate").build()?;
@@ -153,24 +156,18 @@ fn only_the_page_is_answered() -> TestResult {
         viewing.page
     );
     let here = ("Host", "127.0.0.1:9001");
-    let refused: &[(&str, &str, &[(&str, &str)])] = &[
-        ("GET", &viewing.path, &[here]),
-        (
-            "GET",
-            &viewing.path,
-            &[here, ("Origin", "https://example.org")],
-        ),
-        ("GET", &viewing.path, &[("Host", "example.org:9001"), PAGE]),
-        ("GET", &viewing.path, &[PAGE]),
-        ("POST", &viewing.path, &[here, PAGE]),
+    let foreign: Header = ("Origin", "https://example.org");
+    let path = viewing.path.as_str();
+    let refused: [(&str, &str, &[Header]); 9] = [
+        ("GET", path, &[here]),
+        ("GET", path, &[here, foreign]),
+        ("GET", path, &[("Host", "example.org:9001"), PAGE]),
+        ("GET", path, &[PAGE]),
+        ("POST", path, &[here, PAGE]),
         ("GET", "/", &[here, PAGE]),
         ("GET", "/etc/passwd", &[here, PAGE]),
         ("GET", "/../../etc/passwd", &[here, PAGE]),
-        (
-            "OPTIONS",
-            &viewing.path,
-            &[here, ("Origin", "https://example.org")],
-        ),
+        ("OPTIONS", path, &[here, foreign]),
     ];
     for (method, path, headers) in refused {
         let (head, body) = viewing.ask(method, path, headers)?;

@@ -126,7 +126,9 @@ impl Program {
 
 fn newest_trace(folder: &Path) -> Option<PathBuf> {
     let runs = fs::read_dir(folder).ok()?.flatten().map(|run| run.path());
+    // The link to the latest run leads to one of them.
     let files = runs
+        .filter(|run| !run.is_symlink())
         .filter_map(|run| fs::read_dir(run).ok())
         .flat_map(|files| files.flatten().map(|file| file.path()));
     let traces = files.filter(|file| file.extension().is_some_and(|ending| ending == "proto"));

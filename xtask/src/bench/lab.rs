@@ -377,6 +377,8 @@ fn quiet_environment(command: &mut Command) {
         }
     }
     command
+        // Lines whose numbers are read here.
+        .env("ROCPROFSYS_SUMMARY", "lines")
         .env("OMP_NUM_THREADS", "1")
         .env("OPENBLAS_NUM_THREADS", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")

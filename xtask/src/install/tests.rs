@@ -134,7 +134,7 @@ fn check_programs(built: &Path, prefix: &Path) -> Result<()> {
         "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done",
     ];
     let said = output(&bin.join("rsys-sample"), &words)?;
-    ensure!(said.contains(" samples ("), "{said}");
+    ensure!(said.contains("next: rsys-report view"), "{said}");
     fs::remove_dir_all(traces)?;
     for program in ["rsys-sample", "rsys-avail", "rsys-report"] {
         ensure!(

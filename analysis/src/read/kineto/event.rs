@@ -62,13 +62,24 @@ impl Event {
                         false => event.args.read(bytes, at),
                     };
                 }
-                _ => return value(bytes, at).map(|(_, behind)| behind),
+                _ => return other(bytes, at),
             };
             let (span, behind) = value(bytes, at)?;
             *place = span;
             Ok(behind)
         })?;
         Ok((event, end))
+    }
+}
+
+/// The place behind a member of an event that is not used.
+fn other(bytes: &[u8], at: usize) -> Result<usize, Fault> {
+    let (_, behind) = value(bytes, at)?;
+    let is_list = bytes.get(at) == Some(&b'[');
+    match is_list && bytes[at..behind].contains(&b'{') {
+        // No event has a list of objects: it is one that lacks its end, and they are the events behind it.
+        true => Err(Fault::Malformed),
+        false => Ok(behind),
     }
 }
 

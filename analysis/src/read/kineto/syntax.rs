@@ -192,6 +192,10 @@ pub(super) fn members(
         is_first = false;
         let key = expect(bytes, at, b'"')?;
         let end = string_end(bytes, key)?;
+        if bytes[key..end].contains(&b'\n') {
+            // It began where a mark is missing; what follows could be read as if the object went on.
+            return Err(Fault::Malformed);
+        }
         let behind = skip_space(bytes, expect(bytes, end + 1, b':')?);
         at = member(&bytes[key..end], behind)?;
     }
