@@ -344,8 +344,9 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
     } = measured(inputs, asked.into_iter().chain(others).collect())?;
     let others = answers.split_off(count);
     let mut advice = advise(&answers, &cost);
-    // It finds something only where another has something.
+    // It finds something only where another has something; what was not judged is a table.
     advice.is_empty = true;
+    advice.notes.clear();
     let shown = answers.into_iter().filter(|(name, _)| !is_further(name));
     let mut answer = Answer::joined(std::iter::once(("advice", advice)).chain(shown));
     answer.notes.extend(notes);
