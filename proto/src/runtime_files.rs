@@ -1,15 +1,17 @@
 //! Which files of a trace's frames are not the program: who writes traces and who reads them must agree on that.
 
 /// Runtimes below the program: names of their files begin like this.
-const RUNTIMES: [&str; 30] = [
+const RUNTIMES: [&str; 32] = [
     "_ctypes.",
     "ld-linux",
     "ld-musl",
+    "libLLVM",
     "libamdhip64",
     "libamd_comgr",
     "libc++",
     "libc-",
     "libc.so",
+    "libclang",
     "libdl",
     "libdrm",
     "libffi",

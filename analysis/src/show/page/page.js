@@ -8,7 +8,7 @@ const ofGpu = (row) => row.group.includes('GPU') || row.name.startsWith('GPU ');
 
 // In the order of the page: name of the part, heading, what the heading stands for, and the pictures in front of the tables.
 const SECTIONS = [
-  ['advice', 'What to look at first', '', () => []],
+  ['advice', 'What to look at first', '', () => [nothingFound(answer('advice'))]],
   ['overview', 'Over time', 'What went on when, from the first record to the last.',
     () => [busyOverTime(plot('courses', 'busy')), processorsOverTime(plot('courses', 'processors'))]],
   ['timeline', 'Time of GPUs', 'Computation, and what it did not hide: communication, copies, idleness. The four add up to the whole.',
@@ -26,6 +26,14 @@ const SECTIONS = [
   ['counters', 'Counters', '', () => [curves(plot('courses', 'curves'), (row) => !ofGpu(row))]],
 ];
 
+// Says so where no rule has found anything, and that others could not look.
+function nothingFound(advice) {
+  const rows = (key) => advice?.tables.find((table) => table.key === key)?.rows.length ?? 0;
+  if (!advice || rows('findings')) return null;
+  const lacking = rows('not_judged') ? ` ${counted(rows('not_judged'), 'rule')} lacked what they need: rsys-report advice says what that is.` : '';
+  return make('p', {}, `No rule found anything.${lacking}`);
+}
+
 // What is worth a look: a list, with what was seen and what to try.
 function findings(table) {
   const lines = table.columns.filter(([key, heading]) => heading && !['number', 'title', 'rule', 'saves_ns', 'saves_share'].includes(key));
@@ -37,16 +45,18 @@ function findings(table) {
   }));
 }
 
-function tables(found) {
-  return found.filter((table) => table.rows.length).flatMap((table) => {
-    const heading = table.title ? make('h3', {}, table.title) : null;
+// Tables without headings are for programs alone. A title that is the section's stands there already.
+function tables(found, above) {
+  const isShown = (table) => table.rows.length && table.columns.some(([, heading]) => heading);
+  return found.filter(isShown).flatMap((table) => {
+    const heading = table.title && table.title !== above ? make('h3', {}, table.title) : null;
     return table.key === 'findings' ? [heading, findings(table)] : [heading, new TableView(table, table.key).element];
   });
 }
 
 function section(name, heading, about, pictures) {
   const found = answer(name);
-  const content = [...pictures().filter(Boolean), ...tables(found ? tablesOf(found) : [])].filter(Boolean);
+  const content = [...pictures().filter(Boolean), ...tables(found ? tablesOf(found) : [], heading)].filter(Boolean);
   return content.length ? [about ? make('p', { class: 'soft' }, about) : null, ...content] : [];
 }
 

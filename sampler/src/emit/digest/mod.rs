@@ -169,16 +169,6 @@ fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
             file.clone(),
         )
     };
-    let with_line = |(name, source, line, _): (String, String, u32, String)| {
-        let source = source.rsplit('/').next().unwrap_or_default();
-        match (source, line) {
-            ("", _) => name,
-            // Python functions have their file in their name already.
-            (source, _) if name.contains(source) && line == 0 => name,
-            (source, 0) => format!("{name} ({source})"),
-            (source, line) => format!("{name} ({source}:{line})"),
-        }
-    };
     let all: Vec<_> = stack.iter().rev().map(told).collect();
     let is_python = |(_, source, ..): &&(String, String, u32, String)| source.ends_with(".py");
     let is_own = |(name, _, _, file): &&(String, String, u32, String)| {
@@ -188,5 +178,39 @@ fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
         .iter()
         .find(is_python)
         .or_else(|| all.iter().find(is_own));
-    found.cloned().map(with_line)
+    found.map(|(name, source, line, _)| in_words(name, source, *line))
+}
+
+/// A function and its line. Python functions have their file in their names already.
+fn in_words(function: &str, source: &str, line: u32) -> String {
+    let file = source.rsplit('/').next().unwrap_or_default();
+    let in_file = format!(" ({file})");
+    let function = function.strip_suffix(&in_file).unwrap_or(function);
+    match (file, line) {
+        ("", _) => function.to_owned(),
+        (file, 0) => format!("{function} ({file})"),
+        (file, line) => format!("{function} ({file}:{line})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_name_their_file_once() {
+        for (function, source, line, expected) in [
+            (
+                "step (train.py)",
+                "/home/me/train.py",
+                57,
+                "step (train.py:57)",
+            ),
+            ("step (train.py)", "/home/me/train.py", 0, "step (train.py)"),
+            ("main", "src/solver.c", 9, "main (solver.c:9)"),
+            ("main", "", 0, "main"),
+        ] {
+            assert_eq!(in_words(function, source, line), expected);
+        }
+    }
 }
