@@ -434,3 +434,33 @@ fn a_process_that_must_not_be_looked_at_is_told_of_once() -> TestResult {
     assert!(summary.samples > 0, "its CPU time is seen as always");
     Ok(())
 }
+
+#[test]
+fn children_that_only_wait_for_theirs_leave_no_file() -> TestResult {
+    // A wrapper in a wrapper, which captures what it prints.
+    let line = r#"sh -c 'said=$(sh -c "sleep 0.6; echo done"); echo "$said"'; exit 0"#;
+    let outcome = realtime(script(line)).run()?;
+    outcome.expect_success();
+    assert_eq!(outcome.stdout, "done\n");
+    let mut names: Vec<&str> = outcome
+        .summaries
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    names.sort_unstable();
+    ensure!(
+        names.len() == 2 && names.contains(&"sleep"),
+        "{}",
+        outcome.story()
+    );
+    ensure!(
+        outcome.stderr.contains("short processes left no trace"),
+        "{}",
+        outcome.story()
+    );
+    let kept = realtime(script(line))
+        .options(["--min-samples", "1"])
+        .run()?;
+    ensure!(kept.files().len() >= 4, "{}", kept.story());
+    Ok(())
+}

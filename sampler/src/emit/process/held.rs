@@ -12,6 +12,13 @@ use crate::emit::batch::RingWords;
 use crate::emit::drawing::events::is_worth_a_file;
 use crate::emit::tools::Tools;
 use crate::run::RunContext;
+use crate::waits::record::WaitRecord;
+
+/// A child that waits more often than this is no helper.
+const HELD_WAITS_MAX: usize = 1 << 12;
+
+/// What a child waits for that only starts others, or takes what they print: children, and pipes.
+const WAITS_OF_HELPERS: [&str; 5] = ["wait4", "waitid", "rt_sigsuspend", "pause", "read(pipe)"];
 
 /// A process with more bytes of records than this is no helper, whatever they are.
 const HELD_BYTES_MAX: usize = 1 << 20;
@@ -22,6 +29,9 @@ pub(super) struct Held {
     rings: Vec<RingWords>,
     bytes: usize,
     samples: u64,
+    /// Waits of a child that has waited as helpers do, and for nothing else.
+    waits: Vec<WaitRecord>,
+    has_other_waits: bool,
     state: State,
 }
 
@@ -101,21 +111,43 @@ impl ProcessTrace {
         }
     }
 
+    /// Holds back the waits of a child, as long as it waits as helpers do. Returns whether it does.
+    pub(super) fn hold_waits(&mut self, records: &[WaitRecord], run: &RunContext) -> bool {
+        let held = &mut self.held;
+        let is_other = |record: &WaitRecord| match record {
+            WaitRecord::Begin { wait, .. } => !WAITS_OF_HELPERS.contains(&&*wait.label),
+            _ => false,
+        };
+        held.has_other_waits |= records.iter().any(is_other);
+        let is_helper = !self.learned.identity.is_command
+            && held.state == State::Holding
+            && !held.has_other_waits
+            && run.min_samples > 1
+            && held.waits.len() + records.len() <= HELD_WAITS_MAX;
+        if is_helper {
+            held.waits.extend_from_slice(records);
+        }
+        is_helper
+    }
+
     /// The process is worth a file: what was held goes into it.
     pub(super) fn release(&mut self, tools: &mut Tools<'_>) {
         if self.held.state == State::Holding {
             self.held.state = State::Released;
             self.replay(tools);
+            let waits = std::mem::take(&mut self.held.waits);
+            self.drawing.take_waits(&waits, &mut self.learned, tools);
         }
     }
 
-    /// The process is over. Returns whether it had samples, too few of them for a file.
+    /// The process is over. Returns whether it had samples, too few of them for a file, or waited as helpers do.
     pub(super) fn end_of_holding(&mut self, end: End, tools: &mut Tools<'_>) -> bool {
         if self.held.state != State::Holding {
             return false;
         }
         // Whoever runs a command wants to see it.
-        if matches!(end, End::Child(_)) || self.held.samples == 0 {
+        let is_nothing = self.held.samples == 0 && self.held.waits.is_empty();
+        if matches!(end, End::Child(_)) || is_nothing {
             self.release(tools);
             return false;
         }

@@ -86,6 +86,9 @@ impl ProcessTrace {
     pub fn take_waits(&mut self, records: &[WaitRecord], tools: &mut Tools<'_>) {
         let patient = tools.patient_resolver();
         self.learned.learn_waits(records, tools.resolver, patient);
+        if self.hold_waits(records, tools.run) {
+            return;
+        }
         if are_kept(records, tools.run) && !self.drawing.trace.is_settled() {
             self.release(tools);
         }
