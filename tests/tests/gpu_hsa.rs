@@ -246,7 +246,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
     check_copies(&copies, &truth)?;
     // The copies that the program asks for, by copy engines and by kernels; each has its call.
     let asked =
-        trace.number("select count(*) from slice where name like 'hsa_amd_memory_async_copy%'")?;
+        trace.number("select count(*) from slice where category = 'hsa' and name like 'hsa_amd_memory_async_copy%'")?;
     ensure!(asked == copies.len() as i64, "{asked} calls, {copies:?}");
     ensure!(copies.iter().all(|copy| copy.arrows >= 1), "{copies:?}");
     // Calls that may block have the stacks from which they were made.
@@ -262,7 +262,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
         ]
         .map(|which| {
             trace.number(&format!(
-                "select count(*) from slice s where s.name = '{call}' {which}"
+                "select count(*) from slice s where s.category = 'hsa' and s.name = '{call}' {which}"
             ))
         });
         let (calls, stacks) = (calls?, stacks?);
@@ -270,7 +270,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
         let places = trace.number(&format!(
             "select count(*) from perf_sample p join slice s on s.ts = p.ts
              join stack_profile_callsite c on c.id = p.callsite_id join stack_profile_frame f on f.id = c.frame_id
-             where s.name = '{call}' and f.name = '{function}'"
+             where s.category = 'hsa' and s.name = '{call}' and f.name = '{function}'"
         ))?;
         ensure!(
             places > 0 && places <= calls,

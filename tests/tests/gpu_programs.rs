@@ -37,7 +37,7 @@ fn call_stacks(trace: &Trace, call: &str) -> anyhow::Result<Vec<String>> {
     stacks(
         trace,
         &format!(
-            "select p.callsite_id from perf_sample p join slice s on s.ts = p.ts where s.name = '{call}'"
+            "select p.callsite_id from perf_sample p join slice s on s.ts = p.ts where s.category = 'hip' and s.name = '{call}'"
         ),
     )
 }

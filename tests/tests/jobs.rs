@@ -60,6 +60,7 @@ fn only_folder(folder: &Path) -> Result<PathBuf> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(folder)?
         .flatten()
         .map(|entry| entry.path())
+        .filter(|path| !path.is_symlink())
         .collect();
     anyhow::ensure!(folders.len() == 1, "not one folder: {folders:?}");
     folders.pop().context("none")

@@ -183,7 +183,7 @@ fn a_child_in_an_older_root_behaves_as_bare() -> TestResult {
     let system = OldSystem::Debian11;
     skip_if_missing!(system.missing());
     let scratch = Scratch::new("old-root")?;
-    let line = "ls / && python3.9 -c 'import sys; print(sys.version_info[:2])' && exit 4";
+    let line = "cat /etc/debian_version && python3.9 -c 'import sys; print(sys.version_info[:2])' && exit 4";
     let command = Invocation::new("chroot")
         .arg(system.folder())
         .args(["/bin/bash", "-c", line]);

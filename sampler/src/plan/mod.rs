@@ -53,7 +53,7 @@ pub struct Plan {
     /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user
     /// has not said that it is to be off.
     pub hints_at_gpus: bool,
-    /// Whether the run has a folder of its own among those of other runs.
+    /// Whether the run has a folder of its own among those of other runs, and shares it with no other task of a job.
     pub has_own_folder: bool,
     /// What is said when the run has ended.
     pub closing: Closing,
@@ -164,7 +164,7 @@ impl Plan {
                 processors: resolved.sampling_cpus.clone(),
             }),
             gpus,
-            has_own_folder: resolved.time_output,
+            has_own_folder: resolved.time_output && place.rank.is_none() && place.step.is_none(),
             // Hundreds of tasks share a terminal.
             closing: match place.rank.as_ref().and_then(|rank| rank.size) {
                 Some(2..) if resolved.closing == Closing::Full => Closing::Lines,

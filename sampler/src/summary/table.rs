@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::emit::account::End;
 use crate::emit::digest::{Entry, GpuTime};
 use crate::emit::outcome::ProcessSummary;
 use crate::words::{counted, time};
@@ -135,10 +136,13 @@ fn processes(shown: &[&ProcessSummary]) -> Vec<String> {
             .rank
             .map(|rank| format!("rank {rank} "))
             .unwrap_or_default();
-        lines.push(told(
-            &[process],
-            &format!("{rank}{} {}", process.pid, process.name),
-        ));
+        let end = match (process.end, &process.trouble) {
+            (End::StillRunning, _) => ", still running, trace ends here",
+            (_, Some(_)) => ", incomplete",
+            _ => "",
+        };
+        let name = format!("{rank}{} {}{end}", process.pid, process.name);
+        lines.push(told(&[process], &name));
     }
     if !rest.is_empty() {
         lines.push(told(rest, &format!("{} more", rest.len())));
@@ -315,6 +319,19 @@ mod tests {
             "{}",
             lines.join("\n")
         );
+    }
+
+    #[test]
+    fn what_is_not_whole_is_said() {
+        let (mut running, mut cut) = (process(), process());
+        running.end = End::StillRunning;
+        cut.trouble = Some("the disk is full".to_owned());
+        let lines = lines(&[running, cut], 100).join("\n");
+        assert!(
+            lines.contains("7 app, still running, trace ends here\n"),
+            "{lines}"
+        );
+        assert!(lines.contains("7 app, incomplete\n"), "{lines}");
     }
 
     #[test]

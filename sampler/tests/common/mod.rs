@@ -63,7 +63,7 @@ pub fn sampler(folder: &Folder) -> Command {
         .env("RSYS_AGENT_LIBRARY", harmless_library())
         .env("HOME", folder.path())
         .env_remove("SLURM_PROCID")
-        .args(["-c", "none", "-o"])
+        .args(["-c", "none", "--summary", "lines", "-o"])
         .arg(folder.path());
     heed_the_keyboard(&mut command);
     command
