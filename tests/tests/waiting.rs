@@ -207,7 +207,9 @@ fn python_waits_are_whole() -> TestResult {
     trace.assert_clean();
     let samples = trace.wait_samples()?;
     let seconds = |labels: &[&str]| -> f64 {
-        let main = samples.iter().filter(|sample| sample.calls("<module> (waits.py)"));
+        let main = samples
+            .iter()
+            .filter(|sample| sample.calls("<module> (waits.py)"));
         let waits = main.filter(|sample| {
             let leaf = sample.names().last().copied().unwrap_or_default();
             labels.iter().any(|label| leaf.starts_with(label))

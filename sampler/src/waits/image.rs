@@ -76,6 +76,8 @@ pub struct Walked {
     pub words: Box<[u64]>,
     /// How the walk ended.
     pub completeness: Completeness,
+    /// It is doubtful, and the modules were read so lately that it is too early to read them again: a library may have been half loaded.
+    pub awaits_modules: bool,
 }
 
 impl Image {
@@ -112,10 +114,14 @@ impl Image {
         }
         let walked = self.walk_once(blocked, depth_max);
         let doubtful = self.stray.get() || walked.completeness == Completeness::Broken;
-        if doubtful && self.is_older_than(REFRESH_ON_DOUBT) && self.refresh() {
+        let is_due = self.is_older_than(REFRESH_ON_DOUBT);
+        if doubtful && is_due && self.refresh() {
             return self.walk_once(blocked, depth_max);
         }
-        walked
+        Walked {
+            awaits_modules: doubtful && !is_due,
+            ..walked
+        }
     }
 
     fn walk_once(&self, blocked: &Blocked, depth_max: usize) -> Walked {
@@ -136,6 +142,7 @@ impl Image {
                 End::Truncated => Completeness::Truncated,
                 End::Broken(_) => Completeness::Broken,
             },
+            awaits_modules: false,
         }
     }
 

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use super::image::{Image, Walked};
 use super::python::{Python, PythonLook, PythonThread};
-use super::record::{Missed, Wait, WaitRecord};
+use super::record::{Completeness, Missed, Wait, WaitRecord};
 use super::syscalls;
 use super::thread::{Blocked, State, ThreadFiles, Turns};
 use crate::os;
@@ -52,6 +52,8 @@ pub struct Thread {
     turns: Turns,
     wait: Option<Current>,
     python: PythonThread,
+    /// The generation of modules with which its stack is known to be broken.
+    doubted: u32,
     /// It is not looked at before this time, BOOTTIME.
     pub rest_until_ns: u64,
     /// Its name, empty before its first wait.
@@ -90,6 +92,7 @@ impl Thread {
             turns: Turns::default(),
             wait: None,
             python: PythonThread::default(),
+            doubted: 0,
             rest_until_ns: 0,
             name: String::new(),
             first_seen_ns: os::boot_time_ns(),
@@ -205,7 +208,17 @@ impl Eye<'_> {
         let Walked {
             words,
             completeness,
+            awaits_modules,
         } = self.image.walk(blocked, self.rate.depth_max);
+        let generation = self.image.modules_generation();
+        if awaits_modules && thread.doubted != generation {
+            thread.end_wait(now_ns, self.out);
+            return Ok(());
+        }
+        if completeness == Completeness::Broken {
+            // Modules that are as they were mend nothing: there is no more waiting for them.
+            thread.doubted = generation;
+        }
         let Some(mut python) = self.python_of(thread, blocked, &words) else {
             thread.end_wait(now_ns, self.out);
             return Ok(());
