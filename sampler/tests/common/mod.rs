@@ -44,7 +44,7 @@ impl Drop for Folder {
 fn find_traces(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() {
+        if path.is_dir() && !path.is_symlink() {
             find_traces(&path, found);
         } else if path
             .extension()
