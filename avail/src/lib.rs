@@ -1,4 +1,4 @@
-//! `rsys-avail` tells what `rsys-sample` can be told and what this machine offers: settings, components, counters. It also writes
+//! `rsys-avail` lists what can be set for `rsys-sample` and what this machine offers: settings, components, counters. It also writes
 //! configuration files.
 //!
 //! - `cli` reads the command line into a `Request` (`request`).
@@ -38,12 +38,12 @@ use text::Style;
 /// The exit code for a wrong option, setting or file.
 const USAGE_ERROR: i32 = 2;
 
-/// Does what the arguments (with the program's name) say, and tells the exit code.
+/// Does what the arguments (with the program's name) say; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let request = match cli::parse(&mut cli::command(), arguments) {
         Ok(request) => request,
         Err(error) => {
-            // Nobody is left to be told when the terminal is gone.
+            // There is nowhere to say it when the terminal is gone.
             error.print().ok();
             return error.exit_code();
         }

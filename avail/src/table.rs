@@ -75,7 +75,7 @@ impl Table {
         self.columns.iter().position(|column| column.id == id)
     }
 
-    /// Adds a note for each remedy that its rows tell.
+    /// Adds a note for each remedy of its rows.
     pub fn add_remedies(&mut self) {
         let (Some(reason), Some(remedy)) = (self.column("reason"), self.column("remedy")) else {
             return;

@@ -444,7 +444,7 @@ mod tests {
                     let name = format!("{number}{describe}.{}", format.extension());
                     let back = read_back(&name, &file);
                     assert_eq!(values(&back), values(&settings), "{text}\n{file}");
-                    // The text alone tells the format too.
+                    // The format follows from the text, too.
                     if describe && format != Format::Toml {
                         let back = read_back(&format!("{name}.noext"), &file);
                         assert_eq!(values(&back), values(&settings), "{text}\n{file}");

@@ -1,4 +1,4 @@
-//! The step of a batch job that a process belongs to, as the environment tells it.
+//! The step of a batch job that a process belongs to, from the environment.
 //!
 //! All tasks of a step find the same name for it without asking each other: their traces go to one folder.
 
@@ -32,7 +32,7 @@ const SLURM_STEPS: [(&str, &str); 3] = [
 ];
 
 impl JobStep {
-    /// The step, if the environment tells of one; `rank` is what it tells of the rank.
+    /// The step, if the environment has one; `rank` is the rank that it gives.
     #[must_use]
     pub fn from_env(lookup: impl Fn(&str) -> Option<String>, rank: Option<&Rank>) -> Option<Self> {
         let first = |names: &[&str]| {

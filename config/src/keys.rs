@@ -36,7 +36,7 @@ pub struct KeyValues {
 }
 
 impl KeyValues {
-    /// What the environment tells: rank, size and id of the job, and the environment itself.
+    /// Rank, size and id of the job from the environment, and the environment itself.
     #[must_use]
     pub fn of_job(environment: &Environment) -> Self {
         let rank = rank_from_env(|name| environment.get(name).map(str::to_owned));

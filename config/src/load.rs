@@ -37,7 +37,7 @@ impl Settings {
         }
     }
 
-    /// Reads one file over what is there. `named_by` says who asked for the file; it is told when the file cannot be read.
+    /// Reads one file over what is there. `named_by` says who asked for the file; it is in the message when the file cannot be read.
     pub fn load_file(
         &mut self,
         path: &Path,

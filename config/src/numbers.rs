@@ -75,7 +75,7 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// Numbers from the first to the last, or every so many of them.
+/// Numbers from the first to the last, in steps of `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     first: u32,

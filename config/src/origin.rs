@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The default; set nowhere.
     Default,
     /// A configuration file.
     File {

@@ -1,4 +1,4 @@
-//! What can be wrong with a setting, and how it is told.
+//! What can be wrong with a setting, and the message that says so.
 
 use std::fmt;
 

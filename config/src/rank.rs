@@ -1,6 +1,6 @@
-//! The rank of a process in a parallel job, as its launcher tells it in the environment.
+//! The rank of a process in a parallel job, from the environment that its launcher set.
 //!
-//! Every launcher tells it before the program's first instruction, so nothing has to wait for `MPI_Init`, and programs that never
+//! Every launcher sets it before the program's first instruction, so nothing has to wait for `MPI_Init`, and programs that never
 //! call it have ranks as well.
 
 /// The place of a process in a parallel job.
@@ -8,7 +8,7 @@
 pub struct Rank {
     /// The rank.
     pub rank: u32,
-    /// The variable that told it.
+    /// The variable that it was read from.
     pub source: &'static str,
     /// How many ranks there are.
     pub size: Option<u32>,
@@ -121,7 +121,7 @@ pub fn is_batch_script(lookup: impl Fn(&str) -> Option<String>) -> bool {
         && step.iter().all(|name| lookup(name).is_none())
 }
 
-/// The rank that the environment tells, if it tells any.
+/// The rank from the environment, if there is one.
 #[must_use]
 pub fn rank_from_env(lookup: impl Fn(&str) -> Option<String>) -> Option<Rank> {
     let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();

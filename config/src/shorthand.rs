@@ -100,7 +100,7 @@ impl Shorthand {
         self
     }
 
-    /// The settings that it sets, as far as they can be told beforehand.
+    /// The settings that it sets, as far as they are known beforehand.
     #[must_use]
     pub fn settings(&self) -> Vec<&'static str> {
         match self.effect {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The variable that names a folder to be taken for `/`: another machine, as a test has put it down. No system call is made about
-/// counters then; the file `perf_event_open` in that folder tells how the kernel would answer (see [`crate::perf::Simulated`]).
+/// counters then; the file `perf_event_open` in that folder says how the kernel would answer (see [`crate::perf::Simulated`]).
 pub const ROOT_VARIABLE: &str = "RSYS_AVAIL_ROOT";
 
 /// The folder below which `sys`, `proc`, `dev` and `opt` are.
@@ -42,7 +42,7 @@ impl Roots {
         self.simulated
     }
 
-    /// A path that is told from `/`, without it: `sys/class/drm`.
+    /// A path below `/`, without it: `sys/class/drm`.
     #[must_use]
     pub fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)

@@ -15,7 +15,7 @@ use crate::message::{Fields, Value};
 use crate::schema::TracePacket;
 use crate::wire;
 
-/// Longest packet that a reader takes unless told otherwise.
+/// Longest packet that a reader takes by default.
 pub const PACKET_BYTES_MAX: u64 = 256 << 20;
 
 /// Why a packet could not be read.
@@ -159,7 +159,7 @@ impl<R: Read> PacketReader<R> {
         }
     }
 
-    /// Reads the next packet; tells where it is.
+    /// Reads the next packet and returns its place.
     fn advance(&mut self) -> Result<Option<Place>, ReadError> {
         if self.finished {
             return Ok(None);

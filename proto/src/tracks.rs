@@ -3,7 +3,7 @@
 use crate::buffer::PacketBuffer;
 use crate::schema::{self, TracePacket, clock};
 
-/// Name of the tracks of processes, which nobody sees: the trace processor numbers all tracks without a parent in the order of their names,
+/// Name of the tracks of processes, which is never shown: the trace processor numbers all tracks without a parent in the order of their names,
 /// and viewers put those with numbers above 50 below the processes. It must not come before that of a track that belongs above them.
 const PROCESS_TITLE: &str = "process";
 

@@ -173,7 +173,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// For a file that has grown by so many bytes in this time.
+/// For a file that has grown by `bytes` in `time`.
 fn effort_for(bytes: usize, time: Duration) -> Effort {
     if bytes as f64 <= UNHURRIED_BYTES_PER_SECOND * time.as_secs_f64() {
         Effort::Thorough

@@ -34,7 +34,7 @@ pub fn key(memory: &impl Memory, layout: &CodeLayout, code: u64) -> Option<u64> 
     Some(hash >> (64 - KEY_BITS))
 }
 
-/// What is told of a code object.
+/// What is recorded of a code object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
     /// The qualified name; before 3.11 the name.

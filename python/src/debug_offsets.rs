@@ -1,4 +1,4 @@
-//! `_Py_DebugOffsets`: what an interpreter from 3.13 on tells of itself at the start of `_PyRuntime`.
+//! `_Py_DebugOffsets`: the interpreter's own table of offsets, from 3.13 on, at the start of `_PyRuntime`.
 //!
 //! Source: `Include/internal/pycore_runtime.h` of 3.13.0 and `Include/internal/pycore_debug_offsets.h` of 3.14. The structure holds
 //! 64-bit words; each version has its own order of them, so only the versions named here are understood.

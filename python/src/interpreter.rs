@@ -63,7 +63,7 @@ impl Interpreter {
     }
 }
 
-/// The version: told from 3.11 on, before that known by what each version added.
+/// The version: a field from 3.11 on, before that known by what each version added.
 fn version(memory: &impl Memory, symbols: &Symbols, runtime: u64) -> u32 {
     if let Some((version, _)) = debug_offsets::identity(memory, runtime) {
         return version;

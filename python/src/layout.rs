@@ -1,4 +1,4 @@
-//! Where CPython keeps what a stack is made of: one table for each version whose interpreter does not tell it itself.
+//! Where CPython keeps what a stack is made of: one table for each version whose interpreter has no table of its own.
 //!
 //! Source: `offsetof` on the headers of the releases named at each table (`Include/internal`, `Py_BUILD_CORE`, x86-64 and any other
 //! 64-bit machine). The tests run every interpreter that is installed against its table.

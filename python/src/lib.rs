@@ -3,7 +3,7 @@
 //! The crate knows no signals, rings or files. The story of one sample:
 //!
 //! 1. [`Interpreter::find`] looks at a loaded module once: is it a CPython, and of which version? [`layout`] has one table for each
-//!    version from 3.8 to 3.12; from 3.13 on the interpreter tells its offsets itself ([`debug_offsets`]).
+//!    version from 3.8 to 3.12; from 3.13 on the interpreter has a table of its offsets ([`debug_offsets`]).
 //! 2. [`thread::find`] finds the thread state of the calling thread: in thread-specific storage, or in the interpreter's list.
 //! 3. [`stack::walk`] follows the chain of frames from the innermost outwards and makes one word of each: which code object,
 //!    which instruction, and whether the interpreter's C function was entered there.

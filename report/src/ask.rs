@@ -23,9 +23,9 @@ use rsys_analysis::{pass_counted, read, show};
 use crate::files::{self, short_name};
 use crate::progress::Progress;
 
-/// So many rows of each table are in the text of a summary.
+/// The most rows of each table in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
-/// And so many findings.
+/// The most findings there.
 const SUMMARY_FINDINGS: usize = 3;
 
 /// What is read, and how the answer is written.

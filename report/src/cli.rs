@@ -149,12 +149,12 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Does what the arguments say, and tells the exit code.
+/// Does what the arguments say; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Nobody is left to be told when the terminal is gone.
+            // There is nowhere to say it when the terminal is gone.
             error.print().ok();
             return error.exit_code();
         }
@@ -275,7 +275,7 @@ fn view_traces(options: ViewOptions) -> Result<i32> {
     Ok(0)
 }
 
-/// Prints; nobody need be listening, as with `rsys-report check | head`.
+/// Prints; the reader may have gone, as with `rsys-report check | head`.
 fn say(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -28,7 +28,7 @@ use std::ffi::OsString;
 
 pub use cli::command;
 
-/// Does what the arguments (with the program's name) say, and tells the exit code: 0 for success, 1 when something was found or failed,
+/// Does what the arguments (with the program's name) say, and returns the exit code: 0 for success, 1 when something was found or failed,
 /// 2 for a wrong command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     cli::run(arguments)

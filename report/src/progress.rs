@@ -51,7 +51,7 @@ impl Progress {
             let mut is_shown = false;
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let text = line(read.get(), total, started.elapsed());
-                // Nobody misses it whose terminal is gone.
+                // A terminal that is gone needs no progress.
                 write!(stream, "{ERASE}{text}")
                     .and_then(|()| stream.flush())
                     .ok();

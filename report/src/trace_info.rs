@@ -44,7 +44,7 @@ pub struct TraceInfo {
     pub names: BTreeMap<u32, String>,
     /// Labels of the processes.
     pub labels: Vec<String>,
-    /// The machine's name, if it tells.
+    /// The machine's name, if the trace has it.
     pub machine: String,
     /// Its clocks.
     pub clocks: TraceClocks,
@@ -259,7 +259,7 @@ impl TraceInfo {
     }
 }
 
-/// An error of the reader in words that tell what to do.
+/// An error of the reader, with the remedy.
 pub fn explain(error: ReadError) -> anyhow::Error {
     let remedy = match &error {
         ReadError::Io(_) => return error.into(),

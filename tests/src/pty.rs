@@ -149,6 +149,6 @@ fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
         // SAFETY: the descriptor was just opened; the flag only keeps it out of other tests' children.
         unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
-    // SAFETY: openpty has just opened both, and nobody else owns them.
+    // SAFETY: openpty has just opened both, and nothing else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) })
 }

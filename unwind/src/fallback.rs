@@ -295,7 +295,7 @@ pub(crate) fn scan<M: Memory, S: Modules>(
     scan_words(sp, end, words, memory, modules, generated)
 }
 
-/// As [`scan`], over at most so many words.
+/// As [`scan`], over at most `words` words.
 #[inline(never)]
 pub(crate) fn scan_words<M: Memory, S: Modules>(
     sp: u64,

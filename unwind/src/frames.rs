@@ -117,7 +117,7 @@ pub enum Broken {
     StackNotGrowing = 5,
     /// The return address is no address of code.
     BadReturnAddress = 6,
-    /// The engine failed for a reason that it does not tell.
+    /// The engine failed and gave no reason.
     Other = 7,
 }
 

@@ -30,7 +30,7 @@ pub enum HelloKind {
     Failed = 3,
     /// A segment whose rings hold [events](crate::event), of a process that is known.
     Events = 4,
-    /// A process that ended with too little to tell for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for.
+    /// A process that ended with too little recorded for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for.
     Short = 5,
     /// A program that runs without the agent; [`Hello::segment`] holds the number of the [`Obstacle`](crate::program::Obstacle), and
     /// up to [`PATH_BYTES`] of its path follow.
@@ -277,13 +277,13 @@ pub struct AgentSettings {
     pub ring_words: u32,
     /// Whether Python frames are read.
     pub python: PythonChoice,
-    /// Which events are told.
+    /// Which events are recorded.
     pub events: EventChoice,
     /// Where GPU operations come from.
     pub gpu_source: GpuSource,
     /// How much an interception of GPU queues may change.
     pub gpu_level: GpuLevel,
-    /// Whether launches tell their call stacks.
+    /// Whether launches record their call stacks.
     pub launch_stacks: bool,
     /// What each thread counts beside its samples.
     pub counters: EventList,
@@ -291,7 +291,7 @@ pub struct AgentSettings {
     pub overflow: Option<Overflow>,
     /// By how many nanoseconds the sampler's CLOCK_BOOTTIME is ahead of the machine's; see [`crate::clocks`].
     pub boot_offset_ns: i64,
-    /// The process id of the sampler, if processes that are no children of it may begin late: when they have something to tell. 0 when
+    /// The process id of the sampler, if processes that are no children of it may begin late: when they have something to record. 0 when
     /// all begin at once.
     pub late_unless_child_of: u32,
     /// Print what the agent does on standard error.

@@ -44,7 +44,7 @@ pub enum Counter {
     LastError = 6,
     /// 1 after the process installed a seccomp filter: nothing new is set up from then on.
     Seccomp = 7,
-    /// 1 after the agent went to sleep for good (it has no session, or was told not to follow).
+    /// 1 after the agent went to sleep for good (it has no session, or does not follow this process).
     Dormant = 8,
     /// Samples that the process-wide handler could not attribute to a thread.
     Unattributed = 9,
@@ -64,9 +64,9 @@ pub enum Counter {
     GpuNoQueue = 16,
     /// No signal was left to learn their times with.
     GpuPool = 17,
-    /// The runtime did not tell their times.
+    /// The runtime gave no times for them.
     GpuTimeFailed = 18,
-    /// The runtime told impossible times.
+    /// The runtime gave impossible times.
     GpuTimeInvalid = 19,
     /// Operations whose times were impossible and were moved.
     GpuClamped = 20,

@@ -59,7 +59,7 @@ pub enum Kind {
     Sample = 3,
     /// A library or program that later samples point into.
     Module = 4,
-    /// Something to tell the user.
+    /// A message for the user.
     Note = 5,
     /// The thread of this ring has a name.
     ThreadName = 6,

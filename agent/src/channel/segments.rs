@@ -18,7 +18,7 @@ pub struct Made {
     pub base: *mut u8,
 }
 
-/// Makes a segment of so many rings, or as many as a limit on the size of files leaves, lets `furnish` make what belongs to it, and
+/// Makes a segment with the rings asked for, or as many as a limit on the size of files leaves, lets `furnish` make what belongs to it, and
 /// announces it.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Events: what interceptions tell of the program, in rings beside those of the samples.
+//! Events: what interceptions record about the program, in rings beside those of the samples.
 //!
 //! A sample's signal may come in the midst of an event, so the two never share a ring. A thread gets its ring with its first event
 //! ([`rings`]) and gives it back when it ends. Where a ring is full, the event's source says whether its thread waits, so that nothing is
@@ -139,7 +139,7 @@ pub fn gpu(op: &GpuOp, args: &ArgWords) -> bool {
     rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args))
 }
 
-/// Records a text and returns the key by which other events refer to it. The caller keeps the key: the same text told again gets another.
+/// Records a text and returns the key by which other events refer to it. The caller keeps the key: the same text recorded again gets another.
 pub fn text(text: &[u8]) -> u64 {
     let key = next_correlation();
     rings::put(WhenFull::Wait, |ring| event::put_text(ring, key, text));

@@ -1,4 +1,4 @@
-//! Rings for events: one for each thread that has something to tell.
+//! Rings for events: one for each thread that records events.
 //!
 //! They are the items of a pool ([`crate::channel::pool`]).
 
@@ -36,7 +36,7 @@ const NAPS_NS: [u64; 2] = [50_000, 2_000_000];
 #[derive(Debug)]
 pub struct EventRing {
     producer: Producer<'static>,
-    /// Set while the thread writes: a signal handler of the program's may want to tell something too.
+    /// Set while the thread writes: a signal handler of the program may record an event meanwhile.
     busy: AtomicBool,
     /// The reader's place when waiting for it was given up, plus one; 0 when it was not.
     stalled: AtomicU64,

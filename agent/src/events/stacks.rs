@@ -1,4 +1,4 @@
-//! The call stack of a call that launches something, native and Python frames, told once and referred to by its id.
+//! The call stack of a call that launches something, native and Python frames, recorded once and referred to by its id.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -29,7 +29,7 @@ pub fn note(begin: *mut c_void) {
     let Ok(memory) = sys::mmap(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1) else {
         return;
     };
-    // SAFETY: mapped just now with room for so many, zeroed, and not shared.
+    // SAFETY: just mapped with the length asked for, zeroed, and not shared.
     let functions = unsafe { std::slice::from_raw_parts_mut(memory.cast::<Function>(), count) };
     let mut free = functions.iter_mut();
     let mut filled = 0;

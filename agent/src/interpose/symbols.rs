@@ -246,7 +246,7 @@ impl Tables {
         let hash = name.to_bytes().iter().fold(5381_u32, |hash, byte| {
             hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
         });
-        // The GNU hash table: four numbers, a Bloom filter of so many words, buckets, chains.
+        // The GNU hash table: four numbers, a Bloom filter, buckets, chains.
         let number = |at: u64, index: u64| read_u32(at.wrapping_add(index.wrapping_mul(4)));
         let buckets = u64::from(number(self.hashes, 0)?);
         let first = u64::from(number(self.hashes, 1)?);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::interpose::symbols;
 
-/// How many functions of one name can be told apart.
+/// The most functions of one name that are distinguished.
 pub const PLACES: usize = 4;
 
 /// Addresses of the wrapper, one for each place.

@@ -92,7 +92,7 @@ ends! {
     quick_exit = quick_exit, "quick_exit(3)";
 }
 
-/// GPU runtimes end the process so when a GPU has failed: what it had done before is told first.
+/// GPU runtimes end the process so when a GPU has failed: what it had done before is recorded first.
 ///
 /// # Safety
 /// As `abort(3)`.

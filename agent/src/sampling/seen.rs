@@ -37,7 +37,7 @@ pub fn key(start: u64, generation: u32) -> u64 {
 /// modules of every stack are looked up.
 pub static UNREPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the cache of rules may hide a module that the sampler was not told of.
+/// Whether the cache of rules may hide a module that was not reported to the sampler.
 ///
 /// # Signal safety
 /// One relaxed load.

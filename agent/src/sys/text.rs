@@ -35,7 +35,7 @@ impl<'a> Text<'a> {
         self.buffer.get(..self.used).unwrap_or(&[])
     }
 
-    /// Adds a number in hexadecimal digits, at least so many.
+    /// Adds a number in hexadecimal, padded with zeros to at least `digits` digits.
     pub fn hex(&mut self, number: u64, digits: u32) {
         let needed = (64 - number.leading_zeros()).div_ceil(4).max(digits);
         for place in (0..needed).rev() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::sys;
 use crate::sys::guard;
 
-/// Starts of the names of variables that tell a rank, a job or a team.
+/// Prefixes of environment variables that name a rank, a job or a team.
 const TELLING: [&[u8]; 15] = [
     b"SLURM_",
     b"SLURMD_NODENAME=",

@@ -32,7 +32,7 @@ impl Span {
 pub(super) struct Idle {
     /// As `gaps` or `pauses` names it.
     pub(super) cause: String,
-    /// The call, if the table tells it.
+    /// The call, if the table has it.
     pub(super) call: String,
     pub(super) place: String,
     pub(super) idle_ns: u64,

@@ -25,7 +25,7 @@ use crate::measure::lives::Lives;
 use crate::measure::pauses::Pauses;
 use crate::table::{Answer, Cell, Column, Table};
 
-/// So many findings are told.
+/// The most findings that are reported.
 const FINDINGS: usize = 10;
 
 /// What rules need beside the questions of a summary, under the names of these questions.

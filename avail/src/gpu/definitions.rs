@@ -47,7 +47,7 @@ impl Definition {
     }
 }
 
-/// The variable by which ROCm is told of another folder of definitions.
+/// The variable that names another folder of definitions to ROCm.
 const METRICS_VARIABLE: &str = "ROCPROFILER_METRICS_PATH";
 
 /// Below the folder of a ROCm, the best first. The XML files of a folder belong together.

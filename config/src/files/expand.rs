@@ -39,7 +39,7 @@ impl Scope<'_> {
     }
 }
 
-/// Replaces variables in `value`. An unset environment variable is empty; an undefined `$NAME` is an error that tells the name.
+/// Replaces variables in `value`. An unset environment variable is empty; an undefined `$NAME` is an error that names it.
 ///
 /// `$$` is a dollar sign. `$env{NAME}` and `$cfg{NAME}` are path keys: they stay, and are replaced when paths are made.
 pub(super) fn expand(value: &str, scope: &Scope<'_>) -> Result<String, String> {

@@ -82,7 +82,7 @@ fn read_line(line: &str, number: usize) -> Result<Option<Entry>, SyntaxError> {
     }))
 }
 
-/// Takes quotes and a trailing comment away; tells the value and how many characters of the line it takes.
+/// Takes quotes and a trailing comment away; returns the value and how many characters of the line it takes.
 ///
 /// A quote opens only at the beginning of a word or behind another one, and `#` starts a comment only after a blank, so that
 /// neither harms paths.

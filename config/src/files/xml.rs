@@ -81,7 +81,7 @@ fn entry(text: &str, node: Node<'_, '_>) -> Result<Entry, SyntaxError> {
     })
 }
 
-/// The parser's messages end with the place, which is told anyway.
+/// The parser's messages end with the place, which our messages have already.
 fn without_place(message: &str) -> &str {
     message
         .rsplit_once(" at ")

@@ -186,7 +186,7 @@ impl Library {
             // SAFETY: numbers and null pointers are valid contents of the structure.
             let mut info: PmuInfo = unsafe { std::mem::zeroed() };
             info.size = size_of::<PmuInfo>();
-            // SAFETY: the structure has the size that it tells.
+            // SAFETY: the structure has the size that its field says.
             let result = unsafe { (self.pmu_info)(number, &raw mut info) };
             (result == SUCCESS && info.flags & 1 == 1 && info.kind == TYPE_CORE).then_some(info)
         })
@@ -196,7 +196,7 @@ impl Library {
         // SAFETY: numbers and null pointers are valid contents of the structure.
         let mut info: EventInfo = unsafe { std::mem::zeroed() };
         info.size = size_of::<EventInfo>();
-        // SAFETY: the structure has the size that it tells.
+        // SAFETY: the structure has the size that its field says.
         let result = unsafe { (self.event_info)(index, OS_PERF_EVENT, &raw mut info) };
         (result == SUCCESS).then_some(info)
     }
@@ -208,7 +208,7 @@ impl Library {
                 // SAFETY: numbers and null pointers are valid contents of the structure.
                 let mut info: AttributeInfo = unsafe { std::mem::zeroed() };
                 info.size = size_of::<AttributeInfo>();
-                // SAFETY: the structure has the size that it tells.
+                // SAFETY: the structure has the size that its field says.
                 let result = unsafe {
                     (self.attribute_info)(event, attribute, OS_PERF_EVENT, &raw mut info)
                 };
@@ -285,7 +285,7 @@ impl Library {
             flags: 0,
             padding: 0,
         };
-        // SAFETY: name is terminated, the argument has the size that it tells and points to room for the attributes.
+        // SAFETY: name is terminated, the argument has the size that its field says and points to room for the attributes.
         let result = unsafe {
             (self.encode)(
                 name.as_ptr(),

@@ -14,7 +14,7 @@ pub const NO_GPU: &str = "no AMD GPU";
 pub struct Gpu {
     /// Its place among the GPUs, as ROCm counts them.
     pub index: usize,
-    /// Its instruction set: `gfx942`; empty where KFD does not tell.
+    /// Its instruction set: `gfx942`; empty where KFD has none.
     pub architecture: String,
     /// Its folder below /sys/class/drm: `card0/device`.
     pub device: Option<PathBuf>,
@@ -53,7 +53,7 @@ const CARDS: &str = "sys/class/drm";
 /// The vendor id of AMD on PCI.
 const AMD: &str = "0x1002";
 
-/// All GPUs: those that KFD tells of, else the cards of the amdgpu driver.
+/// All GPUs: those that KFD lists, else the cards of the amdgpu driver.
 #[must_use]
 pub fn find(roots: &Roots) -> Vec<Gpu> {
     let nodes = roots.path(TOPOLOGY);

@@ -337,7 +337,7 @@ fn energy_of_metrics(bytes: &[u8]) -> Option<f64> {
     }
     let word: [u8; 8] = bytes.get(24..32)?.try_into().ok()?;
     let units = u64::from_le_bytes(word);
-    // All ones: the GPU does not tell.
+    // All ones: the GPU does not report it.
     (units != u64::MAX).then(|| units as f64 / 65_536.0)
 }
 

@@ -43,7 +43,7 @@ impl Attributes {
     }
 
     /// No event, but a record of each context switch of the thread and of its descendants, from their next exec on: with its thread
-    /// and time (CLOCK_BOOTTIME), and a wake-up after so many bytes of them.
+    /// and time (CLOCK_BOOTTIME), and a wake-up after `wakeup_bytes` of them.
     #[must_use]
     pub fn context_switches(wakeup_bytes: u32) -> Self {
         let mut attributes = perf_event_attr {
@@ -73,7 +73,7 @@ impl Attributes {
 mod tests {
     use super::*;
 
-    /// The attributes as the kernel reads them: so many words of eight bytes.
+    /// The attributes as the kernel reads them, in words of eight bytes.
     fn words<const COUNT: usize>(attributes: &Attributes) -> [u64; COUNT] {
         assert!(COUNT * 8 <= size_of::<Attributes>());
         // SAFETY: a structure of plain numbers without padding, larger than what is read of it.

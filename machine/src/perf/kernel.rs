@@ -157,7 +157,7 @@ fn open(attributes: &Attributes, pid: i64, processor: i64) -> Result<OwnedFd, Er
         )
     };
     let fd = i32::try_from(Errno::result(result)?).map_err(|_| Errno::EBADF)?;
-    // SAFETY: the kernel just made this descriptor and nobody else has it.
+    // SAFETY: the kernel just made this descriptor and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -190,7 +190,7 @@ impl Simulated {
     /// Reads the text of such a file.
     ///
     /// # Panics
-    /// When a line is not of the form that is told above: a test would test something else.
+    /// When a line is not of the form above: a test would test something else.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let rules = text

@@ -1,6 +1,6 @@
 //! `job.json`, which `rsys-sample` writes beside the traces of a parallel job.
 //!
-//! It is read leniently: whatever is in it that is understood is used, and the rest is nobody's business here.
+//! It is read leniently: whatever is in it that is understood is used, and the rest is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

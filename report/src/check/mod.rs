@@ -34,7 +34,7 @@ pub enum State {
     Cut,
     /// Nothing but descriptions are in it: the profiler was killed in its first moments.
     Empty,
-    /// It is not from rsys, so nobody knows.
+    /// It is not from rsys: unknown.
     Foreign,
     /// It cannot be read.
     Unreadable(String),
@@ -62,7 +62,7 @@ pub struct TraceReport {
     pub state: State,
     /// The rank.
     pub rank: Option<u64>,
-    /// How many ranks there are, as its launcher told it.
+    /// How many ranks there are, by its launcher.
     pub rank_count: Option<u64>,
     /// The host.
     pub host: String,
@@ -146,7 +146,7 @@ pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
     Ok(report)
 }
 
-/// Says why ranks have no trace, as far as they have told, and takes those away with which nothing is wrong.
+/// Says why ranks have no trace, as far as that is recorded, and takes those away with which nothing is wrong.
 fn reasons(missing: &mut Vec<u64>, job: &Job) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     missing.retain(|rank| {

@@ -9,7 +9,7 @@ use rsys_proto::schema::clock;
 
 use super::plan::InputPlan;
 
-/// So many tracks of an input above its processes have places of their own.
+/// At most this many tracks of an input above its processes have places of their own.
 const TOP_TRACKS: u32 = 256;
 
 /// Appends a nested message whose body `write` appends.

@@ -31,7 +31,7 @@ use rewrite::Rewriter;
 
 pub use align::HostClock;
 
-/// So many process ids that are shown as others are told one by one.
+/// At most this many remapped process ids are listed one by one.
 const CHANGED_PIDS_TOLD: usize = 4;
 
 /// Whether the merged trace is compressed.

@@ -70,7 +70,7 @@ impl BlockWriter {
     /// Hands over a block.
     ///
     /// # Errors
-    /// When writing has failed; [`BlockWriter::finish`] tells why.
+    /// When writing has failed; [`BlockWriter::finish`] returns why.
     pub fn put(&mut self, block: Vec<u8>) -> io::Result<()> {
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();

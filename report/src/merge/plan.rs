@@ -211,7 +211,7 @@ pub fn pids(infos: &[TraceInfo]) -> Vec<HashMap<u32, u32>> {
         .map(|info| {
             let mut changed = HashMap::new();
             for &pid in &info.pids {
-                // Process 0 is nobody's.
+                // Process 0 is no process.
                 if pid != 0 && !owned.insert(pid) {
                     changed.insert(pid, give(pid, &mut taken, &mut next));
                 }
@@ -272,7 +272,7 @@ pub fn hosts(infos: &[TraceInfo]) -> (Vec<usize>, Vec<String>) {
 /// When two hosts booted at moments nearer than this, a foreign trace that does not name its host is taken for one of the same.
 const SAME_BOOT_NS: u64 = 1_000_000_000;
 
-/// What tells hosts apart: the boot id, or the name, or else when it booted.
+/// The identity of a host: the boot id, or the name, or else when it booted.
 fn host_key(info: &TraceInfo, all: &[TraceInfo]) -> String {
     let named = |info: &TraceInfo| match (info.text("boot_id"), info.host()) {
         ("", "") => None,

@@ -1,7 +1,7 @@
 //! Processes of a session that have not announced themselves yet.
 //!
 //! A child that was forked just before its parent ended, or a program that still loads its
-//! libraries, is not known, and nothing but its environment tells that it belongs to the run.
+//! libraries, is not known, and only its environment shows that it belongs to the run.
 
 use std::fs::{self, File};
 use std::io::Read;

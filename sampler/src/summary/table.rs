@@ -13,7 +13,7 @@ use crate::words::{counted, time};
 const PROCESSES: usize = 8;
 /// Functions and kernels that are named.
 const NAMES: usize = 5;
-/// GPUs whose idleness is told, those with most of it first.
+/// At most this many GPUs' idleness is shown, those with most of it first.
 const GPUS: usize = 4;
 /// What takes less of the whole is not named.
 const LEAST_PERCENT: f64 = 1.0;

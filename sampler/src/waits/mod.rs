@@ -9,7 +9,7 @@
 //! look, and [`record`] is what comes out.
 //!
 //! Most threads sleep most of the time. The kernel counts how often a thread was put on a
-//! processor; as long as that number stands still, the same wait goes on, and one short read tells
+//! processor; as long as that number stands still, the same wait goes on, and one short read shows
 //! so. The longer a wait lasts, the less often it is looked at.
 
 mod blocks;

@@ -37,7 +37,7 @@ pub struct WaitInterpreter {
     pub time_ns: u64,
     /// Whether its frames can be read.
     pub is_known: bool,
-    /// As `PY_VERSION_HEX`; 0 when it could not be told.
+    /// As `PY_VERSION_HEX`; 0 when it is not known.
     pub version: u32,
     /// An address in it.
     pub address: u64,

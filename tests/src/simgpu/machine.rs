@@ -35,7 +35,7 @@ impl Machine {
         })
     }
 
-    /// So many GPUs.
+    /// The number of GPUs.
     #[must_use]
     pub fn gpus(mut self, gpus: usize) -> Self {
         self.gpus = gpus;

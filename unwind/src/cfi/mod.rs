@@ -64,7 +64,7 @@ impl<'cache> CfiEngine<'cache> {
         }
     }
 
-    /// Looks through so many words of the stack for a frame whose place depends on an unknown register, instead of 512: for walks
+    /// Looks through this many words of the stack for a frame whose place depends on an unknown register, instead of 512: for walks
     /// that begin without the frame pointer and are in no hurry.
     #[must_use]
     pub const fn scanning(mut self, words: u32) -> Self {

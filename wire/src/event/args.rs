@@ -126,7 +126,7 @@ pub enum Value<'a> {
     Double(f64),
     /// Address or handle.
     Pointer(u64),
-    /// A text that was told: its key.
+    /// A text that was recorded: its key.
     Known(u64),
     /// Three sizes.
     Size3([u32; 3]),

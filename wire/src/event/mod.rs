@@ -1,4 +1,4 @@
-//! Events: what is told about a program, not sampled of it. Calls, GPU operations, ranges that the program marks.
+//! Events: what is recorded about a program, not sampled. Calls, GPU operations, ranges that the program marks.
 //!
 //! They travel in rings of their own ([`crate::handshake::HelloKind::Events`]), because a sample's signal may interrupt a thread in
 //! the midst of one. Kinds 32 to 47 of [`crate::record`] are theirs; the header's flags say more:
@@ -17,7 +17,7 @@
 //! | label | [`Labelled`] | id, bytes, the text, arguments |
 //! | fact | – | bytes of the key (0–31) and of the value (32–63), key, value |
 //!
-//! A *name* is the key of a text that was told in any ring of the process before, or 0 when an argument [`Key::Name`] has it.
+//! A *name* is the key of a text that was recorded in any ring of the process before, or 0 when an argument [`Key::Name`] has it.
 //! An *argument* is one head word (key 0–15, form 16–23, bytes of a text 32–63) and its value; a small value is in the head word (32–63).
 //! A *correlation* ties a call to the GPU operations that it caused; 0 is none. Numbers are unique in a process.
 
@@ -152,7 +152,7 @@ pub enum Event<'a> {
         name: u64,
         /// Ties it to GPU operations, or 0.
         correlation: u64,
-        /// Whether such operations are to be told of later.
+        /// Whether such operations are recorded later.
         awaited: bool,
         /// What is known when it begins.
         args: Args<'a>,
@@ -245,7 +245,7 @@ pub struct Stack<'a> {
     pub python: &'a [u64],
 }
 
-/// Of the beginning of a call: operations of it are to be told of later.
+/// Of the beginning of a call: its operations are recorded later.
 pub const AWAITED: u8 = 1 << 7;
 
 const THREAD: u8 = 32;

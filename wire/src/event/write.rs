@@ -67,7 +67,7 @@ pub fn put_text(ring: &Producer<'_>, key: u64, text: &[u8]) -> bool {
     true
 }
 
-/// Writes the beginning of a call or range; see [`super::Event::Begin`]. With `awaited`, operations are to be told of later.
+/// Writes the beginning of a call or range; see [`super::Event::Begin`]. With `awaited`, its operations are recorded later.
 #[inline]
 #[must_use]
 pub fn put_begin(

@@ -106,12 +106,12 @@ pub enum Record<'a> {
         time_ns: u64,
         /// [`super::INTERPRETER_KNOWN`] or nothing.
         flags: u8,
-        /// As `PY_VERSION_HEX`; 0 when it could not be told.
+        /// As `PY_VERSION_HEX`; 0 when it is not known.
         version: u32,
         /// An address in it.
         address: u64,
     },
-    /// Something that was told; only in rings for events.
+    /// An event; only in rings for events.
     Event(crate::event::Event<'a>),
     /// See [`super::put_counters`].
     Counters {

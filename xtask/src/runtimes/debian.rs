@@ -11,7 +11,7 @@ use crate::steps::{has_program, step};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Folders that nobody needs in a tree without users.
+/// Folders that are not needed in a tree without users.
 const NOT_NEEDED: &[&str] = &[
     "usr/share/doc",
     "usr/share/man",

@@ -61,7 +61,7 @@ pub fn learn() {
     let mut count = 0;
     let mut text = [0_u8; 4096];
     for node in 0..MOST_NODES {
-        // A processor's node has the id 0; a GPU that this process may not use does not tell its own.
+        // A processor's node has the id 0; the id of a GPU that this process may not use cannot be read.
         let id = match read(node, b"gpu_id", &mut text) {
             Read::Absent => break,
             Read::Forbidden => None,

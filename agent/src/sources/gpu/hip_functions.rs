@@ -83,7 +83,7 @@ pub fn look_up() -> bool {
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// Asks HIP for its version, which is 0 where it does not tell. On a thread of ours.
+/// Asks HIP for its version, 0 where it has none. On a thread of ours.
 pub fn ask_version() -> u32 {
     let mut version: c_int = 0;
     if let Some(get) = runtime_version::get() {

@@ -20,7 +20,7 @@ use crate::state;
 use crate::state::deferred;
 use crate::sys;
 
-/// `HSA_STATUS_ERROR_NOT_INITIALIZED`: what the program is told when no library has the function.
+/// `HSA_STATUS_ERROR_NOT_INITIALIZED`: returned to the program when no library has the function.
 const NOT_INITIALIZED: c_int = 0x100b;
 
 type Init = unsafe extern "C" fn() -> c_int;

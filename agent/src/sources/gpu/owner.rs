@@ -11,7 +11,7 @@ pub fn is_hip() -> bool {
     HIP.load(Ordering::Acquire)
 }
 
-/// Says whether HIP does. Does not change while HIP has operations of which it was told that we want them.
+/// Says whether HIP does. Does not change while HIP has operations whose reports we asked for.
 pub fn set_hip(records: bool) {
     HIP.store(records, Ordering::Release);
 }

@@ -8,7 +8,7 @@ pub struct Words {
     pub correlation: u64,
     /// Its launch stack, or 0.
     pub launch_stack: u64,
-    /// How deep the thread is in calls of a runtime that are told.
+    /// Nesting depth of the thread in recorded runtime calls.
     pub depth: u64,
     /// Whether the thread belongs to a runtime.
     pub of_runtime: u64,

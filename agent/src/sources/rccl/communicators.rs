@@ -228,7 +228,7 @@ impl Communicator {
 /// A communicator that is made when the group of its thread ends.
 #[derive(Debug)]
 struct Pending {
-    /// What tells threads apart, or 0.
+    /// A thread's identifier, or 0.
     owner: AtomicUsize,
     /// Where RCCL will put the address.
     to: AtomicPtr<*mut c_void>,

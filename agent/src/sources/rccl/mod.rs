@@ -1,6 +1,6 @@
 //! RCCL: each call of the program, with what it moves between whom.
 //!
-//! RCCL calls some of its own functions through the same names; only the program's calls are told. Inside of a group nothing is launched
+//! RCCL calls some of its own functions through the same names; only the program's calls are recorded. Inside of a group nothing is launched
 //! before the outermost `ncclGroupEnd`, so the calls of a group and that `ncclGroupEnd` share one correlation. What RCCL launches is
 //! launched by HIP calls within ours on the same thread: that ties kernels to collectives, for a kernel's name does not say which it is.
 //! docs/markers.md says how to follow it in a trace.
@@ -104,7 +104,7 @@ pub static SOURCE: Source = Source {
     ..Source::NONE
 };
 
-/// Whether this call is the program's own, and to be told.
+/// Whether this call is the program's own, and is recorded.
 #[inline]
 fn is_told() -> bool {
     events::records(Category::Rccl) && words().in_rccl == 0

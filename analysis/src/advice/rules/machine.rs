@@ -83,7 +83,7 @@ fn throttling(facts: &Facts<'_>) -> Verdict {
     Verdict::Found(found.collect())
 }
 
-/// Memory in use beside all there is, where sensors tell both.
+/// Memory in use beside all there is, where sensors have both.
 fn memory_full(facts: &Facts<'_>) -> Verdict {
     let named = |name: &'static str| {
         let rows = facts.sensors.iter();

@@ -66,7 +66,7 @@ const NOT_DEPENDENCIES: [&str; 12] = [
     "other_gpu",
     "unknown_no_samples",
     "unknown_no_call",
-    // Submitted, and nothing tells what it waited for.
+    // Submitted, and the trace does not show what it waited for.
     "queued",
 ];
 
@@ -203,7 +203,7 @@ fn other_gpu(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| of_causes(gpu, |cause| cause == "other_gpu", 0))
 }
 
-/// Waits of which the trace tells the reason. Of what was queued for no known reason nothing is said: the GPU may have been another process's.
+/// Waits whose reason is in the trace. Of what was queued for no known reason nothing is said: the GPU may have been another process's.
 fn dependency_wait(facts: &Facts<'_>) -> Verdict {
     let is_meant = |cause: &str| !NOT_DEPENDENCIES.contains(&cause);
     let is_known = |gpu: &Gpu| gpu.causes.iter().any(|idle| is_meant(&idle.cause));

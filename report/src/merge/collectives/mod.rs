@@ -1,4 +1,4 @@
-//! What collective operations tell about clocks.
+//! Collective operations as measures of the distance between clocks.
 //!
 //! No rank can end an all-reduce before all ranks have begun it. So on every pair of hosts, each end is after each start, and each collective
 //! bounds how far the clocks can be apart from both sides. What counts is when the kernels ran: an RCCL call returns long before. From the
@@ -31,7 +31,7 @@ pub type Span = (i64, i64);
 #[derive(Debug, Default)]
 pub struct Collectives {
     spans: HashMap<Key, BTreeMap<usize, Span>>,
-    /// Collectives are kept whose hash has so many zeros at its end: the same on all ranks, whatever comes first.
+    /// Collectives are kept whose hash ends in this many zeros: the same on all ranks, whatever comes first.
     zeros: u32,
 }
 
@@ -72,7 +72,7 @@ fn hash((communicator, sequence): Key) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 8
 }
 
-/// Reads a trace as a whole: what its collectives and its clocks tell.
+/// Reads a trace as a whole: its collectives and its clocks.
 ///
 /// # Errors
 /// When the file cannot be read or is damaged.

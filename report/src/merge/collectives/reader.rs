@@ -306,7 +306,7 @@ fn widen(spans: &mut HashMap<Key, Span>, key: Key, (start, end): Span) {
     *span = (span.0.min(start), span.1.max(end));
 }
 
-/// Whether nobody can end an operation of this name before all have begun it. The root of a broadcast can; a sender, too.
+/// Whether no rank can end an operation of this name before all have begun it. The root of a broadcast can; a sender, too.
 fn is_mutual(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.split('(').next().unwrap_or_default();

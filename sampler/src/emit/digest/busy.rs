@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::{GpuTime, Operation};
 
-/// Operations that wait for earlier ones: queues are told of one after the other.
+/// Operations that wait for earlier ones: queues are read one after the other.
 const WAITING: usize = 1 << 14;
 /// Stacks whose idle time is kept apart.
 const STACKS_MAX: usize = 1 << 14;
@@ -132,7 +132,7 @@ mod tests {
         let mut busy = Busy::default();
         let count = 3 * WAITING as u64;
         for number in 0..count {
-            // Two queues, one told of a little later than the other.
+            // Two queues, one read a little later than the other.
             let place = if number % 2 == 0 {
                 number + 1000
             } else {

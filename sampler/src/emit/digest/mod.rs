@@ -9,7 +9,7 @@ use self::busy::Busy;
 use super::learned::events::EventTables;
 use super::learned::frames::{FrameId, Frames, FunctionId};
 
-/// What is told of each: the rest is one sum.
+/// At most this many of each are named: the rest is one sum.
 const TOLD: usize = 16;
 /// Functions and kernels beyond so many are only in the sums.
 const NAMES_MAX: usize = 1 << 16;

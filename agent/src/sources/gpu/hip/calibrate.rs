@@ -15,7 +15,7 @@ use crate::sys;
 use crate::sys::text::Text;
 
 /// How long first calls wait for the answer. They get it in a millisecond, unless they hold a lock of the loader's, which the thread needs:
-/// then they go on without us, and later calls are told.
+/// then they go on without us, and later calls are recorded.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// Where the first function is in HIP 5.3 to 5.7, and from HIP 6 on. The largest arguments lie in front, those of `hipChooseDevice`, which hold

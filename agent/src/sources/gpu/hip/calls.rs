@@ -232,7 +232,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     words::set_call(correlation);
     words::set_uncounted(does == Does::Launch);
     words::set_unknown_call(unknown);
-    // What HIP told of nothing may still cause operations, if it is not in the table.
+    // A call that HIP did not report may still cause operations, if it is not in the table.
     let awaited = (does.works() || known.call().is_none()) && owner::is_hip();
     events::begin_at(
         begin_ns,

@@ -21,7 +21,7 @@ const PATIENCE_NS: u64 = 1_900_000_000;
 const LATE_NS: u64 = 20_000_000;
 /// The same where graphs were launched: how many kernels those have is not known.
 const LATE_GRAPH_NS: u64 = 60_000_000;
-/// A launch of a graph of which nothing is told within this time has no kernels.
+/// A graph launch without any operation reported within this time has no kernels.
 const EMPTY_GRAPH_NS: u64 = 1_000_000_000;
 const NAP_NS: u64 = 200_000;
 
@@ -85,7 +85,7 @@ pub fn collect() {
     IS_WAITING.store(false, Ordering::Release);
 }
 
-/// Counts what HIP will not tell any more, without waiting for anything.
+/// Counts operations that HIP will not report any more, without waiting.
 pub fn at_abort() {
     let missing = ops::give_up();
     if missing > 0 {
@@ -108,7 +108,7 @@ pub fn after_loss() {
     counters::count(Counter::GpuLostAtEnd, ops::give_up());
 }
 
-/// Waits until every kernel that is known of has been told of, and nothing more comes.
+/// Waits until every launched kernel has been reported, and no more reports arrive.
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();
     let mut quiet_since = sys::boottime_ns();

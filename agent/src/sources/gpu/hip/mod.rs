@@ -171,7 +171,7 @@ pub fn helpers_cpu_ns() -> u64 {
     end::cpu_ns()
 }
 
-/// The process is about to abort itself, perhaps because a GPU failed: what HIP has not told it never will.
+/// The process is about to abort itself, perhaps because a GPU failed: what HIP has not reported by now is lost.
 pub fn at_abort() {
     if STATE.load(Ordering::Acquire) == OURS && owner::is_hip() {
         end::at_abort();

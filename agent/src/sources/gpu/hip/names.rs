@@ -1,11 +1,11 @@
-//! Texts that are told once: names of kernels, calls and copies.
+//! Texts that are recorded once: names of kernels, calls and copies.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::events::{self, texts};
 
-/// Keys by the hash of what they stand for. Open addressing; what finds no place is told again each time.
+/// Keys by the hash of what they stand for. Open addressing; what finds no place is recorded again each time.
 #[derive(Debug)]
 struct Table<const PLACES: usize>([(AtomicU64, AtomicU64); PLACES]);
 

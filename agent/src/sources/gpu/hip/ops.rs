@@ -1,4 +1,4 @@
-//! GPU operations, as HIP's records tell them.
+//! GPU operations, from HIP's records.
 //!
 //! Records come when HIP finds out that an operation has ended: on HIP 5 when the program synchronises, on HIP 6 on a thread of the runtime's, in
 //! lumps; minutes late and in any order.
@@ -87,7 +87,7 @@ fn graph_is_told(correlation: u64) {
     }
 }
 
-/// Whether graphs were launched, and how many of the launches nothing was told of.
+/// Whether graphs were launched, and how many of the launches have no operation reported.
 pub fn graphs() -> (bool, u64) {
     let launched = GRAPHS.load(Ordering::Acquire);
     let missing = launched.saturating_sub(GRAPHS_TOLD.load(Ordering::Acquire));
@@ -113,7 +113,7 @@ pub fn records() -> u64 {
     RECORDS.load(Ordering::Acquire)
 }
 
-/// HIP asks whether it shall tell of an operation that it makes.
+/// HIP asks whether to report an operation.
 fn on_question(op: u32) {
     if let Some(call) = words::unknown_call() {
         unknown::works(call);

@@ -1,6 +1,6 @@
 //! The binary interface of the HSA runtime, as far as it is used: tables, packets, signals.
 //!
-//! Verified against ROCr 5.2.3, the one of HIP 5.4.2, 6.1.2 and 6.4.3. Tables begin with 16 bytes that tell their size; which
+//! Verified against ROCr 5.2.3, the one of HIP 5.4.2, 6.1.2 and 6.4.3. Tables begin with 16 bytes that hold their size; which
 //! function stands where depends on it ([`Layout`]).
 
 use std::ffi::c_void;
@@ -38,7 +38,7 @@ pub struct RootTable {
     pub amd: *mut TableHead,
     finalizer: *mut TableHead,
     images: *mut TableHead,
-    /// Where tools are told of scratch memory; there from 6.1 on: only if `head.bytes` says so.
+    /// Scratch memory events for tools; there from 6.1 on: only if `head.bytes` says so.
     pub tools: *mut TableHead,
 }
 
@@ -304,7 +304,7 @@ pub type PacketHandler = unsafe extern "C" fn(*const Packet, u64, u64, *mut c_vo
 pub type AgentCallback = unsafe extern "C" fn(u64, *mut c_void) -> Status;
 /// Told of each symbol of an executable: executable, agent, symbol, our data.
 pub type SymbolCallback = unsafe extern "C" fn(u64, u64, u64, *mut c_void) -> Status;
-/// What tools are told of scratch memory.
+/// A scratch memory event for tools.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ScratchEvent {

@@ -1,4 +1,4 @@
-//! Calls of the HSA runtime, told as slices of the threads that make them.
+//! Calls of the HSA runtime, recorded as slices of the threads that make them.
 
 use std::ffi::{c_char, c_void};
 
@@ -175,7 +175,7 @@ unsafe fn is_over(signal: u64, condition: u32, value: i64, timeout: u64) -> bool
         }
 }
 
-/// Waits: what is over at once is not told.
+/// Waits: those that return at once are not recorded.
 macro_rules! waits {
     ($($name:ident = $text:literal;)*) => {
         $(
@@ -319,7 +319,7 @@ unsafe extern "C" fn set_profiler_enabled(queue: *mut Queue, enable: i32) -> Sta
     }
 }
 
-/// Puts ours in front of the functions that are told and nothing else.
+/// Replaces the functions whose calls are recorded, and no others.
 pub fn start(tables: &Tables) {
     wrap_told(tables);
     table::signal_wait_relaxed::wrap(tables, signal_wait_relaxed);

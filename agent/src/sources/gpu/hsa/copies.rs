@@ -18,7 +18,7 @@ use crate::sources::gpu::words;
 use crate::state::pause;
 use crate::sys;
 
-/// What a copy is, as far as its arguments tell.
+/// What a copy is, as far as its arguments say.
 #[derive(Debug, Clone, Copy)]
 struct Copy {
     bytes: u64,
@@ -80,7 +80,7 @@ fn follow(name: &StaticText, copy: Copy, submit: impl FnOnce() -> Status) -> Sta
     })
 }
 
-/// Watches the copy's signal. `None` when it cannot tell the copy's times.
+/// Watches the copy's signal. `None` when it does not carry the copy's times.
 fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
     // SAFETY: the program submits a copy with it, so it exists.
     let signal = unsafe { Signal::new(copy.signal) }?;

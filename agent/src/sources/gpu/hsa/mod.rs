@@ -64,7 +64,7 @@ pub fn number_of_agent(handle: u64) -> Option<u32> {
     agents::find(handle).map(|gpu| gpu.node)
 }
 
-/// Whether calls are told.
+/// Whether calls are recorded.
 #[inline]
 fn records_calls() -> bool {
     RECORDS_CALLS.load(Ordering::Relaxed) && !pause::is_caller_paused()

@@ -49,7 +49,7 @@ fn entries() -> &'static [Entry] {
     if table.is_null() {
         return &[];
     }
-    // SAFETY: mapped by `start` with room for so many, zeroed, never unmapped.
+    // SAFETY: mapped by `start` with room for the whole table, zeroed, never unmapped.
     unsafe { std::slice::from_raw_parts(table, ENTRIES) }
 }
 
@@ -130,7 +130,7 @@ unsafe extern "C" fn on_symbol(_: u64, _: u64, symbol: u64, data: *mut c_void) -
         && (length as usize) < NAME_BYTES
         && asked(symbol_info::NAME, listing.name.cast());
     if is_kernel {
-        // SAFETY: the runtime has just written so many bytes there.
+        // SAFETY: the runtime has just written `length` bytes there.
         let name = unsafe { std::slice::from_raw_parts(listing.name, length as usize) };
         insert(
             object,

@@ -1,4 +1,4 @@
-//! Operations in flight: what was submitted and has not been told yet.
+//! Operations in flight: what was submitted and is not recorded yet.
 //!
 //! Each is a node of an arena that only grows. Threads that submit take nodes and hand them over without a lock; the collector
 //! ([`crate::sources::gpu::hsa::collector`]) takes them all and gives them back. A ticket names one use of a node, so that a holder of an old one

@@ -71,7 +71,7 @@ pub unsafe extern "C" fn on_packets(
             written = written.wrapping_add(1);
             state.depth.written();
             if paused {
-                // The signal's last kernel was told of: this one's times are not its.
+                // The signal's last kernel is recorded already: these times would be the other's.
                 if (*packet).completion != 0 {
                     watch::settle((*packet).completion);
                 }
@@ -95,12 +95,12 @@ pub unsafe extern "C" fn on_packets(
         }
         state.depth.wait(collector::wake);
     }
-    // SAFETY: so many packets were put there.
+    // SAFETY: `written` packets were written there.
     unsafe { writer(room, written as u64) };
 }
 
 impl State {
-    /// Memory for so many packets, or null. Under the queue's lock, as all calls of the handler.
+    /// Memory for `count` packets, or null. Under the queue's lock, as all calls of the handler.
     fn room_for(&self, count: u64) -> *mut Packet {
         let wanted = u32::try_from(count).unwrap_or(u32::MAX);
         if self.batch_room.load(Ordering::Relaxed) < wanted {
@@ -147,7 +147,7 @@ impl State {
                 self.watch(packet, index, signal);
                 return None;
             }
-            // Several kernels complete it: it can tell the times of none of them.
+            // Several kernels complete it: it has the times of none of them.
             if lite || crate::sources::gpu::hsa::layout() == Layout::UpTo55 || !follow {
                 counters::count(Counter::GpuPool, 1);
                 return None;

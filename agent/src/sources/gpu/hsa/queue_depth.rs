@@ -81,7 +81,7 @@ impl QueueDepth {
         self.over.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Whether so many packets in a row were not watched that one is due that is.
+    /// Whether a sixteenth of the queue was written without a watched packet, so that the next one is watched.
     pub fn wants_mark(&self) -> bool {
         let since = self
             .written
@@ -90,7 +90,7 @@ impl QueueDepth {
         since >= u64::from(self.size.load(Ordering::Relaxed)) / 16
     }
 
-    /// Whether there may be more packets in the queue than so many sixteenths of its size, and it will be reported when that is over.
+    /// Whether more than `sixteenths` of the queue's size may be pending, with a watched packet among them that reports their end.
     fn is_beyond(&self, sixteenths: u64) -> bool {
         let over = self.over.load(Ordering::Acquire);
         let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;

@@ -31,7 +31,7 @@ pub struct State {
     pub callback_data: AtomicPtr<c_void>,
     /// Only the collector's.
     list: UnsafeCell<List>,
-    /// Memory for so many packets of one doorbell; under the queue's lock.
+    /// Memory for the packets of one doorbell; under the queue's lock.
     pub batch: AtomicPtr<Packet>,
     /// How many.
     pub batch_room: AtomicU32,
@@ -110,7 +110,7 @@ pub fn find(queue: *const Queue) -> Option<(u32, &'static State)> {
         .filter(|_| !queue.is_null())
 }
 
-/// The GPU and number of a queue that the runtime speaks of. It knows the one behind ours, whose number we cannot tell: then the number is 0,
+/// The GPU and number of a queue that the runtime speaks of. It knows the one behind ours, whose number is not known: then the number is 0,
 /// and the GPU is known only where all queues are of one, or there is but one.
 pub fn identity(queue: *const Queue) -> Option<(u32, u32)> {
     let identity = |state: &State| {

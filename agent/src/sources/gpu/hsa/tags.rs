@@ -50,7 +50,7 @@ impl Tags {
     fn at(&self, index: u64) -> Option<&Tag> {
         let room = self.room.load(Ordering::Acquire);
         let place = index as usize & (room.checked_sub(1)? as usize);
-        // SAFETY: there is memory for so many; zeros are valid.
+        // SAFETY: the memory has room for them; zeros are valid.
         unsafe {
             self.memory
                 .load(Ordering::Relaxed)

@@ -18,7 +18,7 @@ pub enum Verdict {
     Safe,
     /// The release is one of those that break.
     Unsafe(Release),
-    /// It may be one of those: its number cannot be told.
+    /// It may be one of those: its version is unknown.
     Unknown,
 }
 

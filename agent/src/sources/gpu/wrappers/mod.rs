@@ -22,14 +22,14 @@ use crate::state;
 use crate::state::pause;
 
 const HIP: &[u8] = b"/libamdhip64.so";
-/// What a program is told when no library has the function: hipErrorNoDevice.
+/// Returned to a program when no library has the function: hipErrorNoDevice.
 const MISSING: c_int = 100;
 
 const UNKNOWN: u32 = 0;
 const OFF: u32 = 1;
 const ON: u32 = 2;
 
-/// Whether calls are told from here.
+/// Whether calls are recorded from here.
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// One function of HIP.
@@ -71,7 +71,7 @@ impl Function {
     }
 }
 
-/// Whether calls are told from here.
+/// Whether calls are recorded from here.
 #[inline]
 pub fn is_on() -> bool {
     match STATE.load(Ordering::Relaxed) {
