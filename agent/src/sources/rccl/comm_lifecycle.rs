@@ -10,14 +10,14 @@ use crate::events::texts::StaticText;
 use crate::sources::marker_words::words;
 use crate::sources::rccl::communicators::{self, Communicator, Made, hexadecimal, identity_of};
 use crate::sources::rccl::{
-    Address, Handles, IN_PROGRESS, NO_LIBRARY, SUCCESS, UniqueId, is_told, known, ncclCommAbort,
-    ncclCommDestroy, ncclCommFinalize, ncclCommInitAll, ncclCommInitRank, ncclCommInitRankConfig,
-    ncclCommInitRankMulti, ncclCommInitRankScalable, ncclCommSplit, ncclGetUniqueId, tell,
-    tell_with_end, thread,
+    Address, Handles, IN_PROGRESS, NO_LIBRARY, SUCCESS, UniqueId, is_recorded, known,
+    ncclCommAbort, ncclCommDestroy, ncclCommFinalize, ncclCommInitAll, ncclCommInitRank,
+    ncclCommInitRankConfig, ncclCommInitRankMulti, ncclCommInitRankScalable, ncclCommSplit,
+    ncclGetUniqueId, record, record_with_end, thread,
 };
 use crate::state;
 
-told! {
+static_texts! {
     GET_UNIQUE_ID = "ncclGetUniqueId";
     INIT_RANK = "ncclCommInitRank";
     INIT_RANK_MULTI = "ncclCommInitRankMulti";
@@ -35,12 +35,12 @@ pub(super) fn get_unique_id(
     _place: usize,
     id: *mut UniqueId,
 ) -> c_int {
-    if !is_told() {
+    if !is_recorded() {
         return real!(real(id))();
     }
     let correlation = events::next_correlation();
     let name = GET_UNIQUE_ID.key();
-    tell_with_end(
+    record_with_end(
         name,
         correlation,
         &ArgWords::new(),
@@ -82,7 +82,7 @@ fn make(
         0 => events::next_correlation(),
         _ => group.correlation,
     };
-    let result = tell(name.key(), correlation, &args, call);
+    let result = record(name.key(), correlation, &args, call);
     if result == SUCCESS || result == IN_PROGRESS {
         if group.depth > 0 {
             communicators::expect(thread(), to, made);
@@ -110,7 +110,7 @@ macro_rules! inits {
                 $($more: $type),*
             ) -> c_int {
                 let call = real!(real(to, ranks, id, rank $(, $more)*));
-                if !is_told() {
+                if !is_recorded() {
                     return call();
                 }
                 let made = Made {
@@ -141,7 +141,7 @@ pub(super) fn init_rank_scalable(
     config: Address,
 ) -> c_int {
     let call = real!(real(to, ranks, rank, ids, id, config));
-    if !is_told() {
+    if !is_recorded() {
         return call();
     }
     let bytes = usize::try_from(ids)
@@ -170,7 +170,7 @@ pub(super) fn init_all(
 ) -> c_int {
     static MADE: AtomicU64 = AtomicU64::new(1);
     let call = real!(real(to, devices, list));
-    if !is_told() {
+    if !is_recorded() {
         return call();
     }
     // All ranks are of this process, so whatever no other process has will do.
@@ -182,7 +182,7 @@ pub(super) fn init_all(
         Value::Known(events::text(&hexadecimal(identity))),
     );
     args.push(Key::Ranks, Value::Int(i64::from(devices)));
-    let result = tell(INIT_ALL.key(), events::next_correlation(), &args, call);
+    let result = record(INIT_ALL.key(), events::next_correlation(), &args, call);
     if result == SUCCESS {
         for rank in 0..devices {
             // SAFETY: RCCL has just stored as many.
@@ -208,7 +208,7 @@ pub(super) fn split(
     config: Address,
 ) -> c_int {
     let call = real!(real(communicator, color, key, new, config));
-    if !is_told() {
+    if !is_recorded() {
         return call();
     }
     let parent = known(communicator, library!(real));
@@ -232,7 +232,7 @@ macro_rules! ends {
         $(
             pub(super) fn $body(real: Option<$real::Function>, _place: usize, communicator: Address) -> c_int {
                 let call = real!(real(communicator));
-                if !is_told() {
+                if !is_recorded() {
                     return call();
                 }
                 let mut args = ArgWords::new();
@@ -242,7 +242,7 @@ macro_rules! ends {
                 if $removes {
                     communicators::remove(communicator);
                 }
-                tell($name.key(), events::next_correlation(), &args, call)
+                record($name.key(), events::next_correlation(), &args, call)
             }
         )*
     };

@@ -73,7 +73,7 @@ macro_rules! library {
     };
 }
 
-macro_rules! told {
+macro_rules! static_texts {
     ($($constant:ident = $text:literal;)*) => {
         $(static $constant: StaticText = StaticText::new($text);)*
     };
@@ -91,7 +91,7 @@ use crate::sources::rccl::communicators::{Communicator, Made};
 use crate::sources::source::Source;
 use crate::state::pause;
 
-told! {
+static_texts! {
     GROUP_START = "ncclGroupStart";
     GROUP_END = "ncclGroupEnd";
 }
@@ -106,16 +106,16 @@ pub static SOURCE: Source = Source {
 
 /// Whether this call is the program's own, and is recorded.
 #[inline]
-fn is_told() -> bool {
+fn is_recorded() -> bool {
     events::records(Category::Rccl) && words().in_rccl == 0
 }
 
 /// Records a call, during which RCCL's own calls and ranges are its own affair.
-fn tell(name: u64, correlation: u64, args: &ArgWords, call: impl FnOnce() -> c_int) -> c_int {
-    tell_with_end(name, correlation, args, call, |_| {})
+fn record(name: u64, correlation: u64, args: &ArgWords, call: impl FnOnce() -> c_int) -> c_int {
+    record_with_end(name, correlation, args, call, |_| {})
 }
 
-fn tell_with_end(
+fn record_with_end(
     name: u64,
     correlation: u64,
     args: &ArgWords,
@@ -173,7 +173,7 @@ fn ask(communicator: &Communicator, handle: Address, library: *const ()) {
 }
 
 fn group_start(real: Option<ncclGroupStart::Function>, _place: usize) -> c_int {
-    if !is_told() {
+    if !is_recorded() {
         return real!(real())();
     }
     let group = &mut words().group;
@@ -187,7 +187,7 @@ fn group_start(real: Option<ncclGroupStart::Function>, _place: usize) -> c_int {
         };
     }
     let correlation = group.correlation;
-    let result = tell(
+    let result = record(
         GROUP_START.key(),
         correlation,
         &ArgWords::new(),
@@ -201,7 +201,7 @@ fn group_start(real: Option<ncclGroupStart::Function>, _place: usize) -> c_int {
 }
 
 fn group_end(real: Option<ncclGroupEnd::Function>, _place: usize) -> c_int {
-    if !is_told() {
+    if !is_recorded() {
         return real!(real())();
     }
     let group = words().group;
@@ -217,7 +217,7 @@ fn group_end(real: Option<ncclGroupEnd::Function>, _place: usize) -> c_int {
     };
     // The group is over whatever comes back.
     words().group.depth = group.depth.saturating_sub(1);
-    let result = tell(GROUP_END.key(), correlation, &args, real!(real()));
+    let result = record(GROUP_END.key(), correlation, &args, real!(real()));
     if group.depth == 1 {
         let failed = result != SUCCESS && result != IN_PROGRESS;
         communicators::settle(thread(), failed);

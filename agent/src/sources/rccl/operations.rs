@@ -9,12 +9,12 @@ use crate::events::texts::StaticText;
 use crate::sources::marker_words::words;
 use crate::sources::rccl::communicators::Communicator;
 use crate::sources::rccl::{
-    Address, NO_LIBRARY, Sizes, is_told, known, ncclAllGather, ncclAllReduce, ncclAllToAll,
+    Address, NO_LIBRARY, Sizes, is_recorded, known, ncclAllGather, ncclAllReduce, ncclAllToAll,
     ncclAllToAllv, ncclBcast, ncclBroadcast, ncclGather, ncclRecv, ncclReduce, ncclReduceScatter,
-    ncclScatter, ncclSend, tell,
+    ncclScatter, ncclSend, record,
 };
 
-told! {
+static_texts! {
     ALL_REDUCE = "ncclAllReduce";
     REDUCE = "ncclReduce";
     REDUCE_SCATTER = "ncclReduceScatter";
@@ -83,7 +83,7 @@ struct Operation {
 
 /// Records an operation.
 fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_int) -> c_int {
-    if !is_told() {
+    if !is_recorded() {
         return call();
     }
     let name = operation.name.key();
@@ -133,118 +133,20 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
         }
         group.correlation
     };
-    tell(name, correlation, &args, call)
+    record(name, correlation, &args, call)
 }
 
-pub(super) fn all_reduce(
-    real: Option<ncclAllReduce::Function>,
-    _place: usize,
-    send: Address,
-    receive: Address,
-    count: usize,
-    datatype: c_int,
-    reduction: c_int,
-    communicator: Address,
-    stream: Address,
-) -> c_int {
-    let operation = Operation {
-        name: &ALL_REDUCE,
-        count,
-        datatype,
-        reduction: Some(reduction),
-        with: With::Everyone,
-        communicator,
-        stream,
-    };
-    let call = real!(real(
-        send,
-        receive,
-        count,
-        datatype,
-        reduction,
-        communicator,
-        stream
-    ));
-    enqueue(&operation, library!(real), call)
-}
-
-pub(super) fn reduce(
-    real: Option<ncclReduce::Function>,
-    _place: usize,
-    send: Address,
-    receive: Address,
-    count: usize,
-    datatype: c_int,
-    reduction: c_int,
-    root: c_int,
-    communicator: Address,
-    stream: Address,
-) -> c_int {
-    let operation = Operation {
-        name: &REDUCE,
-        count,
-        datatype,
-        reduction: Some(reduction),
-        with: With::Root(root),
-        communicator,
-        stream,
-    };
-    let call = real!(real(
-        send,
-        receive,
-        count,
-        datatype,
-        reduction,
-        root,
-        communicator,
-        stream
-    ));
-    enqueue(&operation, library!(real), call)
-}
-
-pub(super) fn reduce_scatter(
-    real: Option<ncclReduceScatter::Function>,
-    _place: usize,
-    send: Address,
-    receive: Address,
-    count: usize,
-    datatype: c_int,
-    reduction: c_int,
-    communicator: Address,
-    stream: Address,
-) -> c_int {
-    let operation = Operation {
-        name: &REDUCE_SCATTER,
-        count,
-        datatype,
-        reduction: Some(reduction),
-        with: With::Everyone,
-        communicator,
-        stream,
-    };
-    let call = real!(real(
-        send,
-        receive,
-        count,
-        datatype,
-        reduction,
-        communicator,
-        stream
-    ));
-    enqueue(&operation, library!(real), call)
-}
-
-/// The operations that differ in nothing but name and root.
-macro_rules! rooted {
-    ($($body:ident = $real:ident, $name:ident($($argument:ident),*);)*) => {
+/// Wrappers of functions that take buffers, a count, a type, numbers, the communicator and the stream, in this order.
+macro_rules! operations {
+    ($($body:ident = $real:ident($($buffer:ident),*; $($number:ident),*), $name:ident, $reduction:expr, $with:expr;)*) => {
         $(
             pub(super) fn $body(
                 real: Option<$real::Function>,
                 _place: usize,
-                $($argument: Address,)*
+                $($buffer: Address,)*
                 count: usize,
                 datatype: c_int,
-                root: c_int,
+                $($number: c_int,)*
                 communicator: Address,
                 stream: Address,
             ) -> c_int {
@@ -252,58 +154,30 @@ macro_rules! rooted {
                     name: &$name,
                     count,
                     datatype,
-                    reduction: None,
-                    with: With::Root(root),
+                    reduction: $reduction,
+                    with: $with,
                     communicator,
                     stream,
                 };
-                let call = real!(real($($argument,)* count, datatype, root, communicator, stream));
+                let call = real!(real($($buffer,)* count, datatype, $($number,)* communicator, stream));
                 enqueue(&operation, library!(real), call)
             }
         )*
     };
 }
 
-rooted! {
-    broadcast = ncclBroadcast, BROADCAST(send, receive);
-    bcast = ncclBcast, BCAST(buffer);
-    gather = ncclGather, GATHER(send, receive);
-    scatter = ncclScatter, SCATTER(send, receive);
-}
-
-/// Those without a root.
-macro_rules! rootless {
-    ($($body:ident = $real:ident, $name:ident;)*) => {
-        $(
-            pub(super) fn $body(
-                real: Option<$real::Function>,
-                _place: usize,
-                send: Address,
-                receive: Address,
-                count: usize,
-                datatype: c_int,
-                communicator: Address,
-                stream: Address,
-            ) -> c_int {
-                let operation = Operation {
-                    name: &$name,
-                    count,
-                    datatype,
-                    reduction: None,
-                    with: With::Everyone,
-                    communicator,
-                    stream,
-                };
-                let call = real!(real(send, receive, count, datatype, communicator, stream));
-                enqueue(&operation, library!(real), call)
-            }
-        )*
-    };
-}
-
-rootless! {
-    all_gather = ncclAllGather, ALL_GATHER;
-    all_to_all = ncclAllToAll, ALL_TO_ALL;
+operations! {
+    all_reduce = ncclAllReduce(send, receive; reduction), ALL_REDUCE, Some(reduction), With::Everyone;
+    reduce_scatter = ncclReduceScatter(send, receive; reduction), REDUCE_SCATTER, Some(reduction), With::Everyone;
+    all_gather = ncclAllGather(send, receive;), ALL_GATHER, None, With::Everyone;
+    all_to_all = ncclAllToAll(send, receive;), ALL_TO_ALL, None, With::Everyone;
+    reduce = ncclReduce(send, receive; reduction, root), REDUCE, Some(reduction), With::Root(root);
+    broadcast = ncclBroadcast(send, receive; root), BROADCAST, None, With::Root(root);
+    bcast = ncclBcast(buffer; root), BCAST, None, With::Root(root);
+    gather = ncclGather(send, receive; root), GATHER, None, With::Root(root);
+    scatter = ncclScatter(send, receive; root), SCATTER, None, With::Root(root);
+    send_to = ncclSend(buffer; peer), SEND, None, With::SendTo(peer);
+    receive_from = ncclRecv(buffer; peer), RECEIVE, None, With::ReceiveFrom(peer);
 }
 
 pub(super) fn all_to_all_v(
@@ -330,7 +204,7 @@ pub(super) fn all_to_all_v(
         communicator,
         stream
     ));
-    if !is_told() {
+    if !is_recorded() {
         return call();
     }
     let ranks = known(communicator, library!(real)).and_then(Communicator::ranks);
@@ -354,39 +228,4 @@ pub(super) fn all_to_all_v(
         stream,
     };
     enqueue(&operation, library!(real), call)
-}
-
-/// Messages between two ranks.
-macro_rules! messages {
-    ($($body:ident = $real:ident, $name:ident, $with:ident;)*) => {
-        $(
-            pub(super) fn $body(
-                real: Option<$real::Function>,
-                _place: usize,
-                buffer: Address,
-                count: usize,
-                datatype: c_int,
-                peer: c_int,
-                communicator: Address,
-                stream: Address,
-            ) -> c_int {
-                let operation = Operation {
-                    name: &$name,
-                    count,
-                    datatype,
-                    reduction: None,
-                    with: With::$with(peer),
-                    communicator,
-                    stream,
-                };
-                let call = real!(real(buffer, count, datatype, peer, communicator, stream));
-                enqueue(&operation, library!(real), call)
-            }
-        )*
-    };
-}
-
-messages! {
-    send_to = ncclSend, SEND, SendTo;
-    receive_from = ncclRecv, RECEIVE, ReceiveFrom;
 }
