@@ -442,7 +442,10 @@ fn calls_of_libraries_and_threads_without_a_processor_are_told_apart() {
             Some((HostKind::Runtime, "hipModuleLoad")),
             finding("runtime_calls", "hipModuleLoad"),
         ),
-        (None, finding("host_off_processor", "thread 10")),
+        (
+            None,
+            finding("host_off_processor", "thread 10, before hipLaunchKernel"),
+        ),
     ] {
         let advised = between_work(slice);
         assert_eq!(found(&advised), [expected], "{advised:#}");

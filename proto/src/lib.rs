@@ -51,7 +51,7 @@ pub use callstacks::{
 };
 pub use event::{Annotation, CounterValue, Event, EventKind, Name, Value};
 pub use ids::ProcessNamespace;
-pub use runtime_files::is_runtime_file;
+pub use runtime_files::{is_library_header, is_runtime_file};
 pub use sample_sequence::{CpuMode, Sample, SampleSequence};
 pub use strings::{StringId, StringTable};
 pub use track_sequence::{DEPTH_MAX, LeftOut, TrackSequence};

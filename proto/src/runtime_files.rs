@@ -43,6 +43,26 @@ pub fn is_runtime_file(path: &str) -> bool {
     RUNTIMES.iter().any(|runtime| name.starts_with(runtime))
 }
 
+/// Headers of libraries: beginnings of paths, and parts of them. Functions of the compiler's standard libraries and of ROCm's headers are
+/// compiled into the program, but are not what its authors wrote.
+const HEADER_ROOTS: [&str; 4] = ["/usr/include/", "/usr/lib/gcc/", "/usr/lib/llvm", "/rustc/"];
+const HEADERS: [&str; 7] = [
+    "/include/c++/",
+    "/include/hip/",
+    "/include/hipcub/",
+    "/include/hsa/",
+    "/include/rccl/",
+    "/include/rocprim/",
+    "/include/thrust/",
+];
+
+/// Whether a source file is a header of the standard libraries or of ROCm, whose functions stand in the program's own files.
+#[must_use]
+pub fn is_library_header(source: &str) -> bool {
+    HEADER_ROOTS.iter().any(|root| source.starts_with(root))
+        || HEADERS.iter().any(|part| source.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +77,23 @@ mod tests {
             ("/home/me/python_tool", false),
         ] {
             assert_eq!(is_runtime_file(path), expected, "{path}");
+        }
+    }
+    #[test]
+    fn headers_of_libraries_are_not_the_program() {
+        for (source, expected) in [
+            ("/usr/include/c++/12/bits/stl_algobase.h", true),
+            (
+                "/usr/lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/thread",
+                true,
+            ),
+            ("/opt/rocm-6.4.3/include/hip/hip_runtime_api.h", true),
+            ("/rustc/59807616e/library/core/src/slice/sort.rs", true),
+            ("/home/me/solver/include/mesh.h", false),
+            ("solver.cpp", false),
+            ("", false),
+        ] {
+            assert_eq!(is_library_header(source), expected, "{source}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which frame of a call stack is the program's own, as opposed to the libraries below it.
 
-use rsys_proto::is_runtime_file;
+use rsys_proto::{is_library_header, is_runtime_file};
 
 use crate::model::{Frame, Model, StackId};
 use crate::table::Cell;
@@ -31,16 +31,20 @@ fn is_program(frame: &Frame, model: &Model) -> bool {
     !is_mark(function) && !file.is_empty() && !is_mark(file) && !is_runtime_file(file)
 }
 
-/// A stack without the frames below its innermost one that is the program's; `None` if it has no such frame.
+/// A stack without the frames below its innermost one that is the program's; `None` if it has no such frame. What is compiled into the
+/// program from headers of libraries counts only where nothing else does.
 pub(crate) fn program_part(stack: StackId, model: &Model) -> Option<StackId> {
-    let mut at = stack;
-    loop {
-        let (frame, caller) = model.stacks.split(at)?;
+    let (mut at, mut of_header) = (stack, None);
+    while let Some((frame, caller)) = model.stacks.split(at) {
         if is_program(frame, model) {
-            return Some(at);
+            if !is_library_header(model.text(frame.source)) {
+                return Some(at);
+            }
+            of_header = of_header.or(Some(at));
         }
         at = caller;
     }
+    of_header
 }
 
 /// The innermost frame of a stack that is the program's.
@@ -91,6 +95,27 @@ pub(crate) fn cells(frame: Option<&Frame>, model: &Model, missing: &str) -> [Cel
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_of_a_library_is_the_program_only_alone() {
+        let mut model = Model::default();
+        let mut child = |stack, function, source| {
+            let frame = Frame {
+                function: model.texts.intern(function),
+                mapping: model.texts.intern("/opt/app/solver"),
+                source: model.texts.intern(source),
+                line: 7,
+            };
+            let frame = model.stacks.frame_id(frame);
+            model.stacks.child(stack, frame)
+        };
+        let vector = "/usr/include/c++/12/bits/stl_vector.h";
+        let header = child(StackId::ROOT, "std::thread::_Invoker<>", vector);
+        let own = child(header, "assemble", "/home/me/assemble.cpp");
+        let inner = child(own, "std::vector<>::push_back", vector);
+        assert_eq!(program_part(inner, &model), Some(own));
+        assert_eq!(program_part(header, &model), Some(header));
+    }
 
     #[test]
     fn libraries_and_marks_are_not_the_program() {

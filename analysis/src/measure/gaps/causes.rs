@@ -50,7 +50,7 @@ impl Cause {
     }
 }
 
-/// So many examples of a cause at a place are shown.
+/// The most examples of a cause at a place that are shown.
 const EXAMPLES: usize = 3;
 
 /// A time that is worth a look.
@@ -109,6 +109,13 @@ impl Causes {
         time.examples.extend(examples);
         time.examples.sort_unstable_by(|one, other| other.cmp(one));
         time.examples.truncate(EXAMPLES);
+    }
+
+    /// Adds all times of another at one place.
+    pub(super) fn absorb(&mut self, other: Self, place: &str) {
+        for ((cause, _), time) in other.of {
+            self.add_parts(cause, place.to_owned(), time.ns, time.count, time.examples);
+        }
     }
 
     /// All of them, the longest first.

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::call_places::CallPlaces;
 use super::causes::{Cause, Causes, Example, Outside};
 use super::host::{Host, Look, Submission, Thread};
 use super::places::place;
+use super::pools::{Around, CallAt, Pool, Seen};
 use super::stretches::{Barriers, Stretch};
 use crate::measure::code_place::program_part;
 use crate::measure::waiting_calls::{WaitsFor, waits_for};
-use crate::model::{DeviceId, HostKind, Model, StackId, StreamOrder, ThreadId};
+use crate::model::{DeviceId, HostKind, Model, StackId, StreamOrder, TextId, ThreadId};
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
 /// GPU's own latency.
@@ -21,26 +23,6 @@ const LONG_NS: u64 = 20_000_000;
 /// Parts of names of the files whose functions are on the stack during a call.
 const RUNTIMES: [&str; 5] = ["amdhip64", "hsa-runtime", "librccl", "libcuda", "libnccl"];
 
-/// Times of a thread between its calls, which are divided together.
-#[derive(Debug, Default)]
-struct Pool {
-    time_ns: u64,
-    count: u64,
-    /// The longest, whatever was seen in it.
-    longest: Option<Example>,
-    looks: Vec<(Look, Span)>,
-}
-
-/// One of these times: begin and length.
-type Span = (u64, u64);
-
-/// What samples of a pool say of one place.
-#[derive(Debug, Default)]
-struct Seen {
-    weight_ns: u64,
-    spans: BTreeMap<Span, u64>,
-}
-
 /// One GPU while its idle times are explained.
 pub(super) struct Gpu<'a> {
     model: &'a Model,
@@ -49,8 +31,8 @@ pub(super) struct Gpu<'a> {
     id: DeviceId,
     others: &'a [&'a [Stretch]],
     causes: Causes,
-    /// By thread, and by where it waited around those times.
-    pools: BTreeMap<(ThreadId, String), Pool>,
+    call_places: CallPlaces,
+    pools: BTreeMap<Around, Pool>,
 }
 
 impl<'a> Gpu<'a> {
@@ -68,6 +50,7 @@ impl<'a> Gpu<'a> {
             id,
             others,
             causes: Causes::default(),
+            call_places: CallPlaces::default(),
             pools: BTreeMap::new(),
         }
     }
@@ -105,7 +88,7 @@ impl<'a> Gpu<'a> {
             };
             let (start_ns, end_ns) = (last.end_ns, end_ns.max(last.end_ns));
             match self.host.submission(id, last.link) {
-                Some(call) => after.before_submission(start_ns, end_ns, call.thread),
+                Some(call) => after.before_submission(start_ns, end_ns, call.thread, None),
                 None => after.no_call(start_ns, end_ns, last),
             }
         }
@@ -117,9 +100,10 @@ impl<'a> Gpu<'a> {
 
     /// What is put together is divided at last.
     fn finish(mut self) -> Causes {
-        for ((thread, waits), pool) in std::mem::take(&mut self.pools) {
-            self.divide((thread, &waits), pool, false);
+        for (around, pool) in std::mem::take(&mut self.pools) {
+            self.divide(&around, pool, false);
         }
+        std::mem::take(&mut self.call_places).place_all(self.model, &mut self.causes);
         self.causes
     }
 
@@ -131,13 +115,15 @@ impl<'a> Gpu<'a> {
             // Without a call, the thread that wrote the operation into the queue may be known.
             let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
             return match launch {
-                Some((_, thread)) => self.before_submission(start_ns, end_ns, thread),
+                Some((_, thread)) => self.before_submission(start_ns, end_ns, thread, None),
                 None => self.no_call(start_ns, end_ns, next),
             };
         };
         let submitted_ns = call.start_ns.clamp(start_ns, end_ns);
-        self.before_submission(start_ns, submitted_ns, call.thread);
-        self.after_submission(submitted_ns, end_ns, next, &call);
+        let stack = self.launch_stack(next, &call);
+        let submission = Some((call.name, stack));
+        self.before_submission(start_ns, submitted_ns, call.thread, submission);
+        self.after_submission(submitted_ns, end_ns, stack, &call);
     }
 
     fn no_call(&mut self, start_ns: u64, end_ns: u64, operation: &Stretch) {
@@ -146,8 +132,23 @@ impl<'a> Gpu<'a> {
             .add(Cause::NoCall, place, start_ns, end_ns - start_ns);
     }
 
+    /// The stack that launched an operation.
+    fn launch_stack(&self, operation: &Stretch, call: &Submission) -> Option<StackId> {
+        let process = self.model.device(self.id).process;
+        let times_ns = [operation.start_ns, operation.end_ns];
+        let launch = self.host.launch(process, times_ns);
+        let of_call = || self.host.thread(call.thread)?.call_stack(call.start_ns);
+        launch.map(|(stack, _)| stack).or_else(of_call)
+    }
+
     /// What the thread did before it submitted the operation.
-    fn before_submission(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId) {
+    fn before_submission(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        thread: ThreadId,
+        submission: Option<CallAt>,
+    ) {
         let Some(of_thread) = self.host.thread(thread) else {
             return self
                 .causes
@@ -159,19 +160,29 @@ impl<'a> Gpu<'a> {
             if from_ns >= to_ns {
                 continue;
             }
-            self.between_calls(now_ns, from_ns, thread, of_thread);
+            let stack = of_thread.call_stack(call.start_ns);
+            let next = Some((call.name, stack));
+            self.between_calls(now_ns, from_ns, (thread, next), of_thread);
             let name = self.model.text(call.name);
             let cause = match call.kind {
                 HostKind::Collective => Cause::CollectiveCall,
                 _ => within_call(name),
             };
-            let stack = of_thread.call_stack(call.start_ns);
             let place = self.place_of_call(name, stack, of_thread.looks_in(from_ns, to_ns));
-            let place = place.unwrap_or_else(|| name.to_owned());
-            self.causes.add(cause, place, from_ns, to_ns - from_ns);
+            let ns = to_ns - from_ns;
+            match place {
+                Some(place) => {
+                    self.call_places.seen(thread, call.name, &place);
+                    self.causes.add(cause, place, from_ns, ns);
+                }
+                None => {
+                    let call = (thread, call.name);
+                    self.call_places.add_unplaced(call, cause, from_ns, ns);
+                }
+            }
             now_ns = to_ns;
         }
-        self.between_calls(now_ns, end_ns, thread, of_thread);
+        self.between_calls(now_ns, end_ns, (thread, submission), of_thread);
     }
 
     /// A call, and where in the program it was made: by the stack that was recorded with it, else if a sample fell into it.
@@ -198,8 +209,14 @@ impl<'a> Gpu<'a> {
         Some(format!("{name} in {}", place(self.model, most.stack)))
     }
 
-    /// The thread was in no call.
-    fn between_calls(&mut self, start_ns: u64, end_ns: u64, thread: ThreadId, of_thread: &Thread) {
+    /// The thread was in no call. `next` is that with which it went on.
+    fn between_calls(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        (thread, next): (ThreadId, Option<CallAt>),
+        of_thread: &Thread,
+    ) {
         let (mut waits, mut now_ns) = (Vec::new(), start_ns);
         for wait in of_thread.waits_in(start_ns, end_ns) {
             let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
@@ -216,44 +233,36 @@ impl<'a> Gpu<'a> {
         }
         // What was seen of a wait is less than all of it: it was seen from outside, now and then.
         let longest = waits.iter().max().map(|wait| wait.2.clone());
-        let hint = longest.unwrap_or_default();
+        let around = Around {
+            thread,
+            waits: longest.unwrap_or_default(),
+            next,
+        };
         let mut now_ns = start_ns;
         for (wait_ns, from_ns, place) in waits {
-            self.between_waits(now_ns, from_ns, (thread, &hint), of_thread);
+            self.between_waits(now_ns, from_ns, &around, of_thread);
             self.causes.add(Cause::Wait, place, from_ns, wait_ns);
             now_ns = from_ns + wait_ns;
         }
-        self.between_waits(now_ns, end_ns, (thread, &hint), of_thread);
+        self.between_waits(now_ns, end_ns, &around, of_thread);
     }
 
-    /// The thread was in no call and did not wait, as far as that is known. `who` is the thread, and where it waited around that time.
-    fn between_waits(
-        &mut self,
-        start_ns: u64,
-        end_ns: u64,
-        who: (ThreadId, &str),
-        of_thread: &Thread,
-    ) {
+    /// The thread was in no call and did not wait, as far as that is known.
+    fn between_waits(&mut self, start_ns: u64, end_ns: u64, around: &Around, of_thread: &Thread) {
         let mut now_ns = start_ns;
         for scope in of_thread.scopes_in(start_ns, end_ns) {
             let (from_ns, to_ns) = (scope.start_ns.max(now_ns), scope.end_ns.min(end_ns));
-            self.by_samples(now_ns, from_ns, who, of_thread);
+            self.by_samples(now_ns, from_ns, around, of_thread);
             let place = self.model.text(scope.name).to_owned();
             self.causes
                 .add(Cause::Code, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
         }
-        self.by_samples(now_ns, end_ns, who, of_thread);
+        self.by_samples(now_ns, end_ns, around, of_thread);
     }
 
     /// What its samples say.
-    fn by_samples(
-        &mut self,
-        start_ns: u64,
-        end_ns: u64,
-        (thread, waits): (ThreadId, &str),
-        of_thread: &Thread,
-    ) {
+    fn by_samples(&mut self, start_ns: u64, end_ns: u64, around: &Around, of_thread: &Thread) {
         if start_ns >= end_ns {
             return;
         }
@@ -263,19 +272,20 @@ impl<'a> Gpu<'a> {
         let is_long = span.1 >= LONG_NS;
         let pool = match is_long {
             true => &mut alone,
-            false => self.pools.entry((thread, waits.to_owned())).or_default(),
+            false => self.pools.entry(around.clone()).or_default(),
         };
         pool.time_ns += span.1;
         pool.count += 1;
         pool.longest = pool.longest.max(Some(Example::new(span.0, span.1)));
         pool.looks.extend(looks.map(|look| (look, span)));
         if is_long {
-            self.divide((thread, waits), alone, true);
+            self.divide(around, alone, true);
         }
     }
 
     /// Divides the time of a pool by its samples, exactly. Of a single time (`is_one`), the rest is likely at the same place.
-    fn divide(&mut self, (thread, waits): (ThreadId, &str), pool: Pool, is_one: bool) {
+    fn divide(&mut self, around: &Around, pool: Pool, is_one: bool) {
+        let thread = around.thread;
         let is_sampled = self.host.thread(thread).is_some_and(Thread::is_sampled);
         let mut places: BTreeMap<(Cause, String), Seen> = BTreeMap::new();
         for (look, span) in &pool.looks {
@@ -301,8 +311,8 @@ impl<'a> Gpu<'a> {
         shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
         let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
         let most_seen = most_seen.filter(|_| is_one);
-        let waits = (!waits.is_empty()).then(|| waits.to_owned());
-        let most_seen = most_seen.or(waits);
+        let waits = Some(&around.waits).filter(|waits| !waits.is_empty());
+        let most_seen = most_seen.or_else(|| waits.cloned());
         if sum >= u128::from(pool.time_ns)
             && let Some(first) = shares.first_mut()
         {
@@ -317,8 +327,8 @@ impl<'a> Gpu<'a> {
             self.causes.add_parts(cause, place, share, count, examples);
         }
         let (cause, place) = match (is_sampled, most_seen) {
-            (false, _) => (Cause::NoSamples, self.thread_name(thread)),
-            (true, None) => (Cause::OffProcessor, self.thread_name(thread)),
+            (false, _) => (Cause::NoSamples, self.thread_before(around)),
+            (true, None) => (Cause::OffProcessor, self.thread_before(around)),
             (true, Some(place)) => (Cause::OffProcessor, place),
         };
         let longest = pool.longest.map(|one| {
@@ -329,26 +339,39 @@ impl<'a> Gpu<'a> {
             .add_parts(cause, place, left_ns, pool.count, longest);
     }
 
-    fn thread_name(&self, thread: ThreadId) -> String {
-        let known = self.model.threads.get(thread.index());
-        known.map_or_else(String::new, |known| {
+    /// The thread, and the call with which it went on.
+    fn thread_before(&self, around: &Around) -> String {
+        let known = self.model.threads.get(around.thread.index());
+        let mut text = known.map_or_else(String::new, |known| {
             format!("thread {} {}", known.tid, self.model.text(known.name))
                 .trim_end()
                 .to_owned()
-        })
+        });
+        if let Some((name, stack)) = around.next {
+            text = format!("{text}, before {}", self.call_at(name, stack));
+        }
+        text
+    }
+
+    /// A call, and where it was made if that is known.
+    fn call_at(&self, name: TextId, stack: Option<StackId>) -> String {
+        let name = self.model.text(name);
+        match stack.map(|stack| place(self.model, stack)) {
+            Some(place) if !place.is_empty() => format!("{name} in {place}"),
+            _ => name.to_owned(),
+        }
     }
 
     /// The operation was submitted, and had not begun.
-    fn after_submission(&mut self, start_ns: u64, end_ns: u64, next: &Stretch, call: &Submission) {
-        let process = self.model.device(self.id).process;
+    fn after_submission(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        stack: Option<StackId>,
+        call: &Submission,
+    ) {
         let name = self.model.text(call.name);
-        let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
-        let of_call = || self.host.thread(call.thread)?.call_stack(call.start_ns);
-        let stack = launch.map(|(stack, _)| stack).or_else(of_call);
-        let place = match stack.map(|stack| place(self.model, stack)) {
-            Some(place) if !place.is_empty() => format!("{name} in {place}"),
-            _ => name.to_owned(),
-        };
+        let place = self.call_at(call.name, stack);
         // A call that takes long by itself, such as one that first copies to where the GPU can read, has not handed the operation over.
         let returned_ns = call.end_ns.clamp(start_ns, end_ns);
         let mut now_ns = start_ns;

@@ -8,11 +8,13 @@
 //! Many idle times are shorter than the period of the samples. So the times of a thread between calls are pooled, and what its samples
 //! show in all of them together divides their sum; only idle times of many periods are divided alone.
 
+mod call_places;
 mod causes;
 mod explain;
 mod host;
 mod orders;
 mod places;
+mod pools;
 mod scopes;
 mod stretches;
 

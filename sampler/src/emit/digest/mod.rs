@@ -174,10 +174,11 @@ fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
     let is_own = |(name, _, _, file): &&(String, String, u32, String)| {
         !name.starts_with('[') && !file.starts_with('[') && !rsys_proto::is_runtime_file(file)
     };
-    let found = all
-        .iter()
-        .find(is_python)
-        .or_else(|| all.iter().find(is_own));
+    let is_of_header =
+        |(_, source, ..): &(String, String, u32, String)| rsys_proto::is_library_header(source);
+    let found = all.iter().find(is_python);
+    let found = found.or_else(|| all.iter().find(|one| is_own(one) && !is_of_header(one)));
+    let found = found.or_else(|| all.iter().find(is_own));
     found.map(|(name, source, line, _)| in_words(name, source, *line))
 }
 
