@@ -1,8 +1,9 @@
 //! Writes a trace of a program that launches kernels on four streams, as `rsys-sample` writes one:
-//! `gpu_trace FILE KERNELS [zlib] [bare] [process=NUMBER]`.
+//! `gpu_trace FILE KERNELS [zlib] [bare] [idle] [samples] [process=NUMBER]`.
 //!
-//! Each kernel has its call, its launch stack and its time as a sample; with `bare` there are kernels alone. It is what the speed of `rsys-report`
-//! is measured with.
+//! Each kernel has its call, its launch stack and its time as a sample; with `bare` there are kernels alone. With `idle` the GPU has nothing to do after
+//! each kernel, with `samples` the thread is sampled at every other call and one call in eight waits for the GPU. It is what the speed of
+//! `rsys-report` is measured with.
 
 use std::env;
 use std::fs::File;
@@ -24,28 +25,37 @@ const NAMES: u64 = 200;
 
 fn main() -> io::Result<()> {
     let mut arguments = env::args().skip(1);
-    let usage = || io::Error::other("gpu_trace FILE KERNELS [zlib] [bare] [process=NUMBER]");
+    let usage = || {
+        let words = "[zlib] [bare] [idle] [samples] [process=NUMBER]";
+        io::Error::other(format!("gpu_trace FILE KERNELS {words}"))
+    };
     let path = arguments.next().ok_or_else(usage)?;
     let kernels = arguments
         .next()
         .and_then(|count| count.parse().ok())
         .ok_or_else(usage)?;
     let (mut compression, mut has_host, mut process) = (Compression::None, true, 0);
+    let (mut is_idle, mut has_samples) = (false, false);
     for word in arguments {
         match word.split_once('=') {
             None if word == "zlib" => compression = Compression::Zlib,
             None if word == "bare" => has_host = false,
+            None if word == "idle" => is_idle = true,
+            None if word == "samples" => has_samples = true,
             Some(("process", number)) => process = number.parse().map_err(|_| usage())?,
             _ => return Err(usage()),
         }
     }
     let mut trace = TraceWriter::new(File::create(path)?, compression);
-    let mut writer = Writer::new(trace.buffer(), PID + process);
+    let mut writer = Writer::new(trace.buffer(), PID + process, is_idle);
     for first in (0..kernels).step_by(LUMP as usize) {
         let numbers = first..(first + LUMP).min(kernels);
         if has_host {
             for number in numbers.clone() {
-                writer.call(trace.buffer(), number);
+                writer.call(trace.buffer(), number, has_samples);
+            }
+            if has_samples {
+                writer.seen(trace.buffer(), numbers.clone());
             }
         }
         for number in numbers {
@@ -67,23 +77,47 @@ fn scramble(number: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32
 }
 
+/// A stack of functions, the outermost first.
+fn stack(samples: &mut SampleSequence, functions: &[&str]) -> CallstackIid {
+    let mapping = samples.unknown_mapping();
+    let frames: Vec<_> = functions
+        .iter()
+        .map(|name| {
+            let function = samples.intern_function(name);
+            samples.intern_frame(FrameDesc {
+                function: Some(function),
+                mapping,
+                rel_pc: 0,
+                source: None,
+                line: None,
+            })
+        })
+        .collect();
+    samples.intern_callstack(&frames)
+}
+
 struct Writer {
     pid: u32,
+    is_idle: bool,
     ids: ProcessNamespace,
     calls: TrackSequence,
     streams: Vec<TrackSequence>,
     stacks: SampleSequence,
     callstacks: Vec<CallstackIid>,
     pending: Vec<Sample>,
+    /// Of CPU time.
+    samples: SampleSequence,
+    places: Vec<CallstackIid>,
     names: Vec<StringId>,
     launch: StringId,
+    wait: StringId,
     categories: [StringId; 2],
     keys: [StringId; 4],
     ends_ns: [u64; STREAMS as usize],
 }
 
 impl Writer {
-    fn new(out: &mut PacketBuffer, pid: u32) -> Self {
+    fn new(out: &mut PacketBuffer, pid: u32, is_idle: bool) -> Self {
         let ids = ProcessNamespace::new("b00t", pid, 17, 0);
         out.clock_snapshot(&ClockReadings {
             boottime_ns: START_NS,
@@ -117,36 +151,30 @@ impl Writer {
             .map(|stream| track(5 + stream, Some(4), &format!("stream {}", stream + 1)))
             .collect();
         let mut stacks = SampleSequence::new(out, "gpu-time ns", None);
-        let mapping = stacks.unknown_mapping();
         let callstacks = (0..NAMES)
-            .map(|name| {
-                let frames = ["[GPU]".to_owned(), "main".to_owned(), format!("step{name}")];
-                let frames = frames.map(|name| {
-                    let function = stacks.intern_function(&name);
-                    stacks.intern_frame(FrameDesc {
-                        function: Some(function),
-                        mapping,
-                        rel_pc: 0,
-                        source: None,
-                        line: None,
-                    })
-                });
-                stacks.intern_callstack(&frames)
-            })
+            .map(|name| stack(&mut stacks, &["[GPU]", "main", &format!("step{name}")]))
+            .collect();
+        let mut samples = SampleSequence::new(out, "cpu-time ns", None);
+        let places = (0..NAMES)
+            .map(|name| stack(&mut samples, &["main", "train", &format!("step{name}")]))
             .collect();
         let names = (0..NAMES)
             .map(|name| out.intern(&format!("void gemm_kernel<float, {name}>(float*, int)")))
             .collect();
         Self {
             pid,
+            is_idle,
             ids,
             calls,
             streams,
             stacks,
             callstacks,
             pending: Vec::new(),
+            samples,
+            places,
             names,
             launch: out.intern("hipLaunchKernel"),
+            wait: out.intern("hipStreamSynchronize"),
             categories: ["hip", "kernel"].map(|name| out.intern(name)),
             keys: ["correlation", "device", "queue", "stream"].map(|name| out.intern(name)),
             ends_ns: [START_NS; STREAMS as usize],
@@ -157,11 +185,13 @@ impl Writer {
         START_NS + 4_000 * number
     }
 
-    fn call(&mut self, out: &mut PacketBuffer, number: u64) {
+    fn call(&mut self, out: &mut PacketBuffer, number: u64, may_wait: bool) {
         let time_ns = Self::call_ns(number);
         let annotations = [Annotation::new(self.keys[0], Value::Uint(number + 1))];
+        let waits = may_wait && number % 8 == 7;
+        let name = if waits { self.wait } else { self.launch };
         let event = Event {
-            name: Name::Interned(self.launch),
+            name: Name::Interned(name),
             category: Some(self.categories[0]),
             flows: &[self.ids.flow(number + 1)],
             annotations: &annotations,
@@ -172,12 +202,35 @@ impl Writer {
         self.calls.slice_end(out, time_ns + 3_000);
     }
 
+    /// The samples of the thread that were taken during some calls.
+    fn seen(&mut self, out: &mut PacketBuffer, numbers: std::ops::Range<u64>) {
+        for number in numbers.step_by(2) {
+            let place = (scramble(number) / 7 % NAMES) as usize;
+            self.pending.push(Sample {
+                time_ns: Self::call_ns(number) + 1_500,
+                pid: self.pid,
+                tid: self.pid,
+                callstack: Some(self.places[place]),
+                weight: 8_000,
+                mode: CpuMode::Unknown,
+                cpu: None,
+            });
+        }
+        self.samples.samples(out, &mut self.pending);
+        self.pending.clear();
+    }
+
     fn kernel(&mut self, out: &mut PacketBuffer, number: u64) {
         let random = scramble(number);
-        let stream = (random % STREAMS) as usize;
+        let stream = if self.is_idle {
+            0
+        } else {
+            (random % STREAMS) as usize
+        };
         let name = (random / STREAMS % NAMES) as usize;
         let start_ns = (Self::call_ns(number) + 5_000).max(self.ends_ns[stream]);
-        let end_ns = start_ns + 1_000 + random % 20_000;
+        let longest_ns = if self.is_idle { 1_000 } else { 20_000 };
+        let end_ns = start_ns + 1_000 + random % longest_ns;
         self.ends_ns[stream] = end_ns;
         let annotations = [
             Annotation::new(self.keys[1], Value::Uint(0)),

@@ -28,4 +28,4 @@ pub mod table;
 
 mod pass;
 
-pub use pass::{pass, pass_counted};
+pub use pass::{answers, pass, pass_counted, processors};

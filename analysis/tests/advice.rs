@@ -13,8 +13,8 @@ use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
-    Account, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, GpuRecord, HostKind,
-    HostSlice, Model, Process, ProcessId, Sample,
+    Account, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect, GpuRecord,
+    HostKind, HostSlice, Model, Process, ProcessId, Sample,
 };
 use rsys_analysis::show::json;
 use serde_json::Value;
@@ -82,6 +82,7 @@ fn call(model: &mut Model, name: &str, start_ns: u64, end_ns: u64, link: u64) ->
         link,
         name: model.texts.intern(name),
         kind: HostKind::Runtime,
+        effect: Effect::of(name),
         ..HostSlice::default()
     }
 }

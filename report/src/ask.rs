@@ -1,5 +1,6 @@
 //! Questions: which traces are asked, what is measured, and how the answer is written.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Table};
-use rsys_analysis::{pass_counted, read, show};
+use rsys_analysis::{pass_counted, processors, read, show};
 
 use crate::files::{self, short_name};
 use crate::progress::Progress;
@@ -43,6 +44,23 @@ pub(crate) struct Inputs {
     /// The name of the run in the answer; by default that of the first input
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+/// How much is done at the same time.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Jobs {
+    /// Read so many files, and measure so much, at the same time [default: the processors at hand]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Jobs {
+    /// The number, by default that of the processors that this process may use.
+    fn count(self) -> usize {
+        self.jobs.map_or_else(processors, NonZeroUsize::get)
+    }
 }
 
 /// Options of `kernels`.
@@ -226,12 +244,13 @@ impl Inputs {
     }
 
     /// Inputs of a command that has its own form.
-    pub(crate) fn new(inputs: Vec<PathBuf>, label: Option<String>) -> Self {
+    pub(crate) fn new(inputs: Vec<PathBuf>, label: Option<String>, jobs: Jobs) -> Self {
         Self {
             inputs,
             json: false,
             csv: false,
             label,
+            jobs,
         }
     }
 
@@ -293,10 +312,9 @@ fn measured(inputs: &Inputs, measures: Vec<Named>) -> Result<Measured> {
     let (names, mut measures): (Vec<_>, Vec<_>) = measures.into_iter().unzip();
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), bytes_of(&files));
-    let model = pass_counted(&files, &mut measures, &read);
-    let answers = measures
-        .iter_mut()
-        .map(|measure| measure.answer(&model, &label));
+    let jobs = inputs.jobs.count();
+    let model = pass_counted(&files, &mut measures, &read, jobs);
+    let answers = rsys_analysis::answers(&mut measures, &model, &label, jobs);
     let answers = names.into_iter().zip(answers).collect();
     drop(progress);
     Ok(Measured {

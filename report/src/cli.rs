@@ -70,6 +70,8 @@ struct HtmlOptions {
     /// The name of the run on the page; by default that of the first input
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    #[command(flatten)]
+    jobs: ask::Jobs,
 }
 
 #[derive(Debug, Args)]
@@ -190,7 +192,7 @@ fn answer(question: &Question) -> Result<i32> {
 }
 
 fn write_page(options: HtmlOptions) -> Result<i32> {
-    let inputs = ask::Inputs::new(options.inputs, options.label);
+    let inputs = ask::Inputs::new(options.inputs, options.label, options.jobs);
     let bytes = page::write(&inputs, &options.output, options.force)?;
     say(&format!(
         "{}: {:.1} MB, opens in any browser\n",

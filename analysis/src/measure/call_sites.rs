@@ -1,16 +1,26 @@
 //! Where in the program calls were made: by the stacks that were recorded with them, else by samples of their thread that were taken while
 //! they went on.
+//!
+//! Most samples fall into no call that is asked about. As long as there are few, all are kept; when they are many, those are forgotten that no call has
+//! contained so far, but for the last of each thread: a call is told when it ends.
 
 use super::code_place::program_part;
 use super::entry;
 use super::packed_rows::PackedRows;
-use crate::model::{Basis, Batch, Model, StackId, ThreadId};
+use crate::model::{Basis, Batch, HostSlice, Model, StackId, ThreadId};
 
 /// In place of a function where a call has no stack and no sample was taken within it, or none shows a function of the program.
 pub(crate) const NOT_SEEN: &str = "[no sample within the call]";
 
 /// The outermost frame of the stacks of calls in our traces.
 pub(crate) const ROOT: &str = "[calls]";
+
+/// So many samples are kept whatever they show: some 20 MB.
+const SAMPLES: usize = 1 << 22;
+/// Of a thread so many stay, the last ones: those of minutes, as threads are sampled.
+const LAST: usize = 1 << 16;
+/// And of each call so many, the first ones: one of them shows a function of the program, if any does.
+const OF_CALL: usize = 16;
 
 /// Times and stacks, by thread, at some five bytes each.
 type ByThread = Vec<PackedRows<2>>;
@@ -20,24 +30,65 @@ type ByThread = Vec<PackedRows<2>>;
 pub(crate) struct CallSites {
     calls: ByThread,
     samples: ByThread,
+    /// Begin and end of the calls that may be asked about.
+    spans: ByThread,
+    /// How many samples there are, and how many may be.
+    kept: usize,
+    limit: usize,
 }
 
 impl CallSites {
-    /// Takes in the samples of a batch.
-    pub(crate) fn take(&mut self, batch: &Batch) {
+    /// Takes in the samples of a batch. Calls that `matters` is false for are not asked about.
+    pub(crate) fn take(&mut self, batch: &Batch, matters: impl Fn(&HostSlice) -> bool) {
+        for slice in batch.host.iter().filter(|slice| matters(slice)) {
+            if slice.thread.index() != HostSlice::NO_THREAD {
+                let spans = entry(&mut self.spans, slice.thread.index());
+                spans.push([slice.start_ns, slice.end_ns]);
+            }
+        }
         for sample in &batch.samples {
             let threads = match sample.basis {
                 Basis::CallTime => &mut self.calls,
-                Basis::CpuTime | Basis::WaitTime => &mut self.samples,
+                Basis::CpuTime | Basis::WaitTime => {
+                    self.kept += 1;
+                    &mut self.samples
+                }
                 Basis::GpuTime | Basis::Event => continue,
             };
             let of_thread = entry(threads, sample.thread.index());
             of_thread.push([sample.time_ns, sample.stack.index() as u64]);
         }
+        if self.kept >= self.limit.max(SAMPLES) {
+            self.forget();
+            self.limit = 2 * self.kept;
+        }
+    }
+
+    /// Forgets samples that are in no call.
+    fn forget(&mut self) {
+        self.kept = 0;
+        for (thread, samples) in self.samples.iter_mut().enumerate() {
+            samples.settle(|_| true);
+            let last = samples.len().saturating_sub(LAST);
+            let last_ns = samples.get(last).map_or(0, |row| row[0]);
+            let spans = entry(&mut self.spans, thread);
+            spans.settle(|_| true);
+            let mut spans = spans.iter().peekable();
+            let (mut end_ns, mut within) = (0, 0);
+            samples.settle(|row| {
+                while let Some(span) = spans.next_if(|span| span[0] <= row[0]) {
+                    (end_ns, within) = (span[1].max(end_ns), 0);
+                }
+                within += 1;
+                row[0] >= last_ns || row[0] < end_ns && within <= OF_CALL
+            });
+            self.kept += samples.len();
+        }
     }
 
     /// Puts stacks and samples in order; to be called when all were taken in.
     pub(crate) fn sort(&mut self) {
+        self.spans = ByThread::new();
         for threads in [&mut self.calls, &mut self.samples] {
             threads.iter_mut().for_each(|list| list.settle(|_| true));
         }

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::id_map::IdMap;
 use super::kernels::Durations;
 use super::nesting::{Nested, Nesting};
-use super::waiting_calls::waits_for;
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::{Batch, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId};
+use crate::model::{
+    Batch, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId, waits_for,
+};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// Calls of one name.

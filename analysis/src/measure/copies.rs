@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::call_sites::{CallSites, NOT_SEEN};
 use super::code_place::{cells as place_cells, innermost};
 use super::sets::IntervalSet;
-use super::waiting_calls::{WaitsFor, waits_for};
 use super::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, entry, notes, process_cells};
 use crate::model::{
-    Activity, Batch, DeviceId, HostKind, Kinds, Model, ProcessId, TextId, ThreadId,
+    Activity, Batch, DeviceId, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId,
+    WaitsFor, waits_for,
 };
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
@@ -111,8 +111,7 @@ impl Measure for Copies {
             }
         }
         for slice in &batch.host {
-            // Calls that launch kernels, of which there are many, tell no bytes.
-            if slice.kind == HostKind::Runtime && slice.bytes > 0 {
+            if tells_bytes(slice) {
                 self.calls.push(Call {
                     process: slice.process,
                     thread: slice.thread,
@@ -123,7 +122,7 @@ impl Measure for Copies {
                 });
             }
         }
-        self.sites.take(batch);
+        self.sites.take(batch, tells_bytes);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
@@ -141,6 +140,12 @@ impl Measure for Copies {
             ..Answer::default()
         }
     }
+}
+
+/// Whether a call may be one that copies. Calls that launch kernels, of which there are many, tell no bytes.
+#[inline]
+fn tells_bytes(slice: &HostSlice) -> bool {
+    slice.kind == HostKind::Runtime && slice.bytes > 0
 }
 
 /// A direction as all traces could write it.

@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::allocations::{Does, Memory as Kind, does};
 use super::call_sites::{CallSites, NOT_SEEN, ROOT};
 use super::code_place::cells as place_cells;
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::{Batch, HostKind, Kinds, Model, ProcessId, StackId, TextId, ThreadId};
+use crate::model::{
+    Allocated as Kind, Batch, DoesWithMemory as Does, HostKind, HostSlice, Kinds, Model, ProcessId,
+    StackId, TextId, ThreadId, does_with_memory as does,
+};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
 /// The time of a process is cut into so many parts.
@@ -44,9 +46,8 @@ impl Measure for Memory {
     }
 
     fn take(&mut self, batch: &Batch) {
-        let told = |kind, told: u64| kind == HostKind::Runtime && told > 0;
         for slice in &batch.host {
-            if told(slice.kind, slice.address | slice.bytes) {
+            if tells_memory(slice) {
                 self.calls.push(Call {
                     process: slice.process,
                     thread: slice.thread,
@@ -58,7 +59,7 @@ impl Measure for Memory {
                 });
             }
         }
-        self.sites.take(batch);
+        self.sites.take(batch, tells_memory);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
@@ -96,6 +97,12 @@ impl Measure for Memory {
             ..Answer::default()
         }
     }
+}
+
+/// Whether a call may be one that makes memory or gives it back.
+#[inline]
+fn tells_memory(slice: &HostSlice) -> bool {
+    slice.kind == HostKind::Runtime && slice.address | slice.bytes > 0
 }
 
 /// A change of what a process has.

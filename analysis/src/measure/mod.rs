@@ -38,14 +38,12 @@ pub mod sensors;
 pub mod sets;
 pub mod timeline;
 
-mod allocations;
 mod call_sites;
 mod code_place;
 mod id_map;
 mod nesting;
 mod packed_rows;
 mod quantiles;
-mod waiting_calls;
 
 use std::collections::BTreeSet;
 
@@ -53,7 +51,7 @@ use crate::model::{Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column};
 
 /// A question, while records are read.
-pub trait Measure {
+pub trait Measure: Send {
     /// The kinds of records that it needs.
     fn needs(&self) -> Kinds;
 

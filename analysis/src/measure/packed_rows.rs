@@ -87,7 +87,8 @@ impl<const N: usize> PackedRows<N> {
         self.waiting.drain(..count).for_each(|row| run.push(row));
     }
 
-    /// Makes one list of all, with the rows that `keep` wants: it is shown them in order. Nothing is added after this.
+    /// Makes one list of all, with the rows that `keep` wants: it is shown them in order. Where more are added after this, they are read when the list
+    /// is settled again.
     pub(super) fn settle(&mut self, mut keep: impl FnMut(&Row<N>) -> bool) {
         self.store(self.waiting.len());
         self.waiting = Vec::new();
@@ -117,9 +118,8 @@ impl<const N: usize> PackedRows<N> {
         self.chunk = RefCell::default();
     }
 
-    /// Whether there is none.
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.runs.iter().map(|run| run.length).sum::<usize>()
     }
 

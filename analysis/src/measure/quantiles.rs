@@ -4,21 +4,21 @@ use std::sync::LazyLock;
 
 use super::entry;
 
-/// So many values are kept as they are.
+/// So many values are kept as they are, where nothing else is said.
 pub(crate) const EXACT_MAX: usize = 65_536;
 
 /// The ratio of a bucket's bounds: its middle is within one percent of all that is in it.
 const GAMMA: f64 = 1.01 / 0.99;
 
-/// Values, or how many lie in each bucket.
+/// Values, of which at most `EXACT` are kept as they are, or how many lie in each bucket.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Quantiles {
+pub(crate) enum Quantiles<const EXACT: usize = EXACT_MAX> {
     /// Values that fit, in half of the memory, and the others.
     Exact(Vec<u32>, Vec<u64>),
     Sketch(Sketch),
 }
 
-impl Default for Quantiles {
+impl<const EXACT: usize> Default for Quantiles<EXACT> {
     fn default() -> Self {
         Self::Exact(Vec::new(), Vec::new())
     }
@@ -32,26 +32,31 @@ static BOUNDS: LazyLock<Vec<f64>> = LazyLock::new(|| {
         .collect()
 });
 
-/// For each number of binary digits, the first bucket that holds values with so many.
-static FIRST: LazyLock<[usize; 65]> = LazyLock::new(|| {
-    std::array::from_fn(|digits| {
-        let least = match digits {
-            0 => 0.0,
-            digits => (1_u64 << (digits - 1)) as f64,
-        };
-        BOUNDS.partition_point(|bound| *bound < least)
-    })
+/// Values with so many binary digits in common behind the first one begin their search at the same bucket.
+const DIGITS: u32 = 5;
+
+/// For each number of binary digits and the [`DIGITS`] behind the first one, the first bucket that holds such values.
+static FIRST: LazyLock<Vec<u16>> = LazyLock::new(|| {
+    let firsts = (0..(u64::BITS + 1) << DIGITS).map(|place| {
+        let (digits, behind) = (place >> DIGITS, u128::from(place % (1 << DIGITS)));
+        let least = ((1 << DIGITS | behind) << digits) >> (DIGITS + 1);
+        BOUNDS.partition_point(|bound| *bound < least as f64) as u16
+    });
+    firsts.collect()
 });
 
 /// The bucket of a value above zero.
 #[inline]
 fn bucket(value: u64) -> usize {
-    let digits = (u64::BITS - value.leading_zeros()) as usize;
-    let first = FIRST[digits];
-    // The values with one digit more begin in the last of them, if not behind.
-    let last = FIRST.get(digits + 1).map_or(BOUNDS.len(), |last| last + 1);
-    let bounds = &BOUNDS[first..last];
-    first + bounds.partition_point(|bound| *bound < value as f64)
+    let zeros = value.leading_zeros();
+    let behind = (value << zeros << 1) >> (u64::BITS - DIGITS);
+    let place = (u64::BITS - zeros) << DIGITS | behind as u32;
+    let mut bucket = usize::from(FIRST[place as usize]);
+    // One or two steps.
+    while BOUNDS[bucket] < value as f64 {
+        bucket += 1;
+    }
+    bucket
 }
 
 fn middle(bucket: usize) -> f64 {
@@ -94,11 +99,11 @@ impl Sketch {
     }
 }
 
-impl Quantiles {
+impl<const EXACT: usize> Quantiles<EXACT> {
     #[inline]
     pub(crate) fn add(&mut self, value: u64) {
         match self {
-            Self::Exact(small, large) if small.len() + large.len() < EXACT_MAX => {
+            Self::Exact(small, large) if small.len() + large.len() < EXACT => {
                 match u32::try_from(value) {
                     Ok(value) => small.push(value),
                     Err(_) => large.push(value),
@@ -148,7 +153,7 @@ mod tests {
 
     #[test]
     fn few_values_are_exact() {
-        let mut quantiles = Quantiles::default();
+        let mut quantiles: Quantiles = Quantiles::default();
         assert_eq!(quantiles.at([0.5]), None);
         for value in [4, 1, 1 << 40, 2] {
             quantiles.add(value);
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn many_values_are_within_a_percent() {
-        let mut quantiles = Quantiles::default();
+        let mut quantiles: Quantiles = Quantiles::default();
         for value in 0..3 * EXACT_MAX as u64 {
             quantiles.add(1_000 + value * 7919 % (3 * EXACT_MAX as u64));
         }

@@ -1,7 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CounterId, DeviceId, ProcessId, QueueId, StackId, StreamOrder, TextId, ThreadId,
+    Activity, CounterId, DeviceId, Effect, ProcessId, QueueId, StackId, StreamOrder, TextId,
+    ThreadId,
 };
 
 /// What a GPU operation is.
@@ -105,6 +106,8 @@ pub struct HostSlice {
     pub kind: HostKind,
     /// What a call puts into its stream, besides operations.
     pub order: StreamOrder,
+    /// What else a call does.
+    pub effect: Effect,
     /// The trace ends before it did.
     pub is_open: bool,
 }

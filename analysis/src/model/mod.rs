@@ -4,25 +4,33 @@
 //! something is never kept without the process instance that it belongs to, so equal ids of two processes are two things.
 
 mod activity;
+mod allocations;
 mod batch;
+mod effect;
 mod entity;
 mod loss;
+mod part;
 mod stack;
 mod stream_order;
 mod text;
+mod waiting_calls;
 
 pub use activity::{Activity, classify};
+pub(crate) use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
     Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
 };
+pub use effect::Effect;
 pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread,
     ThreadId,
 };
 pub use loss::Notice;
+pub use part::Part;
 pub use stack::{Frame, FrameId, StackId, Stacks};
 pub use stream_order::StreamOrder;
 pub use text::{TextId, Texts};
+pub(crate) use waiting_calls::{WaitsFor, waits_for};
 
 /// Everything that records refer to.
 #[derive(Debug, Default)]

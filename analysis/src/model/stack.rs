@@ -21,6 +21,15 @@ pub struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct FrameId(u32);
 
+impl FrameId {
+    /// Its place in tables by frame.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A call stack of a [`Stacks`]: its innermost frame and the stack below that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct StackId(u32);
@@ -88,6 +97,19 @@ impl Stacks {
     #[must_use]
     pub fn frame(&self, id: FrameId) -> Option<&Frame> {
         self.frames.get(id.0 as usize)
+    }
+
+    /// All frames, in the order of their places in tables.
+    #[must_use]
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The stack that called the innermost frame of a stack, and that frame; `None` for [`StackId::ROOT`].
+    #[must_use]
+    pub fn node(&self, stack: StackId) -> Option<(StackId, FrameId)> {
+        let node = self.nodes.get(stack.index()).copied();
+        node.filter(|_| stack != StackId::ROOT)
     }
 
     /// The innermost frame of a stack, and the stack that called it; `None` for [`StackId::ROOT`].

@@ -76,10 +76,10 @@ type Input = Box<dyn Read + Send>;
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
 pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
-    open_counted(path, kinds, &BytesRead::default())
+    open_counted(path, kinds, &BytesRead::default(), true)
 }
 
-/// [`open`], which tells others meanwhile how much of the file was read.
+/// [`open`], which tells others meanwhile how much of the file was read, and unpacks it by a thread of its own only where `is_ahead`.
 ///
 /// # Errors
 /// As [`open`].
@@ -87,6 +87,7 @@ pub fn open_counted(
     path: &Path,
     kinds: Kinds,
     read_bytes: &BytesRead,
+    is_ahead: bool,
 ) -> Result<Box<dyn Reader>, OpenError> {
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
     let file = Counted {
@@ -102,7 +103,7 @@ pub fn open_counted(
     }
     match start.first() {
         // An empty file is what a killed profiler leaves.
-        None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds))),
+        None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds, is_ahead))),
         _ => Err(OpenError::Unknown(path.to_path_buf())),
     }
 }

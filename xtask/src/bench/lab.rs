@@ -1,5 +1,6 @@
 //! What all measures share: the tools that work here, the programs to profile, and how one run is made.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::install;
 use super::process::{self, Finished, Terms};
 use super::report::TargetReport;
-use super::tools::{FOR_PYTHON, Places, Recording, Tool, Yield};
+use super::tools::{Places, Recording, Tool, Yield};
 
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -66,8 +67,14 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Compiles the programs, finds the tools and tries each of them.
-    pub fn open(root: &Path, product: &Path, quick: bool, may_install: bool) -> Result<Self> {
+    /// Compiles the programs, finds the tools that are wanted and tries each of them.
+    pub fn open(
+        root: &Path,
+        product: &Path,
+        quick: bool,
+        wanted: &BTreeSet<Tool>,
+        may_install: bool,
+    ) -> Result<Self> {
         let rsys_sample = product.join("rsys-sample");
         if !rsys_sample.is_file() {
             bail!("{} is not there", rsys_sample.display());
@@ -93,7 +100,7 @@ impl Lab {
         };
         lab.compile("chain")?;
         lab.compile("births")?;
-        lab.find_tools(may_install);
+        lab.find_tools(wanted, may_install);
         Ok(lab)
     }
 
@@ -116,11 +123,12 @@ impl Lab {
         self.root.join("xtask/workloads").join(name)
     }
 
-    fn find_tools(&mut self, may_install: bool) {
+    fn find_tools(&mut self, wanted: &BTreeSet<Tool>, may_install: bool) {
         let tools = self.root.join("target/bench-tools");
         let none = || anyhow::anyhow!("not installed");
-        let found = |installed: &dyn Fn() -> Result<PathBuf>, usual: Option<PathBuf>| {
-            if may_install {
+        let found = |for_any: &[Tool], installed: &dyn Fn() -> Result<PathBuf>, usual: Option<PathBuf>| {
+            let is_wanted = for_any.iter().any(|tool| wanted.contains(tool));
+            if may_install && is_wanted {
                 installed()
             } else {
                 usual.ok_or_else(none)
@@ -132,18 +140,29 @@ impl Lab {
                 .then_some(own)
                 .or_else(|| install::in_path(name))
         };
-        let perf = found(&|| install::perf(&self.scratch), install::in_path("perf"));
+        let perf = found(
+            &[
+                Tool::PerfFloor,
+                Tool::PerfFp,
+                Tool::PerfDwarf,
+                Tool::PerfTrampoline,
+            ],
+            &|| install::perf(&self.scratch),
+            install::in_path("perf"),
+        );
         let samply = found(
+            &[Tool::Samply],
             &|| install::samply(&tools, &self.scratch),
             existing("bin/samply", "samply"),
         );
         let py_spy = found(
+            &[Tool::PySpy, Tool::PySpyNative],
             &|| install::py_spy(&tools, &self.scratch),
             existing("venv/bin/py-spy", "py-spy"),
         );
         self.places.samply = samply.as_ref().ok().cloned();
         self.places.py_spy = py_spy.as_ref().ok().cloned();
-        for tool in FOR_PYTHON.into_iter().skip(1).chain([Tool::PerfTrampoline]) {
+        for &tool in wanted.iter().filter(|tool| **tool != Tool::Bare) {
             let place = match tool {
                 Tool::Bare | Tool::Rsys => None,
                 Tool::PerfFloor | Tool::PerfFp | Tool::PerfDwarf | Tool::PerfTrampoline => {

@@ -4,6 +4,7 @@
 //! is the smallest or the middle of the repetitions, and the outcome is a ratio. A peer that is missing or refuses is named with its
 //! reason, and the run goes on. `docs/benchmarks.md` explains the figures.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,7 @@ mod tools;
 
 use lab::Lab;
 use table::{Figures, Table};
+use tools::{FOR_NATIVE, FOR_NEW_PYTHON, FOR_PYTHON, FOR_RATE, Tool};
 
 /// What `cargo xtask bench` is asked for.
 #[derive(Debug, Args)]
@@ -58,22 +60,27 @@ pub struct BenchOptions {
 
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
-const MEASURES: [(&str, Measure); 15] = [
-    ("overhead", overhead::measure),
-    ("size", size::measure),
-    ("finish", finish::measure),
-    ("memory", memory::measure),
-    ("startup", startup::measure),
-    ("rate", rate::measure),
-    ("walks", engines::walks),
-    ("python", engines::python_frames),
-    ("names", engines::names),
-    ("merge", merge::measure),
-    ("report", answers::measure),
-    ("monitors", monitors::measure),
-    ("gpu", gpu::measure),
-    ("gpu-start", gpu_start::measure),
-    ("simgpu", simgpu::measure),
+/// Each measure, and the tools that it runs programs with: those of others need not be there.
+const MEASURES: [(&str, Measure, &[&[Tool]]); 15] = [
+    (
+        "overhead",
+        overhead::measure,
+        &[&FOR_NATIVE, &FOR_PYTHON, &FOR_NEW_PYTHON],
+    ),
+    ("size", size::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
+    ("finish", finish::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
+    ("memory", memory::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
+    ("startup", startup::measure, &[&FOR_NATIVE]),
+    ("rate", rate::measure, &[&FOR_RATE]),
+    ("walks", engines::walks, &[]),
+    ("python", engines::python_frames, &[]),
+    ("names", engines::names, &[]),
+    ("merge", merge::measure, &[&[Tool::Rsys]]),
+    ("report", answers::measure, &[]),
+    ("monitors", monitors::measure, &[&[Tool::Rsys]]),
+    ("gpu", gpu::measure, &[]),
+    ("gpu-start", gpu_start::measure, &[]),
+    ("simgpu", simgpu::measure, &[]),
 ];
 
 /// What goes into the JSON file.
@@ -96,8 +103,8 @@ pub fn run(options: &BenchOptions) -> Result<()> {
         .parent()
         .context("xtask lies in no workspace")?;
     for name in &options.only {
-        if !MEASURES.iter().any(|(known, _)| known == name) {
-            let known: Vec<&str> = MEASURES.iter().map(|(known, _)| *known).collect();
+        if !MEASURES.iter().any(|(known, ..)| known == name) {
+            let known: Vec<&str> = MEASURES.iter().map(|(known, ..)| *known).collect();
             bail!(
                 "no measure is called {name}; there are {}",
                 known.join(", ")
@@ -113,7 +120,11 @@ pub fn run(options: &BenchOptions) -> Result<()> {
     let started_s = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs());
-    let lab = Lab::open(root, &product, options.quick, !options.no_install)?;
+    let is_chosen = |name| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    let chosen = || MEASURES.iter().filter(|(name, ..)| is_chosen(name));
+    let tools = chosen().flat_map(|(.., tools)| tools.iter().copied().flatten());
+    let tools: BTreeSet<Tool> = tools.copied().collect();
+    let lab = Lab::open(root, &product, options.quick, &tools, !options.no_install)?;
     let mut record = Record {
         started_s,
         machine: machine(),
@@ -130,10 +141,7 @@ pub fn run(options: &BenchOptions) -> Result<()> {
     for (tool, reason) in &record.not_measured {
         println!("{tool}: not measured: {reason}");
     }
-    for (name, measure) in MEASURES {
-        if !options.only.is_empty() && !options.only.iter().any(|wanted| wanted == name) {
-            continue;
-        }
+    for (name, measure, _) in chosen() {
         match measure(&lab, &mut record.figures) {
             Ok(tables) => {
                 for table in tables {
@@ -145,7 +153,7 @@ pub fn run(options: &BenchOptions) -> Result<()> {
                 println!("\n{name}: not measured: {error:#}");
                 record
                     .not_measured
-                    .push((name.to_owned(), format!("{error:#}")));
+                    .push(((*name).to_owned(), format!("{error:#}")));
             }
         }
     }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::lab::{Lab, Wish};
 use super::numbers::median;
 use super::table::{Cell, Figures, Table};
-use super::tools::Tool;
+use super::tools::FOR_RATE;
 
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
@@ -31,8 +31,7 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
                 ..Wish::default()
             };
             let program = lab.chain(10, threads, total_s * units_per_s);
-            let tools = [Tool::Rsys, Tool::PerfFloor, Tool::PerfFp];
-            for (tool, runs) in lab.rounds(&tools, &program, wish, repetitions) {
+            for (tool, runs) in lab.rounds(&FOR_RATE, &program, wish, repetitions) {
                 let of = |value: &dyn Fn(&super::lab::Run) -> Option<f64>| {
                     let values: Vec<f64> = runs.iter().filter_map(value).collect();
                     median(&values)

@@ -41,6 +41,9 @@ pub const FOR_NATIVE: [Tool; 6] = [
     Tool::Samply,
 ];
 
+/// Those whose rate is measured.
+pub const FOR_RATE: [Tool; 3] = [Tool::Rsys, Tool::PerfFloor, Tool::PerfFp];
+
 /// All that can profile Python.
 pub const FOR_PYTHON: [Tool; 8] = [
     Tool::Bare,

@@ -10,8 +10,9 @@ use super::places::place;
 use super::pools::{Around, CallAt, Pool, Seen};
 use super::stretches::{Barriers, Stretch};
 use crate::measure::code_place::program_part;
-use crate::measure::waiting_calls::{WaitsFor, waits_for};
-use crate::model::{DeviceId, HostKind, Model, StackId, StreamOrder, TextId, ThreadId};
+use crate::model::{
+    DeviceId, HostKind, Model, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
+};
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
 /// GPU's own latency.

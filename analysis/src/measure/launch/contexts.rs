@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::join::Call;
+use super::join::{Call, Operation};
 use super::ledger::Time;
 use crate::measure::packed_rows::PackedRows;
-use crate::model::{GpuRecord, HostKind, HostSlice, TextId, ThreadId};
+use crate::model::{HostKind, HostSlice, TextId, ThreadId};
 
 /// So many launches are kept until all ranges are known; the time of others counts as not launched in any that is known.
 const LAUNCHES_MAX: usize = 1 << 24;
@@ -49,8 +49,8 @@ impl Contexts {
     }
 
     /// Takes in a kernel and the call that launched it.
-    pub(super) fn launch(&mut self, record: &GpuRecord, call: Call) {
-        let duration_ns = record.duration_ns();
+    pub(super) fn launch(&mut self, operation: &Operation, call: Call) {
+        let duration_ns = operation.duration_ns();
         if self.kept == LAUNCHES_MAX {
             self.left_out.add(duration_ns);
             return;
@@ -116,7 +116,7 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Texts;
+    use crate::model::{GpuRecord, Texts};
 
     #[test]
     fn a_launch_is_in_the_ranges_that_are_open() {
@@ -147,7 +147,7 @@ mod tests {
                 thread: ThreadId::new(0),
                 name: TextId::EMPTY,
             };
-            contexts.launch(&record, call);
+            contexts.launch(&Operation::from(&record), call);
         }
         // Calls that the trace gives to no thread are in no range.
         let call = Call {
@@ -156,7 +156,7 @@ mod tests {
             thread: ThreadId::new(HostSlice::NO_THREAD),
             name: TextId::EMPTY,
         };
-        contexts.launch(&GpuRecord::default(), call);
+        contexts.launch(&Operation::from(&GpuRecord::default()), call);
         let mut seen = Vec::new();
         contexts.each_in_ranges(|_, chain, duration_ns| seen.push((duration_ns, chain.to_vec())));
         let expected = [

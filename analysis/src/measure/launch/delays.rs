@@ -1,9 +1,8 @@
 //! What passes between a launch and the end of its operation: T = A + Q + K.
 
-use super::join::Call;
+use super::join::{Call, Operation};
 use super::ledger::Time;
 use crate::measure::quantiles::Quantiles;
-use crate::model::GpuRecord;
 
 /// The times of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,27 +17,30 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The parts of an operation and its call. An operation that seems to begin before its call has neither A nor Q.
-    pub(super) fn of(record: &GpuRecord, call: Call) -> Self {
-        let submitted_ns = submitted_ns(record, call);
+    pub(super) fn of(operation: &Operation, call: Call) -> Self {
+        let submitted_ns = submitted_ns(operation, call);
         Self {
             submit_ns: submitted_ns.saturating_sub(call.start_ns),
-            queue_ns: record.start_ns - submitted_ns,
-            run_ns: record.duration_ns(),
+            queue_ns: operation.start_ns - submitted_ns,
+            run_ns: operation.duration_ns(),
         }
     }
 }
 
 /// When an operation was handed over: where its call ends, and at its begin at the latest.
-pub(super) fn submitted_ns(record: &GpuRecord, call: Call) -> u64 {
-    call.end_ns.min(record.start_ns)
+pub(super) fn submitted_ns(operation: &Operation, call: Call) -> u64 {
+    call.end_ns.min(operation.start_ns)
 }
+
+/// So many values of each part are kept as they are: three times that for each name.
+pub(super) const EXACT_MAX: usize = 4096;
 
 /// The values of one of the parts.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) total_ns: u64,
     pub(super) max_ns: u64,
-    quantiles: Quantiles,
+    quantiles: Quantiles<EXACT_MAX>,
 }
 
 impl Values {
@@ -76,12 +78,12 @@ pub(super) struct Delays {
 
 impl Delays {
     /// Takes in an operation.
-    pub(super) fn add(&mut self, record: &GpuRecord, call: Option<Call>) {
+    pub(super) fn add(&mut self, operation: &Operation, call: Option<Call>) {
         let Some(call) = call else {
-            self.unlinked.add(record.duration_ns());
+            self.unlinked.add(operation.duration_ns());
             return;
         };
-        let parts = Parts::of(record, call);
+        let parts = Parts::of(operation, call);
         self.linked += 1;
         self.submit.add(parts.submit_ns);
         self.queue.add(parts.queue_ns);
@@ -92,7 +94,7 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{TextId, ThreadId};
+    use crate::model::{GpuRecord, TextId, ThreadId};
 
     #[test]
     fn parts_sum_to_the_time_from_the_call_to_the_end() {
@@ -111,12 +113,12 @@ mod tests {
                 thread: ThreadId::default(),
                 name: TextId::EMPTY,
             };
-            let record = GpuRecord {
+            let operation = Operation::from(&GpuRecord {
                 start_ns,
                 end_ns,
                 ..GpuRecord::default()
-            };
-            let parts = Parts::of(&record, call);
+            });
+            let parts = Parts::of(&operation, call);
             assert_eq!((parts.submit_ns, parts.queue_ns), (submit_ns, queue_ns));
             let total_ns = parts.submit_ns + parts.queue_ns + parts.run_ns;
             assert_eq!(total_ns, end_ns - call_ns.min(start_ns));

@@ -24,13 +24,13 @@ mod tree;
 use self::contexts::Contexts;
 use self::delays::{Delays, submitted_ns};
 use self::depth::Depth;
-use self::join::{Call, Join};
+use self::join::{Call, Join, Operation};
 use self::ledger::{Ledger, Time};
 use self::report::Report;
 use self::stacks::{HostTimes, OperatorTimes, StackTimes};
 use super::id_map::IdMap;
 use super::{Measure, entry};
-use crate::model::{Basis, Batch, GpuRecord, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
+use crate::model::{Basis, Batch, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::Answer;
 
 /// The question, while records are read.
@@ -65,20 +65,24 @@ struct Launches {
 }
 
 impl Launches {
-    fn add(&mut self, record: &GpuRecord, call: Option<Call>) {
+    fn add(&mut self, operation: &Operation, call: Option<Call>) {
         self.delays
-            .entry(record.name)
+            .entry(operation.name)
             .or_default()
-            .add(record, call);
+            .add(operation, call);
         if let Some(call) = call {
-            let depth = entry(&mut self.depths, record.device.index());
-            depth.add(submitted_ns(record, call), record.start_ns, record.end_ns);
+            let depth = entry(&mut self.depths, operation.device.index());
+            depth.add(
+                submitted_ns(operation, call),
+                operation.start_ns,
+                operation.end_ns,
+            );
         }
-        if record.kind == OpKind::Kernel {
+        if operation.kind == OpKind::Kernel {
             let time = self.calls.entry(call.map(|call| call.name)).or_default();
-            time.add(record.duration_ns());
+            time.add(operation.duration_ns());
             if let Some(call) = call {
-                self.contexts.launch(record, call);
+                self.contexts.launch(operation, call);
             }
         }
     }
@@ -101,7 +105,9 @@ impl Measure for Launch {
             let is_call = matches!(slice.kind, HostKind::Runtime | HostKind::Hsa);
             if is_call && slice.link != 0 {
                 let join = entry(&mut self.joins, slice.process.index());
-                join.call(slice, |record, call| launches.add(record, Some(call)));
+                join.call(slice, |operation, call| {
+                    launches.add(&operation, Some(call))
+                });
             }
         }
         for record in &batch.gpu {
@@ -113,7 +119,7 @@ impl Measure for Launch {
                 of_process.kernels.add(record.duration_ns());
             }
             let join = entry(&mut self.joins, record.process.index());
-            join.operation(record, |record, call| launches.add(record, call));
+            join.operation(record, |operation, call| launches.add(&operation, call));
         }
         for sample in &batch.samples {
             match sample.basis {
@@ -130,8 +136,8 @@ impl Measure for Launch {
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         for join in &mut self.joins {
-            for record in join.rest() {
-                self.launches.add(&record, None);
+            for operation in join.rest() {
+                self.launches.add(&operation, None);
             }
         }
         let mut cpu = OperatorTimes::default();

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::delays::{Delays, Values};
+use super::delays::{Delays, EXACT_MAX, Values};
 use super::depth::Depth;
 use super::ledger::{Ledger, Part, Time};
 use super::stacks::{FunctionKey, HostTimes, OperatorKey, OperatorTimes};
@@ -240,7 +240,7 @@ impl<'m> Report<'m> {
         }
         if !is_exact {
             self.notes.push(
-                "medians and 95th percentiles of operations that ran more than 65536 times are within 1 %".to_owned(),
+                format!("medians and 95th percentiles of the delays of operations that were launched more than {EXACT_MAX} times are within 1 %"),
             );
         }
         if !table.rows.is_empty() {

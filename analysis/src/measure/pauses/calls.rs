@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::measure::allocations::does;
 use crate::measure::call_sites::CallSites;
 use crate::measure::code_place::innermost;
-use crate::measure::waiting_calls::{WaitsFor, waits_for};
 use crate::model::{
-    Activity, Batch, Frame, HostKind, HostSlice, Model, ProcessId, TextId, ThreadId,
+    Activity, Batch, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId, ThreadId,
 };
 
 /// Shorter calls matter to nobody, and are many.
@@ -15,23 +13,10 @@ const SHORT_NS: u64 = 1_000;
 /// An asynchronous copy whose call took less has not held its thread, whatever its times say.
 const BLOCKED_NS: u64 = 20_000;
 
-/// What a call does to a GPU's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Does {
-    /// Waits for work that was submitted before.
-    Synchronises,
-    /// Waits for its own copy.
-    Copies,
-    /// Was to copy while its thread goes on, and returned when the copy had ended.
-    BlockedCopy,
-    /// Makes memory or gives it back.
-    Memory,
-}
-
 /// Such a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wait {
-    pub(super) does: Does,
+    pub(super) does: Effect,
     pub(super) process: ProcessId,
     pub(super) thread: ThreadId,
     pub(super) name: TextId,
@@ -40,9 +25,10 @@ pub(super) struct Wait {
     pub(super) bytes: u64,
 }
 
-/// A call of any name: what it does is known when all names are.
+/// What is kept of such a call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
+    does: Effect,
     start_ns: u64,
     link: u64,
     bytes: u64,
@@ -77,12 +63,9 @@ impl Calls {
                 *end_ns = record.end_ns.max(*end_ns);
             }
         }
-        let calls = batch.host.iter().filter(|slice| {
-            matches!(slice.kind, HostKind::Runtime | HostKind::Hsa)
-                && slice.end_ns - slice.start_ns >= SHORT_NS
-                && slice.thread.index() != HostSlice::NO_THREAD
-        });
+        let calls = batch.host.iter().filter(|slice| matters(slice));
         let calls = calls.map(|slice| Call {
+            does: slice.effect,
             start_ns: slice.start_ns,
             link: slice.link,
             bytes: slice.bytes,
@@ -92,7 +75,7 @@ impl Calls {
             name: slice.name,
         });
         self.calls.extend(calls);
-        self.sites.take(batch);
+        self.sites.take(batch, matters);
     }
 
     /// To be called when all was taken in.
@@ -103,22 +86,16 @@ impl Calls {
     }
 
     /// The calls that wait or handle memory, by their ends.
-    pub(super) fn waits(&self, model: &Model) -> impl Iterator<Item = Wait> {
-        let mut known: HashMap<TextId, Option<Does>> = HashMap::new();
+    pub(super) fn waits(&self) -> impl Iterator<Item = Wait> {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
-            let of_name = known.entry(call.name).or_insert_with(|| {
-                let name = model.text(call.name);
-                of_name(name)
-            });
-            let does = (*of_name)?;
             let is_blocked = || {
                 let ended_ns = self.copies.get(&(call.process, call.link));
                 u64::from(call.duration_ns) >= BLOCKED_NS
                     && ended_ns.is_some_and(|ended_ns| *ended_ns <= call.end_ns())
             };
-            (does != Does::BlockedCopy || is_blocked()).then_some(Wait {
-                does,
+            (call.does != Effect::CopiesAside || is_blocked()).then_some(Wait {
+                does: call.does,
                 process: call.process,
                 thread: call.thread,
                 name: call.name,
@@ -136,20 +113,11 @@ impl Calls {
     }
 }
 
-/// What calls of a name do; asynchronous copies may block.
-fn of_name(name: &str) -> Option<Does> {
-    if does(name).is_some() {
-        return Some(Does::Memory);
-    }
-    match waits_for(name) {
-        Some(WaitsFor::Synchronisation | WaitsFor::Event | WaitsFor::Signal) => {
-            Some(Does::Synchronises)
-        }
-        Some(WaitsFor::Copy) => Some(Does::Copies),
-        Some(WaitsFor::Release) => Some(Does::Memory),
-        None => {
-            let is_async_copy = name.contains("Memcpy") && name.contains("Async");
-            is_async_copy.then_some(Does::BlockedCopy)
-        }
-    }
+/// Whether a call may be one of them: of those that only launch there are many.
+#[inline]
+fn matters(slice: &HostSlice) -> bool {
+    slice.effect != Effect::None
+        && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa)
+        && slice.end_ns - slice.start_ns >= SHORT_NS
+        && slice.thread.index() != HostSlice::NO_THREAD
 }

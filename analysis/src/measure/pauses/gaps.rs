@@ -1,7 +1,8 @@
 //! The idle times of one GPU, and whose they are.
 
-use super::calls::{Does, Wait};
+use super::calls::Wait;
 use super::phases::{Phase, Phases};
+use crate::model::Effect;
 
 /// A call that returns within this time after the GPU ran dry has waited for that. Threads that have to wait for a processor return late.
 const RETURN_NS: u64 = 20_000_000;
@@ -34,10 +35,10 @@ impl Owner {
 
     fn of(wait: &Wait) -> Self {
         match wait.does {
-            Does::Synchronises => Self::Synchronisation,
-            Does::Copies => Self::Copy,
-            Does::BlockedCopy => Self::BlockedCopy,
-            Does::Memory => Self::Memory,
+            Effect::Synchronises => Self::Synchronisation,
+            Effect::Copies => Self::Copy,
+            Effect::CopiesAside => Self::BlockedCopy,
+            Effect::Memory | Effect::None => Self::Memory,
         }
     }
 }
@@ -122,7 +123,7 @@ impl<'w> Gaps<'w> {
             let has_waited = wait.start_ns < gap.0 && wait.end_ns <= gap.0 + RETURN_NS;
             if has_waited && emptied_by.is_none() {
                 emptied_by = Some(wait);
-            } else if wait.does == Does::Memory {
+            } else if wait.does == Effect::Memory {
                 let (from_ns, to_ns) = (wait.start_ns.max(gap.0), wait.end_ns.min(gap.1));
                 let owned_ns = to_ns.saturating_sub(from_ns).min(left_ns);
                 left_ns -= owned_ns;
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
     use crate::model::{ProcessId, TextId, ThreadId};
 
-    fn wait(does: Does, start_ns: u64, end_ns: u64) -> Wait {
+    fn wait(does: Effect, start_ns: u64, end_ns: u64) -> Wait {
         Wait {
             does,
             process: ProcessId::default(),
@@ -186,10 +187,10 @@ mod tests {
             (3_300 * US, 3_400 * US),
         ];
         let waits = [
-            wait(Does::Synchronises, 50 * US, 620 * US),
-            wait(Does::Synchronises, 1_600 * US, 2_010 * US),
-            wait(Does::Memory, 2_020 * US, 2_220 * US),
-            wait(Does::Synchronises, 2_310 * US, 2_410 * US),
+            wait(Effect::Synchronises, 50 * US, 620 * US),
+            wait(Effect::Synchronises, 1_600 * US, 2_010 * US),
+            wait(Effect::Memory, 2_020 * US, 2_220 * US),
+            wait(Effect::Synchronises, 2_310 * US, 2_410 * US),
         ];
         let gaps = Gaps::of(busy.into_iter(), &waits);
         let found: Vec<(Owner, u64)> = gaps
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn a_call_that_returns_late_has_not_waited_for_the_gpu() {
         let busy = [(0, 1_000), (90_000_000, 90_001_000)];
-        let waits = [wait(Does::Synchronises, 500, 80_000_000)];
+        let waits = [wait(Effect::Synchronises, 500, 80_000_000)];
         let gaps = Gaps::of(busy.into_iter(), &waits);
         assert_eq!(gaps.owned().count(), 0);
         assert_eq!(gaps.other_ns, gaps.idle_ns);

@@ -12,12 +12,12 @@ mod phases;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use self::calls::{Calls, Does, Wait};
+use self::calls::{Calls, Wait};
 use self::gaps::{Gaps, Owned, Owner};
 use super::code_place::cells as place_cells;
 use super::sets::IntervalSet;
 use super::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, entry, process_cells, unseen};
-use crate::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId, TextId};
+use crate::model::{Activity, Batch, DeviceId, Effect, Kinds, Model, ProcessId, TextId};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
 /// The question, while records are read.
@@ -49,7 +49,7 @@ impl Measure for Pauses {
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         self.calls.sort();
         let mut waits: HashMap<ProcessId, Vec<Wait>> = HashMap::new();
-        for wait in self.calls.waits(model) {
+        for wait in self.calls.waits() {
             waits.entry(wait.process).or_default().push(wait);
         }
         let columns = unseen(&DEVICE_COLUMNS, &DEVICE_NUMBERS);
@@ -124,7 +124,7 @@ impl Pauses {
         type Key = (ProcessId, TextId, String);
         let mut sums: HashMap<Key, (Owned, u64, Vec<Cell>)> = HashMap::new();
         let blocked = waits.values().flatten();
-        for wait in blocked.filter(|wait| wait.does == Does::BlockedCopy) {
+        for wait in blocked.filter(|wait| wait.does == Effect::CopiesAside) {
             let cells = place_cells(self.calls.place(wait, model), model, "").to_vec();
             let key = (wait.process, wait.name, format!("{cells:?}"));
             let (owned, bytes, _) = sums.entry(key).or_insert((Owned::default(), 0, cells));

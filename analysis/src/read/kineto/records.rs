@@ -8,7 +8,7 @@ use super::open::{OpenSlice, OpenSlices};
 use super::places::{HostKeys, Key, Places, number};
 use super::text::{intern, unescaped};
 use crate::model::{
-    Activity, Batch, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, TextId,
+    Activity, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, TextId,
 };
 
 /// Set in links by `External id`, which count differently from those by `correlation`.
@@ -26,6 +26,8 @@ pub(super) struct Records {
     pub(super) contents: Contents,
     open: OpenSlices,
     activities: Activities,
+    /// What calls do, by their names.
+    effects: Vec<Option<Effect>>,
     /// What all times are counted from.
     pub(super) base_ns: i64,
     /// The latest time of a record.
@@ -52,6 +54,7 @@ impl Records {
             contents: Contents::default(),
             open: OpenSlices::default(),
             activities: Activities::default(),
+            effects: Vec::new(),
             base_ns: 0,
             last_ns: None,
             grid: String::new(),
@@ -243,6 +246,15 @@ impl Records {
             (!original_pid.is_empty()).then(|| Key::new(original_pid.of(bytes), &mut model.texts));
         let keys = host_keys(source, model);
         let place = self.places.host(keys, original_pid, model);
+        let name = intern(event.name.of(bytes), &mut model.texts);
+        let effect = match kind {
+            HostKind::Runtime => {
+                let count = self.effects.len().max(name.index() + 1);
+                self.effects.resize(count, None);
+                *self.effects[name.index()].get_or_insert_with(|| Effect::of(model.text(name)))
+            }
+            _ => Effect::None,
+        };
         HostSlice {
             start_ns,
             end_ns: start_ns,
@@ -253,9 +265,10 @@ impl Records {
             bytes: count(event.args.bytes.of(bytes)),
             process: place.process,
             thread: place.thread,
-            name: intern(event.name.of(bytes), &mut model.texts),
+            name,
             depth: HostSlice::UNKNOWN_DEPTH,
             kind,
+            effect,
             ..HostSlice::default()
         }
     }

@@ -3,7 +3,7 @@
 use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Value};
 
-use crate::model::{Activity, HostKind, OpKind, StreamOrder, TextId, Texts, classify};
+use crate::model::{Activity, Effect, HostKind, OpKind, StreamOrder, TextId, Texts, classify};
 use crate::perfetto::EventHead;
 use crate::perfetto::interned::{Datum, EventNames};
 
@@ -106,7 +106,7 @@ pub(super) struct Meanings {
     /// Of names of kernels.
     activities: Vec<Option<Activity>>,
     /// Of names of calls.
-    orders: Vec<Option<StreamOrder>>,
+    calls: Vec<Option<(StreamOrder, Effect)>>,
 }
 
 /// The value at a place of a table, which is made if there is none.
@@ -160,14 +160,21 @@ impl Meanings {
         }
     }
 
-    /// What a call puts into its stream.
+    /// What a call puts into its stream, and what else it does.
     #[inline]
-    pub(super) fn order(&mut self, kind: HostKind, name: TextId, texts: &Texts) -> StreamOrder {
+    pub(super) fn call(
+        &mut self,
+        kind: HostKind,
+        name: TextId,
+        texts: &Texts,
+    ) -> (StreamOrder, Effect) {
         match kind {
-            HostKind::Runtime => {
-                cached(&mut self.orders, name, || StreamOrder::of(texts.get(name)))
-            }
-            _ => StreamOrder::None,
+            // Names of HSA's calls are never those that put something into streams of HIP.
+            HostKind::Runtime | HostKind::Hsa => cached(&mut self.calls, name, || {
+                let name = texts.get(name);
+                (StreamOrder::of(name), Effect::of(name))
+            }),
+            _ => Default::default(),
         }
     }
 

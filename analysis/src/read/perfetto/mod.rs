@@ -1,11 +1,11 @@
 //! Perfetto traces: ours (of one process, merged, cut off), and those of other profilers that write slices of GPUs.
 //!
-//! Packets are unpacked by a thread of their own ([`ahead`]). What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
+//! Packets are unpacked ahead of their use ([`packets`]). What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
 //! in [`slices`], samples are looked up in the tables of their sequence in [`samples`], and [`processes`] keeps apart the processes
 //! of a file.
 
-mod ahead;
 mod meaning;
+mod packets;
 mod places;
 mod processes;
 mod samples;
@@ -23,8 +23,8 @@ use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{
     Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
 };
-use ahead::Ahead;
 use meaning::{Details, Meaning, Meanings};
+use packets::Packets;
 use places::Places;
 use processes::Processes;
 use samples::Samples;
@@ -34,7 +34,7 @@ use slices::Slices;
 pub(super) struct PerfettoReader {
     file: String,
     kinds: Kinds,
-    packets: Ahead,
+    packets: Packets,
     decoder: Decoder,
     names: Vec<EventNames>,
     meanings: Meanings,
@@ -56,11 +56,11 @@ struct LeftOut {
 }
 
 impl PerfettoReader {
-    pub(super) fn new(path: &Path, input: Input, kinds: Kinds) -> Self {
+    pub(super) fn new(path: &Path, input: Input, kinds: Kinds, is_ahead: bool) -> Self {
         let file = path.display().to_string();
         Self {
             kinds,
-            packets: Ahead::new(input),
+            packets: Packets::new(input, is_ahead),
             decoder: Decoder::default(),
             names: Vec::new(),
             meanings: Meanings::default(),
@@ -405,12 +405,12 @@ impl Context<'_> {
             Meaning::Host(kind) => {
                 let name = names.name(head, &mut model.texts);
                 let details = self.details(sequence, head, model);
-                let order = self.meanings.order(kind, name, &model.texts);
+                let does = self.meanings.call(kind, name, &model.texts);
                 let place = self
                     .places
                     .host(track, &self.decoder.tracks, self.processes, model);
                 self.slices
-                    .begin_host(track, time_ns, name, (kind, order), place, &details);
+                    .begin_host(track, time_ns, name, (kind, does), place, &details);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
-use crate::model::{Activity, Batch, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder, TextId};
+use crate::model::{
+    Activity, Batch, Effect, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder, TextId,
+};
 use crate::perfetto::TrackIndex;
 
 /// Slices that have begun, by track.
@@ -95,7 +97,7 @@ impl Slices {
         track: TrackIndex,
         start_ns: u64,
         name: TextId,
-        (kind, order): (HostKind, StreamOrder),
+        (kind, (order, effect)): (HostKind, (StreamOrder, Effect)),
         place: HostPlace,
         details: &Details,
     ) {
@@ -113,6 +115,7 @@ impl Slices {
             depth,
             kind,
             order,
+            effect,
             is_open: false,
         };
         self.begin(track, Record::Host(slice));

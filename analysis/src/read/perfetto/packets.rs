@@ -1,4 +1,4 @@
-//! The packets of a trace, unpacked by a thread of their own.
+//! The packets of a trace, unpacked by a thread of their own or by the one that reads them.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -18,11 +18,18 @@ enum Piece {
     Truncated(Truncation),
 }
 
-/// Packets that are unpacked ahead of their use.
+/// Where blocks come from.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    pieces: Receiver<Piece>,
-    emptied: SyncSender<Block>,
+enum Source {
+    /// A thread that unpacks them ahead of their use, and takes back those that were used.
+    Thread(Receiver<Piece>, SyncSender<Block>),
+    Reader(BlockReader<Input>),
+}
+
+/// The packets of a file.
+#[derive(Debug)]
+pub(super) struct Packets {
+    source: Source,
     block: Block,
     /// Where in the block the next packet is.
     place: usize,
@@ -31,14 +38,19 @@ pub(super) struct Ahead {
     truncation: Option<Truncation>,
 }
 
-impl Ahead {
-    pub(super) fn new(input: Input) -> Self {
-        let (filled, pieces) = sync_channel(BLOCKS);
-        let (emptied, to_fill) = sync_channel(BLOCKS + 2);
-        thread::spawn(move || unpack(input, &filled, &to_fill));
+impl Packets {
+    /// The packets of a file, unpacked by a thread of its own if they are to be there ahead of their use.
+    pub(super) fn new(input: Input, is_ahead: bool) -> Self {
+        let source = if is_ahead {
+            let (filled, pieces) = sync_channel(BLOCKS);
+            let (emptied, to_fill) = sync_channel(BLOCKS + 2);
+            thread::spawn(move || unpack(input, &filled, &to_fill));
+            Source::Thread(pieces, emptied)
+        } else {
+            Source::Reader(BlockReader::new(input))
+        };
         Self {
-            pieces,
-            emptied,
+            source,
             block: Block::default(),
             place: 0,
             last: 0,
@@ -75,14 +87,24 @@ impl Ahead {
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
             self.place = 0;
-            let used = std::mem::take(&mut self.block);
-            // Enough of them are under way when there is no room, or the end is reached.
-            self.emptied.try_send(used).ok();
-            match self.pieces.recv() {
-                Ok(Piece::Block(block)) => self.block = block,
-                Ok(Piece::Error(error)) => return Err(error),
-                Ok(Piece::Truncated(truncation)) => self.truncation = Some(truncation),
-                Err(_) => return Ok(false),
+            match &mut self.source {
+                Source::Thread(pieces, emptied) => {
+                    let used = std::mem::take(&mut self.block);
+                    // Enough of them are under way when there is no room, or the end is reached.
+                    emptied.try_send(used).ok();
+                    match pieces.recv() {
+                        Ok(Piece::Block(block)) => self.block = block,
+                        Ok(Piece::Error(error)) => return Err(error),
+                        Ok(Piece::Truncated(truncation)) => self.truncation = Some(truncation),
+                        Err(_) => return Ok(false),
+                    }
+                }
+                Source::Reader(reader) => {
+                    if !reader.read(&mut self.block)? {
+                        self.truncation = reader.truncation();
+                        return Ok(false);
+                    }
+                }
             }
             if !self.block.is_empty() {
                 return Ok(true);

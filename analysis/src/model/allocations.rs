@@ -1,0 +1,69 @@
+//! Which calls make memory and give it back.
+
+/// Whose memory it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Allocated {
+    /// Of a GPU.
+    Device,
+    /// Moves between GPU and host.
+    Managed,
+    /// Of the host, pinned.
+    Host,
+}
+
+impl Allocated {
+    /// In words.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Managed => "managed",
+            Self::Host => "pinned host",
+        }
+    }
+}
+
+/// What a call does with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DoesWithMemory {
+    /// Makes memory.
+    Allocate(Allocated),
+    /// Gives back what was made, whatever it is.
+    Free,
+}
+
+/// The calls, without the `hip` in front. CUDA's have the same names.
+const CALLS: [(&str, DoesWithMemory); 15] = [
+    ("Malloc", DoesWithMemory::Allocate(Allocated::Device)),
+    ("MallocAsync", DoesWithMemory::Allocate(Allocated::Device)),
+    (
+        "MallocFromPoolAsync",
+        DoesWithMemory::Allocate(Allocated::Device),
+    ),
+    ("MallocPitch", DoesWithMemory::Allocate(Allocated::Device)),
+    ("MemAllocPitch", DoesWithMemory::Allocate(Allocated::Device)),
+    (
+        "ExtMallocWithFlags",
+        DoesWithMemory::Allocate(Allocated::Device),
+    ),
+    (
+        "MallocManaged",
+        DoesWithMemory::Allocate(Allocated::Managed),
+    ),
+    ("HostMalloc", DoesWithMemory::Allocate(Allocated::Host)),
+    ("MallocHost", DoesWithMemory::Allocate(Allocated::Host)),
+    ("HostAlloc", DoesWithMemory::Allocate(Allocated::Host)),
+    ("MemAllocHost", DoesWithMemory::Allocate(Allocated::Host)),
+    ("Free", DoesWithMemory::Free),
+    ("FreeAsync", DoesWithMemory::Free),
+    ("HostFree", DoesWithMemory::Free),
+    ("FreeHost", DoesWithMemory::Free),
+];
+
+/// What a call does with memory; `None` if nothing.
+pub(crate) fn does_with_memory(call: &str) -> Option<DoesWithMemory> {
+    let name = call
+        .strip_prefix("hip")
+        .or_else(|| call.strip_prefix("cuda"))?;
+    let found = CALLS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, what)| *what)
+}

@@ -1,0 +1,205 @@
+//! One pass over the inputs: readers make batches, questions consume them.
+//!
+//! Several files are read at the same time, each by a thread of its own, and several questions are measured at the same time ([`line`]). Every
+//! question is shown every batch; the order of batches of one file is that of the file. A file is read into a model of its own, which is a
+//! [`Part`] of the one that the answers are made of.
+
+mod line;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::measure::Measure;
+use crate::model::{Batch, Kinds, Model, Notice, Part};
+use crate::read::{self, BytesRead};
+use crate::table::Answer;
+use line::Line;
+
+/// How many processors this process may use.
+#[must_use]
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Reads all files and shows every batch to every question, on all processors. Files that cannot be read are in the model's notices.
+pub fn pass(files: &[PathBuf], measures: &mut [Box<dyn Measure>]) -> Model {
+    pass_counted(files, measures, &BytesRead::default(), processors())
+}
+
+/// [`pass()`], which tells others meanwhile how much of the files was read. At most `jobs` files are read and `jobs` questions measured at the
+/// same time; with 1, everything is done in turn by the thread that calls. What comes of it does not depend on that.
+pub fn pass_counted(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    read_bytes: &BytesRead,
+    jobs: usize,
+) -> Model {
+    let kinds = measures
+        .iter()
+        .fold(Kinds::default(), |kinds, measure| kinds.or(measure.needs()));
+    let input = Input {
+        kinds,
+        read_bytes,
+        is_ahead: jobs > 1,
+        is_only: files.len() == 1,
+        whole: Mutex::default(),
+    };
+    if jobs > 1 && !measures.is_empty() {
+        at_once(files, measures, &input, jobs);
+    } else {
+        let mut in_turn = InTurn {
+            measures,
+            batch: Batch::default(),
+        };
+        files.iter().for_each(|file| input.read(file, &mut in_turn));
+    }
+    input
+        .whole
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The answers to all questions, when all was read. At most `jobs` are made at the same time.
+pub fn answers(
+    measures: &mut [Box<dyn Measure>],
+    model: &Model,
+    label: &str,
+    jobs: usize,
+) -> Vec<Answer> {
+    let mut answers: Vec<Option<Answer>> = measures.iter().map(|_| None).collect();
+    let threads = jobs.min(measures.len());
+    let left = Mutex::new(measures.iter_mut().zip(&mut answers));
+    let answer_some = || {
+        loop {
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((measure, answer)) = next else { break };
+            *answer = Some(measure.answer(model, label));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(answer_some);
+        }
+        answer_some();
+    });
+    answers.into_iter().flatten().collect()
+}
+
+/// Reads and measures on several threads: on as many as there are files at most, and as many as there are questions.
+fn at_once(files: &[PathBuf], measures: &mut [Box<dyn Measure>], input: &Input<'_>, jobs: usize) {
+    let (readers, measurers) = (jobs.min(files.len()), jobs.min(measures.len()));
+    let line = Line::new(measures, readers);
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..readers {
+            scope.spawn(|| {
+                let _reading = line.reading();
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    input.read(file, &mut &line);
+                }
+            });
+        }
+        for _ in 1..measurers {
+            scope.spawn(|| line.measure());
+        }
+        line.measure();
+    });
+}
+
+/// Where batches go.
+trait Sink {
+    /// A batch without records.
+    fn empty(&mut self) -> Batch;
+
+    /// Takes a batch with records. `false`: no more are wanted.
+    fn take(&mut self, batch: Batch) -> bool;
+}
+
+impl Sink for &Line<'_> {
+    fn empty(&mut self) -> Batch {
+        Line::empty(self)
+    }
+
+    fn take(&mut self, batch: Batch) -> bool {
+        self.push(batch)
+    }
+}
+
+/// Shows each batch to all questions at once.
+struct InTurn<'m> {
+    measures: &'m mut [Box<dyn Measure>],
+    batch: Batch,
+}
+
+impl Sink for InTurn<'_> {
+    fn empty(&mut self) -> Batch {
+        std::mem::take(&mut self.batch)
+    }
+
+    fn take(&mut self, mut batch: Batch) -> bool {
+        for measure in self.measures.iter_mut() {
+            measure.take(&batch);
+        }
+        batch.clear();
+        self.batch = batch;
+        true
+    }
+}
+
+/// What the files of a pass have in common.
+struct Input<'a> {
+    kinds: Kinds,
+    read_bytes: &'a BytesRead,
+    /// Whether files are unpacked by threads of their own.
+    is_ahead: bool,
+    /// Whether there is one file: its model is all.
+    is_only: bool,
+    whole: Mutex<Model>,
+}
+
+impl Input<'_> {
+    fn whole(&self) -> MutexGuard<'_, Model> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a whole file.
+    fn read(&self, file: &Path, sink: &mut impl Sink) {
+        let mut part = Part::default();
+        match read::open_counted(file, self.kinds, self.read_bytes, self.is_ahead) {
+            Ok(mut reader) => loop {
+                let mut batch = sink.empty();
+                let goes_on = reader.read(&mut part.model, &mut batch);
+                if !self.is_only {
+                    if part.has_news() {
+                        part.tell(&mut self.whole());
+                    }
+                    part.rename(&mut batch);
+                }
+                if !sink.take(batch) || !goes_on {
+                    break;
+                }
+            },
+            Err(error) => part.model.notices.push(unreadable(file, &error)),
+        }
+        match self.is_only {
+            true => *self.whole() = part.model,
+            false => part.finish(&mut self.whole()),
+        }
+    }
+}
+
+fn unreadable(file: &Path, error: &read::OpenError) -> Notice {
+    use std::error::Error;
+
+    let text = match error.source() {
+        Some(source) => format!("cannot be read: {source}"),
+        None => "neither a Perfetto trace in protobuf form nor JSON of a profiler".to_owned(),
+    };
+    Notice {
+        file: file.display().to_string(),
+        offset: None,
+        text,
+    }
+}
