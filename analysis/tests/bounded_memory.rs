@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::calls::Calls;
+use rsys_analysis::measure::copies::Copies;
 use rsys_analysis::measure::functions::Functions;
 use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::kernels::Kernels;
+use rsys_analysis::measure::memory::Memory;
+use rsys_analysis::measure::pauses::Pauses;
 use rsys_analysis::measure::timeline::Timeline;
-use rsys_analysis::model::{Batch, HostSlice, Sample, StackId, TextId, ThreadId};
+use rsys_analysis::model::{Batch, GpuRecord, HostSlice, Sample, StackId, TextId, ThreadId};
 
 struct Counting;
 
@@ -38,17 +41,27 @@ static COUNTING: Counting = Counting;
 /// So many calls, with a sample within each and one behind it.
 const CALLS: u64 = 200_000;
 
-/// The memory that a question has kept after so many calls and twice as many samples.
-fn kept_bytes(measure: &mut dyn Measure, calls: u64) -> usize {
+/// The memory that a question has kept after so many calls and twice as many samples. If `works`, each call launched a kernel, and the GPU has no
+/// pause.
+fn kept_bytes(measure: &mut dyn Measure, calls: u64, works: bool) -> usize {
     let mut batch = Batch::default();
     batch.host.reserve(1_000);
     batch.samples.reserve(2_000);
+    batch.gpu.reserve(1_000);
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     for first in (0..calls).step_by(1_000) {
         batch.clear();
         for number in first..first + 1_000 {
             let thread = ThreadId::new((number % 8) as usize);
             let start_ns = 4_000 * number;
+            if works {
+                batch.gpu.push(GpuRecord {
+                    start_ns: start_ns + 5_000,
+                    end_ns: start_ns + 10_000,
+                    link: number + 1,
+                    ..GpuRecord::default()
+                });
+            }
             batch.host.push(HostSlice {
                 start_ns,
                 end_ns: start_ns + 3_000 + number % 500,
@@ -73,25 +86,34 @@ fn kept_bytes(measure: &mut dyn Measure, calls: u64) -> usize {
 #[test]
 fn memory_does_not_grow_with_the_records_of_the_host() {
     type Question = fn() -> Box<dyn Measure>;
-    let bounded: [(&str, Question); 4] = [
+    let bounded: [(&str, Question); 7] = [
         ("timeline", || Box::<Timeline>::default()),
         ("kernels", || Box::<Kernels>::default()),
         ("functions", || Box::<Functions>::default()),
         ("calls", || Box::<Calls>::default()),
+        ("copies", || Box::<Copies>::default()),
+        ("memory", || Box::<Memory>::default()),
+        ("pauses", || Box::<Pauses>::default()),
     ];
     for (name, question) in bounded {
         // Exact quantiles end at 65,536 values for each name, so those of 20 names do within ten times as many calls.
-        let few = kept_bytes(question().as_mut(), 10 * CALLS);
-        let many = kept_bytes(question().as_mut(), 20 * CALLS);
+        let few = kept_bytes(question().as_mut(), 10 * CALLS, false);
+        let many = kept_bytes(question().as_mut(), 20 * CALLS, false);
         assert!(
             many <= few + few / 10 + 4096,
             "{name}: {few} bytes, then {many}"
         );
     }
-    let gaps = kept_bytes(&mut Gaps::default(), 5 * CALLS) as f64 / (5 * CALLS) as f64;
+    let gaps = kept_bytes(&mut Gaps::default(), 5 * CALLS, false) as f64 / (5 * CALLS) as f64;
     // Eight for the call, six for its time, nine for each sample; and what waits to be packed.
     assert!(
         gaps <= 48.0,
         "gaps: {gaps} bytes for each call with two samples"
     );
+    // What the host does while the GPU works explains nothing.
+    let forgetful = || Gaps::forgetful(CALLS as usize, 100_000_000);
+    let few = kept_bytes(&mut forgetful(), 3 * CALLS, true);
+    let many = kept_bytes(&mut forgetful(), 9 * CALLS, true);
+    // It is forgotten now and then.
+    assert!(many <= few + few / 2, "gaps: {few} bytes, then {many}");
 }

@@ -126,14 +126,15 @@ impl Lab {
     fn find_tools(&mut self, wanted: &BTreeSet<Tool>, may_install: bool) {
         let tools = self.root.join("target/bench-tools");
         let none = || anyhow::anyhow!("not installed");
-        let found = |for_any: &[Tool], installed: &dyn Fn() -> Result<PathBuf>, usual: Option<PathBuf>| {
-            let is_wanted = for_any.iter().any(|tool| wanted.contains(tool));
-            if may_install && is_wanted {
-                installed()
-            } else {
-                usual.ok_or_else(none)
-            }
-        };
+        let found =
+            |for_any: &[Tool], installed: &dyn Fn() -> Result<PathBuf>, usual: Option<PathBuf>| {
+                let is_wanted = for_any.iter().any(|tool| wanted.contains(tool));
+                if may_install && is_wanted {
+                    installed()
+                } else {
+                    usual.ok_or_else(none)
+                }
+            };
         let existing = |own: &str, name: &str| {
             let own = tools.join(own);
             own.is_file()

@@ -67,7 +67,8 @@ impl<'a> Gpu<'a> {
     }
 
     /// Explains the times of the process before the first stretch and after the last.
-    pub(super) fn outside(&self, stretches: &[Stretch]) -> Outside {
+    /// What was there before `known_from_ns` was forgotten in part.
+    pub(super) fn outside(&self, stretches: &[Stretch], known_from_ns: u64) -> Outside {
         let new = || Self::new(self.model, self.host, self.barriers, self.id, self.others);
         let (mut before, mut after) = (new(), new());
         let id = self.model.device(self.id).process;
@@ -80,7 +81,16 @@ impl<'a> Gpu<'a> {
                 0 => first_ns,
                 start_ns => start_ns,
             };
-            before.idle(start_ns.min(first.start_ns), first);
+            let start_ns = start_ns.min(first.start_ns);
+            let from_ns = known_from_ns.clamp(start_ns, first.start_ns);
+            let unknown = &mut before.causes;
+            unknown.add(
+                Cause::NoSamples,
+                String::new(),
+                start_ns,
+                from_ns - start_ns,
+            );
+            before.idle(from_ns, first);
         }
         if let [.., last] = stretches {
             let end_ns = match process.end_ns {

@@ -4,8 +4,9 @@ use super::orders::{Order, Orders};
 use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
 use crate::measure::packed_rows::{PackedRows, Row};
+use crate::measure::sets::IntervalSet;
 use crate::model::{
-    Basis, Batch, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
+    Basis, Batch, GpuRecord, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
 };
 
 /// The call that submitted an operation.
@@ -87,7 +88,7 @@ impl Busy {
 
 /// When the call or wait of a row ends.
 #[inline]
-fn end_of(row: &Row<4>) -> u64 {
+pub(super) fn end_of(row: &Row<4>) -> u64 {
     row[0] + (u64::MAX - row[1])
 }
 
@@ -120,25 +121,34 @@ impl Look {
 /// What one thread did.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    calls: PackedRows<4>,
-    scopes: Scopes,
-    waits: PackedRows<4>,
-    looks: PackedRows<4>,
+    pub(super) process: Option<ProcessId>,
+    pub(super) calls: PackedRows<4>,
+    pub(super) scopes: Scopes,
+    pub(super) waits: PackedRows<4>,
+    pub(super) looks: PackedRows<4>,
     /// The stacks from which calls were made; rows begin with the calls' begins.
-    stacks: PackedRows<2>,
+    pub(super) stacks: PackedRows<2>,
+    /// Whether it was looked at at all.
+    pub(super) is_sampled: bool,
 }
 
 /// What all threads did.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// By process; rows begin with the link.
-    submissions: Vec<PackedRows<6>>,
+    pub(super) submissions: Vec<PackedRows<6>>,
     /// The stacks that launched operations, by process; rows begin with the time of the sample.
-    launches: Vec<PackedRows<3>>,
-    threads: Vec<Thread>,
-    orders: Orders,
+    pub(super) launches: Vec<PackedRows<3>>,
+    pub(super) threads: Vec<Thread>,
+    pub(super) orders: Orders,
     /// First and last time that is known of each process.
     spans: Vec<Option<(u64, u64)>>,
+    /// The links of operations that were told, by process.
+    pub(super) seen: Vec<IntervalSet>,
+    /// Up to when something was forgotten, by process.
+    pub(super) forgotten_ns: Vec<u64>,
+    /// About so many rows are kept.
+    rows: usize,
 }
 
 impl Host {
@@ -146,8 +156,9 @@ impl Host {
         for slice in &batch.host {
             self.slice(slice);
         }
+        self.rows += batch.host.len() + batch.samples.len();
         for sample in &batch.samples {
-            self.seen(sample.process, sample.time_ns, sample.time_ns);
+            self.widen(sample.process, sample.time_ns, sample.time_ns);
             let waits = match sample.basis {
                 Basis::CpuTime => false,
                 Basis::WaitTime => true,
@@ -159,6 +170,7 @@ impl Host {
                 }
                 Basis::CallTime => {
                     let thread = entry(&mut self.threads, sample.thread.index());
+                    thread.process = Some(sample.process);
                     let stack = sample.stack.index() as u64;
                     thread.stacks.push([sample.time_ns, stack]);
                     continue;
@@ -172,18 +184,55 @@ impl Host {
                 waits,
             };
             let thread = entry(&mut self.threads, sample.thread.index());
+            thread.process = Some(sample.process);
+            thread.is_sampled = true;
             thread.looks.push(look.row());
         }
     }
 
-    fn seen(&mut self, process: ProcessId, start_ns: u64, end_ns: u64) {
+    /// Takes in an operation of a GPU: its call need not be kept for others.
+    #[inline]
+    pub(super) fn operation(&mut self, record: &GpuRecord) {
+        if record.link != 0 {
+            let seen = entry(&mut self.seen, record.process.index());
+            seen.add(record.link, record.link.saturating_add(1));
+        }
+    }
+
+    /// How many rows are kept, or a few more.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Counts the rows.
+    pub(super) fn count(&mut self) {
+        let of_threads = self.threads.iter().map(|thread| {
+            let lists = [&thread.calls, &thread.waits, &thread.looks];
+            lists.map(PackedRows::len).iter().sum::<usize>() + thread.stacks.len()
+        });
+        self.rows = of_threads.sum::<usize>()
+            + self.submissions.iter().map(PackedRows::len).sum::<usize>()
+            + self.launches.iter().map(PackedRows::len).sum::<usize>();
+    }
+
+    /// How many processes may have rows.
+    pub(super) fn processes(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Up to when something of a process was forgotten.
+    pub(super) fn forgotten_ns(&self, process: ProcessId) -> u64 {
+        self.forgotten_ns.get(process.index()).copied().unwrap_or(0)
+    }
+
+    fn widen(&mut self, process: ProcessId, start_ns: u64, end_ns: u64) {
         let span = entry(&mut self.spans, process.index());
         let (first_ns, last_ns) = span.get_or_insert((start_ns, end_ns));
         (*first_ns, *last_ns) = (start_ns.min(*first_ns), end_ns.max(*last_ns));
     }
 
     fn slice(&mut self, slice: &HostSlice) {
-        self.seen(slice.process, slice.start_ns, slice.end_ns);
+        self.widen(slice.process, slice.start_ns, slice.end_ns);
         self.orders.take(slice);
         let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
         if slice.link != 0 && is_thread && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
@@ -203,11 +252,13 @@ impl Host {
         );
         if is_scope && is_thread {
             let thread = entry(&mut self.threads, slice.thread.index());
+            thread.process = Some(slice.process);
             thread.scopes.add(slice);
         }
         let kind = BUSY_KINDS.iter().position(|kind| *kind == slice.kind);
         if let Some(kind) = kind.filter(|_| is_thread) {
             let thread = entry(&mut self.threads, slice.thread.index());
+            thread.process = Some(slice.process);
             let busy = match slice.kind {
                 HostKind::Wait => &mut thread.waits,
                 _ => &mut thread.calls,
@@ -326,7 +377,7 @@ impl Thread {
 
     /// Whether the thread was looked at at all.
     pub(super) fn is_sampled(&self) -> bool {
-        self.looks.get(0).is_some()
+        self.is_sampled
     }
 }
 

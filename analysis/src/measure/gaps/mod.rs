@@ -11,6 +11,7 @@
 mod call_places;
 mod causes;
 mod explain;
+mod forget;
 mod host;
 mod orders;
 mod places;
@@ -20,6 +21,7 @@ mod stretches;
 
 use self::causes::{Causes, Outside};
 use self::explain::Gpu;
+use self::forget::{Memory, forget};
 use self::host::Host;
 use self::stretches::{Barriers, Stretch, Stretches};
 use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
@@ -32,6 +34,20 @@ pub struct Gaps {
     devices: Vec<Stretches>,
     barriers: Barriers,
     host: Host,
+    memory: Memory,
+    /// Something is forgotten when there are this many rows.
+    limit: usize,
+}
+
+impl Gaps {
+    /// The question, which forgets what it does not need when it has kept `rows` rows, except of the last `recent_ns`.
+    #[must_use]
+    pub fn forgetful(rows: usize, recent_ns: u64) -> Self {
+        Self {
+            memory: Memory { rows, recent_ns },
+            ..Self::default()
+        }
+    }
 }
 
 impl Measure for Gaps {
@@ -48,15 +64,27 @@ impl Measure for Gaps {
         for record in &batch.gpu {
             match record.activity {
                 Activity::None => self.barriers.add(record),
-                _ => entry(&mut self.devices, record.device.index()).add(record),
+                _ => {
+                    let device = entry(&mut self.devices, record.device.index());
+                    if device.process().is_none() {
+                        device.known_from_ns = self.host.forgotten_ns(record.process);
+                    }
+                    device.add(record);
+                }
             }
+            self.host.operation(record);
         }
         self.host.take(batch);
+        if self.host.rows() >= self.limit.max(self.memory.rows) {
+            forget(&mut self.host, &mut self.devices, self.memory.recent_ns);
+            self.limit = 2 * self.host.rows();
+        }
     }
 
     fn answer(&mut self, model: &Model, label: &str) -> Answer {
         self.host.sort(model);
         self.barriers.sort();
+        let known: Vec<u64> = self.devices.iter().map(|one| one.known_from_ns).collect();
         let stretches: Vec<&[Stretch]> = self.devices.iter_mut().map(Stretches::sorted).collect();
         let mut devices = Table::new("devices", "Why each GPU was idle", &columns());
         for id in model.devices_in_order() {
@@ -66,7 +94,7 @@ impl Measure for Gaps {
             let gpu = Gpu::new(model, &self.host, &self.barriers, id, &stretches);
             let idle_ns = own.windows(2).map(|pair| pair[1].start_ns - pair[0].end_ns);
             let idle_ns: u64 = idle_ns.sum();
-            let outside = gpu.outside(own);
+            let outside = gpu.outside(own, known[id.index()]);
             let causes = gpu.explain(own);
             devices.push(row(model, id, idle_ns, &causes, &outside));
         }

@@ -39,6 +39,11 @@ impl Orders {
         });
     }
 
+    /// Whether anything was put into a stream.
+    pub(super) fn has(&self, process: ProcessId, stream: u64) -> bool {
+        stream != 0 && self.of.contains_key(&(process, stream))
+    }
+
     /// Brings everything into the order of time, with the calls that submitted operations.
     pub(super) fn sort(
         &mut self,

@@ -1,6 +1,6 @@
 //! The times in which a GPU worked without a break, and the operation with which each begins.
 
-use crate::model::{DeviceId, GpuRecord, QueueId, TextId};
+use crate::model::{DeviceId, GpuRecord, ProcessId, QueueId, TextId};
 
 /// A stretch of work, and the operation that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,9 @@ pub(super) struct Stretch {
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
     list: Vec<Stretch>,
+    process: Option<ProcessId>,
+    /// What its process did before this was forgotten in part before anything was known of the GPU.
+    pub(super) known_from_ns: u64,
     /// They are united when there are this many.
     limit: usize,
 }
@@ -28,6 +31,7 @@ impl Stretches {
     /// Adds an operation. One without duration begins a stretch as well: it ends an idle time like any other.
     #[inline]
     pub(super) fn add(&mut self, record: &GpuRecord) {
+        self.process = Some(record.process);
         if let Some(last) = self.list.last_mut()
             && last.start_ns < record.start_ns
             && record.start_ns <= last.end_ns
@@ -58,6 +62,11 @@ impl Stretches {
             }
             touches
         });
+    }
+
+    /// Whose GPU it is, once there is an operation.
+    pub(super) fn process(&self) -> Option<ProcessId> {
+        self.process
     }
 
     /// The stretches in order; no two touch.

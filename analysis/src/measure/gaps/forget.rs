@@ -1,0 +1,222 @@
+//! What need not be kept of the host: what it did while all GPUs of its process worked.
+//!
+//! Idle times are explained by what threads did in them, and by the calls that submitted the operations which end them. As long as there are few records
+//! all are kept, for operations may be told long after their calls. When they are many, those go that no idle time so far can ask about: an
+//! operation that is told later makes idle times shorter, never longer. The last seconds stay in any case.
+
+use super::host::{Host, Thread, end_of};
+use super::stretches::{Stretch, Stretches};
+use crate::measure::entry;
+use crate::measure::packed_rows::Row;
+use crate::model::ProcessId;
+
+/// When what is forgotten.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    /// So many rows may be kept whatever they say.
+    pub(super) rows: usize,
+    /// So long before the last operation of a process nothing is forgotten.
+    pub(super) recent_ns: u64,
+}
+
+impl Default for Memory {
+    /// Some 200 MB, and longer than operations of a stream commonly wait.
+    fn default() -> Self {
+        Self {
+            rows: 1 << 24,
+            recent_ns: 10_000_000_000,
+        }
+    }
+}
+
+/// Forgets what no idle time asks about.
+pub(super) fn forget(host: &mut Host, devices: &mut [Stretches], recent_ns: u64) {
+    let lists: Vec<(ProcessId, &[Stretch])> = devices
+        .iter_mut()
+        .filter_map(|device| Some((device.process()?, device.sorted())))
+        .collect();
+    for index in 0..host.processes() {
+        let process = ProcessId::new(index);
+        let own = lists.iter().filter(|(of, _)| *of == process);
+        let own: Vec<&[Stretch]> = own.map(|(_, list)| *list).collect();
+        let Some(last_ns) = own
+            .iter()
+            .filter_map(|list| list.last())
+            .map(|one| one.end_ns)
+            .min()
+        else {
+            continue;
+        };
+        let until_ns = last_ns.saturating_sub(recent_ns);
+        let busy = Busy {
+            list: common(&own, until_ns),
+            until_ns,
+        };
+        let mut links: Vec<u64> = own.iter().copied().flatten().map(|one| one.link).collect();
+        links.sort_unstable();
+        host.forget(process, &busy, &links);
+    }
+}
+
+/// Times in which all GPUs of a process worked, in order.
+#[derive(Debug)]
+pub(super) struct Busy {
+    list: Vec<(u64, u64)>,
+    /// Nothing is known of what follows.
+    pub(super) until_ns: u64,
+}
+
+/// The times that all lists have in common, up to a time.
+fn common(lists: &[&[Stretch]], until_ns: u64) -> Vec<(u64, u64)> {
+    let mut common = vec![(0, until_ns)];
+    for list in lists {
+        let mut found = Vec::new();
+        let mut others = common.iter().peekable();
+        for stretch in *list {
+            while let Some(&&(start_ns, end_ns)) = others.peek() {
+                let (from_ns, to_ns) = (start_ns.max(stretch.start_ns), end_ns.min(stretch.end_ns));
+                if from_ns < to_ns {
+                    found.push((from_ns, to_ns));
+                }
+                if end_ns > stretch.end_ns {
+                    break;
+                }
+                others.next();
+            }
+        }
+        common = found;
+    }
+    common
+}
+
+impl Busy {
+    /// Says of times in order of their begins whether they lie within one of these, at neither end.
+    fn cover(&self) -> impl FnMut(u64, u64) -> bool {
+        let mut list = self.list.iter().peekable();
+        move |start_ns, end_ns| {
+            while list.next_if(|one| one.1 <= start_ns).is_some() {}
+            list.peek()
+                .is_some_and(|one| one.0 < start_ns && end_ns < one.1)
+        }
+    }
+}
+
+/// Says of numbers in order whether they are in a list that is in order.
+fn contains(list: &[u64]) -> impl FnMut(u64) -> bool {
+    let mut list = list.iter().peekable();
+    move |number| {
+        while list.next_if(|one| **one < number).is_some() {}
+        list.peek() == Some(&&number)
+    }
+}
+
+impl Host {
+    fn forget(&mut self, process: ProcessId, busy: &Busy, links: &[u64]) {
+        // The begins of calls whose stacks may be asked for, by thread.
+        let mut starts: Vec<Vec<u64>> = Vec::new();
+        let mut seen = entry(&mut self.seen, process.index())
+            .intervals()
+            .peekable();
+        let mut is_first_of_stretch = contains(links);
+        let orders = &self.orders;
+        entry(&mut self.submissions, process.index()).settle(|row| {
+            let [link, start_ns, _, thread, _, stream] = *row;
+            while seen.next_if(|one| one.1 <= link).is_some() {}
+            let is_seen = seen.peek().is_some_and(|one| one.0 <= link);
+            let stays = !is_seen
+                || is_first_of_stretch(link)
+                || start_ns >= busy.until_ns
+                || orders.has(process, stream);
+            if stays {
+                entry(&mut starts, thread as usize).push(start_ns);
+            }
+            stays
+        });
+        let mut is_busy = busy.cover();
+        entry(&mut self.launches, process.index()).settle(|row| !is_busy(row[0], row[0]));
+        for (index, thread) in self.threads.iter_mut().enumerate() {
+            if thread.process == Some(process) {
+                thread.forget(busy, std::mem::take(entry(&mut starts, index)));
+            }
+        }
+        *entry(&mut self.forgotten_ns, process.index()) = busy.until_ns;
+        self.count();
+    }
+}
+
+impl Thread {
+    fn forget(&mut self, busy: &Busy, mut starts: Vec<u64>) {
+        let mut is_busy = busy.cover();
+        self.calls.settle(|call| {
+            let stays = !is_busy(call[0], end_of(call));
+            if stays {
+                starts.push(call[0]);
+            }
+            stays
+        });
+        let mut is_busy = busy.cover();
+        self.waits.settle(|wait| !is_busy(wait[0], end_of(wait)));
+        // All samples of a wait say where that was.
+        let mut waits = self.waits.iter().peekable();
+        let mut wait_ns = None;
+        let mut is_busy = busy.cover();
+        self.looks.settle(|look: &Row<4>| {
+            while let Some(wait) = waits.next_if(|wait| wait[0] <= look[0]) {
+                wait_ns = wait_ns.max(Some(end_of(&wait)));
+            }
+            !is_busy(look[0], look[0]) || wait_ns.is_some_and(|end_ns| look[0] <= end_ns)
+        });
+        starts.sort_unstable();
+        let mut is_asked_for = contains(&starts);
+        let mut is_busy = busy.cover();
+        self.stacks
+            .settle(|row| is_asked_for(row[0]) || !is_busy(row[0], row[0]));
+        if self.is_sampled {
+            self.scopes = Default::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{QueueId, TextId};
+
+    #[test]
+    fn times_are_common_where_all_lists_have_them() {
+        let list = |times: &[(u64, u64)]| -> Vec<Stretch> {
+            let stretch = |&(start_ns, end_ns)| Stretch {
+                start_ns,
+                end_ns,
+                queue: QueueId::default(),
+                name: TextId::EMPTY,
+                link: 0,
+            };
+            times.iter().map(stretch).collect()
+        };
+        let (one, other) = (
+            list(&[(5, 20), (30, 60)]),
+            list(&[(0, 10), (15, 40), (50, 99)]),
+        );
+        assert_eq!(common(&[&one], 50), [(5, 20), (30, 50)]);
+        let both = [(5, 10), (15, 20), (30, 40), (50, 55)];
+        assert_eq!(common(&[&one, &other], 55), both);
+        assert_eq!(common(&[&other, &one], 55), both);
+        let busy = Busy {
+            list: both.to_vec(),
+            until_ns: 55,
+        };
+        let mut is_busy = busy.cover();
+        let found = [
+            (4, 6),
+            (5, 6),
+            (6, 9),
+            (6, 10),
+            (17, 18),
+            (32, 51),
+            (51, 54),
+        ]
+        .map(|(start_ns, end_ns)| is_busy(start_ns, end_ns));
+        assert_eq!(found, [false, false, true, false, true, false, true]);
+    }
+}
