@@ -68,11 +68,11 @@ impl CallSites {
     fn forget(&mut self) {
         self.kept = 0;
         for (thread, samples) in self.samples.iter_mut().enumerate() {
-            samples.settle(|_| true);
+            samples.sort();
             let last = samples.len().saturating_sub(LAST);
             let last_ns = samples.get(last).map_or(0, |row| row[0]);
             let spans = entry(&mut self.spans, thread);
-            spans.settle(|_| true);
+            spans.sort();
             let mut spans = spans.iter().peekable();
             let (mut end_ns, mut within) = (0, 0);
             samples.settle(|row| {
@@ -90,7 +90,7 @@ impl CallSites {
     pub(crate) fn sort(&mut self) {
         self.spans = ByThread::new();
         for threads in [&mut self.calls, &mut self.samples] {
-            threads.iter_mut().for_each(|list| list.settle(|_| true));
+            threads.iter_mut().for_each(|list| list.sort());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows of numbers that arrive nearly in order, kept small.
 //!
 //! Rows wait until so many are there that the older half of them can be sorted and packed: as differences to the row before, in a few bytes.
-//! What comes later than that is a run of its own. [`PackedRows::settle`] makes one run of all, which is read like a sorted list.
+//! What comes later than that is a run of its own. [`PackedRows::sort`] makes one run of all, which is read like a sorted list.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -87,35 +87,66 @@ impl<const N: usize> PackedRows<N> {
         self.waiting.drain(..count).for_each(|row| run.push(row));
     }
 
-    /// Makes one list of all, with the rows that `keep` wants: it is shown them in order. Where more are added after this, they are read when the list
-    /// is settled again.
+    /// Makes one list of all. Where more are added after this, they are read when the list is made again.
+    pub(super) fn sort(&mut self) {
+        self.store(self.waiting.len());
+        if self.runs.len() > 1 {
+            self.settle(|_| true);
+        }
+        self.waiting = Vec::new();
+        self.chunk = RefCell::default();
+    }
+
+    /// [`PackedRows::sort`], with the rows that `keep` wants: it is shown them in order.
     pub(super) fn settle(&mut self, mut keep: impl FnMut(&Row<N>) -> bool) {
+        let mut settled = Run::default();
+        self.drain(|row| {
+            if keep(&row) {
+                settled.push(row);
+            }
+        });
+        self.runs.push(settled);
+    }
+
+    /// [`PackedRows::sort`], where `join` may make one of a row and the one behind it: it changes the first and returns true.
+    pub(super) fn unite(&mut self, mut join: impl FnMut(&mut Row<N>, &Row<N>) -> bool) {
+        let mut settled = Run::default();
+        let mut last: Option<Row<N>> = None;
+        self.drain(|row| {
+            if !last.as_mut().is_some_and(|last| join(last, &row))
+                && let Some(before) = last.replace(row)
+            {
+                settled.push(before);
+            }
+        });
+        if let Some(last) = last {
+            settled.push(last);
+        }
+        self.runs.push(settled);
+    }
+
+    /// Takes all rows out, in order.
+    fn drain(&mut self, mut take: impl FnMut(Row<N>)) {
         self.store(self.waiting.len());
         self.waiting = Vec::new();
-        let mut settled = Run::default();
+        self.chunk = RefCell::default();
         let runs = std::mem::take(&mut self.runs);
         let mut readers: Vec<_> = runs.into_iter().map(RunReader::new).collect();
         if let [reader] = readers.as_mut_slice() {
             while let Some(row) = reader.next() {
-                if keep(&row) {
-                    settled.push(row);
-                }
+                take(row);
             }
-        } else {
-            let mut heads: BinaryHeap<_> = (0..readers.len())
-                .filter_map(|place| Some(Reverse((readers[place].next()?, place))))
-                .collect();
-            while let Some(Reverse((row, place))) = heads.pop() {
-                if keep(&row) {
-                    settled.push(row);
-                }
-                if let Some(next) = readers[place].next() {
-                    heads.push(Reverse((next, place)));
-                }
+            return;
+        }
+        let mut heads: BinaryHeap<_> = (0..readers.len())
+            .filter_map(|place| Some(Reverse((readers[place].next()?, place))))
+            .collect();
+        while let Some(Reverse((row, place))) = heads.pop() {
+            take(row);
+            if let Some(next) = readers[place].next() {
+                heads.push(Reverse((next, place)));
             }
         }
-        self.runs.push(settled);
-        self.chunk = RefCell::default();
     }
 
     /// How many there are.
@@ -320,7 +351,7 @@ mod tests {
         }
         expected.sort_unstable();
         assert_eq!(rows.len(), expected.len());
-        rows.settle(|_| true);
+        rows.sort();
         for (number, row) in expected.iter().enumerate() {
             assert_eq!(rows.get(number), Some(*row));
         }
@@ -329,6 +360,30 @@ mod tests {
             let place = rows.partition_point(|row| row[0] < key);
             assert_eq!(place, expected.partition_point(|row| row[0] < key), "{key}");
         }
+    }
+
+    #[test]
+    fn rows_are_made_one_with_those_behind_them() {
+        let mut rows = PackedRows::default();
+        let expected: Vec<[u64; 2]> = (0..1000)
+            .map(|number| [10 * number, 10 * number + 7])
+            .collect();
+        for part in 0..3 {
+            let parts = expected
+                .iter()
+                .map(|row| [row[0] + 2 * part, row[0] + 2 * part + 3]);
+            parts.for_each(|row| rows.push(row));
+            rows.unite(|before, row| {
+                let touches = row[0] <= before[1];
+                before[1] = if touches {
+                    row[1].max(before[1])
+                } else {
+                    before[1]
+                };
+                touches
+            });
+        }
+        assert_eq!(rows.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -344,7 +399,7 @@ mod tests {
                 12,
             ]);
         }
-        rows.settle(|_| true);
+        rows.sort();
         let bytes: usize = rows.runs[0].pieces.iter().map(Vec::len).sum();
         assert!(bytes as u64 <= 8 * count, "{bytes} bytes for {count} rows");
     }
@@ -358,7 +413,7 @@ mod tests {
         assert_eq!(rows.len(), 450);
         assert_eq!(rows.get(449), Some([898]));
         let mut none = PackedRows::<1>::default();
-        none.settle(|_| true);
+        none.sort();
         assert_eq!((none.get(0), none.partition_point(|_| true)), (None, 0));
     }
 }

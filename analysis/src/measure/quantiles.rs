@@ -69,19 +69,34 @@ pub(crate) struct Sketch {
     zeros: u64,
     buckets: Vec<u64>,
     count: u64,
+    /// Values that are not counted yet. Those of many names come in turn, and each would find its buckets out of the processor's cache.
+    waiting: Vec<u64>,
 }
+
+/// So many values are counted at once.
+const COUNTED: usize = 64;
 
 impl Sketch {
     #[inline]
     fn add(&mut self, value: u64) {
-        self.count += 1;
-        match value {
-            0 => self.zeros += 1,
-            value => *entry(&mut self.buckets, bucket(value)) += 1,
+        self.waiting.push(value);
+        if self.waiting.len() >= COUNTED {
+            self.count();
         }
     }
 
-    /// The value at a share of the whole.
+    /// Counts what waits.
+    fn count(&mut self) {
+        for value in self.waiting.drain(..) {
+            self.count += 1;
+            match value {
+                0 => self.zeros += 1,
+                value => *entry(&mut self.buckets, bucket(value)) += 1,
+            }
+        }
+    }
+
+    /// The value at a share of the whole, when all were counted.
     fn at(&self, share: f64) -> f64 {
         let mut left = (share * (self.count - 1) as f64) as u64;
         if left < self.zeros {
@@ -142,7 +157,11 @@ impl<const EXACT: usize> Quantiles<EXACT> {
                     low + (high - low) * place.fract()
                 }))
             }
-            Self::Sketch(sketch) => Some(shares.map(|share| sketch.at(share))),
+            Self::Sketch(sketch) => {
+                let mut sketch = sketch.clone();
+                sketch.count();
+                Some(shares.map(|share| sketch.at(share)))
+            }
         }
     }
 }

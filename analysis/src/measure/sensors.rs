@@ -23,7 +23,14 @@ const CLOCK_UNIT: &str = "MHz";
 pub struct Sensors {
     values: Vec<Vec<(u64, f64)>>,
     devices: Vec<Work>,
+    /// Kernels whose times are kept by name.
+    kernels: u64,
+    /// No sensor had said anything when they became too many, and those up to there are not known.
+    is_without_first: bool,
 }
+
+/// So many kernels are kept by name before the first value of a sensor: some 40 MB.
+const KERNELS_MAX: u64 = 1 << 23;
 
 /// What a GPU did for a process.
 #[derive(Debug, Default)]
@@ -58,10 +65,18 @@ impl Measure for Sensors {
             if record.activity != Activity::None {
                 work.busy.add(record.start_ns, record.end_ns);
             }
-            if record.kind == OpKind::Kernel {
+            if record.kind == OpKind::Kernel && !(self.is_without_first && self.values.is_empty()) {
+                self.kernels += 1;
                 let times = work.kernels.entry(record.name).or_default();
                 times.add(record.start_ns, record.end_ns);
             }
+        }
+        if self.kernels >= KERNELS_MAX && self.values.is_empty() {
+            // Without sensors nobody asks.
+            self.devices
+                .iter_mut()
+                .for_each(|work| work.kernels = IdMap::default());
+            (self.kernels, self.is_without_first) = (0, true);
         }
     }
 
@@ -103,6 +118,11 @@ impl Measure for Sensors {
                 "no clock is among the sensors: rsys-sample reads it with --gpu-metrics clock"
                     .to_owned(),
             );
+        }
+        if self.is_without_first && !slow.rows.is_empty() {
+            notes.push(format!(
+                "the kernels that ran while clocks were slow are not all named: sensors came after more than {KERNELS_MAX} kernels"
+            ));
         }
         let mut tables = vec![sensors];
         if !slow.rows.is_empty() {

@@ -8,7 +8,7 @@ use super::causes::{Cause, Causes, Example, Outside};
 use super::host::{Host, Look, Submission, Thread};
 use super::places::place;
 use super::pools::{Around, CallAt, Pool, Seen};
-use super::stretches::{Barriers, Stretch};
+use super::stretches::{Barriers, Stretch, Stretches};
 use crate::measure::code_place::program_part;
 use crate::model::{
     DeviceId, HostKind, Model, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
@@ -30,7 +30,7 @@ pub(super) struct Gpu<'a> {
     host: &'a Host,
     barriers: &'a Barriers,
     id: DeviceId,
-    others: &'a [&'a [Stretch]],
+    others: &'a [Stretches],
     causes: Causes,
     call_places: CallPlaces,
     pools: BTreeMap<Around, Pool>,
@@ -42,7 +42,7 @@ impl<'a> Gpu<'a> {
         host: &'a Host,
         barriers: &'a Barriers,
         id: DeviceId,
-        others: &'a [&'a [Stretch]],
+        others: &'a [Stretches],
     ) -> Self {
         Self {
             model,
@@ -57,51 +57,45 @@ impl<'a> Gpu<'a> {
     }
 
     /// Explains all idle times.
-    pub(super) fn explain(mut self, stretches: &[Stretch]) -> Causes {
-        for pair in stretches.windows(2) {
-            if let [before, next] = pair {
-                self.idle(before.end_ns, next);
+    pub(super) fn explain(mut self, stretches: &Stretches) -> Causes {
+        let mut before: Option<Stretch> = None;
+        for next in stretches.iter() {
+            if let Some(before) = before {
+                self.idle(before.end_ns, &next);
             }
+            before = Some(next);
         }
         self.finish()
     }
 
     /// Explains the times of the process before the first stretch and after the last.
     /// What was there before `known_from_ns` was forgotten in part.
-    pub(super) fn outside(&self, stretches: &[Stretch], known_from_ns: u64) -> Outside {
+    pub(super) fn outside(&self, (first, last): (Stretch, Stretch), known_from_ns: u64) -> Outside {
         let new = || Self::new(self.model, self.host, self.barriers, self.id, self.others);
         let (mut before, mut after) = (new(), new());
         let id = self.model.device(self.id).process;
         let process = self.model.process(id);
-        let known = self.host.span(id);
-        if let [first, ..] = stretches {
-            // What the file says of its process, else the first that it has of it.
-            let first_ns = known.map_or(first.start_ns, |known| known.0);
-            let start_ns = match process.start_ns {
-                0 => first_ns,
-                start_ns => start_ns,
-            };
-            let start_ns = start_ns.min(first.start_ns);
-            let from_ns = known_from_ns.clamp(start_ns, first.start_ns);
-            let unknown = &mut before.causes;
-            unknown.add(
-                Cause::NoSamples,
-                String::new(),
-                start_ns,
-                from_ns - start_ns,
-            );
-            before.idle(from_ns, first);
-        }
-        if let [.., last] = stretches {
-            let end_ns = match process.end_ns {
-                0 => known.map_or(last.end_ns, |known| known.1),
-                end_ns => end_ns,
-            };
-            let (start_ns, end_ns) = (last.end_ns, end_ns.max(last.end_ns));
-            match self.host.submission(id, last.link) {
-                Some(call) => after.before_submission(start_ns, end_ns, call.thread, None),
-                None => after.no_call(start_ns, end_ns, last),
-            }
+        // What the file says of its process, else the first and last that it has of it.
+        let (first_ns, last_ns) = self.host.span(id).unwrap_or((first.start_ns, last.end_ns));
+        let start_ns = if process.start_ns == 0 {
+            first_ns
+        } else {
+            process.start_ns
+        };
+        let start_ns = start_ns.min(first.start_ns);
+        let from_ns = known_from_ns.clamp(start_ns, first.start_ns);
+        let (unknown, unknown_ns) = (&mut before.causes, from_ns - start_ns);
+        unknown.add(Cause::NoSamples, String::new(), start_ns, unknown_ns);
+        before.idle(from_ns, &first);
+        let end_ns = if process.end_ns == 0 {
+            last_ns
+        } else {
+            process.end_ns
+        };
+        let end_ns = end_ns.max(last.end_ns);
+        match self.host.submission(id, last.link) {
+            Some(call) => after.before_submission(last.end_ns, end_ns, call.thread, None),
+            None => after.no_call(last.end_ns, end_ns, &last),
         }
         Outside {
             before: before.finish(),
@@ -450,9 +444,8 @@ impl<'a> Gpu<'a> {
             if *index == self.id.index() {
                 return false;
             }
-            let behind = stretches.partition_point(|stretch| stretch.end_ns <= time_ns);
-            let last = behind.checked_sub(1).and_then(|last| stretches.get(last));
-            last.is_some_and(|last| time_ns - last.end_ns <= within_ns)
+            let ended_ns = stretches.ended_by(time_ns);
+            ended_ns.is_some_and(|ended_ns| time_ns - ended_ns <= within_ns)
         });
         others
             .filter_map(|(index, _)| self.model.devices.get(index))

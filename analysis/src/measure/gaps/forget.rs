@@ -31,28 +31,22 @@ impl Default for Memory {
 
 /// Forgets what no idle time asks about.
 pub(super) fn forget(host: &mut Host, devices: &mut [Stretches], recent_ns: u64) {
-    let lists: Vec<(ProcessId, &[Stretch])> = devices
-        .iter_mut()
-        .filter_map(|device| Some((device.process()?, device.sorted())))
-        .collect();
+    devices.iter_mut().for_each(Stretches::sort);
     for index in 0..host.processes() {
         let process = ProcessId::new(index);
-        let own = lists.iter().filter(|(of, _)| *of == process);
-        let own: Vec<&[Stretch]> = own.map(|(_, list)| *list).collect();
-        let Some(last_ns) = own
-            .iter()
-            .filter_map(|list| list.last())
-            .map(|one| one.end_ns)
-            .min()
-        else {
+        let own = devices.iter().filter(|one| one.process() == Some(process));
+        let own: Vec<&Stretches> = own.collect();
+        let last = own.iter().filter_map(|list| list.last());
+        let Some(last_ns) = last.map(|one| one.end_ns).min() else {
             continue;
         };
         let until_ns = last_ns.saturating_sub(recent_ns);
         let busy = Busy {
-            list: common(&own, until_ns),
+            list: common(own.iter().map(|list| list.iter()), until_ns),
             until_ns,
         };
-        let mut links: Vec<u64> = own.iter().copied().flatten().map(|one| one.link).collect();
+        let stretches = own.iter().flat_map(|list| list.iter());
+        let mut links: Vec<u64> = stretches.map(|one| one.link).collect();
         links.sort_unstable();
         host.forget(process, &busy, &links);
     }
@@ -67,12 +61,15 @@ pub(super) struct Busy {
 }
 
 /// The times that all lists have in common, up to a time.
-fn common(lists: &[&[Stretch]], until_ns: u64) -> Vec<(u64, u64)> {
+fn common(
+    lists: impl Iterator<Item = impl Iterator<Item = Stretch>>,
+    until_ns: u64,
+) -> Vec<(u64, u64)> {
     let mut common = vec![(0, until_ns)];
     for list in lists {
         let mut found = Vec::new();
         let mut others = common.iter().peekable();
-        for stretch in *list {
+        for stretch in list {
             while let Some(&&(start_ns, end_ns)) = others.peek() {
                 let (from_ns, to_ns) = (start_ns.max(stretch.start_ns), end_ns.min(stretch.end_ns));
                 if from_ns < to_ns {
@@ -198,10 +195,22 @@ mod tests {
             list(&[(5, 20), (30, 60)]),
             list(&[(0, 10), (15, 40), (50, 99)]),
         );
-        assert_eq!(common(&[&one], 50), [(5, 20), (30, 50)]);
+        assert_eq!(
+            common([one.clone()].map(Vec::into_iter).into_iter(), 50),
+            [(5, 20), (30, 50)]
+        );
         let both = [(5, 10), (15, 20), (30, 40), (50, 55)];
-        assert_eq!(common(&[&one, &other], 55), both);
-        assert_eq!(common(&[&other, &one], 55), both);
+        assert_eq!(
+            common(
+                [one.clone(), other.clone()].map(Vec::into_iter).into_iter(),
+                55
+            ),
+            both
+        );
+        assert_eq!(
+            common([other, one].map(Vec::into_iter).into_iter(), 55),
+            both
+        );
         let busy = Busy {
             list: both.to_vec(),
             until_ns: 55,

@@ -301,8 +301,8 @@ impl Host {
                     is_outermost
                 });
             }
-            thread.looks.settle(|_| true);
-            thread.stacks.settle(|_| true);
+            thread.looks.sort();
+            thread.stacks.sort();
             // Samples say more.
             match thread.is_sampled() {
                 false => thread.scopes.sort(),

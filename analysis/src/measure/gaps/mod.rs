@@ -23,7 +23,7 @@ use self::causes::{Causes, Outside};
 use self::explain::Gpu;
 use self::forget::{Memory, forget};
 use self::host::Host;
-use self::stretches::{Barriers, Stretch, Stretches};
+use self::stretches::{Barriers, Stretches};
 use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
 use crate::model::{Activity, Batch, DeviceId, Kinds, Model};
 use crate::table::{Answer, Column, Row, Table};
@@ -84,17 +84,20 @@ impl Measure for Gaps {
     fn answer(&mut self, model: &Model, label: &str) -> Answer {
         self.host.sort(model);
         self.barriers.sort();
-        let known: Vec<u64> = self.devices.iter().map(|one| one.known_from_ns).collect();
-        let stretches: Vec<&[Stretch]> = self.devices.iter_mut().map(Stretches::sorted).collect();
+        self.devices.iter_mut().for_each(Stretches::sort);
+        let stretches = &self.devices;
         let mut devices = Table::new("devices", "Why each GPU was idle", &columns());
         for id in model.devices_in_order() {
-            let Some(own) = stretches.get(id.index()).filter(|own| !own.is_empty()) else {
+            let own = stretches.get(id.index());
+            let Some((own, (first, last))) =
+                own.and_then(|own| Some((own, own.first().zip(own.last())?)))
+            else {
                 continue;
             };
-            let gpu = Gpu::new(model, &self.host, &self.barriers, id, &stretches);
-            let idle_ns = own.windows(2).map(|pair| pair[1].start_ns - pair[0].end_ns);
-            let idle_ns: u64 = idle_ns.sum();
-            let outside = gpu.outside(own, known[id.index()]);
+            let gpu = Gpu::new(model, &self.host, &self.barriers, id, stretches);
+            let busy_ns: u64 = own.iter().map(|one| one.end_ns - one.start_ns).sum();
+            let idle_ns = last.end_ns - first.start_ns - busy_ns;
+            let outside = gpu.outside((first, last), own.known_from_ns);
             let causes = gpu.explain(own);
             devices.push(row(model, id, idle_ns, &causes, &outside));
         }

@@ -1,67 +1,88 @@
 //! The times in which a GPU worked without a break, and the operation with which each begins.
 
+use crate::measure::packed_rows::{PackedRows, Row};
 use crate::model::{DeviceId, GpuRecord, ProcessId, QueueId, TextId};
 
 /// A stretch of work, and the operation that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stretch {
     pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
     pub(super) queue: QueueId,
     pub(super) name: TextId,
     /// See [`GpuRecord::link`].
     pub(super) link: u64,
+    /// Last: of operations that begin together the same one begins the stretch, however far it was united with others before.
+    pub(super) end_ns: u64,
 }
 
-/// The stretches of one GPU, in no order until [`Stretches::sorted`].
+impl Stretch {
+    fn row(&self) -> Row<5> {
+        let (queue, name) = (self.queue.index() as u64, self.name.index() as u64);
+        [self.start_ns, queue, name, self.link, self.end_ns]
+    }
+
+    fn of([start_ns, queue, name, link, end_ns]: Row<5>) -> Self {
+        Self {
+            start_ns,
+            end_ns,
+            queue: QueueId::new(queue as usize),
+            name: TextId::at(name as usize),
+            link,
+        }
+    }
+}
+
+/// The stretches of one GPU, in no order until [`Stretches::sort`]: some ten bytes for each.
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
-    list: Vec<Stretch>,
+    /// Those that came last.
+    recent: Vec<Stretch>,
+    packed: PackedRows<5>,
     process: Option<ProcessId>,
     /// What its process did before this was forgotten in part before anything was known of the GPU.
     pub(super) known_from_ns: u64,
-    /// They are united when there are this many.
-    limit: usize,
 }
 
-/// The least number at which they are united.
-const LEAST: usize = 1 << 16;
+/// So many are united before they are packed.
+const RECENT: usize = 1 << 14;
 
 impl Stretches {
     /// Adds an operation. One without duration begins a stretch as well: it ends an idle time like any other.
     #[inline]
     pub(super) fn add(&mut self, record: &GpuRecord) {
         self.process = Some(record.process);
-        if let Some(last) = self.list.last_mut()
+        if let Some(last) = self.recent.last_mut()
             && last.start_ns < record.start_ns
             && record.start_ns <= last.end_ns
         {
             last.end_ns = last.end_ns.max(record.end_ns);
             return;
         }
-        self.list.push(Stretch {
+        self.recent.push(Stretch {
             start_ns: record.start_ns,
             end_ns: record.end_ns,
             queue: record.queue,
             name: record.name,
             link: record.link,
         });
-        if self.list.len() >= self.limit.max(LEAST) {
-            self.unite();
-            self.limit = 2 * self.list.len();
+        if self.recent.len() == RECENT {
+            self.pack(RECENT / 2);
         }
     }
 
-    /// Makes one of those that overlap or touch. The order of arrival does not count.
-    fn unite(&mut self) {
-        self.list.sort_unstable();
-        self.list.dedup_by(|later, earlier| {
+    /// Unites those that came last where they overlap or touch, and packs all but the last `left` of them.
+    fn pack(&mut self, left: usize) {
+        self.recent.sort_unstable();
+        self.recent.dedup_by(|later, earlier| {
             let touches = later.start_ns <= earlier.end_ns;
             if touches {
                 earlier.end_ns = earlier.end_ns.max(later.end_ns);
             }
             touches
         });
+        let count = self.recent.len().saturating_sub(left);
+        let packed = self.recent.drain(..count);
+        packed.for_each(|one| self.packed.push(one.row()));
     }
 
     /// Whose GPU it is, once there is an operation.
@@ -69,10 +90,39 @@ impl Stretches {
         self.process
     }
 
-    /// The stretches in order; no two touch.
-    pub(super) fn sorted(&mut self) -> &[Stretch] {
-        self.unite();
-        &self.list
+    /// Brings the stretches into order; no two touch then. The order of arrival does not count.
+    pub(super) fn sort(&mut self) {
+        self.pack(0);
+        self.packed.unite(|before, row| {
+            let touches = row[0] <= before[4];
+            if touches {
+                before[4] = before[4].max(row[4]);
+            }
+            touches
+        });
+    }
+
+    /// Once sorted: all stretches.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Stretch> {
+        self.packed.iter().map(Stretch::of)
+    }
+
+    /// Once sorted: the first stretch.
+    pub(super) fn first(&self) -> Option<Stretch> {
+        self.packed.get(0).map(Stretch::of)
+    }
+
+    /// Once sorted: the last stretch.
+    pub(super) fn last(&self) -> Option<Stretch> {
+        let last = self.packed.len().checked_sub(1)?;
+        self.packed.get(last).map(Stretch::of)
+    }
+
+    /// Once sorted: the end of the last stretch that had ended at a time.
+    pub(super) fn ended_by(&self, time_ns: u64) -> Option<u64> {
+        let behind = self.packed.partition_point(|row| row[4] <= time_ns);
+        let last = self.packed.get(behind.checked_sub(1)?)?;
+        Some(last[4])
     }
 }
 
@@ -102,5 +152,42 @@ impl Barriers {
         let behind = self.list.partition_point(|one| *one <= (device, time_ns));
         let last = behind.checked_sub(1).and_then(|last| self.list.get(last));
         last.is_some_and(|(of, end_ns)| *of == device && time_ns - end_ns <= within_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_operation_begins_a_stretch_in_whatever_order_they_came() {
+        let operation = |(start_ns, end_ns, link)| GpuRecord {
+            start_ns,
+            end_ns,
+            link,
+            ..GpuRecord::default()
+        };
+        let operations = [(6, 40, 1), (5, 6, 2), (5, 6, 3), (50, 60, 4)].map(operation);
+        for order in [[0, 1, 2, 3], [2, 1, 0, 3], [3, 2, 0, 1], [1, 3, 2, 0]] {
+            for is_sorted_between in [false, true] {
+                let mut stretches = Stretches::default();
+                for place in order {
+                    stretches.add(&operations[place]);
+                    if is_sorted_between {
+                        stretches.sort();
+                    }
+                }
+                stretches.sort();
+                let found: Vec<_> = stretches
+                    .iter()
+                    .map(|one| (one.start_ns, one.end_ns, one.link))
+                    .collect();
+                assert_eq!(found, [(5, 40, 2), (50, 60, 4)], "{order:?}");
+                let ended: Vec<_> = [4, 39, 40, 99]
+                    .map(|at_ns| stretches.ended_by(at_ns))
+                    .to_vec();
+                assert_eq!(ended, [None, None, Some(40), Some(60)]);
+            }
+        }
     }
 }

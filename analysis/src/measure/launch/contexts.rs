@@ -81,7 +81,7 @@ impl Contexts {
         if !std::mem::replace(&mut self.is_settled, true) {
             self.launches
                 .values_mut()
-                .for_each(|of_thread| of_thread.settle(|_| true));
+                .for_each(|of_thread| of_thread.sort());
         }
     }
 }

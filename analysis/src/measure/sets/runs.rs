@@ -11,6 +11,8 @@ use std::collections::binary_heap::PeekMut;
 
 /// Intervals that wait for those that should stand in front of them.
 const WAITING: usize = 1 << 14;
+/// And so many, if they are in order: there are many sets where each kernel has one.
+const WAITING_IN_ORDER: usize = 1 << 10;
 
 /// A union of half-open intervals in nanoseconds.
 #[derive(Debug, Default)]
@@ -45,8 +47,9 @@ impl IntervalSet {
             return;
         }
         in_order::push(&mut self.waiting, (start_ns, end_ns));
-        if self.waiting.len() == WAITING {
-            self.store(WAITING / 2);
+        let count = self.waiting.len();
+        if count == WAITING || count == WAITING_IN_ORDER && self.waiting.is_sorted() {
+            self.store(count / 2);
         }
     }
 

@@ -23,7 +23,7 @@ enum Piece {
 enum Source {
     /// A thread that unpacks them ahead of their use, and takes back those that were used.
     Thread(Receiver<Piece>, SyncSender<Block>),
-    Reader(BlockReader<Input>),
+    Reader(Box<BlockReader<Input>>),
 }
 
 /// The packets of a file.
@@ -47,7 +47,7 @@ impl Packets {
             thread::spawn(move || unpack(input, &filled, &to_fill));
             Source::Thread(pieces, emptied)
         } else {
-            Source::Reader(BlockReader::new(input))
+            Source::Reader(Box::new(BlockReader::new(input)))
         };
         Self {
             source,
