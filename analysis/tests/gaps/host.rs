@@ -105,7 +105,11 @@ fn what_is_not_known_is_said() {
         .host
         .push(call(&mut model, "hipLaunchKernel", 4_000, 4_100, 3));
     let expected = [
-        of("unknown_no_samples", "thread 7", 2_990),
+        of(
+            "unknown_no_samples",
+            "thread 7, before hipLaunchKernel",
+            2_990,
+        ),
         of("launch", "hipLaunchKernel", 1_000),
         of("unknown_no_call", "", 990),
     ];
@@ -159,7 +163,7 @@ fn a_copy_that_blocks_is_the_cause_until_it_returns() {
         of("blocking_copy", "hipMemcpy", 4_998_000 + 29_000 + 969_000),
         of("runtime_call", "hipLaunchKernel", 2_990_000),
         of("launch", "hipLaunchKernel", 10_000),
-        of("unknown_no_samples", "thread 7", 1_000),
+        of("unknown_no_samples", "thread 7, before hipMemcpy", 1_000),
     ];
     assert_eq!(causes(&gaps(&model, &batch)), expected);
 }
@@ -195,7 +199,11 @@ fn waits_and_late_samples_do_not_reach_into_calls() {
         of("host_wait", "sleeps (train.py:12)", 40 * MS),
         of("synchronisation", "hipDeviceSynchronize", 30 * MS),
         of("host_off_processor", "sleeps (train.py:12)", 19 * MS),
-        of("host_off_processor", "thread 7", 9_990_000),
+        of(
+            "host_off_processor",
+            "thread 7, before hipLaunchKernel",
+            9_990_000,
+        ),
         of("launch", "hipLaunchKernel", 10_000),
     ];
     assert_eq!(found, expected);

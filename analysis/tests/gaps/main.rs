@@ -3,6 +3,7 @@
 #[path = "../common/schema.rs"]
 mod schema;
 
+mod around;
 mod host;
 mod streams;
 mod sums;
