@@ -64,7 +64,10 @@ struct HtmlOptions {
     /// The page
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the output if it is already there
+    /// Also write each picture of the page as a PNG file into this folder
+    #[arg(long, value_name = "FOLDER")]
+    png: Option<PathBuf>,
+    /// Replace outputs that are already there
     #[arg(short, long)]
     force: bool,
     /// The name of the run on the page; by default that of the first input
@@ -193,12 +196,21 @@ fn answer(question: &Question) -> Result<i32> {
 
 fn write_page(options: HtmlOptions) -> Result<i32> {
     let inputs = ask::Inputs::new(options.inputs, options.label, options.jobs);
-    let bytes = page::write(&inputs, &options.output, options.force)?;
+    let written = page::write(&page::Request {
+        inputs,
+        output: &options.output,
+        pictures: options.png.as_deref(),
+        force: options.force,
+    })?;
     say(&format!(
         "{}: {:.1} MB, opens in any browser\n",
         options.output.display(),
-        bytes as f64 / 1e6
+        written.bytes as f64 / 1e6
     ))?;
+    if let Some(folder) = &options.png {
+        let pictures = counted(written.pictures as u64, "picture");
+        say(&format!("{}: {pictures}\n", folder.display()))?;
+    }
     Ok(0)
 }
 

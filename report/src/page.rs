@@ -1,28 +1,55 @@
-//! The page with all answers.
+//! The page with all answers, and its pictures as files.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rsys_analysis::measure::plots::plots;
-use rsys_analysis::show;
+use rsys_analysis::show::{self, Picture};
 
 use crate::ask::{Inputs, everything};
 use crate::temp_output::TempOutput;
 
-/// Reads traces and writes their page; tells its bytes.
+/// What to make a page of, and where.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The traces.
+    pub(crate) inputs: Inputs,
+    /// The page.
+    pub(crate) output: &'a Path,
+    /// The folder for the pictures, if they are wanted.
+    pub(crate) pictures: Option<&'a Path>,
+    /// Whether files that are there are replaced.
+    pub(crate) force: bool,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    /// Bytes of the page.
+    pub(crate) bytes: usize,
+    /// How many pictures.
+    pub(crate) pictures: usize,
+}
+
+/// Reads traces and writes their page.
 ///
 /// # Errors
-/// When there is no trace or nothing in them, when the output is there and is not to be replaced, and when it cannot be written.
-pub(crate) fn write(inputs: &Inputs, output: &Path, force: bool) -> Result<usize> {
+/// When there is no trace or nothing in them, when an output is there and is not to be replaced, and when one cannot be written.
+pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
+    let Request { inputs, output, .. } = request;
     if output.is_dir() {
         bail!("{} is a folder", output.display());
     }
-    if output.exists() && !force {
-        bail!("{} is already there; --force replaces it", output.display());
-    }
+    refuse_existing(output, request.force)?;
     if inputs.are_at(output)? {
         bail!("{} is one of the traces", output.display());
+    }
+    if let Some(folder) = request
+        .pictures
+        .filter(|path| path.exists() && !path.is_dir())
+    {
+        bail!("{} is no folder", folder.display());
     }
     let (answer, plots) = everything(inputs, plots())?;
     if answer.is_empty && plots.is_empty {
@@ -30,11 +57,37 @@ pub(crate) fn write(inputs: &Inputs, output: &Path, force: bool) -> Result<usize
         let why = notes.map_or_else(String::new, |note| format!(" ({note})"));
         bail!("these traces hold nothing that could be shown{why}");
     }
-    let page = show::page(&answer, &plots, &inputs.label(), env!("CARGO_PKG_VERSION"));
-    let mut file = TempOutput::new(output)?;
+    let label = inputs.label();
+    let mut pictures: Vec<(PathBuf, Picture)> = Vec::new();
+    if let Some(folder) = request.pictures {
+        let drawn = show::pictures(&answer, &plots, &label).into_iter();
+        pictures.extend(drawn.map(|picture| (folder.join(&picture.name), picture)));
+        for (path, _) in &pictures {
+            refuse_existing(path, request.force)?;
+        }
+    }
+    let page = show::page(&answer, &plots, &label, env!("CARGO_PKG_VERSION"));
+    put(output, page.as_bytes())?;
+    for (path, picture) in &pictures {
+        put(path, &picture.png)?;
+    }
+    Ok(Written {
+        bytes: page.len(),
+        pictures: pictures.len(),
+    })
+}
+
+fn refuse_existing(path: &Path, force: bool) -> Result<()> {
+    if path.exists() && !force {
+        bail!("{} is already there; --force replaces it", path.display());
+    }
+    Ok(())
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<()> {
+    let mut file = TempOutput::new(path)?;
     file.file
-        .write_all(page.as_bytes())
-        .with_context(|| format!("cannot write {}", output.display()))?;
-    file.keep(output)?;
-    Ok(page.len())
+        .write_all(content)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    file.keep(path)
 }

@@ -1,12 +1,14 @@
-//! How answers are written: text and a page with pictures for people, JSON and CSV for programs. No number is computed here.
+//! How answers are written: text, a page and pictures for people, JSON and CSV for programs. No number is computed here.
 
 mod csv;
 mod json;
 mod page;
+mod pictures;
 mod quantity;
 mod text;
 
 pub use csv::csv;
 pub use json::json;
 pub use page::page;
+pub use pictures::{Picture, pictures};
 pub use text::text;

@@ -25,6 +25,24 @@ pub(super) fn quantity(cell: &Cell, unit: Unit) -> String {
     }
 }
 
+/// A number at an axis: as short as can be.
+pub(super) fn brief(number: f64, unit: Unit) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let text = quantity(&Cell::Number(number), unit);
+    let (digits, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    // Four digits that count, and no zeros behind the point.
+    let point = digits.find('.').unwrap_or(digits.len());
+    let value: f64 = digits.parse().unwrap_or(number);
+    let kept = format!("{value:.*}", 4_usize.saturating_sub(point));
+    let kept = match kept.contains('.') {
+        true => kept.trim_end_matches('0').trim_end_matches('.'),
+        false => &kept,
+    };
+    format!("{kept} {unit}").trim_end().to_owned()
+}
+
 /// `idle 1.500 ms, times 3`: names without their units, which the values have.
 fn named(values: &[(&'static str, Cell)]) -> String {
     let words = |key: &str, unit: Unit| {
@@ -59,6 +77,21 @@ fn scaled(number: f64, units: &[(f64, &str)], smallest: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_at_axes_are_short() {
+        for (number, unit, text) in [
+            (0.0, Unit::Nanoseconds, "0"),
+            (1_500_000.0, Unit::Nanoseconds, "1.5 ms"),
+            (2e9, Unit::Nanoseconds, "2 s"),
+            (123_456_000.0, Unit::Bytes, "123.5 MB"),
+            (0.25, Unit::Plain, "0.25"),
+            (120_000.0, Unit::Plain, "120000"),
+            (0.5, Unit::Share, "50 %"),
+        ] {
+            assert_eq!(brief(number, unit), text);
+        }
+    }
 
     #[test]
     fn numbers_take_the_unit_that_fits() {
