@@ -44,6 +44,8 @@ pub struct Resolved {
     pub use_pid: bool,
     /// `CATEGORY_NAMES`.
     pub category_names: CategoryNames,
+    /// `MERGE`.
+    pub merge: bool,
     /// `COMPRESS_TRACE`.
     pub compress_trace: bool,
     /// `SAMPLING_FREQ`.
@@ -223,6 +225,7 @@ impl Resolved {
             perfetto_file,
             use_pid: read.bool("USE_PID"),
             category_names: CategoryNames::from_word(read.text("CATEGORY_NAMES")),
+            merge: read.bool("MERGE"),
             compress_trace: read.bool("COMPRESS_TRACE"),
             sampling_freq_hz: match read.float("SAMPLING_CPUTIME_FREQ") {
                 own if own >= 1.0 => own,

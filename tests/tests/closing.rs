@@ -1,8 +1,14 @@
 //! The table at the end of a run: its numbers are those of `rsys-report`, and it fits its terminal.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Outcome, Run, Terminal, TestResult, answer, script, skip_if_missing, workload};
+use rsys_tests::{
+    Judge, Outcome, Run, Scratch, Terminal, TestResult, answer, sampler, script, skip_if_missing,
+    workload,
+};
 use serde_json::Value;
 
 const MACHINE: &str = "
@@ -149,12 +155,12 @@ fn many_children_take_few_lines() -> TestResult {
     let outcome = Run::new()
         .options(["--summary", "full", "--min-samples", "1"])
         .command(script(
-            "for n in $(seq 150); do sh -c 'i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done'; done",
+            "for n in $(seq 1000); do sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done",
         ))
         .run()?;
     outcome.expect_success();
     let lines = table(&outcome);
-    ensure!(outcome.files().len() > 50, "{}", outcome.files().len());
+    ensure!(outcome.files().len() > 200, "{}", outcome.files().len());
     ensure!(lines.len() <= 30, "{} lines: {lines:#?}", lines.len());
     ensure!(
         lines.iter().any(|line| line.contains(" more")),
@@ -201,5 +207,141 @@ fn it_fits_narrow_terminals_and_can_be_left_out() -> TestResult {
             "{lines:#?}"
         );
     }
+    Ok(())
+}
+
+#[test]
+fn a_run_with_merge_ends_with_one_trace_of_all() -> TestResult {
+    let program = workload("rate").build()?;
+    let line = format!(
+        "{0} --seconds 0.4 & {0} --seconds 0.4; wait; exit 3",
+        program.display()
+    );
+    let outcome = Run::new()
+        .freq(500)
+        .options(["--merge", "--summary", "full"])
+        .command(script(&line))
+        .run()?;
+    outcome.expect_code(3);
+    ensure!(outcome.stdout.is_empty(), "{}", outcome.stdout);
+    let single = outcome.files();
+    ensure!(single.len() >= 2, "{}", outcome.story());
+    let folder = single[0].parent().context("a folder")?;
+    let merged = folder.join("merged.pftrace");
+    let told = format!("{} traces merged: {}", single.len(), merged.display());
+    ensure!(
+        table(&outcome).contains(&told.as_str()),
+        "{told}: {}",
+        outcome.stderr
+    );
+    let mut judge = Judge::load(&[&merged])?;
+    let processes = judge
+        .query("select count(distinct upid) as n from perf_sample join thread using (utid)")?;
+    let samples = judge.query("select count(*) as n from perf_sample")?;
+    let report = answer("functions", &single)?;
+    let of_report = report["processes"].as_array().context("processes")?;
+    let expected: f64 = of_report
+        .iter()
+        .map(|row| ns(row, "samples"))
+        .sum::<Result<f64>>()?;
+    ensure!(
+        samples.single()?.as_float() == Some(expected),
+        "{samples:?}: {expected}"
+    );
+    ensure!(
+        processes.single()?.as_int() == i64::try_from(of_report.len()).ok(),
+        "{processes:?}"
+    );
+    // What is asked of the folder is asked of the single traces.
+    let of_folder = answer("functions", &[folder.to_owned()])?;
+    ensure!(
+        of_folder["processes"] == report["processes"],
+        "{of_folder:#}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_merged_trace_beside_a_named_one_has_its_name() -> TestResult {
+    let scratch = Scratch::new("merge")?;
+    let program = workload("rate").args(["--seconds", "0.2"]);
+    for name in ["run-merged.pftrace", "run-1-merged.pftrace"] {
+        let outcome = Run::new()
+            .folder(scratch.path())
+            .output("run.proto")
+            .options(["--merge"])
+            .command(program.clone())
+            .run()?;
+        outcome.expect_success();
+        ensure!(
+            scratch.path().join(name).is_file(),
+            "{name}: {}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn why_there_is_no_merged_trace_is_said_in_a_line() -> TestResult {
+    let program = || workload("rate").args(["--seconds", "0.2"]);
+    let warnings = |outcome: &Outcome| -> Vec<String> {
+        let lines = outcome.stderr.lines().filter(|line| line.contains("merge"));
+        lines.map(str::to_owned).collect()
+    };
+    // A task of a job does not know when the others end.
+    let outcome = Run::new()
+        .options(["--merge"])
+        .env("SLURM_PROCID", "0")
+        .env("SLURM_NTASKS", "2")
+        .command(program())
+        .run()?;
+    outcome.expect_success();
+    let said = warnings(&outcome);
+    ensure!(
+        said.len() == 1 && said[0].contains("note: --merge leaves the tasks"),
+        "{said:?}"
+    );
+    ensure!(outcome.files().len() == 1, "{}", outcome.story());
+
+    // An installation without rsys-report.
+    let scratch = Scratch::new("alone")?;
+    let built = sampler()?;
+    let agent = built.with_file_name("librsys_agent.so");
+    for file in [&built, &agent] {
+        fs::copy(
+            file,
+            scratch.path().join(file.file_name().context("a name")?),
+        )?;
+    }
+    let alone = || {
+        Run::new()
+            .profiler(scratch.path().join("rsys-sample"))
+            .options(["--merge"])
+            .command(workload("ends").args(["exit", "4"]))
+    };
+    let outcome = alone().run()?;
+    outcome.expect_code(4);
+    let said = warnings(&outcome);
+    ensure!(
+        said.len() == 1 && said[0].contains("warning: the traces were not merged: "),
+        "{said:?}"
+    );
+    ensure!(said[0].contains("rsys-report: No such file"), "{said:?}");
+    ensure!(outcome.files().len() == 1, "{}", outcome.story());
+
+    // One that fails.
+    let other = scratch.path().join("rsys-report");
+    fs::write(
+        &other,
+        "#!/bin/sh\necho noise; echo 'rsys-report: error: the disk is full' >&2; exit 1\n",
+    )?;
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755))?;
+    let outcome = alone().run()?;
+    outcome.expect_code(4);
+    ensure!(!outcome.stdout.contains("noise"), "{}", outcome.stdout);
+    let said = warnings(&outcome);
+    let expected = "rsys: warning: the traces were not merged: the disk is full";
+    ensure!(said == [expected], "{said:?}");
     Ok(())
 }

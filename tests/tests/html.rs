@@ -1,5 +1,6 @@
 //! `rsys-report html`: one page that asks nobody for anything, shows the numbers of the answers, and does what mouse and keys ask for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -7,19 +8,12 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
 use rsys_tests::{
-    Outcome, Run, Scratch, TestResult, judge_dir, missing_tool, python, report, skip_if_missing,
-    target_dir, workload, workspace_dir,
+    Outcome, Run, Scratch, TestResult, judged_page, missing_browser, python, report,
+    skip_if_missing, workload, workspace_dir,
 };
 use serde_json::Value;
 
 const STACK: Stack = Stack::Debian13;
-
-/// An ordinary run has a page no larger than this.
-const BYTES_MAX: u64 = 2_000_000;
-
-fn missing() -> Option<String> {
-    missing_tool("chromium").or_else(|| missing_tool("node"))
-}
 
 fn html(inputs: &[PathBuf], options: &[&str]) -> Result<Output> {
     Ok(Command::new(report()?)
@@ -29,33 +23,9 @@ fn html(inputs: &[PathBuf], options: &[&str]) -> Result<Output> {
         .output()?)
 }
 
-/// Makes the page of a run, has it judged in a browser, and returns what was on it. Pictures are in `target/screenshots`.
+/// Makes the page of a run, has it judged in a browser, and returns what was on it.
 fn judged(outcome: &Outcome, name: &str) -> Result<Value> {
-    let files = outcome.files();
-    let pictures = target_dir().join("screenshots");
-    fs::create_dir_all(&pictures)?;
-    let scratch = Scratch::new("html")?;
-    let page = scratch.path().join("report.html");
-    let made = html(&files, &["-o", &page.display().to_string()])?;
-    let said = String::from_utf8_lossy(&made.stderr);
-    ensure!(made.status.success() && said.is_empty(), "{said}");
-    let bytes = fs::metadata(&page)?.len();
-    ensure!(bytes <= BYTES_MAX, "{bytes} bytes");
-    let answer = Command::new(report()?)
-        .arg("--json")
-        .args(&files)
-        .output()?;
-    ensure!(answer.status.success(), "{answer:?}");
-    let json = scratch.path().join("answer.json");
-    fs::write(&json, answer.stdout)?;
-    let seen = Command::new("node")
-        .arg(workspace_dir().join("tests/judge/page.mjs"))
-        .args([&page, &json, &pictures.join(name)])
-        .env("RSYS_JUDGE_DIR", judge_dir())
-        .output()?;
-    let said = String::from_utf8_lossy(&seen.stderr);
-    ensure!(seen.status.success(), "{said}\n{}", outcome.story());
-    let seen: Value = serde_json::from_slice(&seen.stdout)?;
+    let seen = judged_page(&outcome.files(), name).with_context(|| outcome.story())?;
     let compared = seen["compared"].as_u64().context("compared")?;
     ensure!(compared >= 50, "{seen}");
     Ok(seen)
@@ -69,9 +39,74 @@ fn has(seen: &Value, what: &str, wanted: &[&str]) -> TestResult {
     Ok(())
 }
 
+/// The files that stand for a plot of the page begin so.
+const FILES: [(&str, &str); 7] = [
+    ("busy", "gpus-over-time"),
+    ("processors", "processors"),
+    ("timeline", "gpu-time"),
+    ("gaps", "gpu-idleness"),
+    ("flame", "flame-"),
+    ("durations", "kernel-durations"),
+    ("memory", "memory"),
+];
+
+/// Writes the pictures of a run and looks at each: there is one for each plot of the page, and a PNG reader that is not ours finds in it what
+/// belongs there. Tells of each how many colours it has.
+fn pictures(files: &[PathBuf], page: &Value) -> Result<BTreeMap<String, u64>> {
+    let scratch = Scratch::new("png")?;
+    let folder = scratch.path().join("made for it");
+    let page_file = scratch.path().join("report.html");
+    let options = [&page_file, &folder].map(|path| path.display().to_string());
+    let made = html(files, &["-o", &options[0], "--png", &options[1]])?;
+    ensure!(made.status.success() && made.stderr.is_empty(), "{made:?}");
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(&folder)? {
+        let file = entry?.path();
+        let read = Command::new("python3")
+            .arg(workspace_dir().join("tests/judge/png.py"))
+            .arg(&file)
+            .output()?;
+        ensure!(read.status.success(), "{}: {read:?}", file.display());
+        let about: Value = serde_json::from_slice(&read.stdout)?;
+        let number = |key: &str| about[key].as_u64().with_context(|| format!("{about}"));
+        ensure!(
+            number("width")? == 1800 && number("height")? >= 100,
+            "{about}"
+        );
+        // Light, with something on it: text has many shades between its colour and that of the ground.
+        ensure!(
+            about["corner"] == "ffffff" && number("colours")? >= 20,
+            "{about}"
+        );
+        ensure!(
+            (5..95).contains(&number("percent_drawn")?),
+            "{}: {about}",
+            file.display()
+        );
+        ensure!(fs::metadata(&file)?.len() < 1_000_000, "{}", file.display());
+        let name = file.file_name().context("a name")?.to_string_lossy();
+        found.insert(name.into_owned(), number("colours")?);
+    }
+    let said = String::from_utf8_lossy(&made.stdout);
+    ensure!(
+        said.contains(&format!("{} pictures", found.len())),
+        "{said}"
+    );
+    for plot in page["plots"].as_array().context("plots")? {
+        let wanted = FILES.iter().find(|(name, _)| plot == name);
+        // Curves are sensors or counters.
+        let starts = wanted.map_or(vec!["sensors", "counters"], |(_, start)| vec![*start]);
+        let is_there = found
+            .keys()
+            .any(|name| starts.iter().any(|start| name.starts_with(start)));
+        ensure!(is_there, "no picture of {plot}: {found:?}");
+    }
+    Ok(found)
+}
+
 #[test]
 fn a_program_on_processors() -> TestResult {
-    skip_if_missing!(missing());
+    skip_if_missing!(missing_browser());
     let outcome = Run::new()
         .freq(500)
         .command(workload("imagery").args(["120"]))
@@ -81,12 +116,14 @@ fn a_program_on_processors() -> TestResult {
     has(&seen, "tables", &["functions", "threads", "processes"])?;
     has(&seen, "plots", &["processors", "flame"])?;
     ensure!(seen["flames"].get("CPU time").is_some(), "{seen}");
+    let pictures = pictures(&outcome.files(), &seen)?;
+    ensure!(pictures.contains_key("flame-cpu.png"), "{pictures:?}");
     Ok(())
 }
 
 #[test]
 fn python_that_waits() -> TestResult {
-    skip_if_missing!(missing());
+    skip_if_missing!(missing_browser());
     let outcome = Run::new()
         .freq(500)
         .options(["--realtime"])
@@ -104,7 +141,7 @@ fn a_program_on_gpus() -> TestResult {
     let missing_stack = [STACK, Stack::Debian12]
         .into_iter()
         .find_map(Stack::missing);
-    skip_if_missing!(missing().or(missing_stack));
+    skip_if_missing!(missing_browser().or(missing_stack));
     let machine = Machine::new(STACK)?.gpus(2).config(
         "
 [[kernel]]
@@ -129,6 +166,8 @@ microseconds = 20
         &["busy", "timeline", "gaps", "durations", "flame"],
     )?;
     ensure!(seen["flames"].get("GPU time").is_some(), "{seen}");
+    let pictures = pictures(&outcome.files(), &seen)?;
+    ensure!(pictures.contains_key("flame-gpu.png"), "{pictures:?}");
     Ok(())
 }
 
@@ -177,5 +216,21 @@ fn what_cannot_be_written_is_said_in_a_line() -> TestResult {
     ensure!(labelled.status.success(), "{labelled:?}");
     let second = fs::read_to_string(&page)?;
     ensure!(second.as_bytes() != first && second.contains("<title>another name"));
+
+    // Pictures that are there are kept as well, and then no page is written.
+    refused(&files, &["-f", "-o", &to, "--png", &to], "is no folder")?;
+    let folder = scratch.path().join("pictures");
+    let png = ["--png".to_owned(), folder.display().to_string()];
+    let [png, folder_name] = png.each_ref().map(String::as_str);
+    let made = html(&files, &["--force", "-o", &to, png, folder_name])?;
+    ensure!(made.status.success(), "{made:?}");
+    let other = scratch.path().join("other.html");
+    let other_name = other.display().to_string();
+    refused(
+        &files,
+        &["-o", &other_name, png, folder_name],
+        "png is already there",
+    )?;
+    ensure!(!other.exists(), "a page without its pictures");
     Ok(())
 }

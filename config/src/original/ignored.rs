@@ -111,16 +111,16 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("TMPDIR", NO_BUFFER),
     row(
         "PERFETTO_COMBINE_TRACES",
-        "each process has its own trace in this build",
+        "each process has its own trace; MERGE (--merge) puts them into one",
     ),
     row(
         "MERGE_PERFETTO_FILES",
-        "each process has its own trace in this build",
+        "each process has its own trace; MERGE (--merge) puts them into one",
     ),
     row("COLLAPSE_THREADS", "each thread has its own track"),
     row(
         "COLLAPSE_PROCESSES",
-        "each process has its own trace in this build",
+        "each process has its own trace; MERGE (--merge) puts them into one",
     ),
     row("PERFETTO_ROCTRACER_PER_STREAM", NO_GPU),
     row("PERFETTO_COMPACT_ROCTRACER_ANNOTATIONS", NO_GPU),

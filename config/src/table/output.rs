@@ -73,6 +73,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     Setting::new(
         Category::Output,
+        "MERGE",
+        Kind::Bool,
+        "false",
+        "At the end of the run, also put the traces of all its processes into one",
+    )
+    .details(
+        "It is called merged.pftrace and stands beside the traces, which stay; where they share their folder with those of other runs, its \
+         name begins like that of the command's trace. `rsys-report merge` makes it. Of a task of a parallel job nothing is merged: \
+         `rsys-report merge DIR -o FILE` does it when all tasks have ended.",
+    )
+    .option(None, "merge", ""),
+    Setting::new(
+        Category::Output,
         "CATEGORY_NAMES",
         Kind::Choice(CategoryNames::CHOICES),
         CategoryNames::Rsys.as_str(),

@@ -55,6 +55,8 @@ pub struct Plan {
     pub hints_at_gpus: bool,
     /// Whether the run has a folder of its own among those of other runs, and shares it with no other task of a job.
     pub has_own_folder: bool,
+    /// Whether the traces of all processes are put into one at the end.
+    pub merge: bool,
     /// What is said when the run has ended.
     pub closing: Closing,
     /// How long to wait for processes that outlive the command.
@@ -165,6 +167,7 @@ impl Plan {
             }),
             gpus,
             has_own_folder: resolved.time_output && place.rank.is_none() && place.step.is_none(),
+            merge: resolved.merge && resolved.trace,
             // Hundreds of tasks share a terminal.
             closing: match place.rank.as_ref().and_then(|rank| rank.size) {
                 Some(2..) if resolved.closing == Closing::Full => Closing::Lines,

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rsys_config::Closing;
 
 use super::job_record::end_record;
+use super::merging;
 use super::watch::Watch;
 use crate::emit::outcome::ProcessSummary;
 use crate::emit::writer::Outcome;
@@ -62,20 +63,24 @@ pub fn serve(
         warned: !missing.left_out.is_empty(),
         ..Circumstances::of(&plan.run, watch.unsampled.take())
     };
+    let command = watch.target.pid().as_raw().unsigned_abs();
     let outcome = watch.close();
     let processes = &outcome.processes;
     end_record(record, &circumstances, ending, processes, missing.short);
     if verbosity >= 0 {
         say_outcome(&outcome, &missing, &circumstances, plan);
-        if plan.closing == Closing::Full {
-            let run = summary::Run {
-                processes,
-                wall,
-                directory: directory.path(),
-                width: line_width(),
-            };
-            summary::table(&run).iter().for_each(|line| say(line));
-        }
+    }
+    if plan.merge {
+        merging::merge(processes, command, directory.path(), plan);
+    }
+    if verbosity >= 0 && plan.closing == Closing::Full {
+        let run = summary::Run {
+            processes,
+            wall,
+            directory: directory.path(),
+            width: line_width(),
+        };
+        summary::table(&run).iter().for_each(|line| say(line));
     }
     if verbosity >= 2 {
         say_figures(&outcome, announced, missing.refused);

@@ -4,11 +4,12 @@
 //! it from outside ([`observers`]). Then it serves everything that can happen ([`watch`]): signals,
 //! new processes, their ends, and the time to empty the rings ([`interval`]). At last it says what
 //! became of it all ([`closing`]), in a parallel job also in the record that its tasks share
-//! ([`job_record`]). Two threads help: one takes datagrams, one writes traces.
+//! ([`job_record`]); one trace of all is made there too ([`merging`]). Two threads help: one takes datagrams, one writes traces.
 
 mod closing;
 mod interval;
 mod job_record;
+mod merging;
 mod observers;
 mod start;
 mod target;

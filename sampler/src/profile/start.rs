@@ -143,7 +143,7 @@ fn spawn_target(
 }
 
 /// Our own file. Without `/proc` it is what we were called by.
-fn own_executable() -> PathBuf {
+pub(super) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| {
         let name = std::env::args_os().next().unwrap_or_default();
         let path = command::find(&name, std::env::var_os("PATH").as_deref()).unwrap_or_default();

@@ -11,7 +11,7 @@ const ROW: f64 = 15.0;
 /// Frames of more callers are left out: a picture has an end.
 const DEPTH_MAX: usize = 120;
 /// And those that would be narrower than this.
-const WIDTH_MIN: f64 = 0.3;
+const WIDTH_MIN: f64 = 0.8;
 
 /// A frame: what it is, and where.
 struct Node {

@@ -364,10 +364,13 @@ fn curve(row: Record<'_>) -> Lane {
         false if value == 0.0 => 0.05,
         false => 0.5,
     };
-    let mut lane = Lane::new(
-        joined(&[row.text("group").to_owned(), row.text("name").to_owned()]),
-        60.0,
-    );
+    let (group, name) = (row.text("group"), row.text("name"));
+    // Sensors and counters of a machine have it in their names.
+    let owner = match is_of_gpu(&row) || name.starts_with("Host ") {
+        true => String::new(),
+        false => row.owner(),
+    };
+    let mut lane = Lane::new(joined(&[group.to_owned(), name.to_owned(), owner]), 60.0);
     let words = |value: f64| match row.text("unit") {
         "B" | "bytes" => brief(value, Unit::Bytes),
         "B/s" => brief(value, Unit::Bandwidth),
