@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::gpu_program::{self, Hip};
 use crate::steps::{
     PROFILER, build_packages, find_program, say, step, succeeds, target_dir, workspace_dir,
 };
@@ -37,36 +37,61 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Builds, profiles, and says what to do with the result.
+/// Builds, says what there will be to see, and profiles: the last that is said is what a run ends with.
 pub fn run() -> Result<()> {
     say(
         "three steps: compile a small program, build the profiler, profile the program for a few seconds",
     );
-    let (program, look) = compile(&target_dir().join("demo"), find_program)?;
-    build_packages("rsys-sample and its agent", PROFILER)?;
-    let output = target_dir().join("demo/traces");
-    let mut command = Command::new(target_dir().join("release/rsys-sample"));
-    step(
-        command
-            .arg("-f")
-            .arg("1000")
-            .arg("-o")
-            .arg(&output)
+    let folder = target_dir().join("demo");
+    let (program, look) = compile(&folder, find_program)?;
+    let hip = Hip::find();
+    let gpu_program = hip.as_ref().and_then(|hip| match hip.compile(&folder) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            say(&format!("no part on GPUs: {error:#}"));
+            None
+        }
+    });
+    let simulation = gpu_program.as_ref().map(|_| gpu_program::PACKAGE);
+    let packages: Vec<&str> = PROFILER.iter().copied().chain(simulation).collect();
+    build_packages("rsys-sample and its agent", &packages)?;
+    println!(
+        "\nA run ends with a table: where its trace is, where the time went, and what to type next. rsys-report, which the last lines\n\
+         name, is `cargo run --release -p rsys-report --` here; without it, open https://ui.perfetto.dev and drop the trace on the page.\n\
+         The file stays on your machine: the page reads it in the browser and sends it nowhere.\n\n\
+         {look}\n\n\
+         Then drag over any stretch of the samples to see its flame graph below.\n"
+    );
+    profile(
+        Command::new(target_dir().join("release/rsys-sample"))
+            .args(["-f", "1000", "-o"])
+            .arg(folder.join("traces"))
             .arg("--")
             .arg(program),
     )?;
-    let trace =
-        newest_trace(&output).with_context(|| format!("no trace below {}", output.display()))?;
-    println!(
-        "\nThe trace is at\n\n    {trace}\n\n\
-         Open https://ui.perfetto.dev in a browser and drop the file on the page. The file stays on your machine:\n\
-         the page reads it in the browser and sends it nowhere.\n\n\
-         {look}\n\n\
-         Then drag over any stretch of the samples to see its flame graph below.\n\n\
-         The same as tables, in the terminal:\n\n    cargo run --release -p rsys-report -- functions {trace}",
-        trace = trace.display()
-    );
-    Ok(())
+    match gpu_program {
+        Some(program) => {
+            println!(
+                "\nNow a program for GPUs. Its two GPUs are SIMULATED: the HIP runtime is the real one, but kernels do nothing and take the\n\
+                 time that they are told to. They are idle for reasons of the program's, which the table and `gaps` name.\n"
+            );
+            profile(&mut program.profiled(&folder.join("gpu-traces")))
+        }
+        None if hip.is_some() => Ok(()),
+        None => {
+            println!(
+                "\nThere is a part on simulated GPUs too, for which the HIP runtime is needed: `cargo xtask runtimes {}` fetches it\n\
+                 (Debian's packages, some hundred megabytes) into a folder of its own; then run the demo again.",
+                gpu_program::STACK
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Runs a program under the profiler, which says at the end what there is to see.
+fn profile(command: &mut Command) -> Result<()> {
+    step(command.env_remove("RSYS_SUMMARY"))
 }
 
 /// The program, by the first compiler that works, and what to look at in its trace.
@@ -122,21 +147,6 @@ impl Program {
         );
         Ok(program)
     }
-}
-
-fn newest_trace(folder: &Path) -> Option<PathBuf> {
-    let runs = fs::read_dir(folder).ok()?.flatten().map(|run| run.path());
-    // The link to the latest run leads to one of them.
-    let files = runs
-        .filter(|run| !run.is_symlink())
-        .filter_map(|run| fs::read_dir(run).ok())
-        .flat_map(|files| files.flatten().map(|file| file.path()));
-    let traces = files.filter(|file| file.extension().is_some_and(|ending| ending == "proto"));
-    traces.max_by_key(|file| {
-        fs::metadata(file)
-            .and_then(|about| about.modified())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ mod bench;
 mod check;
 mod demo;
 mod floors;
+mod gpu_program;
 mod install;
 mod judges;
+mod pictures;
 mod repeat;
 mod runtimes;
 mod steps;
@@ -30,7 +32,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Build, profile an example program and say where its trace is
+    /// Build, and profile example programs; on simulated GPUs too if there is a HIP runtime
     Demo,
     /// Install what the tests need (where that is allowed) and run them all
     Test {
@@ -56,6 +58,8 @@ enum Task {
     Floors,
     /// Measure every figure that we claim, beside its peers
     Bench(bench::BenchOptions),
+    /// Make the pictures of README anew, in docs/images: needs a browser and a HIP runtime
+    Pictures,
     /// Install rsys below a folder
     Install {
         /// The folder: gets bin/, lib/ and share/rsys/
@@ -95,6 +99,7 @@ fn run(task: Task) -> Result<ExitCode> {
         }),
         Task::Floors => floors::run(),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
+        Task::Pictures => pictures::make().map(|()| ExitCode::SUCCESS),
         Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
         Task::Uninstall { prefix } => install::uninstall(&prefix).map(|()| ExitCode::SUCCESS),
     }

@@ -143,6 +143,12 @@ const STACKS: &[(&str, Source)] = &[
 /// In a folder that is complete: what it was made from.
 const COMPLETE: &str = ".complete";
 
+/// Where runtimes of this name are, if they are there and complete.
+pub fn complete(name: &str) -> Option<PathBuf> {
+    let place = folder().join(name);
+    place.join(COMPLETE).is_file().then_some(place)
+}
+
 /// Where the runtimes are: `$RSYS_RUNTIMES_DIR`, or in the user's cache.
 fn folder() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
