@@ -56,9 +56,11 @@ fn table(outcome: &Outcome) -> Result<Vec<String>> {
     let lines: Vec<&str> = lines
         .filter_map(|line| line.strip_prefix("rsys: "))
         .collect();
-    let first = lines
-        .iter()
-        .position(|line| line.contains(" in ") && line.contains(" trace"));
+    let is_first = |line: &&str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        matches!(words.as_slice(), [_, "trace" | "traces", "in", ..])
+    };
+    let first = lines.iter().position(|line| is_first(&line));
     let first = first.with_context(|| format!("no table: {}", outcome.stderr))?;
     Ok(lines[first..]
         .iter()
@@ -362,7 +364,7 @@ fn python_behind_shims() -> TestResult {
 
 #[test]
 fn a_program_that_crashes() -> TestResult {
-    let outcome = run(workload("ends").args(["segv"])).run()?;
+    let outcome = run(workload("ends").args(["threads-segv"])).run()?;
     outcome.expect_signal(libc::SIGSEGV);
     both_agree(&outcome, "crash")
 }

@@ -29,6 +29,10 @@ int main(int argc, char **argv) {
         burn(0.1);
         exit(number);
     }
+    if (strcmp(way, "threads-segv") == 0) {
+        burn(0.2);
+        *(volatile int *)8 = number;
+    }
     if (strcmp(way, "main-leaves") == 0) {
         /* The process goes on without its first thread, until another one ends it. */
         alarm(1);
