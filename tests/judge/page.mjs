@@ -248,6 +248,9 @@ try {
   if (devices.length) await compare(found('timeline', 'devices'), devices, 'timeline');
   await use(found('functions', 'functions'), 'total_ns', 'functions');
 
+  const cost = await page.locator('#cost').textContent();
+  must(cost === `Profiling itself cost: ${answer.profiling_cost?.[0]?.text}`, `cost: ${cost}`);
+
   // A picture tells what is under the arrow keys.
   await page.locator('[data-plot] [role=slider]').first().focus();
   await page.keyboard.press('ArrowRight');

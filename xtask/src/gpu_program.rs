@@ -75,34 +75,72 @@ impl Hip {
         })
     }
 
-    /// Compiles the program into a folder.
+    /// Compiles the program of the demo into a folder.
     ///
     /// # Errors
     /// When the compiler is not content.
     pub fn compile(&self, folder: &Path) -> Result<GpuProgram<'_>> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let program = folder.join("hip_causes");
+        let program = self.build(SOURCE, folder)?;
         let configuration = folder.join("simgpu.toml");
         fs::write(&configuration, CONFIGURATION)?;
-        step(
-            Command::new(&self.compiler)
-                .args(&self.options)
-                .args(["-O1", "-g"])
-                .arg(format!("--offload-arch={MODEL}"))
-                .arg(workspace_dir().join(SOURCE))
-                .args(["-lamdhip64", "-pthread", "-o"])
-                .arg(&program),
-        )?;
-        ensure!(program.is_file(), "{} was not made", program.display());
         Ok(GpuProgram {
             hip: self,
             program,
             configuration,
         })
     }
+
+    /// Compiles a source of this repository into a folder, and returns the program's path.
+    ///
+    /// # Errors
+    /// When the compiler is not content.
+    pub fn build(&self, source: &str, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let source = workspace_dir().join(source);
+        let program = folder.join(source.file_stem().unwrap_or_default());
+        step(
+            Command::new(&self.compiler)
+                .args(&self.options)
+                .args(["-O1", "-g"])
+                .arg(format!("--offload-arch={MODEL}"))
+                .arg(&source)
+                .args(["-lamdhip64", "-pthread", "-o"])
+                .arg(&program),
+        )?;
+        ensure!(program.is_file(), "{} was not made", program.display());
+        Ok(program)
+    }
+
+    /// The words of a command that runs a program on so many simulated GPUs, which have been built.
+    pub fn simulated(
+        &self,
+        gpus: u32,
+        configuration: Option<&Path>,
+        program: &Path,
+    ) -> Vec<OsString> {
+        let launcher = target_dir().join("release/rsys-simgpu");
+        let mut words: Vec<OsString> = vec![launcher.into()];
+        words.extend([
+            "--gpus".into(),
+            gpus.to_string().into(),
+            "--model".into(),
+            MODEL.into(),
+        ]);
+        if let Some(file) = configuration {
+            words.extend(["--config".into(), file.into()]);
+        }
+        words.push("--".into());
+        if let Some(libraries) = &self.libraries {
+            let mut setting = OsString::from("LD_LIBRARY_PATH=");
+            setting.push(libraries);
+            words.extend(["env".into(), setting]);
+        }
+        words.push(program.into());
+        words
+    }
 }
 
-/// The program, compiled.
+/// The program of the demo, compiled.
 #[derive(Debug)]
 pub struct GpuProgram<'a> {
     hip: &'a Hip,
@@ -113,25 +151,17 @@ pub struct GpuProgram<'a> {
 impl GpuProgram<'_> {
     /// The command that profiles it on two simulated GPUs. The profiler and they have been built.
     pub fn profiled(&self, output: &Path) -> Command {
-        let release = target_dir().join("release");
-        let mut command = Command::new(release.join("rsys-sample"));
+        let mut command = Command::new(target_dir().join("release/rsys-sample"));
         command
-            .args(["-I", "rocm", "-f", "1000", "--realtime", "-o"])
+            .args(["-I", "roctracer", "-f", "1000", "--realtime", "-o"])
             .arg(output)
             .arg("--")
-            .arg(release.join("rsys-simgpu"))
-            .args(["--gpus", "2", "--model", MODEL, "--config"])
-            .arg(&self.configuration)
-            .arg("--");
-        if let Some(libraries) = &self.hip.libraries {
-            let mut setting = OsString::from("LD_LIBRARY_PATH=");
-            setting.push(libraries);
-            command.arg("env").arg(setting);
-        }
-        // What it prints is for tests.
-        command
-            .arg(&self.program)
+            .args(
+                self.hip
+                    .simulated(2, Some(&self.configuration), &self.program),
+            )
             .args(ARGUMENTS)
+            // What it prints is for tests.
             .stdout(Stdio::null());
         command
     }

@@ -86,6 +86,11 @@ impl Plan {
         }
         // The target may go elsewhere; our files do not.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
+        // Hundreds of tasks share a terminal.
+        let closing = match place.rank.as_ref().and_then(|rank| rank.size) {
+            Some(2..) if resolved.closing == Closing::Full => Closing::Lines,
+            _ => resolved.closing,
+        };
         let run = RunContext {
             layout: Layout {
                 directory,
@@ -119,6 +124,7 @@ impl Plan {
                 only: resolved.python == Python::Only,
             },
             start_ns,
+            digest: closing == Closing::Full && resolved.verbose >= 0,
             profile: resolved.profile,
             windows: Windows::new(resolved, start_ns),
             threads: ThreadChoice {
@@ -168,11 +174,7 @@ impl Plan {
             gpus,
             has_own_folder: resolved.time_output && place.rank.is_none() && place.step.is_none(),
             merge: resolved.merge && resolved.trace,
-            // Hundreds of tasks share a terminal.
-            closing: match place.rank.as_ref().and_then(|rank| rank.size) {
-                Some(2..) if resolved.closing == Closing::Full => Closing::Lines,
-                _ => resolved.closing,
-            },
+            closing,
             hints_at_gpus: !resolved.backends.is_refused("roctracer"),
             linger: resolved.linger,
             place,

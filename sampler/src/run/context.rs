@@ -40,6 +40,8 @@ pub struct RunContext {
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
+    /// Whether what the closing table says is gathered.
+    pub digest: bool,
     /// In which forms summaries are written, if at all.
     pub profile: Option<ProfileForms>,
     /// When what happens is kept.
@@ -93,6 +95,7 @@ impl RunContext {
             unwinder: String::new(),
             python: PythonView::default(),
             start_ns: 0,
+            digest: true,
             profile: None,
             windows: Windows {
                 samples: Schedule::ALWAYS,

@@ -15,6 +15,7 @@ use clap::Args;
 use serde::Serialize;
 
 mod answers;
+mod closing;
 mod engines;
 mod finish;
 mod goals;
@@ -46,7 +47,7 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, startup, rate, walks, python, names, merge,
+    /// Only these measures: overhead, size, finish, memory, closing, startup, rate, walks, python, names, merge,
     /// report, monitors, gpu, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
@@ -61,7 +62,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 15] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 16] = [
     (
         "overhead",
         overhead::measure,
@@ -70,6 +71,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 15] = [
     ("size", size::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
     ("finish", finish::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
     ("memory", memory::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
+    ("closing", closing::measure, &[&[Tool::Rsys]]),
     ("startup", startup::measure, &[&FOR_NATIVE]),
     ("rate", rate::measure, &[&FOR_RATE]),
     ("walks", engines::walks, &[]),

@@ -37,6 +37,7 @@ pub fn page(answer: &Answer, plots: &Answer, label: &str, version: &str) -> Stri
         "notes": answer.notes.iter().chain(&plots.notes).collect::<Vec<_>>(),
         "parts": parts(answer, ROWS_MAX),
         "plots": parts(plots, usize::MAX),
+        "cost": answer.closing.as_ref().map(|cost| table(cost, 1)),
     });
     // Whatever a name holds, it ends no script: `<` is written in another way, which means the same.
     let data = data.to_string().replace('<', "\\u003c");

@@ -116,6 +116,7 @@ function start() {
       setTimeout(next);
       return;
     }
+    for (const cost of records(DATA.cost)) document.getElementById('foot').append(make('p', { id: 'cost' }, `Profiling itself cost: ${cost.text}`));
     document.getElementById('foot').append(`Made by rsys-report ${DATA.version}. The same numbers, all rows: rsys-report --json.`);
     document.documentElement.dataset.ready = 'yes';
   };

@@ -175,7 +175,8 @@ function curves(table, wanted) {
       const found = values.filter(([start]) => start <= place * axis).pop();
       return found ? `at ${brief(place * axis, 'ns')}: ${words(found[2])}` : '';
     };
-    const title = [row.group, row.name].filter(Boolean).join(' · ');
+    // Sensors and counters of a machine have it in their names.
+    const title = [row.group, row.name, ofGpu(row) || row.name.startsWith('Host ') ? '' : owner(row)].filter(Boolean).join(' · ');
     const range = least === most ? words(most) : `${words(least)} to ${words(most)}`;
     return figure([make('b', {}, title), ` ${range} `], told(svg, `${title}: ${range}`, tell), scale(row.axis_ns, 'ns'));
   }));

@@ -68,6 +68,7 @@ pub struct ProcessDigest {
 /// The same while records come.
 #[derive(Debug, Default)]
 pub struct Digest {
+    is_wanted: bool,
     functions: HashMap<FunctionId, (u64, u64)>,
     cpu_ns: u64,
     kernels: HashMap<FrameId, (u64, u64)>,
@@ -89,8 +90,20 @@ pub struct Operation {
 }
 
 impl Digest {
+    /// Nothing is known yet; nor will it be, unless it `is_wanted`.
+    #[must_use]
+    pub fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted,
+            ..Self::default()
+        }
+    }
+
     /// Adds a sample of CPU time, by its innermost function.
     pub fn sample(&mut self, function: Option<FunctionId>, ns: u64) {
+        if !self.is_wanted {
+            return;
+        }
         self.cpu_ns = self.cpu_ns.saturating_add(ns);
         if let Some(function) = function {
             add(&mut self.functions, function, ns);
@@ -99,12 +112,18 @@ impl Digest {
 
     /// Adds a kernel by the frame of its name.
     pub fn kernel(&mut self, frame: FrameId, ns: u64) {
+        if !self.is_wanted {
+            return;
+        }
         self.kernel_ns = self.kernel_ns.saturating_add(ns);
         add(&mut self.kernels, frame, ns);
     }
 
     /// Adds an operation of a GPU.
     pub fn operation(&mut self, device: u32, name: &str, operation: Operation) {
+        if !self.is_wanted {
+            return;
+        }
         let (_, busy) = self
             .gpus
             .entry(device)
@@ -197,6 +216,23 @@ fn in_words(function: &str, source: &str, line: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_asks_for_takes_no_memory() {
+        for is_wanted in [true, false] {
+            let mut digest = Digest::new(is_wanted);
+            digest.sample(None, 5);
+            let operation = Operation {
+                start_ns: 1,
+                end_ns: 2,
+                submitted_ns: None,
+                stack: 0,
+            };
+            digest.operation(0, "GPU 0", operation);
+            assert_eq!(digest.cpu_ns, if is_wanted { 5 } else { 0 });
+            assert_eq!(digest.gpus.len(), usize::from(is_wanted));
+        }
+    }
 
     #[test]
     fn places_name_their_file_once() {

@@ -77,7 +77,7 @@ impl Drawing {
             trace: Trace::new(is_wanted),
             tally: Tally::default(),
             stops: Stops::default(),
-            digest: Digest::default(),
+            digest: Digest::new(run.digest),
             last_time_ns: learned.identity.start_time_ns,
             profile: run.profile.map(Profile::new),
             rings: HashMap::new(),
