@@ -150,6 +150,55 @@ fn gpus_are_those_of_the_report() -> TestResult {
     Ok(())
 }
 
+/// `gaps` names the code that ran while a GPU waited, the table the launch that was waited for: here they are in one function.
+#[test]
+fn where_a_function_computes_and_launches_table_and_gaps_name_it() -> TestResult {
+    let stack = Stack::Debian13;
+    skip_if_missing!(
+        [stack, Stack::Debian12]
+            .into_iter()
+            .find_map(Stack::missing)
+    );
+    let machine = Machine::new(stack)?;
+    let program = hip_program(stack, "hip_habits")?.args(["code-inline", "60", "5000"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "-f", "1000", "--summary", "full"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let lines = table(&outcome);
+    let told = lines
+        .iter()
+        .find_map(|line| line.split_once(" % waiting for "));
+    let (share, place) = told.with_context(|| format!("{lines:#?}"))?;
+    let is_there = |place: &str| place.starts_with("computes_and_launches() (hip_habits.cpp:");
+    ensure!(is_there(place), "{lines:#?}");
+    let gaps = answer("gaps", &outcome.files())?;
+    let device = &gaps["runs"][0]["devices"][0];
+    let causes = device["causes"].as_array().context("causes")?;
+    let first = causes.first().context("no cause")?;
+    let host = ["host_code", "host_wait", "host_off_processor"];
+    let is_host = |cause: &Value| host.iter().any(|one| cause["cause"] == *one);
+    ensure!(
+        is_host(first) && first["where"].as_str().is_some_and(is_there),
+        "{first:#}"
+    );
+    // What the host did until it launched; the table does not tell whether it had come back from the last synchronisation.
+    let is_before = |cause: &&Value| is_host(cause) || cause["cause"] == "synchronisation";
+    let before = causes.iter().filter(is_before);
+    let before: f64 = before
+        .map(|cause| ns(cause, "idle_ns"))
+        .sum::<Result<f64>>()?;
+    let timeline = answer("timeline", &outcome.files())?;
+    let total = ns(&timeline["runs"][0]["devices"][0], "total_ns")?;
+    let share: f64 = share.trim().parse()?;
+    ensure!(
+        (share - 100.0 * before / total).abs() <= 1.0,
+        "{share} %: {before} of {total}: {gaps:#}"
+    );
+    Ok(())
+}
+
 #[test]
 fn many_children_take_few_lines() -> TestResult {
     let outcome = Run::new()

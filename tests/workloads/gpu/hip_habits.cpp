@@ -91,6 +91,18 @@ static void code() {
     }
 }
 
+// The same function computes and launches.
+NOINLINE static void computes_and_launches() {
+    COMPUTE(size);
+    hipLaunchKernelGGL(long_step, dim3(1), dim3(64), 0, nullptr, data);
+    HIP(hipDeviceSynchronize());
+}
+
+static void code_inline() {
+    for (int i = 0; i < rounds; i++)
+        computes_and_launches();
+}
+
 static void code_of_several() {
     hipStream_t stream = make_stream();
     for (int i = 0; i < rounds; i++) {
@@ -465,6 +477,7 @@ static void ahead() {
 
 static const std::map<std::string, std::function<void()>> habits = {
     {"code", code},
+    {"code-inline", code_inline},
     {"code-of-several", code_of_several},
     {"nap", nap_between},
     {"wait-for-thread", wait_for_thread},
