@@ -3,7 +3,7 @@
 
 mod busy;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use self::busy::Busy;
 use super::learned::events::EventTables;
@@ -11,7 +11,7 @@ use super::learned::frames::{FrameId, Frames, FunctionId};
 
 /// At most this many of each are named: the rest is one sum.
 const TOLD: usize = 16;
-/// Functions and kernels beyond so many are only in the sums.
+/// Functions and kernels with higher ids are only in the sums.
 const NAMES_MAX: usize = 1 << 16;
 
 /// A name and what it took.
@@ -69,9 +69,9 @@ pub struct ProcessDigest {
 #[derive(Debug, Default)]
 pub struct Digest {
     is_wanted: bool,
-    functions: HashMap<FunctionId, (u64, u64)>,
+    functions: Sums,
     cpu_ns: u64,
-    kernels: HashMap<FrameId, (u64, u64)>,
+    kernels: Sums,
     kernel_ns: u64,
     gpus: BTreeMap<u32, (String, Busy)>,
 }
@@ -106,7 +106,7 @@ impl Digest {
         }
         self.cpu_ns = self.cpu_ns.saturating_add(ns);
         if let Some(function) = function {
-            add(&mut self.functions, function, ns);
+            self.functions.add(function.0, ns);
         }
     }
 
@@ -116,7 +116,7 @@ impl Digest {
             return;
         }
         self.kernel_ns = self.kernel_ns.saturating_add(ns);
-        add(&mut self.kernels, frame, ns);
+        self.kernels.add(frame.0, ns);
     }
 
     /// Adds an operation of a GPU.
@@ -134,14 +134,14 @@ impl Digest {
     /// What is said, when all was seen.
     #[must_use]
     pub fn finish(self, frames: &Frames, known: &EventTables) -> ProcessDigest {
-        let function = |id: &FunctionId| frames.function(*id).name.to_string();
-        let kernel = |id: &FrameId| function(&frames.frame(*id).function);
+        let function = |id| frames.function(id).name.to_string();
+        let kernel = |id| function(frames.frame(FrameId(id)).function);
         let gpus = self.gpus.into_values();
         ProcessDigest {
             cpu_ns: self.cpu_ns,
-            functions: most(self.functions, function),
+            functions: self.functions.most(|id| function(FunctionId(id))),
             kernel_ns: self.kernel_ns,
-            kernels: most(self.kernels, kernel),
+            kernels: self.kernels.most(kernel),
             gpus: gpus
                 .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
                 .collect(),
@@ -149,29 +149,41 @@ impl Digest {
     }
 }
 
-fn add<K: std::hash::Hash + Eq>(table: &mut HashMap<K, (u64, u64)>, key: K, ns: u64) {
-    if table.len() < NAMES_MAX || table.contains_key(&key) {
-        let (count, sum) = table.entry(key).or_default();
+/// Counts and times by ids that are dense.
+#[derive(Debug, Default)]
+struct Sums(Vec<(u64, u64)>);
+
+impl Sums {
+    fn add(&mut self, id: u32, ns: u64) {
+        let at = id as usize;
+        if at >= self.0.len() {
+            if at >= NAMES_MAX {
+                return;
+            }
+            self.0.resize(at + 1, (0, 0));
+        }
+        let (count, sum) = &mut self.0[at];
         *count += 1;
         *sum = sum.saturating_add(ns);
     }
-}
 
-/// Those with the most time, by name: several entries may have one name.
-fn most<K>(table: HashMap<K, (u64, u64)>, name: impl Fn(&K) -> String) -> Vec<Entry> {
-    let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for (key, (count, ns)) in table {
-        let sum = by_name.entry(name(&key)).or_default();
-        sum.0 += count;
-        sum.1 = sum.1.saturating_add(ns);
+    /// Those with the most time, by name: several ids may have one name.
+    fn most(&self, name: impl Fn(u32) -> String) -> Vec<Entry> {
+        let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let known = (0..).zip(&self.0).filter(|(_, (count, _))| *count > 0);
+        for (id, (count, ns)) in known {
+            let sum = by_name.entry(name(id)).or_default();
+            sum.0 += count;
+            sum.1 = sum.1.saturating_add(*ns);
+        }
+        let entries = by_name.into_iter();
+        let mut entries: Vec<Entry> = entries
+            .map(|(name, (count, ns))| Entry { name, count, ns })
+            .collect();
+        entries.sort_by(|one, other| other.ns.cmp(&one.ns).then(one.name.cmp(&other.name)));
+        entries.truncate(TOLD);
+        entries
     }
-    let entries = by_name.into_iter();
-    let mut entries: Vec<Entry> = entries
-        .map(|(name, (count, ns))| Entry { name, count, ns })
-        .collect();
-    entries.sort_by(|one, other| other.ns.cmp(&one.ns).then(one.name.cmp(&other.name)));
-    entries.truncate(TOLD);
-    entries
 }
 
 /// Where in the program a call was made: its innermost Python function, else the innermost function of a file that is no runtime's.
@@ -216,6 +228,25 @@ fn in_words(function: &str, source: &str, line: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_have_the_sums_of_their_ids_and_memory_is_bounded() {
+        let mut sums = Sums::default();
+        for (id, ns) in [(2, 10), (7, 30), (2, 5), (9, 20), (u32::MAX, 1_000)] {
+            sums.add(id, ns);
+        }
+        let name = |id: u32| if id == 7 { "one" } else { "other" }.to_owned();
+        let told: Vec<(String, u64, u64)> = sums
+            .most(name)
+            .into_iter()
+            .map(|entry| (entry.name, entry.count, entry.ns))
+            .collect();
+        assert_eq!(
+            told,
+            [("other".to_owned(), 3, 35), ("one".to_owned(), 1, 30)]
+        );
+        assert!(sums.0.len() <= NAMES_MAX);
+    }
 
     #[test]
     fn what_nobody_asks_for_takes_no_memory() {
