@@ -197,8 +197,11 @@ fn table_agrees(outcome: &Outcome) -> TestResult {
         let shares: f64 = named
             .map(|row| number(row, "self_share"))
             .sum::<Result<f64>>()?;
+        // Of each of many processes the table knows the first names alone: it may tell less, by a little.
+        let lacking = if processes.len() > 1 { 0.3 } else { 0.0 };
+        let exact = 100.0 * shares;
         ensure!(
-            (share - 100.0 * shares).abs() <= 0.051,
+            (exact - lacking - 0.051..=exact + 0.051).contains(&share),
             "{name}: {share}, but {shares}: {}",
             story()
         );

@@ -9,8 +9,8 @@ use self::busy::Busy;
 use super::learned::events::EventTables;
 use super::learned::frames::{FrameId, Frames, FunctionId};
 
-/// At most this many of each are named: the rest is one sum.
-const TOLD: usize = 16;
+/// At most this many of each are named: the rest is one sum. Names of many processes are added up, so this is more than the table shows.
+const NAMED_MAX: usize = 64;
 /// Functions and kernels with higher ids are only in the sums.
 const NAMES_MAX: usize = 1 << 16;
 
@@ -181,7 +181,7 @@ impl Sums {
             .map(|(name, (count, ns))| Entry { name, count, ns })
             .collect();
         entries.sort_by(|one, other| other.ns.cmp(&one.ns).then(one.name.cmp(&other.name)));
-        entries.truncate(TOLD);
+        entries.truncate(NAMED_MAX);
         entries
     }
 }
