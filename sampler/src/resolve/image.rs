@@ -3,8 +3,9 @@
 //! DWARF is asked first. Where it has nothing, or is damaged, the symbol tables are: a broken unit
 //! in one corner of a file must not cost the file all its names.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,16 @@ use blazesym::symbolize::{
     CodeInfo, FindSymOpts, Input, SrcLang, Symbolize, Symbolized, Symbolizer,
 };
 
+use super::cold;
 use super::locate::Located;
 use super::names::Language;
 use super::types::ModuleProblem;
 
 /// A module is given up after this many panics of the parser.
 const PANICS_MAX: u32 = 16;
+
+/// The function that runs Python frames. Its cold part is worth a name, for it stands for Python frames.
+const WITH_COLD_PART: &str = "_PyEval_EvalFrameDefault";
 
 /// A frame as the file names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +48,7 @@ pub(super) struct Image {
     symbol_sources: Vec<PathBuf>,
     mangled_names: RefCell<HashMap<u64, Option<String>>>,
     options: FindSymOpts,
+    cold_part: OnceCell<Option<Range<u64>>>,
     path: PathBuf,
     panics: u32,
     /// Last, as `path` may live in its memory file.
@@ -93,6 +99,7 @@ impl Image {
             } else {
                 FindSymOpts::CodeInfo
             },
+            cold_part: OnceCell::new(),
             path,
             panics: 0,
             located,
@@ -111,7 +118,7 @@ impl Image {
     pub fn frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
         let mut frames = self.named_frames(vaddr)?;
         if frames.is_empty() {
-            frames.extend(self.start_code(vaddr));
+            frames.extend(self.start_code(vaddr).or_else(|| self.cold_code(vaddr)));
         }
         for frame in &mut frames {
             frame.language = Language::of(frame, self.located.head.is_go);
@@ -145,6 +152,23 @@ impl Image {
             function_start: entry,
             language: Language::Other,
         })
+    }
+
+    /// The frame of code that was put elsewhere than the function that it is a part of.
+    fn cold_code(&self, vaddr: u64) -> Option<RawFrame> {
+        let find = || {
+            let path = &self.located.path;
+            guarded(path, || cold::part(path, WITH_COLD_PART)).unwrap_or_default()
+        };
+        let part = self.cold_part.get_or_init(find).as_ref();
+        part.filter(|part| part.contains(&vaddr))
+            .map(|part| RawFrame {
+                symbol: format!("{WITH_COLD_PART}.cold"),
+                file: None,
+                line: None,
+                function_start: part.start,
+                language: Language::Other,
+            })
     }
 
     fn count_panic(&mut self, problem: ModuleProblem) -> Result<(), ModuleProblem> {

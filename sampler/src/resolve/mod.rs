@@ -28,6 +28,7 @@
 
 mod cache_file;
 mod cache_store;
+mod cold;
 mod demangle;
 mod image;
 mod locate;

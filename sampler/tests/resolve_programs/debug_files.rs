@@ -184,3 +184,50 @@ fn mini_debug_info() {
     let frames = resolver.resolve(module, &[program.range("outer").start]);
     assert_eq!(names(&frames[0]), ["outer"]);
 }
+
+/// A function of which a stripped file keeps the name, but not that of the part that the compiler put elsewhere.
+const WITH_COLD_PART_C: &str = "\
+#include <stdlib.h>
+__attribute__((cold, noinline)) void give_up(int value) { if (value == 7) abort(); }
+__attribute__((noinline)) int NAME(int count) {
+    int sum = 0;
+    for (int step = 0; step < count; step++) {
+        if (__builtin_expect(step * step == count, 0)) { give_up(step); sum += 3; give_up(sum); }
+        if (__builtin_expect(step + 3 == count * 7, 0)) { give_up(step + 1); sum -= 5; give_up(sum); }
+        sum ^= step;
+    }
+    return sum;
+}
+int main(int count, char **words) { (void)words; return NAME(count); }
+";
+
+#[test]
+fn the_cold_part_of_what_runs_python_has_a_name() {
+    let directory = Directory::new("cold");
+    for (function, expected) in [
+        ("_PyEval_EvalFrameDefault", Some("_PyEval_EvalFrameDefault")),
+        ("some_function", None),
+    ] {
+        let source = format!("{function}.c");
+        directory.file(&source, WITH_COLD_PART_C);
+        let define = format!("-DNAME={function}");
+        let options = ["-O2", "-rdynamic", &define, &source, "-o", function];
+        if !run(&directory, "gcc", &options) {
+            return;
+        }
+        let program = Program::open(directory.path(function));
+        let part = program.range(&format!("{function}.cold"));
+        if !run(&directory, "strip", &[function]) {
+            return;
+        }
+        let resolver = directory.resolver(CacheLocation::Disabled);
+        let module = resolver.module(&program.desc());
+        let at = [part.start, part.end - 1, program.range("give_up").start];
+        let frames = resolver.resolve(module, &at);
+        for (frames, address) in frames.iter().zip(at).take(2) {
+            let nameless = format!("{function}+{address:#x}");
+            assert_eq!(names(frames), [expected.unwrap_or(&nameless)]);
+        }
+        assert_eq!(names(&frames[2]), ["give_up"]);
+    }
+}
