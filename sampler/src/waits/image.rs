@@ -76,7 +76,7 @@ pub struct Walked {
     pub words: Box<[u64]>,
     /// How the walk ended.
     pub completeness: Completeness,
-    /// It is doubtful, and the modules were read so lately that it is too early to read them again: a library may have been half loaded.
+    /// It is broken, and the modules were read so lately that it is too early to read them again: a library may have been half loaded.
     pub awaits_modules: bool,
 }
 
@@ -113,13 +113,15 @@ impl Image {
             self.refresh();
         }
         let walked = self.walk_once(blocked, depth_max);
-        let doubtful = self.stray.get() || walked.completeness == Completeness::Broken;
+        let is_broken = walked.completeness == Completeness::Broken;
+        let doubtful = self.stray.get() || is_broken;
         let is_due = self.is_older_than(REFRESH_ON_DOUBT);
         if doubtful && is_due && self.refresh() {
             return self.walk_once(blocked, depth_max);
         }
         Walked {
-            awaits_modules: doubtful && !is_due,
+            // A search meets addresses that are in no module again and again, where all code uses frame pointers, and ends well.
+            awaits_modules: is_broken && !is_due,
             ..walked
         }
     }
