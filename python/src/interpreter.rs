@@ -32,6 +32,8 @@ pub enum Found {
     Unknown {
         /// As `PY_VERSION_HEX`, as far as it is known.
         version: u32,
+        /// Whether it was built without the GIL, as far as it tells.
+        free_threaded: bool,
         /// Of a function of it.
         address: u64,
     },
@@ -44,9 +46,15 @@ impl Interpreter {
         let symbols = Symbols::of_module(memory, start, bias)?;
         // Every CPython since 2.3 has it, and nothing else defines it.
         let address = symbols.find(memory, b"PyGILState_GetThisThreadState")?;
-        let unknown = |version| Some(Found::Unknown { version, address });
+        let unknown = |version, free_threaded| {
+            Some(Found::Unknown {
+                version,
+                free_threaded,
+                address,
+            })
+        };
         let Some(runtime) = symbols.find(memory, b"_PyRuntime") else {
-            return unknown(0);
+            return unknown(0, false);
         };
         let version = version(memory, &symbols, runtime);
         let known =
@@ -58,7 +66,13 @@ impl Interpreter {
                 code_type,
                 layout,
             })),
-            None => unknown(version),
+            None => {
+                let told = debug_offsets::identity(memory, runtime);
+                unknown(
+                    version,
+                    told.is_some_and(|(_, free_threaded)| free_threaded),
+                )
+            }
         }
     }
 }

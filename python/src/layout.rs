@@ -119,7 +119,7 @@ pub struct ThreadLayout {
 pub struct FrameLayout {
     /// Its code object.
     pub code: u64,
-    /// Whether the low bits of that pointer are flags (3.14).
+    /// Whether the low bits of references, of that one too, are flags (3.14).
     pub tagged: bool,
     /// The frame outside of it.
     pub previous: u64,
@@ -133,6 +133,19 @@ pub struct FrameLayout {
     pub locals: u64,
     /// Which copy of the code it runs, where each thread may have its own (free-threaded 3.14).
     pub copy: Option<u64>,
+}
+
+impl FrameLayout {
+    /// The address of the object that a reference in a frame means.
+    #[inline]
+    #[must_use]
+    pub fn object(&self, reference: u64) -> u64 {
+        if self.tagged {
+            reference & !3
+        } else {
+            reference
+        }
+    }
 }
 
 /// A code object.
@@ -183,8 +196,13 @@ pub enum Attributes {
     ValuesBefore,
     /// In one of both, tagged, 24 bytes before the object (3.12).
     TaggedBefore,
-    /// In values behind the object's head, or in the dictionary 24 bytes before it (3.13).
-    Inline,
+    /// In values behind the object's head, or in a dictionary before it (3.13 and later).
+    Inline {
+        /// Bytes of the head of any object.
+        head: u64,
+        /// How far before it the dictionary's address is.
+        dictionary_before: u64,
+    },
 }
 
 /// What leads from an object to an attribute.
@@ -215,8 +233,10 @@ pub struct Layout {
     pub text: TextLayout,
     /// The interpreter's lock.
     pub lock: Lock,
-    /// The way to a thread's name, where the kernel does not know it and we do.
+    /// The way to the name that `threading` gave to a thread, of which the kernel knows nothing before 3.14, and 15 bytes then.
     pub names: Option<NameLayout>,
+    /// Whether it was built without the GIL.
+    pub free_threaded: bool,
 }
 
 /// The part of a version number that tables depend on: major and minor.
@@ -283,6 +303,7 @@ const V3_8: Layout = Layout {
         dictionary_offset: 288,
         cached_keys: 872,
     }),
+    free_threaded: false,
 };
 
 /// CPython 3.9 (3.9.18).
@@ -416,15 +437,6 @@ const V3_12: Layout = Layout {
         cached_keys: 880,
     }),
     ..V3_11
-};
-
-/// Where 3.13 (3.13.0) keeps what its own table of offsets does not tell.
-pub(crate) const V3_13_KEY: u64 = 2160;
-pub(crate) const V3_13_NAMES: NameLayout = NameLayout {
-    attributes: Attributes::Inline,
-    type_flags: 168,
-    dictionary_offset: 288,
-    cached_keys: 880,
 };
 
 /// The layout of a version (as in `PY_VERSION_HEX`) whose `_PyRuntime` is at `runtime`; `None` when it is not known.

@@ -23,6 +23,8 @@ const GLIBC_TID: Option<u64> = if cfg!(target_arch = "x86_64") {
 
 /// Bytes of `struct _gil_runtime_state` on a 64-bit machine: counters, then two conditions and two mutexes.
 const LOCK_BYTES: u64 = 208;
+/// The same where it says first whether it is in use.
+const LOCK_BYTES_FREE_THREADED: u64 = 216;
 
 /// The id that a thread state notes of its thread, as its own process knows it: from 3.11 on, and not anew where C code forks.
 #[must_use]
@@ -58,5 +60,9 @@ pub fn lock(memory: &impl Memory, interpreter: &Interpreter, state: u64) -> Opti
             .read_u64(state.wrapping_add(offset))
             .filter(|lock| *lock != 0)?,
     };
-    Some(start..start.checked_add(LOCK_BYTES)?)
+    let bytes = match interpreter.layout.free_threaded {
+        true => LOCK_BYTES_FREE_THREADED,
+        false => LOCK_BYTES,
+    };
+    Some(start..start.checked_add(bytes)?)
 }

@@ -59,6 +59,8 @@ pub struct Walked {
     pub interpreter: u64,
 }
 
+/// Bytes of a thread state, at most.
+const STATE_BYTES: u64 = 8 * 1024;
 /// Frames without code that may follow each other.
 const SHIMS_MAX: u32 = 10_000;
 
@@ -187,7 +189,8 @@ pub fn entered(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> 
     let mut frame = first;
     for _ in 0..SHIMS_MAX {
         if memory.read_u8(frame.wrapping_add(owner))? >= OWNED_BY_C {
-            return Some(frame);
+            // From 3.15 on the outermost frame of a thread is one in its own state, where nothing was entered.
+            return Some(frame).filter(|frame| frame.wrapping_sub(thread) > STATE_BYTES);
         }
         frame = memory.read_u64(frame.wrapping_add(layout.frame.previous))?;
     }
@@ -198,10 +201,8 @@ pub fn entered(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> 
 #[inline]
 fn read(memory: &impl Memory, interpreter: &Interpreter, frame: u64) -> Option<(u64, u64, u64)> {
     let layout = &interpreter.layout;
-    let mut code = memory.read_u64(frame.wrapping_add(layout.frame.code))?;
-    if layout.frame.tagged {
-        code &= !3;
-    }
+    let code = memory.read_u64(frame.wrapping_add(layout.frame.code))?;
+    let code = layout.frame.object(code);
     if memory.read_u64(code.wrapping_add(layout.type_of))? != interpreter.code_type {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The name that `threading.Thread` gave to the thread: until 3.14 the kernel does not know it.
+//! The name that `threading.Thread` gave to the thread: before 3.14 the kernel does not know it, from then on its first 15 bytes.
 //!
 //! The outermost frame of such a thread runs `Thread._bootstrap(self)`, so its first local variable is the `Thread`, and the name is
 //! that object's attribute `_name`.
@@ -17,13 +17,17 @@ const ATTRIBUTES_MAX: u64 = 64;
 pub fn find(memory: &impl Memory, interpreter: &Interpreter, frame: u64) -> Option<Text> {
     let layout = &interpreter.layout;
     let names = layout.names.as_ref()?;
-    let code = memory.read_u64(frame.wrapping_add(layout.frame.code))?;
+    let reference = |offset: u64| {
+        let reference = memory.read_u64(frame.wrapping_add(offset))?;
+        Some(layout.frame.object(reference))
+    };
+    let code = reference(layout.frame.code)?;
     let function = memory.read_u64(code.wrapping_add(layout.code.name))?;
     let function = Text::of_str(memory, &layout.text, function)?;
     if !function.is(memory, b"Thread._bootstrap") && !function.is(memory, b"_bootstrap") {
         return None;
     }
-    let thread = memory.read_u64(frame.wrapping_add(layout.frame.locals))?;
+    let thread = reference(layout.frame.locals)?;
     let name = attribute(memory, interpreter, names, thread)?;
     Text::of_str(memory, &layout.text, name).filter(|name| name.bytes > 0 && name.bytes <= 4 * 1024)
 }
@@ -59,10 +63,13 @@ fn attribute(
             }
             dictionary => in_dictionary(memory, interpreter, names, dictionary),
         },
-        Attributes::Inline => match before(24)? {
+        Attributes::Inline {
+            head,
+            dictionary_before,
+        } => match before(dictionary_before)? {
             0 if flags & INLINE_VALUES != 0 => {
                 // Behind the head of the object: four bytes of sizes, padding, the values.
-                let values = object.wrapping_add(16 + 8);
+                let values = object.wrapping_add(head).wrapping_add(8);
                 in_keys(memory, interpreter, names, cached_keys()?, values)
             }
             dictionary => in_dictionary(memory, interpreter, names, dictionary),
@@ -77,11 +84,16 @@ fn in_dictionary(
     names: &NameLayout,
     dictionary: u64,
 ) -> Option<u64> {
-    let keys = memory.read_u64(dictionary.wrapping_add(32))?;
-    let values = match memory.read_u64(dictionary.wrapping_add(40))? {
+    let (head, sizes) = match names.attributes {
+        Attributes::Inline { head, .. } => (head, 8),
+        _ => (16, 0),
+    };
+    // Behind the head: the number of entries, a word that differs, the keys, the values.
+    let at = dictionary.wrapping_add(head).wrapping_add(16);
+    let keys = memory.read_u64(at)?;
+    let values = match memory.read_u64(at.wrapping_add(8))? {
         0 => 0,
-        values if names.attributes == Attributes::Inline => values.wrapping_add(8),
-        values => values,
+        values => values.wrapping_add(sizes),
     };
     in_keys(memory, interpreter, names, keys, values)
 }

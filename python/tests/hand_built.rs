@@ -55,62 +55,135 @@ const CODE_TYPE: u64 = 0x30_0000;
 const THREAD: u64 = 0x40_0000;
 const OWN_ID: u64 = 0x7f00_0000_1000;
 
-/// A 3.14 with one thread that runs `outer`, which C called; it called C, which called `inner` and that `leaf`.
-///
-/// The numbers of the words and the places are those of the release's headers.
+/// Where a version has what in its table of offsets. The number before the first of a structure is that of its size.
+struct Numbers {
+    version: u64,
+    thread_id: u64,
+    status: u64,
+    frame: u64,
+    copy: u64,
+    code: u64,
+    object: u64,
+    /// tp_flags, tp_dictoffset, ht_cached_keys.
+    names: Option<[u64; 3]>,
+    bytes: u64,
+    text: u64,
+}
+
+const V3_14: Numbers = Numbers {
+    version: 0x030e_0af0,
+    thread_id: 27,
+    status: 30,
+    frame: 32,
+    copy: 38,
+    code: 40,
+    object: 51,
+    names: None,
+    bytes: 75,
+    text: 78,
+};
+const V3_15: Numbers = Numbers {
+    version: 0x030f_02f0,
+    thread_id: 30,
+    status: 33,
+    frame: 40,
+    copy: 46,
+    code: 48,
+    object: 59,
+    names: Some([63, 65, 67]),
+    bytes: 87,
+    text: 90,
+};
+
+fn head(free_threaded: bool) -> u64 {
+    if free_threaded { 32 } else { 16 }
+}
+
 fn python_3_14(free_threaded: bool) -> Words {
+    python(&V3_14, free_threaded)
+}
+
+/// An interpreter with one thread that runs `outer`, which C called; it called C, which called `inner` and that `leaf`.
+///
+/// The numbers of the words and the places are those of the releases' headers.
+fn python(numbers: &Numbers, free_threaded: bool) -> Words {
     let mut words = Words::default();
-    let head = if free_threaded { 32 } else { 16 };
+    let head = head(free_threaded);
     let type_of = if free_threaded { 24 } else { 8 };
     words.zeros(RUNTIME, RUNTIME + 0x400);
     words.put_bytes(RUNTIME, b"xdebugpy");
-    words.put(RUNTIME + 8, 0x030e_00f0);
+    words.put(RUNTIME + 8, numbers.version);
     words.put(RUNTIME + 16, u64::from(free_threaded));
-    let offsets: &[(u64, u64)] = &[
-        // _PyRuntime.interpreters.head; interpreter: id, next, threads.head
+    let Numbers {
+        frame,
+        code,
+        object,
+        bytes,
+        text,
+        ..
+    } = *numbers;
+    let copied = |offset: u64| if free_threaded { offset } else { 0 };
+    let mut offsets = vec![
+        // _PyRuntime: size, interpreters.head; interpreter: size, id, next, threads.head
+        (3, 0x4d4c8),
         (5, 0x300),
+        (6, 0x37000),
         (7, 0x10),
         (8, 0x18),
         (9, 0x20),
-        // thread: prev, next, interp, current_frame, thread_id, status
+        // thread: size, prev, next, interp, current_frame, thread_id, native_thread_id, status
+        (22, 0x150),
         (23, 0),
         (24, 8),
         (25, 16),
         (26, 72),
-        (27, 152),
-        (30, 32),
-        // frame: previous, executable, instr_ptr, localsplus, owner, tlbc_index
-        (32, 8),
-        (33, 0),
-        (34, 56),
-        (35, 80),
-        (36, 74),
-        (38, if free_threaded { 76 } else { 0 }),
-        // code: filename, name, qualname, linetable, firstlineno, co_code_adaptive, co_tlbc
-        (40, head + 96),
-        (41, head + 104),
-        (42, head + 112),
-        (43, head + 120),
-        (44, head + 56),
-        (48, head + 192),
-        (49, if free_threaded { head + 176 } else { 0 }),
-        (51, type_of),
-        // bytes: ob_size, ob_sval; unicode: state, length, asciiobject_size
-        (75, head),
-        (76, head + 16),
-        (78, head + 16),
-        (79, head),
-        (80, head + 24),
+        (numbers.thread_id, 152),
+        (numbers.thread_id + 1, 160),
+        (numbers.status, 32),
+        // frame: size, previous, executable, instr_ptr, localsplus, owner, tlbc_index
+        (frame - 1, 88),
+        (frame, 8),
+        (frame + 1, 0),
+        (frame + 2, 56),
+        (frame + 3, 80),
+        (frame + 4, 74),
+        (numbers.copy, copied(76)),
+        // code: size, filename, name, qualname, linetable, firstlineno, co_code_adaptive, co_tlbc
+        (code - 1, head + 200),
+        (code, head + 96),
+        (code + 1, head + 104),
+        (code + 2, head + 112),
+        (code + 3, head + 120),
+        (code + 4, head + 56),
+        (code + 8, head + 192),
+        (code + 9, copied(head + 176)),
+        // object: size, ob_type; bytes: size, ob_size, ob_sval; unicode: size, state, length, asciiobject_size
+        (object - 1, head),
+        (object, type_of),
+        (bytes - 1, head + 24),
+        (bytes, head),
+        (bytes + 1, head + 16),
+        (text - 1, head + 48),
+        (text, head + 16),
+        (text + 1, head),
+        (text + 2, head + 24),
     ];
+    if let Some([flags, dictionary, keys]) = numbers.names {
+        offsets.extend([
+            (flags, head + 152),
+            (dictionary, head + 272),
+            (keys, head + 872),
+        ]);
+    }
     for (number, offset) in offsets {
-        words.put(RUNTIME + number * 8, *offset);
+        words.put(RUNTIME + number * 8, offset);
     }
     words.put(RUNTIME + 0x300, INTERPRETER);
     words.zeros(INTERPRETER, INTERPRETER + 0x40);
     words.put(INTERPRETER + 0x20, THREAD + 0x1000);
     // Another thread comes first in the list.
-    words.zeros(THREAD, THREAD + 0x100);
-    words.zeros(THREAD + 0x1000, THREAD + 0x1100);
+    words.zeros(THREAD, THREAD + 0x150);
+    words.zeros(THREAD + 0x1000, THREAD + 0x1150);
     words.put(THREAD + 0x1000 + 8, THREAD);
     words.put(THREAD + 0x1000 + 152, OWN_ID + 1);
     words.put(THREAD, THREAD + 0x1000);
@@ -118,14 +191,6 @@ fn python_3_14(free_threaded: bool) -> Words {
     words.put(THREAD + 152, OWN_ID);
     words.put(THREAD + 32, 1 << 4);
 
-    let str_at = |words: &mut Words, at: u64, text: &[u8], width: u8, ascii: bool| {
-        words.zeros(at, at + 0x80);
-        words.put(at + head, text.len() as u64 / u64::from(width));
-        let state = u64::from(width) << 16 | 1 << 19 | u64::from(ascii) << 20 | 3;
-        words.put(at + head + 16, state);
-        let start = at + head + if ascii { 24 } else { 40 };
-        words.put_bytes(start, text);
-    };
     // Three code objects.
     for (number, name) in (0_u64..).zip(["outer", "inner", "leaf"]) {
         let code = 0x50_0000 + number * 0x1000;
@@ -136,8 +201,8 @@ fn python_3_14(free_threaded: bool) -> Words {
         words.put(code + head + 96, strings);
         words.put(code + head + 112, strings + 0x100);
         words.put(code + head + 120, strings + 0x200);
-        str_at(&mut words, strings, b"file.py", 1, true);
-        str_at(&mut words, strings + 0x100, name.as_bytes(), 1, true);
+        put_str(&mut words, head, strings, b"file.py");
+        put_str(&mut words, head, strings + 0x100, name.as_bytes());
         words.zeros(strings + 0x200, strings + 0x280);
         words.put(strings + 0x200 + head, 2);
         words.put_bytes(strings + 0x200 + head + 16, &[0x80 | 11 << 3, 0]);
@@ -151,6 +216,14 @@ fn python_3_14(free_threaded: bool) -> Words {
         }
     }
     words
+}
+
+/// An ASCII text.
+fn put_str(words: &mut Words, head: u64, at: u64, text: &[u8]) {
+    words.zeros(at, at + 0x80);
+    words.put(at + head, text.len() as u64);
+    words.put(at + head + 16, 1 << 16 | 1 << 19 | 1 << 20 | 3);
+    words.put_bytes(at + head + 24, text);
 }
 
 /// Frames from the innermost: (code number or none, instruction, tag, copy).
@@ -186,11 +259,12 @@ fn put_frames(words: &mut Words, free_threaded: bool, frames: &[(Option<u64>, u6
 }
 
 fn interpreter(words: &Words) -> Interpreter {
+    let version = words.read_u32(RUNTIME + 8).expect("a version");
     Interpreter {
-        version: 0x030e_00f0,
+        version,
         runtime: RUNTIME,
         code_type: CODE_TYPE,
-        layout: layout::of_version(0x030e_00f0, words, RUNTIME).expect("3.14 is known"),
+        layout: layout::of_version(version, words, RUNTIME).expect("it is known"),
     }
 }
 
@@ -233,9 +307,13 @@ fn text(words: &Words, text: Text) -> String {
 }
 
 #[test]
-fn a_3_14_is_read_with_and_without_the_gil() {
-    for free_threaded in [false, true] {
-        let mut words = python_3_14(free_threaded);
+fn versions_that_tell_their_offsets_are_read_with_and_without_the_gil() {
+    for (numbers, free_threaded) in [&V3_14, &V3_15]
+        .into_iter()
+        .flat_map(|numbers| [false, true].map(|free| (numbers, free)))
+    {
+        let mut words = python(numbers, free_threaded);
+        assert_eq!(interpreter(&words).layout.free_threaded, free_threaded);
         put_frames(
             &mut words,
             free_threaded,
@@ -255,6 +333,66 @@ fn a_3_14_is_read_with_and_without_the_gil() {
         assert_eq!(walk(&words, 10), (expected.to_vec(), End::Complete));
         let (cut, end) = walk(&words, 2);
         assert_eq!((cut.as_slice(), end), (&expected[..2], End::Truncated));
+    }
+}
+
+/// `Thread._bootstrap(self)`, whose `self` has its attributes in itself or in a dictionary.
+#[test]
+fn the_name_of_a_thread_is_found_with_and_without_the_gil() {
+    const OBJECT: u64 = 0xa0_0000;
+    const KIND: u64 = 0xa1_0000;
+    const KEYS: u64 = 0xa2_0000;
+    const DICTIONARY: u64 = 0xa3_0000;
+    const NAMES: [u64; 2] = [0xa4_0000, 0xa5_0000];
+    const INLINE_VALUES: u64 = 1 << 2;
+    const MANAGED: u64 = 1 << 4;
+    for (numbers, free_threaded) in [&V3_14, &V3_15]
+        .into_iter()
+        .flat_map(|numbers| [false, true].map(|free| (numbers, free)))
+    {
+        let head = head(free_threaded);
+        let mut words = python(numbers, free_threaded);
+        put_frames(
+            &mut words,
+            free_threaded,
+            &[(Some(0), 0, 1, 0), (None, 0, 0, 0)],
+        );
+        put_str(&mut words, head, 0x50_0500, b"Thread._bootstrap");
+        // The first variable of the outermost frame, with a flag.
+        words.put(0x60_0000 + 80, OBJECT | 1);
+        words.zeros(OBJECT - 0x20, OBJECT + 0x80);
+        words.put(OBJECT + if free_threaded { 24 } else { 8 }, KIND);
+        words.zeros(KIND, KIND + 0x400);
+        words.put(KIND + head + 152, INLINE_VALUES | MANAGED);
+        // `ht_cached_keys` is a word further behind in 3.15.
+        let keys_at = head + if numbers.names.is_some() { 872 } else { 864 };
+        words.put(KIND + keys_at, KEYS);
+        // Keys alone (1), two of them, behind eight bytes of indices.
+        words.zeros(KEYS, KEYS + 0x80);
+        words.put_bytes(KEYS + 9, &[3, 1]);
+        words.put(KEYS + 24, 2);
+        for (number, text) in (0_u64..).zip([&b"_other"[..], b"_name"]) {
+            let key = 0xa6_0000 + number * 0x1000;
+            put_str(&mut words, head, key, text);
+            words.put(KEYS + 40 + number * 16, key);
+        }
+        for (at, text) in NAMES.into_iter().zip([&b"inline"[..], b"in a dictionary"]) {
+            put_str(&mut words, head, at, text);
+        }
+        words.put(OBJECT + head + 8 + 8, NAMES[0]);
+        let known = interpreter(&words);
+        let name = |words: &Words| {
+            let found = thread_name::find(words, &known, 0x60_0000);
+            found.map(|name| text(words, name))
+        };
+        assert_eq!(name(&words).as_deref(), Some("inline"));
+        // The address of the dictionary stands before the object: directly, or behind the words of the garbage collector.
+        let before = if free_threaded { 8 } else { 24 };
+        words.put(OBJECT - before, DICTIONARY);
+        words.zeros(DICTIONARY, DICTIONARY + 0x80);
+        words.put(DICTIONARY + head + 16, KEYS);
+        words.put(KEYS + 40 + 16 + 8, NAMES[1]);
+        assert_eq!(name(&words).as_deref(), Some("in a dictionary"));
     }
 }
 
@@ -424,7 +562,8 @@ fn the_key_proves_itself() {
 #[test]
 fn other_versions_are_not_understood() {
     let mut words = python_3_14(false);
-    for version in [0x0307_0000, 0x030f_00a1, 0x0400_0000] {
+    // Also not a 3.15 with the table of another version: one of its first alphas.
+    for version in [0x0307_0000, 0x030f_00a1, 0x0310_00a1, 0x0400_0000] {
         words.put(RUNTIME + 8, version);
         assert_eq!(
             layout::of_version(version as u32, &words, RUNTIME),
@@ -477,12 +616,8 @@ const GLIBC_TID: u64 = if cfg!(target_arch = "aarch64") {
 #[test]
 fn a_thread_is_found_from_outside_by_its_id() {
     const TID: u32 = 4711;
-    // native_thread_id, of 3.14; the thread state's end.
     const NATIVE_ID: u64 = 160;
     let mut words = python_3_14(false);
-    words.put(RUNTIME + 28 * 8, NATIVE_ID);
-    words.zeros(THREAD + 0x1000, THREAD + 0x1100);
-    words.zeros(THREAD, THREAD + 0x100);
     words.put(THREAD + 0x1000 + 16, INTERPRETER);
     let known = interpreter(&words);
     let states = |words: &Words| {
@@ -541,5 +676,9 @@ fn where_c_entered_python_last_is_known_by_its_stack() {
     let known = interpreter(&words);
     assert_eq!(stack::entered(&words, &known, THREAD), Some(0x60_0200));
     put_frames(&mut words, false, &[(Some(2), 7, 0, 0)]);
+    assert_eq!(stack::entered(&words, &known, THREAD), None);
+    // In 3.15 the outermost frame is one in the thread's state, of which no call of C knows.
+    words.put(0x60_0000 + 8, THREAD + 0x100);
+    words.put_bytes(THREAD + 0x100 + 74, &[3]);
     assert_eq!(stack::entered(&words, &known, THREAD), None);
 }

@@ -96,6 +96,8 @@ pub const PYTHON_SUBINTERPRETER: u8 = 4;
 
 /// The frames of the interpreter are understood.
 pub const INTERPRETER_KNOWN: u8 = 1;
+/// Flag of a Python interpreter: it runs threads without the lock (GIL).
+pub const INTERPRETER_FREE_THREADED: u8 = 2;
 
 /// Words of a thread's or module's fixed part.
 const START_WORDS: usize = 7;

@@ -14,8 +14,8 @@ use rsys_python::thread::{self, Key};
 use rsys_python::{Found, Interpreter, thread_name};
 use rsys_wire::handshake::PythonChoice;
 use rsys_wire::record::{
-    self, ForeignText, INTERPRETER_KNOWN, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED,
-    SAMPLE_PYTHON,
+    self, ForeignText, INTERPRETER_FREE_THREADED, INTERPRETER_KNOWN, PYTHON_BROKEN,
+    PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED, SAMPLE_PYTHON,
 };
 use rsys_wire::ring::Producer;
 
@@ -70,14 +70,23 @@ pub fn inspect(ring: &Producer<'_>, time_ns: u64, object: &Object) -> bool {
     let Some(found) = Interpreter::find(&Guarded, object.start, object.bias) else {
         return true;
     };
-    let (flags, version, address) = match found {
-        Found::Known(interpreter) => {
-            let known = publish(&interpreter);
-            let flags = if known { INTERPRETER_KNOWN } else { 0 };
-            (flags, interpreter.version, interpreter.runtime)
-        }
-        Found::Unknown { version, address } => (0, version, address),
+    let (is_known, free_threaded, version, address) = match found {
+        Found::Known(interpreter) => (
+            publish(&interpreter),
+            interpreter.layout.free_threaded,
+            interpreter.version,
+            interpreter.runtime,
+        ),
+        Found::Unknown {
+            version,
+            free_threaded,
+            address,
+        } => (false, free_threaded, version, address),
     };
+    let mut flags = if is_known { INTERPRETER_KNOWN } else { 0 };
+    if free_threaded {
+        flags |= INTERPRETER_FREE_THREADED;
+    }
     record::put_python_interpreter(ring, time_ns, flags, version, address)
 }
 

@@ -100,7 +100,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "PYTHON",
         Kind::Choice(Python::CHOICES),
         Python::On.as_str(),
-        "Which frames of Python programs are shown (CPython 3.8 to 3.14)",
+        "Which frames of Python programs are shown (CPython 3.8 to 3.15)",
     )
     .option(None, "python", "FRAMES"),
     Setting::new(

@@ -16,13 +16,17 @@ pub struct PythonView {
 
 /// A version as a user knows it.
 #[must_use]
-pub fn version_name(version: u32) -> String {
+pub fn version_name(version: u32, free_threaded: bool) -> String {
     let [micro, level] = [(version >> 8) as u8, version as u8];
-    match version >> 16 {
+    let name = match version >> 16 {
         0 => "CPython older than 3.7".to_owned(),
         // Known by its symbols only.
         minor if micro == 0 && level == 0 => format!("CPython {}.{}", minor >> 8, minor & 0xff),
         minor => format!("CPython {}.{}.{micro}", minor >> 8, minor & 0xff),
+    };
+    match free_threaded {
+        true => name + " (free-threaded)",
+        false => name,
     }
 }
 
@@ -33,12 +37,14 @@ mod tests {
     #[test]
     fn versions_have_names() {
         for (version, name) in [
-            (0, "CPython older than 3.7"),
-            (0x030a_0000, "CPython 3.10"),
-            (0x030b_02f0, "CPython 3.11.2"),
-            (0x030f_00a1, "CPython 3.15.0"),
+            ((0, false), "CPython older than 3.7"),
+            ((0x030a_0000, false), "CPython 3.10"),
+            ((0x030b_02f0, false), "CPython 3.11.2"),
+            ((0x030f_00a1, false), "CPython 3.15.0"),
+            ((0x030e_00f0, true), "CPython 3.14.0 (free-threaded)"),
         ] {
-            assert_eq!(version_name(version), name);
+            let (version, free_threaded) = version;
+            assert_eq!(version_name(version, free_threaded), name);
         }
     }
 }

@@ -177,9 +177,17 @@ impl Python {
     /// Looks whether a module is an interpreter.
     fn inspect(&mut self, start: u64, bias: u64) -> Option<usize> {
         self.memory.begin(&[]);
-        let (interpreter, version, address) = match Interpreter::find(&self.memory, start, bias)? {
-            Found::Known(known) => (Some(known), known.version, known.runtime),
-            Found::Unknown { version, address } => (None, version, address),
+        let found = Interpreter::find(&self.memory, start, bias)?;
+        let (interpreter, free_threaded, version, address) = match found {
+            Found::Known(known) => {
+                let free_threaded = known.layout.free_threaded;
+                (Some(known), free_threaded, known.version, known.runtime)
+            }
+            Found::Unknown {
+                version,
+                free_threaded,
+                address,
+            } => (None, free_threaded, version, address),
         };
         let is_same =
             |known: &Known| known.interpreter == interpreter && known.record.address == address;
@@ -189,6 +197,7 @@ impl Python {
         let record = WaitInterpreter {
             time_ns: 0,
             is_known: interpreter.is_some(),
+            free_threaded,
             version,
             address,
         };

@@ -37,6 +37,8 @@ pub struct WaitInterpreter {
     pub time_ns: u64,
     /// Whether its frames can be read.
     pub is_known: bool,
+    /// Whether it runs threads without the lock.
+    pub free_threaded: bool,
     /// As `PY_VERSION_HEX`; 0 when it is not known.
     pub version: u32,
     /// An address in it.

@@ -104,7 +104,7 @@ pub enum Record<'a> {
     PythonInterpreter {
         /// When it was found.
         time_ns: u64,
-        /// [`super::INTERPRETER_KNOWN`] or nothing.
+        /// [`super::INTERPRETER_KNOWN`] and [`super::INTERPRETER_FREE_THREADED`], or neither.
         flags: u8,
         /// As `PY_VERSION_HEX`; 0 when it is not known.
         version: u32,

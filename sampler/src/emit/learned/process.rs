@@ -1,7 +1,7 @@
 //! All that is learnt of one process.
 
 use rsys_wire::event::Event;
-use rsys_wire::record::{INTERPRETER_KNOWN, Record, Records};
+use rsys_wire::record::{INTERPRETER_FREE_THREADED, INTERPRETER_KNOWN, Record, Records};
 
 use super::events::{EventTables, StackMarks};
 use super::frames::Frames;
@@ -94,8 +94,9 @@ impl Learned {
                     version,
                     address,
                 }) => {
-                    let is_known = flags & INTERPRETER_KNOWN != 0;
-                    self.learn_interpreter(time_ns, is_known, version, address);
+                    let name = version_name(version, flags & INTERPRETER_FREE_THREADED != 0);
+                    let known = (flags & INTERPRETER_KNOWN != 0).then_some((address, time_ns));
+                    notes.extend(self.learn_interpreter(name, known));
                 }
                 Ok(Record::Event(event)) => notes.extend(self.learn_event(ring.ring, &event)),
                 _ => {}
@@ -121,12 +122,11 @@ impl Learned {
                     module.build_id.clone(),
                     module.path.as_bytes(),
                 ),
-                WaitRecord::Interpreter(found) => self.learn_interpreter(
-                    found.time_ns,
-                    found.is_known,
-                    found.version,
-                    found.address,
-                ),
+                WaitRecord::Interpreter(found) => {
+                    let name = version_name(found.version, found.free_threaded);
+                    let known = found.is_known.then_some((found.address, found.time_ns));
+                    self.learn_interpreter(name, known);
+                }
                 WaitRecord::Code(code) => {
                     let WaitCode {
                         name, file, lines, ..
@@ -177,19 +177,20 @@ impl Learned {
         }
     }
 
-    fn learn_interpreter(&mut self, time_ns: u64, is_known: bool, version: u32, address: u64) {
-        let name = version_name(version);
-        if is_known {
+    /// Takes an interpreter by its name; of one whose frames can be read, an address in it and when it was found. Returns a note that is new.
+    fn learn_interpreter(&mut self, name: String, known: Option<(u64, u64)>) -> Option<String> {
+        if let Some((address, time_ns)) = known {
             self.frames.add_interpreter(address, time_ns);
-        } else {
-            let note = format!("{name} is not understood: its frames appear as native functions");
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
         }
-        if !self.interpreters.contains(&name) {
-            self.interpreters.push(name);
+        if self.interpreters.contains(&name) {
+            return None;
         }
+        let note = format!("{name} is not understood: its frames appear as native functions");
+        self.interpreters.push(name);
+        known.is_none().then(|| {
+            self.notes.push(note.clone());
+            note
+        })
     }
 
     /// Takes what other events refer to. Returns a note that is new.
