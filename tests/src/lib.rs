@@ -28,6 +28,7 @@ mod page;
 mod paths;
 mod procs;
 mod pty;
+mod pythons;
 mod rows;
 mod run;
 mod samples;
@@ -54,6 +55,7 @@ pub use page::{judged_page, missing_browser};
 pub use paths::{Scratch, avail, judge_dir, report, sampler, target_dir, workspace_dir};
 pub use procs::{alive, children_of, descendants, signal, wait_until};
 pub use pty::Terminal;
+pub use pythons::{Interpreter, pythons, unpacked};
 pub use rows::{Cell, Row, Rows};
 pub use run::{Run, Running, run_plain};
 pub use samples::{Frame, Sample, Samples, THREAD_ROOTS};
@@ -62,9 +64,7 @@ pub use shares::Shares;
 pub use summary::Summary;
 pub use timeline::{Slice, Timeline};
 pub use trace::{Metadata, Trace, key};
-pub use workload::{
-    Workload, language_source, minor_version, python, python_by, pythons, script, workload,
-};
+pub use workload::{Workload, language_source, python, script, workload};
 
 /// What a test function returns.
 pub type TestResult = anyhow::Result<()>;

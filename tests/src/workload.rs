@@ -54,54 +54,6 @@ pub fn language_source(name: &str) -> PathBuf {
     workloads_dir().join("languages").join(name)
 }
 
-/// A Python workload, run by this interpreter.
-#[must_use]
-pub fn python_by(interpreter: &Path, name: &str) -> Invocation {
-    Invocation::new(interpreter)
-        .arg("-u")
-        .arg(workloads_dir().join(name))
-}
-
-/// The interpreters whose frames are understood: the system's, and those of pyenv. Each that is left out is told.
-#[must_use]
-pub fn pythons() -> Vec<PathBuf> {
-    let folder = std::env::var_os("PYENV_ROOT").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".pyenv"),
-        PathBuf::from,
-    );
-    let mut found = vec![PathBuf::from("/usr/bin/python3")];
-    found.extend(
-        fs::read_dir(folder.join("versions"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|version| version.path().join("bin/python3")),
-    );
-    found.sort();
-    found.retain(|path| {
-        let minor = minor_version(path);
-        let known = minor.is_some_and(|minor| (8..=14).contains(&minor));
-        println!(
-            "{} {} (3.{})",
-            if known { "with" } else { "without" },
-            path.display(),
-            minor.map_or_else(|| "?".to_owned(), |minor| minor.to_string())
-        );
-        known
-    });
-    found
-}
-
-/// The minor version of a Python 3.
-#[must_use]
-pub fn minor_version(interpreter: &Path) -> Option<u32> {
-    let said = Command::new(interpreter)
-        .args(["-c", "import sys; print(sys.version_info[1])"])
-        .output()
-        .ok()?;
-    String::from_utf8_lossy(&said.stdout).trim().parse().ok()
-}
-
 /// A line for the shell.
 #[must_use]
 pub fn script(line: &str) -> Invocation {
@@ -312,6 +264,6 @@ fn run_compiler(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn workloads_dir() -> PathBuf {
+pub(crate) fn workloads_dir() -> PathBuf {
     workspace_dir().join("tests/workloads")
 }

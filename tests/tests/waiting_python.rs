@@ -1,12 +1,9 @@
 //! `--realtime` with Python: the line that waits is named, and who waits for the interpreter's lock.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, ensure};
-use rsys_tests::simgpu::Stack;
 use rsys_tests::{
-    Frame, Outcome, Run, Sample, Samples, Scratch, TestResult, Trace, answer, is_root,
-    missing_tool, python, python_by, pythons, skip_if_missing,
+    Frame, Interpreter, Outcome, Run, Sample, Samples, Scratch, TestResult, Trace, answer, is_root,
+    missing_tool, python, pythons, skip_if_missing,
 };
 use serde_json::Value;
 
@@ -100,14 +97,9 @@ fn judge(outcome: &Outcome, samples: &Samples, name: &str) -> Result<(f64, f64, 
     ))
 }
 
-fn lines_of_waits(interpreter: &Path) -> TestResult {
-    let what = interpreter.display().to_string();
-    lines_of_waits_in(&what, python_by(interpreter, WAITS).arg("1"), true)
-}
-
-/// `is_named`: its function that runs Python frames has a name, so that they stand among the native ones.
-fn lines_of_waits_in(what: &str, program: rsys_tests::Invocation, is_named: bool) -> TestResult {
-    let outcome = realtime(program).run()?;
+fn lines_of_waits(interpreter: &Interpreter) -> TestResult {
+    let what = interpreter.to_string();
+    let outcome = realtime(interpreter.workload(WAITS).arg("1")).run()?;
     outcome.expect_success().assert_counts()?;
     let trace = trace_of(&outcome)?;
     trace.assert_clean();
@@ -147,9 +139,6 @@ fn lines_of_waits_in(what: &str, program: rsys_tests::Invocation, is_named: bool
             "{what}: {name} waited {waited:.3} s, {at_line:.3} at its line, {for_lock:.3} for the lock"
         );
     }
-    if !is_named {
-        return Ok(());
-    }
     // C that Python has called, and Python that C calls back, stand where they do in samples of the CPU.
     for sample in samples.iter().filter(|sample| sample.calls("qsort_r")) {
         let names = sample.names();
@@ -184,18 +173,6 @@ fn the_line_that_waits_is_named_by_every_python() -> TestResult {
     Ok(())
 }
 
-/// Debian's, without symbols, on a C library that is newer than the profiler's.
-#[test]
-fn the_line_that_waits_is_named_by_a_3_14() -> TestResult {
-    let stack = Stack::Unstable;
-    skip_if_missing!(stack.missing());
-    let interpreter = Path::new("/usr/bin/python3.14");
-    let is_there = stack.folder().join("usr/bin/python3.14").is_file();
-    skip_if_missing!((!is_there).then_some("unstable has another Python by now"));
-    let program = python_by(interpreter, WAITS).arg("1");
-    lines_of_waits_in("unstable's 3.14", stack.with_runtimes(program), false)
-}
-
 #[test]
 fn the_line_that_waits_is_named_in_a_virtual_environment() -> TestResult {
     let folder = Scratch::new("venv")?;
@@ -205,7 +182,8 @@ fn the_line_that_waits_is_named_in_a_virtual_environment() -> TestResult {
         .status();
     let is_made = made.is_ok_and(|status| status.success());
     skip_if_missing!((!is_made).then_some("no virtual environment can be made"));
-    lines_of_waits(&folder.path().join("bin/python"))
+    let interpreter = Interpreter::at(folder.path().join("bin/python"));
+    lines_of_waits(&interpreter.context("it does not start")?)
 }
 
 #[test]
@@ -269,8 +247,8 @@ fn only_what_was_asked_for_of_python_is_shown() -> TestResult {
 #[test]
 fn threads_and_processes_that_come_and_go_wait_at_their_lines() -> TestResult {
     for interpreter in pythons() {
-        let what = interpreter.display();
-        let churn = python_by(&interpreter, "python_churn.py").arg("20");
+        let what = interpreter.to_string();
+        let churn = interpreter.workload("python_churn.py").arg("20");
         let outcome = realtime(churn).options(["--min-samples", "1"]).run()?;
         outcome.expect_success().assert_counts()?;
         ensure!(outcome.number("failed")? == 0.0, "{}", outcome.story());

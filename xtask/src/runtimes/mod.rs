@@ -48,6 +48,24 @@ const STACKS: &[(&str, Source)] = &[
         },
     ),
     (
+        // No GPU runtime: the newest Pythons, with their libraries, and numpy.
+        "pythons",
+        Source::Debian {
+            release: "sid",
+            packages: &[
+                "base-files",
+                "bash",
+                "dash",
+                "coreutils",
+                "python3.14",
+                "libpython3.14",
+                "python3.15",
+                "libpython3.15",
+                "python3-numpy",
+            ],
+        },
+    ),
+    (
         // ROCr, HIP and SMI 5.2.3; the compiler for its programs.
         "debian12",
         Source::Debian {
