@@ -210,12 +210,10 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
             bytes: within(order.bytes, 1)?,
         },
         lock: Lock::BehindInterpreter(word(order.lock)?),
-        // That of 3.13 without the GIL is not known.
-        names: match order.names {
-            Some(numbers) => Some(told_names(numbers.map(word), head)?),
-            None if is_3_13 && free_threaded => None,
-            None => Some(known_names(head)),
-        },
+        names: Some(match order.names {
+            Some(numbers) => told_names(numbers.map(word), head)?,
+            None => known_names(head),
+        }),
         free_threaded,
     };
     // Offsets that differ in every version say whether the order is the one that we know.
@@ -229,7 +227,7 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
     distinct.then_some(layout)
 }
 
-/// The way to names in 3.13 (3.13.0) and 3.14 (3.14.10), which do not tell all of it.
+/// The way to names in 3.13 (3.13.0, 3.13.5) and 3.14 (3.14.10), which do not tell all of it.
 fn known_names(head: u64) -> NameLayout {
     let more = head.saturating_sub(HEAD);
     let at = |offset: u64| offset.wrapping_add(more);

@@ -20,6 +20,7 @@ const IN_TREE: [u32; 2] = [14, 15];
 pub struct Interpreter {
     path: PathBuf,
     minor: u32,
+    free_threaded: bool,
     /// The file tree that it needs, for its C library is newer than ours.
     tree: Option<PathBuf>,
 }
@@ -35,9 +36,19 @@ impl Interpreter {
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Option<Self> {
         let path = path.into();
-        let minor = minor_version(&path)?;
-        let tree = None;
-        Some(Self { path, minor, tree })
+        let (minor, free_threaded) = identity(&path)?;
+        Some(Self {
+            path,
+            minor,
+            free_threaded,
+            tree: None,
+        })
+    }
+
+    /// Whether it was built without the lock (GIL).
+    #[must_use]
+    pub fn is_free_threaded(&self) -> bool {
+        self.free_threaded
     }
 
     /// The second number of its version: 11 for 3.11.
@@ -56,6 +67,18 @@ impl Interpreter {
     #[must_use]
     pub fn script(&self, file: &Path) -> Invocation {
         self.beside(Invocation::new(&self.path).arg("-u").arg(file))
+    }
+
+    /// A Python workload that this program, with these arguments, starts.
+    #[must_use]
+    pub fn workload_below<const N: usize>(&self, program: [&str; N], name: &str) -> Invocation {
+        let [first, arguments @ ..] = program.as_slice() else {
+            return self.workload(name);
+        };
+        let inner = Invocation::new(&self.path)
+            .arg("-u")
+            .arg(workloads_dir().join(name));
+        self.beside(Invocation::new(first).args(arguments).program(inner))
     }
 
     /// A program, run where the interpreter's own files are.
@@ -156,15 +179,16 @@ pub fn unpacked(minor: u32) -> Result<Interpreter, String> {
     Ok(Interpreter {
         path: Path::new("/").join(name),
         minor,
+        free_threaded: false,
         tree: Some(tree),
     })
 }
 
-/// The minor version of a Python 3.
-fn minor_version(interpreter: &Path) -> Option<u32> {
-    let said = Command::new(interpreter)
-        .args(["-c", "import sys; print(sys.version_info[1])"])
-        .output()
-        .ok()?;
-    String::from_utf8_lossy(&said.stdout).trim().parse().ok()
+/// The minor version of a Python 3, and whether it was built without the lock.
+fn identity(interpreter: &Path) -> Option<(u32, bool)> {
+    let question = "import sys, sysconfig as s; print(sys.version_info[1], bool(s.get_config_var('Py_GIL_DISABLED')))";
+    let said = Command::new(interpreter).args(["-c", question]).output();
+    let said = String::from_utf8_lossy(&said.ok()?.stdout).into_owned();
+    let (minor, free_threaded) = said.trim().split_once(' ')?;
+    Some((minor.parse().ok()?, free_threaded == "True"))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rsys_tests::{
     Frame, Interpreter, Invocation, Outcome, Run, Sample, Samples, Slice, TestResult, Trace,
-    python, pythons, share_bound, workload,
+    python, pythons, share_bound, skip_if_missing, unpacked, workload,
 };
 
 const TRUTH: &str = "python_truth.py";
@@ -290,6 +290,89 @@ fn functions_and_lines_get_their_shares() -> TestResult {
     assert!(!interpreters.is_empty());
     for interpreter in interpreters {
         truth(&interpreter)?;
+    }
+    Ok(())
+}
+
+/// With its JIT compiler on, an interpreter makes code that bears no name. It counts as the interpreter.
+#[test]
+fn code_that_the_interpreter_makes_is_its_own() -> TestResult {
+    let is_made = |frame: &Frame| frame.function.starts_with("[code ");
+    for minor in [14, 15] {
+        let interpreter = unpacked(minor);
+        skip_if_missing!(interpreter.as_ref().err().cloned());
+        let interpreter = interpreter.map_err(anyhow::Error::msg)?;
+        let what = interpreter.to_string();
+        let run = |options: &[&str]| -> anyhow::Result<(Outcome, Samples)> {
+            let parts = ["0.3", "pure", "sorting", "generator"];
+            let command = interpreter.workload(TRUTH).args(parts);
+            let command = command.env("PYTHON_JIT", "1");
+            let run = Run::new().freq(1000).options(options).command(command);
+            let outcome = run.run()?;
+            outcome.expect_success();
+            let trace = outcome.trace()?;
+            trace.assert_clean();
+            let samples = trace.samples()?;
+            assert_whole(&what, &trace, &samples)?;
+            Ok((outcome, samples))
+        };
+        let (outcome, samples) = run(&[])?;
+        let told = told(&outcome);
+        let parts = ["pure", "sorting", "generator"];
+        let of = |part: &str| weight(&samples, |sample| runs(sample, part));
+        let whole: f64 = parts.into_iter().map(of).sum();
+        let whole_ns: f64 = parts.iter().map(|part| told[*part]).sum();
+        for part in parts {
+            let name = format!("{what}: {part}");
+            assert_part(&name, of(part), whole, told[part] / whole_ns);
+        }
+        let shown = weight(&samples, |sample| sample.stack.iter().any(is_made));
+        assert_eq!(shown, 0.0, "{what}");
+
+        let (_, native) = run(&["--python-native"])?;
+        let made = native.share_where(|sample| sample.stack.iter().any(is_made));
+        assert!(made > 0.2, "{what}: {made} of the samples are in made code");
+    }
+    Ok(())
+}
+
+/// C++ and Fortran below Python, and Python's own sort of arrays, in the newest versions.
+#[test]
+fn numpy_is_seen_below_the_newest_pythons() -> TestResult {
+    for minor in [14, 15] {
+        let interpreter = unpacked(minor);
+        skip_if_missing!(interpreter.as_ref().err().cloned());
+        let interpreter = interpreter.map_err(anyhow::Error::msg)?;
+        let what = interpreter.to_string();
+        // Nobody has chosen among the implementations that the tree could have.
+        let libraries = ["", "/blas", "/lapack"];
+        let libraries = libraries.map(|folder| format!("/usr/lib/x86_64-linux-gnu{folder}"));
+        let path = format!("LD_LIBRARY_PATH={}", libraries.join(":"));
+        let program = interpreter.workload_below(["/usr/bin/env", &path], "numpy_work.py");
+        let bare = Run::bare().command(program.clone()).run()?;
+        let outcome = Run::new().freq(1000).command(program).run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            bare.expect_success().stdout,
+            "{what}"
+        );
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        assert_whole(&what, &trace, &samples)?;
+        let in_products = weight(&samples, |sample| sample.calls("products (numpy_work.py)"));
+        let in_kernels = weight(&samples, |sample| {
+            let names = sample.names();
+            let outer = names.iter().position(|name| name.starts_with("products ("));
+            outer.is_some_and(|outer| {
+                let mut inner = sample.stack[outer + 1..].iter();
+                inner.any(|frame| frame.module.contains("blas"))
+            })
+        });
+        assert!(
+            in_kernels > 0.2 * in_products && in_products > 100.0,
+            "{what}: {in_kernels} of {in_products}"
+        );
     }
     Ok(())
 }

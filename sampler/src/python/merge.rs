@@ -22,6 +22,8 @@ pub enum Role {
     Interpreter,
     /// Is of the interpreter, and has no name.
     Nameless,
+    /// Was made at run time, and has no name: of the interpreter (its JIT compiler) if a call that runs Python frames leads straight to it.
+    Made,
     /// Exchanges stacks.
     Switches,
 }
@@ -79,7 +81,7 @@ pub fn merge(
     let behind = span(&runs[first_run + paired..]);
     // Where runs without a call go: outermost ones to the root, innermost ones behind the last
     // call, or, when there is no call at all, where the interpreter is.
-    let is_interpreter = |role: &Role| !matches!(role, Role::Native | Role::Switches);
+    let is_interpreter = |role: &Role| !matches!(role, Role::Native | Role::Made | Role::Switches);
     let (behind_at, before_at) = match calls.last() {
         Some(last) => (Some(*last), calls.get(first_call).copied()),
         None => {
@@ -95,15 +97,21 @@ pub fn merge(
         pieces.extend(behind);
     }
     let mut call = 0;
+    // Whether the frame outside runs Python frames, or is code that was made for that.
+    let mut runs_python = false;
     for (at, role) in roles.iter().enumerate() {
+        let is_call = calls.get(call) == Some(&at);
+        let is_made_for_that = *role == Role::Made && (runs_python || is_call);
+        runs_python = *role == Role::Evaluates || is_made_for_that;
         if before_at == Some(at) {
             pieces.extend(before);
         }
         let is_root = at == 0 && ends.native_root;
-        if !is_interpreter(role) || show_interpreter || is_root {
+        let is_hidden = is_interpreter(role) || is_made_for_that;
+        if !is_hidden || show_interpreter || is_root {
             pieces.push(Piece::Native(at));
         }
-        if calls.get(call) == Some(&at) {
+        if is_call {
             if let Some(number) = call.checked_sub(first_call)
                 && number < paired
             {
@@ -132,24 +140,26 @@ fn runs(entries: &[bool]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The native frames that run Python frames. A stripped interpreter does not name the rarely used
-/// part of that function: when calls are missing, the innermost frames of it without a name are
-/// taken for some.
+/// The native frames that run Python frames. Code that the interpreter made keeps no frame of its own, so a walk by frame pointers passes
+/// over the call that it runs in: where calls are missing, it stands for them. Then, as a stripped interpreter may not name the rarely used
+/// part of its function, the innermost frames of it without a name are taken for some.
 fn calls(roles: &[Role], wanted: usize, ends: Ends) -> Vec<usize> {
-    let named = roles
-        .iter()
-        .filter(|role| **role == Role::Evaluates)
-        .count();
-    let missing = wanted.saturating_sub(named);
-    let root = usize::from(ends.native_root);
-    let nameless: Vec<usize> = (root..roles.len())
-        .rev()
-        .filter(|&at| roles[at] == Role::Nameless)
-        .take(missing)
+    let mut found: Vec<usize> = (0..roles.len())
+        .filter(|at| roles[*at] == Role::Evaluates)
         .collect();
-    (0..roles.len())
-        .filter(|at| roles[*at] == Role::Evaluates || nameless.contains(at))
-        .collect()
+    let root = usize::from(ends.native_root);
+    let is_made_alone = |at: &usize| {
+        let outer = at.checked_sub(1).map(|outer| roles[outer]);
+        roles[*at] == Role::Made && !matches!(outer, Some(Role::Made | Role::Evaluates))
+    };
+    let is_nameless = |at: &usize| roles[*at] == Role::Nameless;
+    for stands_for_some in [&is_made_alone as &dyn Fn(&usize) -> bool, &is_nameless] {
+        let missing = wanted.saturating_sub(found.len());
+        let innermost = (root..roles.len()).rev().filter(stands_for_some);
+        found.extend(innermost.take(missing));
+    }
+    found.sort_unstable();
+    found
 }
 
 #[cfg(test)]
@@ -169,6 +179,7 @@ mod tests {
                 'E' => Role::Evaluates,
                 'i' => Role::Interpreter,
                 '?' => Role::Nameless,
+                'm' => Role::Made,
                 'g' => Role::Switches,
                 _ => Role::Native,
             })
@@ -263,6 +274,30 @@ mod tests {
                 0,
             ),
             ("nothing has a name", "?n???n", "MfC", WHOLE, "?nMfCn", 0),
+            (
+                "code that the interpreter made",
+                "siEmmnmniEm",
+                "MfC",
+                WHOLE,
+                "sMfnmnC",
+                0,
+            ),
+            (
+                "code that was made, whose calls were passed over",
+                "simmniEnim",
+                "MfCdD",
+                WHOLE,
+                "sMfnCdnD",
+                0,
+            ),
+            (
+                "code that something else made",
+                "siEnmn",
+                "Mf",
+                WHOLE,
+                "sMfnmn",
+                0,
+            ),
             ("no names at all", "snnin", "MfC", WHOLE, "snnMfCn", 3),
             ("greenlets", "siEigE", "G", WHOLE, "sgG", 0),
         ];
@@ -275,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_or_doubled(native in "[snEi?g]{0,12}", python in "[a-dA-D]{0,12}", root: bool, whole: bool) {
+        fn nothing_is_lost_or_doubled(native in "[snEi?mg]{0,12}", python in "[a-dA-D]{0,12}", root: bool, whole: bool) {
             let ends = Ends { native_root: root, python_root: whole };
             let (text, unpaired) = merged(&native, &python, ends, true);
             prop_assert!(unpaired <= python.len());

@@ -105,13 +105,14 @@ impl Learned {
         notes
     }
 
-    /// Takes the modules and the Python that waits lead into, and finds the names of all their frames.
+    /// Takes the modules and the Python that waits lead into, and finds the names of all their frames. Returns notes that are new.
     pub fn learn_waits(
         &mut self,
         records: &[WaitRecord],
         resolver: &Resolver,
         patient: Option<&Resolver>,
-    ) {
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
         for record in records {
             match record {
                 WaitRecord::Module(module) => self.frames.add_module(
@@ -125,7 +126,7 @@ impl Learned {
                 WaitRecord::Interpreter(found) => {
                     let name = version_name(found.version, found.free_threaded);
                     let known = found.is_known.then_some((found.address, found.time_ns));
-                    self.learn_interpreter(name, known);
+                    notes.extend(self.learn_interpreter(name, known));
                 }
                 WaitRecord::Code(code) => {
                     let WaitCode {
@@ -143,6 +144,7 @@ impl Learned {
             }
         }
         self.frames.resolve_wanted(patient);
+        notes
     }
 
     /// Finds the names of all frames that `rings` lead into. Without a resolver, addresses stand

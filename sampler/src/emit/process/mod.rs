@@ -85,7 +85,9 @@ impl ProcessTrace {
     /// Takes over what was seen of blocked threads.
     pub fn take_waits(&mut self, records: &[WaitRecord], tools: &mut Tools<'_>) {
         let patient = tools.patient_resolver();
-        self.learned.learn_waits(records, tools.resolver, patient);
+        for note in self.learned.learn_waits(records, tools.resolver, patient) {
+            self.say(&note, tools.run);
+        }
         if self.hold_waits(records, tools.run) {
             return;
         }

@@ -114,6 +114,7 @@ impl Frames {
         match outer.part {
             Part::Switches => Role::Switches,
             Part::Trampoline => Role::Interpreter,
+            Part::Made => Role::Made,
             _ if !self.python.interpreters.contains(&outer.file) => Role::Native,
             // What was inlined into it, and it into others, has its name as well.
             _ if frames
@@ -135,6 +136,8 @@ pub(super) enum Part {
     Plain,
     /// The name is made of an address.
     Nameless,
+    /// So it is, and the code is in no file, nor in memory that a file of its own stands for.
+    Made,
     /// It is called as the function that runs Python frames.
     Evaluates,
     /// It is of the library of greenlets.
@@ -152,6 +155,12 @@ impl Part {
             Part::Evaluates
         } else if file == NO_FILE && frame.name.starts_with("py::") {
             Part::Trampoline
+        } else if file == NO_FILE
+            && ["[code at ", "[code in anon:"]
+                .iter()
+                .any(|made| frame.name.starts_with(made))
+        {
+            Part::Made
         } else if name.starts_with("_greenlet") {
             Part::Switches
         } else if frame.function_start == 0 {
