@@ -30,6 +30,7 @@ macro_rules! on_every_stack {
         mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
         mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
         mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
     };
 }
 

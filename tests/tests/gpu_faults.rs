@@ -175,6 +175,8 @@ with_sources! {
     queues_of_the_newest: Unstable, "hsa";
     hip_of_the_wheel: Wheel54, "hip";
     hip_of_the_newest: Unstable, "hip";
+    queues_of_rocm7: Rocm7, "hsa";
+    hip_of_rocm7: Rocm7, "hip";
 }
 
 #[test]
@@ -267,4 +269,9 @@ fn system_events_are_told_apart_by_the_oldest() -> TestResult {
 #[test]
 fn system_events_are_told_apart_by_the_newest() -> TestResult {
     system_events_are_told_apart(Stack::Unstable)
+}
+
+#[test]
+fn system_events_are_told_apart_by_rocm7() -> TestResult {
+    system_events_are_told_apart(Stack::Rocm7)
 }

@@ -198,7 +198,12 @@ fn names_are_on_the_tracks_of_queues() -> TestResult {
 /// A shell's child begins to record when it has something to tell: nothing of what its GPUs do may come too early for that.
 #[test]
 fn a_child_of_a_shell_tells_everything() -> TestResult {
-    for stack in [Stack::Wheel54, Stack::Debian12, Stack::Unstable] {
+    for stack in [
+        Stack::Wheel54,
+        Stack::Debian12,
+        Stack::Unstable,
+        Stack::Rocm7,
+    ] {
         skip_if_missing!(missing(stack));
         let machine = Machine::new(stack)?;
         let program = Invocation::new("sh")
@@ -272,6 +277,10 @@ mod rivals {
     #[test]
     fn are_served_on_unstable() -> super::TestResult {
         super::rivals_are_served(Stack::Unstable)
+    }
+    #[test]
+    fn are_served_on_rocm7() -> super::TestResult {
+        super::rivals_are_served(Stack::Rocm7)
     }
 }
 

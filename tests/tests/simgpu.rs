@@ -37,6 +37,7 @@ macro_rules! on_every_stack {
         mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
         mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
         mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
+        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
     };
 }
 
@@ -70,7 +71,7 @@ fn rocminfo_lists_what_was_asked_for(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));
     // ROCr 5.2 knows no gfx942.
     let models: &[&str] = match stack {
-        Stack::Debian13 | Stack::Unstable => &["gfx90a", "gfx942"],
+        Stack::Debian13 | Stack::Unstable | Stack::Rocm7 => &["gfx90a", "gfx942"],
         _ => &["gfx90a", "gfx908"],
     };
     for (gpus, model) in [(1, models[0]), (8, models[1])] {
@@ -322,7 +323,7 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
 /// Waves of 32, another instruction set: the runtimes' copy kernels are known there too.
 #[test]
 fn another_family_moves_data_and_runs_kernels() -> TestResult {
-    for stack in [Stack::Debian13, Stack::Unstable] {
+    for stack in [Stack::Debian13, Stack::Unstable, Stack::Rocm7] {
         skip_if_missing!(missing(stack));
         let machine = Machine::new(stack)?.model("gfx1100").config(TIMES)?;
         let program = hsa_program("hsa_check")?
@@ -336,7 +337,7 @@ fn another_family_moves_data_and_runs_kernels() -> TestResult {
 
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
-    for stack in [Stack::Debian13, Stack::Unstable] {
+    for stack in [Stack::Debian13, Stack::Unstable, Stack::Rocm7] {
         skip_if_missing!(missing(stack));
         let machine = Machine::new(stack)?.gpus(3).model("gfx942");
         let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;

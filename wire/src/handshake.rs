@@ -256,7 +256,7 @@ pub enum GpuLevel {
     /// Signals of ours where a kernel has none.
     #[default]
     Standard,
-    /// Batches and replayed graphs too.
+    /// All that can be recorded.
     Full,
 }
 

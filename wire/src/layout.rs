@@ -58,7 +58,7 @@ pub enum Counter {
     GpuLostAtEnd = 13,
     /// They are no kernels.
     GpuNotKernel = 14,
-    /// They came in a batch that was not followed.
+    /// They came in a batch for which there was no memory.
     GpuBatch = 15,
     /// Their queue is unknown.
     GpuNoQueue = 16,

@@ -46,12 +46,18 @@ pub mod number {
     pub const UNMAP_MEMORY: u8 = 0x19;
     /// Choice of compute units.
     pub const SET_CU_MASK: u8 = 0x1a;
+    /// What a dma-buf is of.
+    pub const GET_DMABUF_INFO: u8 = 0x1c;
+    /// Memory behind a dma-buf.
+    pub const IMPORT_DMABUF: u8 = 0x1d;
     /// Global wave sync.
     pub const ALLOC_QUEUE_GWS: u8 = 0x1e;
     /// Page faults by retry.
     pub const SET_XNACK_MODE: u8 = 0x21;
     /// Free device memory.
     pub const AVAILABLE_MEMORY: u8 = 0x23;
+    /// A dma-buf of memory.
+    pub const EXPORT_DMABUF: u8 = 0x24;
     /// Runtime's presence.
     pub const RUNTIME_ENABLE: u8 = 0x25;
     /// Memory of another process (ROCm's own kernel).
@@ -147,6 +153,12 @@ structures! {
     FreeMemory = 8 { handle: u64, }
     /// `kfd_ioctl_map_memory_to_gpu_args`, and the same for unmapping
     MapMemory = 24 { handle: u64, device_ids: u64, n_devices: u32, n_success: u32, }
+    /// `kfd_ioctl_get_dmabuf_info_args`
+    GetDmabufInfo = 32 { size: u64, metadata: u64, metadata_size: u32, gpu_id: u32, flags: u32, dmabuf_fd: i32, }
+    /// `kfd_ioctl_import_dmabuf_args`
+    ImportDmabuf = 24 { va_addr: u64, handle: u64, gpu_id: u32, dmabuf_fd: i32, }
+    /// `kfd_ioctl_export_dmabuf_args`
+    ExportDmabuf = 16 { handle: u64, flags: u32, dmabuf_fd: i32, }
     /// `kfd_ioctl_alloc_queue_gws_args`
     AllocQueueGws = 16 { queue_id: u32, num_gws: u32, first_gws: u32, pad: u32, }
     /// `kfd_ioctl_set_xnack_mode_args`

@@ -70,6 +70,33 @@ pub fn memory_file(name: &CStr, size: u64) -> io::Result<i32> {
     Ok(fd)
 }
 
+/// Writes the first bytes of a file of our own.
+///
+/// # Errors
+/// What the system says.
+pub fn write_at_start(fd: i32, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the bytes are there.
+    let written = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), 0) };
+    if written.try_into() == Ok(bytes.len()) {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads the first bytes of a file. Returns whether there are so many.
+pub fn read_at_start(fd: i32, into: &mut [u8]) -> bool {
+    // SAFETY: there is room for the bytes.
+    let read = unsafe { libc::pread(fd, into.as_mut_ptr().cast(), into.len(), 0) };
+    read.try_into() == Ok(into.len())
+}
+
+/// Lets a descriptor of our own survive `exec`.
+pub fn keep_over_exec(fd: i32) {
+    // SAFETY: only the descriptor's flag changes.
+    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFD, 0) };
+}
+
 /// Maps a part of a file for reading and writing, shared.
 ///
 /// # Errors

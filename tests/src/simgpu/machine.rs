@@ -26,13 +26,14 @@ impl Machine {
     /// # Errors
     /// When there is no room for its files.
     pub fn new(stack: Stack) -> Result<Self> {
-        Ok(Self {
+        Self {
             stack,
             gpus: 1,
             model: "gfx90a".to_owned(),
             configured: false,
             scratch: Scratch::new("simgpu")?,
-        })
+        }
+        .config("")
     }
 
     /// The number of GPUs.
@@ -54,8 +55,16 @@ impl Machine {
     /// # Errors
     /// When it cannot be written.
     pub fn config(mut self, text: &str) -> Result<Self> {
-        fs::write(self.config_path(), text)?;
-        self.configured = true;
+        // Each generation gets the driver of its days.
+        let driver = match self.stack {
+            Stack::Rocm7 => "kfd_minor = 17\n",
+            _ => "",
+        };
+        let text = format!("{driver}{text}");
+        self.configured = !text.is_empty();
+        if self.configured {
+            fs::write(self.config_path(), text)?;
+        }
         Ok(self)
     }
 

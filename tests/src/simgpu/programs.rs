@@ -93,15 +93,15 @@ pub fn hip_program(stack: Stack, name: &str) -> Result<Invocation> {
     let source = source(&format!("{name}.cpp"));
     // HIP 5 programs run with all libraries of that major version.
     let runtime = match stack {
-        Stack::Unstable => Stack::Unstable,
+        Stack::Unstable | Stack::Rocm7 => stack,
         _ => Stack::Debian12,
     };
     let tree = match runtime {
-        Stack::Unstable => Stack::Debian13.folder(),
+        Stack::Unstable | Stack::Rocm7 => Stack::Debian13.folder(),
         _ => Stack::Debian12.folder(),
     };
     let (compiler, bitcode, models) = match runtime {
-        Stack::Unstable => (
+        Stack::Unstable | Stack::Rocm7 => (
             "/usr/lib/llvm-17/bin/clang++".into(),
             "/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode".into(),
             NEW_MODELS,
@@ -127,7 +127,7 @@ pub fn hip_program(stack: Stack, name: &str) -> Result<Invocation> {
             "-o",
         ]);
     let compiler = match runtime {
-        Stack::Unstable => in_tree(&tree, compiler),
+        Stack::Unstable | Stack::Rocm7 => in_tree(&tree, compiler),
         _ => compiler,
     };
     compile(&compiler, &source, name).map(Invocation::new)

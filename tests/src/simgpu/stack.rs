@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -21,6 +22,8 @@ pub enum Stack {
     Debian13,
     /// ROCr and HIP 6.4.3.
     Unstable,
+    /// ROCr and HIP 7.2.4; RCCL where it was fetched.
+    Rocm7,
 }
 
 /// Makes a file tree the root of a program, with what it needs of this machine: $1 is the tree, then come folders, then
@@ -43,11 +46,12 @@ exec chroot "$tree" /bin/bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 
 impl Stack {
     /// All of them, oldest first.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Debian12,
         Self::Wheel54,
         Self::Debian13,
         Self::Unstable,
+        Self::Rocm7,
     ];
 
     /// The name of its folder.
@@ -58,6 +62,7 @@ impl Stack {
             Self::Wheel54 => "wheel54",
             Self::Debian13 => "debian13",
             Self::Unstable => "unstable",
+            Self::Rocm7 => "rocm7",
         }
     }
 
@@ -71,18 +76,14 @@ impl Stack {
     #[must_use]
     pub fn missing(self) -> Option<String> {
         if !self.folder().join(".complete").is_file() {
-            return Some(format!(
-                "the runtimes {} are not in {}: `cargo xtask runtimes` fetches them",
-                self.name(),
-                runtimes_dir().display()
-            ));
+            return Some(not_fetched(self.name()));
         }
         self.is_tree().then(missing_mounts).flatten()
     }
 
     /// Whether programs need its whole file tree, because its libraries need a newer C library than ours.
     fn is_tree(self) -> bool {
-        matches!(self, Self::Debian13 | Self::Unstable)
+        matches!(self, Self::Debian13 | Self::Unstable | Self::Rocm7)
     }
 
     /// The folder of its libraries.
@@ -118,8 +119,22 @@ impl Stack {
             Self::Debian12 | Self::Wheel54 => {
                 Invocation::new(Self::Debian12.folder().join("usr/bin").join(name))
             }
-            Self::Debian13 | Self::Unstable => Invocation::new(Path::new("/usr/bin").join(name)),
+            Self::Debian13 | Self::Unstable | Self::Rocm7 => {
+                Invocation::new(Path::new("/usr/bin").join(name))
+            }
         }
+    }
+}
+
+/// That a folder of runtimes is not there, and why it could not be fetched, if that was tried.
+fn not_fetched(name: &str) -> String {
+    let folder = runtimes_dir();
+    match fs::read_to_string(folder.join(format!("{name}.missing"))) {
+        Ok(why) => format!("the runtimes {name} could not be fetched: {why}"),
+        Err(_) => format!(
+            "the runtimes {name} are not in {}: `cargo xtask runtimes {name}` fetches them",
+            folder.display()
+        ),
     }
 }
 

@@ -5,6 +5,8 @@
 //   reuse     a few signals, each set to 1 again when its kernel is done
 //   shared    one signal for all kernels, which counts down
 //   batch     eight packets with each doorbell; every fourth kernel has one of a few signals
+//   many      a thousand packets with each doorbell
+//   crowd     all threads on one queue, fifty packets with each doorbell
 //   scratch   as reuse, and every third kernel needs more scratch memory than the one before
 //   hang      as none, but nobody waits: the program ends while kernels run
 // Prints `kernels=N` when all are submitted, and `done=N` when they are complete.
@@ -25,6 +27,7 @@ static hsa_agent_t gpus[16];
 static int gpu_count, count, signals_in_use;
 static uint64_t objects[16];
 static const char *mode;
+static hsa_queue_t *crowded;
 
 static hsa_status_t on_agent(hsa_agent_t agent, void *unused)
 {
@@ -67,21 +70,20 @@ static void submit(hsa_queue_t *queue, const void *packet, int type, int barrier
     hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
 }
 
-// Takes the places of eight packets, and rings once when the last is written.
-static void submit_in_batch(hsa_queue_t *queue, const void *packet, int number)
+// Takes the places of so many packets, and rings once when the last is written.
+static void submit_in_batch(hsa_queue_t *queue, const void *packet, int number, int batch)
 {
-    enum { BATCH = 8 };
     static __thread uint64_t first;
-    if (number % BATCH == 0) {
-        first = hsa_queue_add_write_index_screlease(queue, BATCH);
-        while (first + BATCH - hsa_queue_load_read_index_scacquire(queue) > queue->size)
+    if (number % batch == 0) {
+        first = hsa_queue_add_write_index_screlease(queue, (uint64_t)batch);
+        while (first + (uint64_t)batch - hsa_queue_load_read_index_scacquire(queue) > queue->size)
             usleep(20);
     }
-    uint64_t index = first + (uint64_t)(number % BATCH);
+    uint64_t index = first + (uint64_t)(number % batch);
     char *slot = (char *)queue->base_address + 64 * (index % queue->size);
     memcpy(slot + 2, (const char *)packet + 2, 62);
     __atomic_store_n((uint16_t *)slot, header_of(HSA_PACKET_TYPE_KERNEL_DISPATCH, 0), __ATOMIC_RELEASE);
-    if (number % BATCH == BATCH - 1)
+    if (number % batch == batch - 1)
         hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
 }
 
@@ -94,9 +96,13 @@ static void wait_for(hsa_signal_t signal)
 static void *flood(void *argument)
 {
     int thread = (int)(intptr_t)argument, gpu = thread % gpu_count;
-    hsa_queue_t *queue;
+    hsa_queue_t *queue = crowded;
     hsa_signal_t signals[MOST_SIGNALS], last;
-    CHECK(hsa_queue_create(gpus[gpu], 256, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
+    int many = !strcmp(mode, "many"), crowd = queue != NULL;
+    if (crowd)
+        gpu = 0;
+    else
+        CHECK(hsa_queue_create(gpus[gpu], many ? 2048 : 256, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue));
     CHECK(hsa_signal_create(1, 0, NULL, &last));
     int shared = !strcmp(mode, "shared"), batch = !strcmp(mode, "batch"), scratch = !strcmp(mode, "scratch");
     int reuse = !strcmp(mode, "reuse") || scratch;
@@ -121,7 +127,9 @@ static void *flood(void *argument)
             hsa_signal_store_relaxed(packet.completion_signal, 1);
         }
         if (batch)
-            submit_in_batch(queue, &packet, i);
+            submit_in_batch(queue, &packet, i, 8);
+        else if (many || crowd)
+            submit_in_batch(queue, &packet, i, many ? 1000 : 50);
         else
             submit(queue, &packet, HSA_PACKET_TYPE_KERNEL_DISPATCH, 0);
     }
@@ -135,7 +143,8 @@ static void *flood(void *argument)
         CHECK(hsa_signal_destroy(signals[i]));
     }
     CHECK(hsa_signal_destroy(last));
-    CHECK(hsa_queue_destroy(queue));
+    if (!crowd)
+        CHECK(hsa_queue_destroy(queue));
     return NULL;
 }
 
@@ -153,6 +162,8 @@ int main(int argc, char **argv)
     CHECK(hsa_iterate_agents(on_agent, NULL));
     for (int gpu = 0; gpu < gpu_count; gpu++)
         load(gpu, argv[1]);
+    if (!strcmp(mode, "crowd"))
+        CHECK(hsa_queue_create(gpus[0], 1024, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &crowded));
     pthread_t handles[MOST_THREADS];
     for (int i = 0; i < threads; i++)
         pthread_create(&handles[i], NULL, flood, (void *)(intptr_t)i);
@@ -162,6 +173,8 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "hang"))
         return 0;
     printf("done=%d\n", threads * count);
+    if (crowded)
+        CHECK(hsa_queue_destroy(crowded));
     CHECK(hsa_shut_down());
     return 0;
 }

@@ -19,15 +19,39 @@ const NOT_NEEDED: &[&str] = &[
     "var/cache",
 ];
 
-/// Unpacks these packages and all that they depend on into `folder`. No maintainer script runs.
-pub fn unpack(folder: &Path, release: &str, packages: &[&str]) -> Result<()> {
+/// Packages that are taken from another release where it has them.
+#[derive(Debug)]
+pub struct Newer {
+    /// The release.
+    pub release: &'static str,
+    /// Their source packages.
+    pub sources: &'static [&'static str],
+}
+
+/// Which packages to unpack.
+#[derive(Debug, Clone, Copy)]
+pub enum Choice {
+    /// With all that they depend on.
+    WithDependencies,
+    /// They alone.
+    Alone,
+}
+
+/// Unpacks these packages into `folder`. No maintainer script runs.
+pub fn unpack(
+    folder: &Path,
+    release: &str,
+    newer: Option<&Newer>,
+    packages: &[&str],
+    choice: Choice,
+) -> Result<()> {
     if !has_program("apt-get") || !has_program("dpkg") {
         bail!("apt-get and dpkg are needed to unpack Debian's packages");
     }
     // Outside of the tree, and gone afterwards.
     let apt = folder.with_extension("apt");
-    let prepared = prepare(&apt, release);
-    let done = prepared.and_then(|()| download_and_unpack(&apt, folder, packages));
+    let prepared = prepare(&apt, release, newer);
+    let done = prepared.and_then(|()| download_and_unpack(&apt, folder, packages, choice));
     if apt.exists() {
         fs::remove_dir_all(&apt)?;
     }
@@ -46,8 +70,8 @@ pub fn unpack(folder: &Path, release: &str, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a state of apt's own: nothing is installed, and there is one source, at the mirror that this machine uses.
-fn prepare(apt: &Path, release: &str) -> Result<()> {
+/// Makes a state of apt's own: nothing is installed, and there are only these releases, at the mirror that this machine uses.
+fn prepare(apt: &Path, release: &str, newer: Option<&Newer>) -> Result<()> {
     if apt.exists() {
         fs::remove_dir_all(apt)?;
     }
@@ -68,20 +92,46 @@ fn prepare(apt: &Path, release: &str) -> Result<()> {
         .lines()
         .find(|uri| uri.trim_end_matches('/').ends_with("/debian"))
         .context("apt-get has no source of Debian's packages")?;
-    let source = format!("deb [signed-by={KEYRING}] {mirror} {release} main\n");
-    fs::write(apt.join("sources.list"), source)?;
+    let source = |release: &str| format!("deb [signed-by={KEYRING}] {mirror} {release} main\n");
+    let mut sources = source(release);
+    let mut preferences = String::new();
+    if let Some(newer) = newer {
+        sources.push_str(&source(newer.release));
+        // Above the priority of other releases, below that of what is installed.
+        let from: Vec<_> = newer
+            .sources
+            .iter()
+            .map(|name| format!("src:{name}"))
+            .collect();
+        preferences = format!(
+            "Package: {}\nPin: release a={}\nPin-Priority: 600\n",
+            from.join(" "),
+            newer.release
+        );
+    }
+    fs::write(apt.join("sources.list"), sources)?;
+    fs::write(apt.join("preferences"), preferences)?;
     fs::write(apt.join("status"), "")?;
     Ok(())
 }
 
-fn download_and_unpack(apt: &Path, folder: &Path, packages: &[&str]) -> Result<()> {
+fn download_and_unpack(apt: &Path, folder: &Path, packages: &[&str], choice: Choice) -> Result<()> {
     step(apt_get(apt).arg("update"))?;
-    step(
-        apt_get(apt)
-            .args(["install", "--yes", "--download-only"])
-            .args(packages),
-    )?;
-    for entry in fs::read_dir(apt.join("archives"))?.flatten() {
+    let archives = apt.join("archives");
+    match choice {
+        Choice::WithDependencies => step(
+            apt_get(apt)
+                .args(["install", "--yes", "--download-only"])
+                .args(packages),
+        )?,
+        Choice::Alone => step(
+            apt_get(apt)
+                .arg("download")
+                .args(packages)
+                .current_dir(&archives),
+        )?,
+    }
+    for entry in fs::read_dir(archives)?.flatten() {
         let package = entry.path();
         if package.extension() == Some(OsStr::new("deb")) {
             let unpacked = Command::new("dpkg")
@@ -107,6 +157,7 @@ fn apt_get(apt: &Path) -> Command {
         ("Dir::Cache", "."),
         ("Dir::Cache::archives", "archives"),
         ("Dir::Etc::sourcelist", "sources.list"),
+        ("Dir::Etc::preferences", "preferences"),
     ] {
         command
             .arg("-o")

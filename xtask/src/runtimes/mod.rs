@@ -1,7 +1,7 @@
 //! `cargo xtask runtimes`: the ROCm runtimes that the tests use, unpacked in folders of their own.
 //!
-//! Nothing is installed. Debian's packages of three releases and one Python wheel bring five generations of ROCr and HIP; no
-//! other public registry has them. What is complete is kept, for all checkouts of this user.
+//! Nothing is installed. Debian's packages of four releases and one Python wheel bring five generations of ROCr and HIP; no
+//! other public registry has them. What is complete is kept, for all checkouts of this user, also when the registry has it no more.
 
 mod debian;
 mod wheel;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use self::debian::{Choice, Newer};
 use crate::steps::{say, target_dir};
 
 /// One set of runtimes.
@@ -21,6 +22,13 @@ enum Source {
     Debian {
         release: &'static str,
         packages: &'static [&'static str],
+    },
+    /// Packages of a release of Debian, some of them from a later one, as a file tree.
+    Mixed {
+        release: &'static str,
+        newer: Newer,
+        packages: &'static [&'static str],
+        choice: Choice,
     },
     /// Libraries in a wheel.
     Wheel {
@@ -156,7 +164,65 @@ const STACKS: &[(&str, Source)] = &[
             ],
         },
     ),
+    (
+        // ROCr and HIP 7.2.4. Programs are compiled with the compiler of Debian 13: its own would be six times as much.
+        "rocm7",
+        Source::Mixed {
+            release: "sid",
+            newer: ROCM7,
+            packages: &[
+                "base-files",
+                "bash",
+                "dash",
+                "coreutils",
+                "grep",
+                "util-linux",
+                "kmod",
+                "libhsa-runtime64-1",
+                "libhsa-runtime-dev",
+                "rocminfo",
+                "libamdhip64-7",
+                "libamdhip64-dev",
+                "libroctx64-4",
+                "libroctx-dev",
+                "librocm-smi64-7",
+                "rocm-smi",
+                "amd-smi",
+            ],
+            choice: Choice::WithDependencies,
+        },
+    ),
+    (
+        // RCCL for the one before: four times as much to fetch as all the rest of it.
+        RCCL7,
+        Source::Mixed {
+            release: "sid",
+            newer: ROCM7,
+            packages: &["librccl1", "librccl-dev"],
+            choice: Choice::Alone,
+        },
+    ),
 ];
+
+/// Fetched when it is asked for by its name.
+const RCCL7: &str = "rccl7";
+
+/// Where ROCm 7 is, as long as it is not in the release beneath.
+const ROCM7: Newer = Newer {
+    release: "experimental",
+    sources: &[
+        "rocr-runtime",
+        "rocm-hipamd",
+        "rocprofiler-register",
+        "aqlprofile",
+        "rocm-llvm",
+        "roctracer",
+        "rocm-smi-lib",
+        "rocminfo",
+        "hipcc",
+        "rccl",
+    ],
+};
 
 /// In a folder that is complete: what it was made from.
 const COMPLETE: &str = ".complete";
@@ -201,18 +267,36 @@ pub fn fetch(only: Option<&str>) -> Result<bool> {
         .context("cannot wait for another one that fetches")?;
     let mut all = true;
     for (name, source) in STACKS {
-        if only.is_some_and(|only| only != *name) {
+        if only.map_or(*name == RCCL7, |only| only != *name) {
             continue;
         }
+        let missing = folder.join(format!("{name}.missing"));
         match fetch_one(&folder, name, source) {
-            Ok(()) => say(&format!("runtimes {name}: {}", folder.join(name).display())),
+            Ok(()) => {
+                if missing.exists() {
+                    fs::remove_file(missing)?;
+                }
+                say(&format!("runtimes {name}: {}", folder.join(name).display()));
+            }
             Err(error) => {
-                say(&format!("no runtimes {name}: {error:#}"));
-                all = false;
+                let why = format!("{error:#}");
+                // Tests say it again.
+                fs::write(missing, &why)?;
+                if is_complete(&folder.join(name)) {
+                    say(&format!("runtimes {name} are those of before: {why}"));
+                } else {
+                    say(&format!("no runtimes {name}: {why}"));
+                    all = false;
+                }
             }
         }
     }
     Ok(all)
+}
+
+/// Whether a folder has what it was made for, of whatever list.
+fn is_complete(place: &Path) -> bool {
+    place.join(COMPLETE).is_file()
 }
 
 fn fetch_one(folder: &Path, name: &str, source: &Source) -> Result<()> {
@@ -222,14 +306,20 @@ fn fetch_one(folder: &Path, name: &str, source: &Source) -> Result<()> {
         return Ok(());
     }
     let draft = folder.join(format!("{name}.draft"));
-    for old in [&draft, &place] {
-        if old.exists() {
-            fs::remove_dir_all(old)?;
-        }
+    if draft.exists() {
+        fs::remove_dir_all(&draft)?;
     }
     fs::create_dir_all(&draft).with_context(|| format!("cannot make {}", draft.display()))?;
     match source {
-        Source::Debian { release, packages } => debian::unpack(&draft, release, packages)?,
+        Source::Debian { release, packages } => {
+            debian::unpack(&draft, release, None, packages, Choice::WithDependencies)?;
+        }
+        Source::Mixed {
+            release,
+            newer,
+            packages,
+            choice,
+        } => debian::unpack(&draft, release, Some(newer), packages, *choice)?,
         Source::Wheel {
             requirement,
             python,
@@ -238,5 +328,8 @@ fn fetch_one(folder: &Path, name: &str, source: &Source) -> Result<()> {
     }
     // Into place only when it is complete.
     fs::write(draft.join(COMPLETE), made_from)?;
+    if place.exists() {
+        fs::remove_dir_all(&place)?;
+    }
     fs::rename(&draft, &place).context("cannot put it into place")
 }

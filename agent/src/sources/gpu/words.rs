@@ -24,6 +24,8 @@ pub struct Words {
     pub other_question: u64,
     /// Whether the thread has another tool make a queue.
     pub making_queue: u64,
+    /// Whether the thread rings for packets.
+    pub ringing: u64,
     /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
     pub asked_ns: u64,
 }
@@ -102,4 +104,11 @@ pub fn is_making_queue() -> bool {
 pub fn set_making_queue(making: bool) {
     // SAFETY: as above.
     unsafe { (*words()).making_queue = u64::from(making) }
+}
+
+/// Notes whether the thread rings for packets; returns what was noted before.
+#[inline]
+pub fn set_ringing(ringing: bool) -> bool {
+    // SAFETY: as above.
+    unsafe { std::mem::replace(&mut (*words()).ringing, u64::from(ringing)) != 0 }
 }

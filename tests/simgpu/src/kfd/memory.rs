@@ -3,10 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::{Answer, gpu_index};
-use crate::abi::{AllocMemory, AvailableMemory, FreeMemory, IpcExport, IpcImport, MapMemory, flag};
+use crate::abi::{
+    AllocMemory, AvailableMemory, ExportDmabuf, FreeMemory, GetDmabufInfo, ImportDmabuf, IpcExport,
+    IpcImport, MapMemory, flag,
+};
 use crate::board::MAX_EXPORTS;
 use crate::faults;
-use crate::memory::Backing;
+use crate::memory::{Backing, Range};
 use crate::process::{Process, doorbells};
 
 /// Marks handles for other processes as ours.
@@ -79,29 +82,18 @@ pub fn available(process: &Process, arguments: &mut AvailableMemory) -> Answer {
 /// Makes a buffer known to other processes.
 pub fn export(process: &Process, arguments: &mut IpcExport) -> Answer {
     let board = process.simulation.board;
-    let look = |allocation: &crate::memory::Allocation| {
-        let shareable = !matches!(allocation.backing, Backing::User(_) | Backing::Registers);
-        shareable.then_some((
-            allocation.offset,
-            allocation.size,
-            allocation.flags,
-            allocation.gpu,
-        ))
-    };
-    let (offset, size, flags, gpu) = process
-        .memory
-        .with(arguments.handle, look)
-        .flatten()
-        .ok_or(libc::EINVAL)?;
+    let range = process.memory.range(arguments.handle).ok_or(libc::EINVAL)?;
     let index = board.export_count.fetch_add(1, Ordering::Relaxed) as usize;
     let entry = board.exports.get(index).ok_or(libc::ENOSPC)?;
-    entry.offset.store(offset, Ordering::Relaxed);
-    entry.size.store(size, Ordering::Relaxed);
-    entry.driver_flags.store(flags, Ordering::Relaxed);
+    entry.offset.store(range.offset, Ordering::Relaxed);
+    entry.size.store(range.size, Ordering::Relaxed);
+    entry
+        .driver_flags
+        .store(range.flags as u32, Ordering::Relaxed);
     entry
         .runtime_flags
         .store(arguments.flags, Ordering::Relaxed);
-    entry.gpu.store(gpu as u32, Ordering::Relaxed);
+    entry.gpu.store(range.gpu as u32, Ordering::Relaxed);
     entry.ready.store(1, Ordering::Release);
     arguments.share_handle = [SHARE_MAGIC, index as u32, 0, 0];
     Ok(())
@@ -131,4 +123,46 @@ pub fn import(process: &Process, arguments: &mut IpcImport) -> Answer {
     arguments.mmap_offset = offset;
     arguments.flags = entry.runtime_flags.load(Ordering::Relaxed);
     Ok(())
+}
+
+/// A dma-buf of an allocation.
+pub fn export_dmabuf(process: &Process, arguments: &mut ExportDmabuf) -> Answer {
+    let range = process.memory.range(arguments.handle).ok_or(libc::EINVAL)?;
+    arguments.dmabuf_fd = range.export(arguments.flags.cast_signed())?;
+    Ok(())
+}
+
+/// The memory behind a dma-buf, of this process or of another one.
+pub fn import_dmabuf(process: &Process, arguments: &mut ImportDmabuf) -> Answer {
+    gpu_index(process, arguments.gpu_id)?;
+    let range = dmabuf(process, arguments.dmabuf_fd)?;
+    let backing = Backing::Imported {
+        offset: range.offset,
+    };
+    let place = (arguments.va_addr, range.size);
+    let (handle, _) = process.memory.allocate(
+        process.owner(),
+        range.gpu as usize,
+        place,
+        backing,
+        range.flags as u32,
+    )?;
+    arguments.handle = handle;
+    Ok(())
+}
+
+/// What a dma-buf is of.
+pub fn dmabuf_info(process: &Process, arguments: &mut GetDmabufInfo) -> Answer {
+    let range = dmabuf(process, arguments.dmabuf_fd)?;
+    arguments.size = range.size;
+    arguments.metadata_size = 0;
+    arguments.gpu_id = process.simulation.machine.gpus[range.gpu as usize].gpu_id;
+    arguments.flags = range.flags as u32;
+    Ok(())
+}
+
+fn dmabuf(process: &Process, fd: i32) -> Result<Range, i32> {
+    let range = Range::of_descriptor(fd).ok_or(libc::EINVAL)?;
+    let is_known = (range.gpu as usize) < process.simulation.machine.gpus.len();
+    is_known.then_some(range).ok_or(libc::EINVAL)
 }

@@ -86,6 +86,9 @@ unsafe fn dispatch(process: &'static Process, call: u8, argument: *mut c_void) -
         number::AVAILABLE_MEMORY => memory::available(process, structure!()),
         number::IPC_EXPORT => memory::export(process, structure!()),
         number::IPC_IMPORT => memory::import(process, structure!()),
+        number::EXPORT_DMABUF => memory::export_dmabuf(process, structure!()),
+        number::IMPORT_DMABUF => memory::import_dmabuf(process, structure!()),
+        number::GET_DMABUF_INFO => memory::dmabuf_info(process, structure!()),
         number::SET_XNACK_MODE => set_xnack_mode(structure!()),
         // Nothing that could be seen follows from these.
         number::SET_MEMORY_POLICY

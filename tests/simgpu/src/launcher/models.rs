@@ -49,6 +49,8 @@ pub struct Model {
     pub linked: bool,
     /// Greatest power.
     pub power_w: u32,
+    /// Version of the command processor's firmware. RCCL 7 wants 177 or later of a gfx942.
+    pub firmware: u32,
 }
 
 const MODELS: &[Model] = &[
@@ -73,6 +75,7 @@ const MODELS: &[Model] = &[
         ecc: true,
         linked: true,
         power_w: 500,
+        firmware: 78,
     },
     Model {
         name: "gfx942",
@@ -95,6 +98,7 @@ const MODELS: &[Model] = &[
         ecc: true,
         linked: true,
         power_w: 750,
+        firmware: 192,
     },
     Model {
         name: "gfx908",
@@ -117,6 +121,7 @@ const MODELS: &[Model] = &[
         ecc: true,
         linked: true,
         power_w: 290,
+        firmware: 78,
     },
     Model {
         name: "gfx1100",
@@ -139,6 +144,7 @@ const MODELS: &[Model] = &[
         ecc: false,
         linked: false,
         power_w: 327,
+        firmware: 78,
     },
 ];
 

@@ -162,7 +162,7 @@ fn gpu_node(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<()>
             ("num_cp_queues", 24),
             ("max_engine_clk_fcompute", model.clock_mhz.into()),
             ("local_mem_size", 0),
-            ("fw_version", 78),
+            ("fw_version", model.firmware.into()),
             ("capability", capability(model.ecc)),
             ("debug_prop", 1495),
             ("sdma_fw_version", 8),
@@ -312,7 +312,7 @@ fn pci_device(tree: &Tree<'_>, plan: &Plan, gpu: &Gpu, index: usize) -> Result<(
     ] {
         tree.file(
             &format!("{device}/fw_version/{firmware}_fw_version"),
-            "0x0000004e\n",
+            &format!("{:#010x}\n", model.firmware),
         )?;
     }
     tree.link(

@@ -4,6 +4,7 @@
 //! maps such ranges itself, at the addresses that the GPU uses too. The engine needs mappings of its own, because the
 //! runtime may map device memory without access, and because registered host memory has another address on the GPU.
 
+mod buffers;
 mod view;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::board::GpuBoard;
 use crate::simulation::Simulation;
 use crate::sys;
 
+pub use buffers::Range;
 pub use view::{Place, Unmapped, View};
 
 /// Allocations start at multiples of this in the memory file: huge pages.
@@ -95,6 +97,8 @@ pub struct Owner<'a> {
 #[derive(Debug, Default)]
 pub struct Memory {
     table: Mutex<Table>,
+    /// Taken before the table.
+    buffers: Mutex<buffers::Buffers>,
     /// Changes with every allocation and every free.
     generation: AtomicU64,
 }
@@ -103,6 +107,8 @@ pub struct Memory {
 struct Table {
     last_handle: u64,
     by_handle: BTreeMap<u64, Allocation>,
+    /// What must stay although it may have been freed.
+    kept: BTreeMap<u64, buffers::Kept>,
     /// First address → handle.
     by_address: BTreeMap<u64, u64>,
 }
@@ -152,7 +158,8 @@ impl Memory {
             flags,
             mapping: Arc::new(mapping),
         };
-        if backing != Backing::Registers {
+        // Memory may be made without an address, to be mapped later.
+        if backing != Backing::Registers && address != 0 {
             table.by_address.insert(address, handle);
         }
         table.by_handle.insert(handle, allocation);
@@ -173,16 +180,12 @@ impl Memory {
             table.by_address.remove(&allocation.address);
         }
         self.generation.fetch_add(1, Ordering::Release);
-        if allocation.backing == Backing::Device && owner.counts {
-            if let Some(account) = owner.account {
-                account.give_back(allocation.gpu, allocation.size);
-            }
-            owner.simulation.board.gpus[allocation.gpu]
-                .used_bytes
-                .fetch_sub(allocation.size, Ordering::Relaxed);
+        if let Some(kept) = table.kept.get_mut(&handle) {
+            kept.take(allocation);
+            return true;
         }
         drop(table);
-        release(owner.simulation, &allocation);
+        allocation.give_back(owner);
         true
     }
 
@@ -197,7 +200,8 @@ impl Memory {
         let Ok(table) = self.table.try_lock() else {
             return;
         };
-        for allocation in table.by_handle.values() {
+        let freed = table.kept.values().filter_map(buffers::Kept::allocation);
+        for allocation in table.by_handle.values().chain(freed) {
             if allocation.backing == Backing::Device {
                 simulation.board.gpus[allocation.gpu]
                     .used_bytes
@@ -208,6 +212,21 @@ impl Memory {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Allocation {
+    /// Gives its memory back to the machine and to the system.
+    fn give_back(&self, owner: Owner<'_>) {
+        if self.backing == Backing::Device && owner.counts {
+            if let Some(account) = owner.account {
+                account.give_back(self.gpu, self.size);
+            }
+            owner.simulation.board.gpus[self.gpu]
+                .used_bytes
+                .fetch_sub(self.size, Ordering::Relaxed);
+        }
+        release(owner.simulation, self);
     }
 }
 

@@ -100,6 +100,8 @@ const _: () = assert!(size_of::<Packet>() == 64);
 const _: () = assert!(std::mem::offset_of!(Packet, kernel_object) == 32);
 const _: () = assert!(std::mem::offset_of!(Packet, completion) == 56);
 
+/// Type of a packet that is not written yet.
+pub const INVALID: u8 = 1;
 /// Type of a kernel's packet.
 pub const KERNEL_DISPATCH: u8 = 2;
 /// Type of a packet for an agent that is no GPU.
@@ -178,7 +180,8 @@ pub type SystemEventHandler = unsafe extern "C" fn(*const SystemEvent, *mut c_vo
 pub struct Queue {
     kind: u32,
     features: u32,
-    base: *mut c_void,
+    /// Its packets.
+    pub base: *mut c_void,
     /// The signal that reports new packets.
     pub doorbell: u64,
     /// How many packets it has room for.

@@ -12,6 +12,7 @@ mod agents;
 mod calls;
 mod collector;
 mod copies;
+mod doorbell;
 mod faults;
 mod names;
 mod operations;
@@ -108,7 +109,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
     }
     let mut records_operations = false;
     let choice = if wished.gpu {
-        source::choose(&tables)
+        source::choose()
     } else {
         Choice::Elsewhere
     };
@@ -118,6 +119,9 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         collector::start();
         copies::start_timing(&tables);
         write_index::start(&tables);
+        if source::may_break(&tables) {
+            doorbell::start(&tables);
+        }
         register_exit();
     }
     if wished.has(Category::Hsa) {

@@ -20,6 +20,7 @@ use crate::sources::gpu::hsa::abi::{
 use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::names;
 use crate::sources::gpu::hsa::operations::{self, Operation, Ticket};
+use crate::sources::gpu::hsa::queue_depth;
 use crate::sources::gpu::hsa::queues::State;
 use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch::{self, Settled};
@@ -49,7 +50,6 @@ pub unsafe extern "C" fn on_packets(
         return unsafe { writer(packets, count) };
     }
     let paused = pause::is_caller_paused();
-    let follow = count == 1 || state::settings().gpu_level == GpuLevel::Full;
     let mut small = [const { std::mem::MaybeUninit::<Packet>::uninit() }; 2 * SMALL_BATCH];
     let room = if count as usize <= SMALL_BATCH {
         small.as_mut_ptr().cast::<Packet>()
@@ -75,8 +75,7 @@ pub unsafe extern "C" fn on_packets(
                 if (*packet).completion != 0 {
                     watch::settle((*packet).completion);
                 }
-            } else if let Some(barrier) =
-                state.see(&mut *packet, first.wrapping_add(index as u64), follow)
+            } else if let Some(barrier) = state.see(&mut *packet, first.wrapping_add(index as u64))
             {
                 room.wrapping_add(written).write(barrier);
                 written = written.wrapping_add(1);
@@ -84,7 +83,7 @@ pub unsafe extern "C" fn on_packets(
             }
         }
     }
-    if crate::sources::gpu::hsa::layout() == Layout::UpTo55 {
+    if queue_depth::is_needed() {
         if state.depth.wants_mark()
             && (written as u64) < count.saturating_mul(2)
             && let Some(mark) = state.mark()
@@ -121,7 +120,7 @@ impl State {
     }
 
     /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
-    fn see(&self, packet: &mut Packet, index: u64, follow: bool) -> Option<Packet> {
+    fn see(&self, packet: &mut Packet, index: u64) -> Option<Packet> {
         if packet.kind() != KERNEL_DISPATCH {
             if packet.completion != 0 {
                 watch::settle(packet.completion);
@@ -148,15 +147,12 @@ impl State {
                 return None;
             }
             // Several kernels complete it: it has the times of none of them.
-            if lite || crate::sources::gpu::hsa::layout() == Layout::UpTo55 || !follow {
+            if lite || crate::sources::gpu::hsa::layout() == Layout::UpTo55 {
                 counters::count(Counter::GpuPool, 1);
                 return None;
             }
         } else if lite {
             counters::count(Counter::GpuPool, 1);
-            return None;
-        } else if !follow {
-            counters::count(Counter::GpuBatch, 1);
             return None;
         }
         let barrier = has_signal.then(|| Packet::barrier_after(packet));

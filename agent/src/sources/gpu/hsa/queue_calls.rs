@@ -213,12 +213,16 @@ impl State {
         self.depth.reset(size);
         self.tags.reset(size);
         self.queue.store(made, Ordering::Release);
+        // SAFETY: as above.
+        let doorbell = unsafe { (*made).doorbell };
+        self.doorbell.store(doorbell, Ordering::Release);
         if let Some(enable) = table::profiling_set_profiler_enabled::get() {
             // SAFETY: as above.
             unsafe { enable(made, 1) };
         }
         // SAFETY: the state lives for ever.
         if unsafe { register(made, packets::on_packets, self.as_data()) } != SUCCESS {
+            self.doorbell.store(0, Ordering::Release);
             self.queue.store(std::ptr::null_mut(), Ordering::Release);
             return false;
         }
@@ -294,6 +298,7 @@ pub unsafe fn destroy(queue: *mut Queue) -> Status {
     let seen = find(queue);
     if let Some((_, state)) = seen {
         collector::flush(false);
+        state.doorbell.store(0, Ordering::Release);
         state.queue.store(std::ptr::null_mut(), Ordering::Release);
     }
     // SAFETY: the caller's own argument.
@@ -304,6 +309,9 @@ pub unsafe fn destroy(queue: *mut Queue) -> Status {
             state.used.store(false, Ordering::Release);
         } else {
             state.queue.store(queue, Ordering::Release);
+            // SAFETY: it was not destroyed.
+            let doorbell = unsafe { (*queue).doorbell };
+            state.doorbell.store(doorbell, Ordering::Release);
         }
     }
     status

@@ -1,6 +1,7 @@
 //! How full the runtime's own queue is behind an intercepted one, as far as is known.
 //!
-//! Runtimes up to 5.5 do not expect a second packet while they keep one that found no room there: they abort, or stand still for ever.
+//! Runtimes up to 5.5 do not expect a second packet while they keep one that found no room there: they abort, or stand still for ever. Those that break when
+//! they take many packets at once ([`crate::sources::gpu::hsa::doorbell`]) take whatever waits when there is room again.
 //! So their queues are made large, and a thread that fills one nevertheless waits, as a program without us does when its queue is full.
 //! How far the GPU has come is known from the packets whose signals are watched. Where many in a row are not, because they share a
 //! signal or are not recorded, a packet that does nothing but complete a signal of ours is put among them.
@@ -9,10 +10,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::sources::gpu::hsa::Layout;
+use crate::sources::gpu::hsa::doorbell;
 use crate::sys;
 
 /// Packets that a queue of such a runtime holds at least.
-const LEAST_OLD_SIZE: u32 = 4096;
+const LEAST_SIZE: u32 = 4096;
 /// A queue that is nearly full is waited for so long: programs may expect to be able to submit more while a kernel waits for them.
 const PATIENCE_NS: u64 = 1_000_000_000;
 const NAP_NS: u64 = 20_000;
@@ -32,11 +34,17 @@ pub struct QueueDepth {
     hopeless: AtomicBool,
 }
 
+/// Whether queues of this runtime must not get full.
+pub fn is_needed() -> bool {
+    crate::sources::gpu::hsa::layout() == Layout::UpTo55 || doorbell::is_needed()
+}
+
 /// The size to make a queue with, where `wished` is asked for.
 pub fn size(wished: u32) -> u32 {
-    match crate::sources::gpu::hsa::layout() {
-        Layout::UpTo55 => wished.max(LEAST_OLD_SIZE),
-        _ => wished,
+    if is_needed() {
+        wished.max(LEAST_SIZE)
+    } else {
+        wished
     }
 }
 

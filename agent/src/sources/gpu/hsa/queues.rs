@@ -9,6 +9,7 @@ use crate::sources::gpu::hsa::agents;
 use crate::sources::gpu::hsa::operations::List;
 use crate::sources::gpu::hsa::queue_depth::QueueDepth;
 use crate::sources::gpu::hsa::tags::Tags;
+use crate::sys::lock::Lock;
 
 const MOST: usize = 1024;
 
@@ -39,6 +40,10 @@ pub struct State {
     pub tags: Tags,
     /// How full the queue is.
     pub depth: QueueDepth,
+    /// The signal by which programs say that there are packets; 0 while there is no queue.
+    pub doorbell: AtomicU64,
+    /// Held by the thread that rings, where one at a time may.
+    pub bell: Lock,
 }
 
 // SAFETY: the callback is written before the queue exists, the list belongs to the holder of the collector's lock.
@@ -58,6 +63,8 @@ static STATES: [State; MOST] = [const {
         batch_room: AtomicU32::new(0),
         tags: Tags::none(),
         depth: QueueDepth::none(),
+        doorbell: AtomicU64::new(0),
+        bell: Lock::new(),
     }
 }; MOST];
 /// Queues that were made in this process.
@@ -110,6 +117,19 @@ pub fn find(queue: *const Queue) -> Option<(u32, &'static State)> {
         .filter(|_| !queue.is_null())
 }
 
+/// The queue with this doorbell, if it is seen.
+pub fn with_doorbell(signal: u64) -> Option<(&'static State, &'static Queue)> {
+    let highest = HIGHEST.load(Ordering::Acquire) as usize;
+    let state = STATES
+        .iter()
+        .take(highest)
+        .find(|state| state.doorbell.load(Ordering::Acquire) == signal)
+        .filter(|_| signal != 0)?;
+    // SAFETY: it exists as long as programs may ring for it.
+    let queue = unsafe { state.queue.load(Ordering::Acquire).as_ref() }?;
+    Some((state, queue))
+}
+
 /// The GPU and number of a queue that the runtime speaks of. It knows the one behind ours, whose number is not known: then the number is 0,
 /// and the GPU is known only where all queues are of one, or there is but one.
 pub fn identity(queue: *const Queue) -> Option<(u32, u32)> {
@@ -156,6 +176,7 @@ impl State {
 /// Forgets all queues: their runtime is gone.
 pub fn forget() {
     for state in STATES.iter().skip(1) {
+        state.doorbell.store(0, Ordering::Release);
         state.queue.store(std::ptr::null_mut(), Ordering::Release);
         state.used.store(false, Ordering::Release);
     }

@@ -5,7 +5,7 @@ use rsys_wire::handshake::GpuSource;
 use crate::events;
 use crate::interpose::libraries;
 use crate::sources::gpu::hsa::table::Tables;
-use crate::sources::gpu::hsa::version::{self, Release, Verdict};
+use crate::sources::gpu::hsa::version::{self, Release};
 use crate::sources::gpu::owner;
 use crate::state;
 use crate::sys;
@@ -29,7 +29,7 @@ pub fn refuse(reason: &[u8]) {
 }
 
 /// Chooses. A program that uses HIP has loaded it by now: HIP is who sets this runtime up.
-pub fn choose(tables: &Tables) -> Choice {
+pub fn choose() -> Choice {
     let wish = state::settings().gpu_source;
     let hip = libraries::is_loaded(HIP);
     let reason: &[u8] = match wish {
@@ -39,16 +39,13 @@ pub fn choose(tables: &Tables) -> Choice {
         GpuSource::Auto => b"HSA queues: the program does not use HIP",
         GpuSource::Hsa => b"HSA queues: chosen",
     };
-    let verdict = version::judge(tables.amd_bytes, release());
-    if verdict != Verdict::Safe && wish != GpuSource::Hsa {
-        refuse(match verdict {
-            Verdict::Unknown => b"off: ROCm 7.1 to 7.12 write past a buffer when queues are intercepted, and which release this is cannot be told; --gpu-source hsa records in spite of that",
-            _ => b"off: this ROCm (7.1 to 7.12) writes past a buffer when queues are intercepted; --gpu-source hsa records in spite of that, a later release safely",
-        });
-        return Choice::Elsewhere;
-    }
     events::fact(b"gpu source", reason);
     Choice::Here
+}
+
+/// Whether this runtime may be shown only few packets at once.
+pub fn may_break(tables: &Tables) -> bool {
+    version::may_break(tables.amd_bytes, release())
 }
 
 /// The release of ROCm, as far as the names of the runtime's file tell: that which the link names, or that of the link.

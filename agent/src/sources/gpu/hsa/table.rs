@@ -167,6 +167,8 @@ functions! {
     agent_get_info = Core[64, 64]: fn(u64, u32, *mut c_void) -> Status;
     queue_create = Core[72, 72]: fn(u64, u32, u32, QueueCallback, *mut c_void, u32, u32, *mut *mut Queue) -> Status;
     queue_destroy = Core[88, 88]: fn(*mut Queue) -> Status;
+    queue_load_read_index_scacquire = Core[104, 104]: fn(*const Queue) -> u64;
+    queue_load_write_index_scacquire = Core[120, 120]: fn(*const Queue) -> u64;
     add_write_index_scacq_screl = Core[184, 184]: fn(*const Queue, u64) -> u64;
     add_write_index_scacquire = Core[192, 192]: fn(*const Queue, u64) -> u64;
     add_write_index_relaxed = Core[200, 200]: fn(*const Queue, u64) -> u64;
@@ -176,11 +178,15 @@ functions! {
     memory_copy = Core[296, 296]: fn(*mut c_void, *const c_void, usize) -> Status;
     signal_create = Core[312, 312]: fn(i64, u32, *const u64, *mut u64) -> Status;
     signal_destroy = Core[320, 320]: fn(u64) -> Status;
+    signal_store_relaxed = Core[344, 344]: fn(u64, i64) -> ();
+    signal_store_screlease = Core[352, 352]: fn(u64, i64) -> ();
     signal_wait_relaxed = Core[360, 360]: fn(u64, u32, i64, u64, u32) -> i64;
     signal_wait_scacquire = Core[368, 368]: fn(u64, u32, i64, u64, u32) -> i64;
     executable_destroy = Core[688, 688]: fn(u64) -> Status;
     executable_freeze = Core[704, 704]: fn(u64, *const c_char) -> Status;
     executable_symbol_get_info = Core[760, 760]: fn(u64, u32, *mut c_void) -> Status;
+    signal_silent_store_relaxed = Core[832, 832]: fn(u64, i64) -> ();
+    signal_silent_store_screlease = Core[840, 840]: fn(u64, i64) -> ();
     executable_load_agent_code_object = Core[976, 976]: fn(u64, u64, u64, *const c_char, *mut u64) -> Status;
     executable_iterate_agent_symbols = Core[1000, 1000]: fn(u64, u64, SymbolCallback, *mut c_void) -> Status;
     profiling_set_profiler_enabled = Amd[32, 32]: fn(*mut Queue, i32) -> Status;

@@ -1,38 +1,20 @@
-//! Which releases of the HSA runtime can be intercepted.
+//! Which releases of the HSA runtime may be shown only few packets at once: see [`crate::sources::gpu::hsa::doorbell`].
 //!
-//! From ROCm 7.1 on, up to 7.13, the runtime's own intercept queue writes past the end of a buffer when more than 256 packets
-//! are pending, whichever tool intercepts. (This file knows nothing of the agent: `tests/tests/gpu_hsa.rs` includes it.)
+//! (This file knows nothing of the agent: `tests/tests/gpu_hsa.rs` includes it.)
 
 /// A release of ROCm, as 7.1.
 pub type Release = (u32, u32);
 
-/// The first release that is not safe, and the first that is again.
-const UNSAFE: (Release, Release) = ((7, 1), (7, 13));
+/// The first release that breaks, and the first that does not any more.
+const BREAKING: (Release, Release) = ((7, 1), (7, 13));
 /// The extension table of ROCr 7.0; smaller ones belong to older releases.
 const TABLE_BYTES_7_0: u32 = 608;
 
-/// Whether queues can be intercepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// They can.
-    Safe,
-    /// The release is one of those that break.
-    Unsafe(Release),
-    /// It may be one of those: its version is unknown.
-    Unknown,
-}
-
-/// Judges by the size of the extension table and by the release, where that is known.
+/// Whether it may be one of those that break: by the size of the extension table and by the release, where that is known.
 #[must_use]
-pub fn judge(table_bytes: u32, release: Option<Release>) -> Verdict {
-    if table_bytes < TABLE_BYTES_7_0 {
-        return Verdict::Safe;
-    }
-    match release {
-        None => Verdict::Unknown,
-        Some(release) if (UNSAFE.0..UNSAFE.1).contains(&release) => Verdict::Unsafe(release),
-        Some(_) => Verdict::Safe,
-    }
+pub fn may_break(table_bytes: u32, release: Option<Release>) -> bool {
+    table_bytes >= TABLE_BYTES_7_0
+        && release.is_none_or(|release| (BREAKING.0..BREAKING.1).contains(&release))
 }
 
 /// The release in the name of AMD's own library files, as `libhsa-runtime64.so.1.18.70101`, and of folders, as `/opt/rocm-7.1.1/lib`.

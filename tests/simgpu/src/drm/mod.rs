@@ -1,8 +1,13 @@
-//! The graphics driver: what `ioctl` on a render node does. The runtimes only ask it for descriptions.
+//! The graphics driver: what `ioctl` on a render node does. The runtimes ask it for descriptions, and those from ROCm 7 on have it map
+//! memory that the compute driver made.
+
+mod buffers;
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::sync::atomic::Ordering;
 
+use self::buffers::Outcome;
+use crate::process;
 use crate::simulation::{self, Simulation};
 use crate::{clock, sys};
 
@@ -10,7 +15,11 @@ const VERSION: u8 = 0x00;
 const GET_CLIENT: u8 = 0x05;
 const GEM_CLOSE: u8 = 0x09;
 const GET_CAP: u8 = 0x0c;
+const PRIME_HANDLE_TO_FD: u8 = 0x2d;
+const PRIME_FD_TO_HANDLE: u8 = 0x2e;
+const AMDGPU_GEM_MMAP: u8 = 0x41;
 const AMDGPU_INFO: u8 = 0x45;
+const AMDGPU_GEM_VA: u8 = 0x48;
 
 /// Questions of `AMDGPU_INFO`, as in the kernel's `amdgpu_drm.h`.
 mod query {
@@ -52,6 +61,13 @@ struct Client {
     iocs: c_ulong,
 }
 
+/// `drm_get_cap`
+#[repr(C)]
+struct Cap {
+    capability: u64,
+    value: u64,
+}
+
 /// `drm_amdgpu_info`, as far as the questions that are answered need it
 #[repr(C)]
 struct Info {
@@ -65,26 +81,49 @@ struct Info {
 /// # Safety
 /// `argument` must point to the structure that belongs to the call.
 pub unsafe fn call(gpu: usize, request: c_ulong, argument: *mut c_void) -> c_int {
-    let Some(simulation) = simulation::get() else {
+    let (Some(simulation), Some(process)) = (simulation::get(), process::current()) else {
         return sys::fail(libc::ENODEV);
     };
     // SAFETY: the caller passes the structure that belongs to the number, and nobody else uses it meanwhile.
-    unsafe {
+    let answer = unsafe {
         match request as u8 {
             VERSION => version(&mut *argument.cast()),
-            GET_CLIENT => (*argument.cast::<Client>()).authenticated = 1,
-            GET_CAP => *argument.cast::<u64>().add(1) = 0,
-            GEM_CLOSE => {}
-            AMDGPU_INFO => return info(simulation, gpu, &*argument.cast()),
-            _ => return sys::fail(libc::EINVAL),
+            GET_CLIENT => {
+                (*argument.cast::<Client>()).authenticated = 1;
+                Ok(())
+            }
+            GET_CAP => get_cap(&mut *argument.cast()),
+            GEM_CLOSE => buffers::close(process, gpu, &*argument.cast()),
+            PRIME_FD_TO_HANDLE => buffers::import(process, gpu, &mut *argument.cast()),
+            PRIME_HANDLE_TO_FD => buffers::export(process, gpu, &mut *argument.cast()),
+            AMDGPU_GEM_MMAP => buffers::map(process, gpu, &mut *argument.cast()),
+            AMDGPU_GEM_VA => buffers::address(process, gpu, &*argument.cast()),
+            AMDGPU_INFO => info(simulation, gpu, &*argument.cast()),
+            _ => Err(libc::EINVAL),
+        }
+    };
+    match answer {
+        Ok(()) => 0,
+        Err(error) => {
+            let number = request as u8;
+            simulation::log(&format!(
+                "graphics call {number:#04x} fails with error {error}"
+            ));
+            sys::fail(error)
         }
     }
-    0
+}
+
+/// What the driver can do besides: dma-bufs in and out.
+fn get_cap(cap: &mut Cap) -> Outcome {
+    const PRIME: u64 = 5;
+    cap.value = if cap.capability == PRIME { 3 } else { 0 };
+    Ok(())
 }
 
 /// # Safety
 /// The structure must name places of the lengths that it tells.
-unsafe fn version(version: &mut Version) {
+unsafe fn version(version: &mut Version) -> Outcome {
     (version.major, version.minor, version.patch) = (3, 57, 0);
     for (text, place, bytes) in [
         ("amdgpu", version.name, &mut version.name_bytes),
@@ -103,11 +142,12 @@ unsafe fn version(version: &mut Version) {
         }
         *bytes = text.len();
     }
+    Ok(())
 }
 
 /// # Safety
 /// The structure must name a place of the length that it tells.
-unsafe fn info(simulation: &Simulation, gpu: usize, info: &Info) -> c_int {
+unsafe fn info(simulation: &Simulation, gpu: usize, info: &Info) -> Outcome {
     let mut answer = Answer::default();
     let settings = &simulation.machine.gpus[gpu];
     let used = simulation.board.gpus[gpu]
@@ -133,13 +173,13 @@ unsafe fn info(simulation: &Simulation, gpu: usize, info: &Info) -> c_int {
             }
         }
         query::DEV_INFO => device_info(simulation, gpu, &mut answer),
-        _ => return sys::fail(libc::EINVAL),
+        _ => return Err(libc::EINVAL),
     }
     let bytes = (info.answer_bytes as usize).min(answer.0.len());
     let place: *mut u8 = std::ptr::with_exposed_provenance_mut(info.answer as usize);
     // SAFETY: the caller says so.
     unsafe { std::ptr::copy_nonoverlapping(answer.0.as_ptr(), place, bytes) };
-    0
+    Ok(())
 }
 
 /// `drm_amdgpu_info_device`: what is not here is zero.
