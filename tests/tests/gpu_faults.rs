@@ -86,9 +86,11 @@ const CASES: [Case; 8] = [
     },
 ];
 
-/// What became of a program, and what it said; without the lines that hold addresses.
+/// What became of a program, and what it said; without what HIP 7 says of a queue that failed, with addresses and where it stood.
 fn ending(outcome: &Outcome) -> (String, String) {
-    (outcome.status.to_string(), outcome.stdout.clone())
+    let lines = outcome.stdout.lines();
+    let said: Vec<_> = lines.filter(|line| !line.starts_with("VGPU(")).collect();
+    (outcome.status.to_string(), said.join("\n"))
 }
 
 fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult {
@@ -136,11 +138,19 @@ fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult 
             kernels.iter().all(|op| op.start_ns > 0),
             "{name}: {kernels:?}"
         );
+        // HIP 7 puts them right before it tells.
+        let is_mended = source == "hip" && stack == Stack::Rocm7 && name == "backward times";
         match case.count {
             "" => {}
+            _ if is_mended => ensure!(counts["recorded"] == 21, "{name}: {counts:?}"),
             // HIP replaces such times by others.
             "impossible" => ensure!(
                 counts["time_invalid"] + counts["clamped"] >= 1,
+                "{name}: {counts:?}"
+            ),
+            // HIP 7 goes on, and tells of what did not end as if it had, at times that cannot be.
+            "at_end" if source == "hip" && stack == Stack::Rocm7 => ensure!(
+                counts["at_end"] + counts["clamped"] >= 1,
                 "{name}: {counts:?}"
             ),
             count => ensure!(counts[count] >= 1, "{name}: {counts:?}"),

@@ -128,6 +128,34 @@ fn kernels_that_are_told_late_have_their_calls() -> TestResult {
     })
 }
 
+/// HIP 7 tells in lumps, on threads of its own, from several GPUs at once.
+#[test]
+fn kernels_of_rocm7_have_their_calls() -> TestResult {
+    check(Flood {
+        stack: Stack::Rocm7,
+        source: "hip",
+        gpus: 4,
+        streams: 4,
+        threads: 4,
+        count: 500,
+        batch: 0,
+    })
+}
+
+#[test]
+#[ignore = "takes minutes; run by hand"]
+fn ten_million_on_rocm7() -> TestResult {
+    check(Flood {
+        stack: Stack::Rocm7,
+        source: "hip",
+        gpus: 1,
+        streams: 1,
+        threads: 1,
+        count: 10_000_000,
+        batch: 1000,
+    })
+}
+
 #[test]
 #[ignore = "takes minutes; run by hand"]
 fn ten_million_on_one_gpu_by_hip() -> TestResult {

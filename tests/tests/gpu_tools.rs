@@ -96,6 +96,11 @@ fn the_newest_runtime_without_us_is_noticed() -> TestResult {
     a_runtime_without_us_is_noticed(Stack::Unstable)
 }
 
+#[test]
+fn rocm7_without_us_is_noticed() -> TestResult {
+    a_runtime_without_us_is_noticed(Stack::Rocm7)
+}
+
 /// HIP tells of its kernels whether or not the runtime below it has loaded us; the rest is missing.
 #[test]
 fn hip_is_recorded_without_the_runtime_below_it() -> TestResult {
@@ -208,4 +213,9 @@ fn two_tools_see_the_queues_of_the_oldest() -> TestResult {
 #[test]
 fn two_tools_see_the_queues_of_the_newest() -> TestResult {
     two_tools_see_the_queues(Stack::Unstable)
+}
+
+#[test]
+fn two_tools_see_the_queues_of_rocm7() -> TestResult {
+    two_tools_see_the_queues(Stack::Rocm7)
 }

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use rsys_tests::simgpu::{Machine, Stack, library_program};
 use rsys_tests::{Outcome, Run, Scratch, TestResult, script, skip_if_missing};
 
-const STACK: Stack = Stack::Debian13;
-
 fn groups(outcome: &Outcome) -> anyhow::Result<usize> {
     let line = outcome
         .stdout
@@ -17,10 +15,16 @@ fn groups(outcome: &Outcome) -> anyhow::Result<usize> {
 }
 
 /// Each process does every operation with this many GPUs of its own; together they have all of the machine's.
-fn collectives(gpus: usize, processes: usize, setting: &str, transport: &str) -> TestResult {
-    skip_if_missing!(STACK.missing());
-    let program = library_program(STACK, "rccl_check", &["rccl", "amdhip64"])?.path();
-    let machine = Machine::new(STACK)?.gpus(gpus);
+fn collectives(
+    stack: Stack,
+    gpus: usize,
+    processes: usize,
+    setting: &str,
+    transport: &str,
+) -> TestResult {
+    skip_if_missing!(stack.missing_rccl());
+    let program = library_program(stack, "rccl_check", &["rccl", "amdhip64"])?.path();
+    let machine = Machine::new(stack)?.gpus(gpus);
     let folder = Scratch::new("rccl")?;
     let line = if processes == 1 {
         format!("export NCCL_DEBUG=INFO {setting}; {}", program.display())
@@ -40,8 +44,12 @@ fn collectives(gpus: usize, processes: usize, setting: &str, transport: &str) ->
         outcome.stdout
     );
     // One kernel for each group and rank.
+    let kernel = match stack {
+        Stack::Rocm7 => "ncclDevKernel",
+        _ => "ncclKernel",
+    };
     let mut kernels: HashMap<u32, usize> = HashMap::new();
-    for dispatch in machine.truth()?.kernels_named("ncclKernel") {
+    for dispatch in machine.truth()?.kernels_named(kernel) {
         *kernels.entry(dispatch.pid).or_default() += 1;
     }
     let expected = vec![groups(&outcome)? * (gpus / processes); processes];
@@ -49,22 +57,33 @@ fn collectives(gpus: usize, processes: usize, setting: &str, transport: &str) ->
     Ok(())
 }
 
+const STACK: Stack = Stack::Debian13;
+
 #[test]
 fn one_process() -> TestResult {
-    collectives(2, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")?;
-    collectives(4, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")
+    collectives(STACK, 2, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")?;
+    collectives(STACK, 4, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")
 }
 
 #[test]
 fn a_process_for_each_gpu() -> TestResult {
-    collectives(2, 2, "NCCL_P2P_DISABLE=0", "via P2P/IPC")?;
-    collectives(2, 2, "NCCL_P2P_DISABLE=1", "via SHM")?;
-    collectives(4, 4, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
+    collectives(STACK, 2, 2, "NCCL_P2P_DISABLE=0", "via P2P/IPC")?;
+    collectives(STACK, 2, 2, "NCCL_P2P_DISABLE=1", "via SHM")?;
+    collectives(STACK, 4, 4, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn eight_gpus() -> TestResult {
-    collectives(8, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")?;
-    collectives(8, 8, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
+    collectives(STACK, 8, 1, "NCCL_P2P_DISABLE=0", "via P2P/direct")?;
+    collectives(STACK, 8, 8, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
+}
+
+/// RCCL 7 shares memory between processes by dma-bufs.
+#[test]
+#[ignore = "needs `cargo xtask runtimes rocm7-rccl`, which is large"]
+fn rccl_7() -> TestResult {
+    collectives(Stack::Rocm7, 2, 1, "NCCL_P2P_DISABLE=0", "via P2P/")?;
+    collectives(Stack::Rocm7, 2, 2, "NCCL_P2P_DISABLE=0", "via P2P/IPC")?;
+    collectives(Stack::Rocm7, 4, 4, "NCCL_P2P_DISABLE=0", "via P2P/IPC")
 }

@@ -59,6 +59,9 @@ fn libraries_agree_with_the_files() -> TestResult {
         (Stack::Unstable, "librocm_smi64.so.1"),
         (Stack::Unstable, "libamd_smi.so.27"),
         (Stack::Unstable, "auto"),
+        (Stack::Rocm7, "librocm_smi64.so.7"),
+        (Stack::Rocm7, "libamd_smi.so.27"),
+        (Stack::Rocm7, "auto"),
     ];
     for (stack, library) in all {
         skip_if_missing!(stack.missing());

@@ -35,8 +35,12 @@ pub fn library_program(stack: Stack, name: &str, libraries: &[&str]) -> Result<I
         .args(["-O2", "-g", "-D__HIP_PLATFORM_AMD__", "-idirafter"])
         .arg(stack.folder().join("usr/include"))
         .arg(&source)
+        .arg("-idirafter")
+        .arg(stack.beside().join("usr/include"))
         .arg("-L")
         .arg(stack.libraries())
+        .arg("-L")
+        .arg(stack.beside().join("usr/lib/x86_64-linux-gnu"))
         .args(libraries.iter().map(|library| format!("-l{library}")))
         .args(["-pthread", "-Wl,--allow-shlib-undefined", "-o"]);
     compile(&compiler, &source, name).map(Invocation::new)

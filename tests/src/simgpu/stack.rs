@@ -27,7 +27,8 @@ pub enum Stack {
 }
 
 /// Makes a file tree the root of a program, with what it needs of this machine: $1 is the tree, then come folders, then
-/// `--` and the program. Nobody has made the linker's cache of that tree, so libraries are found by a variable.
+/// `--` and the program. Nobody has made the linker's cache of that tree, so libraries are found by a variable. One that is too large for all may
+/// stand beside the tree.
 const IN_TREE: &str = r#"set -e
 tree=$1; shift
 for folder in /proc /sys /dev /tmp; do
@@ -40,7 +41,7 @@ while [ "$1" != -- ]; do
     shift
 done
 shift
-export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:$tree-rccl/usr/lib/x86_64-linux-gnu
 exec chroot "$tree" /bin/bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 "#;
 
@@ -79,6 +80,24 @@ impl Stack {
             return Some(not_fetched(self.name()));
         }
         self.is_tree().then(missing_mounts).flatten()
+    }
+
+    /// Says so when RCCL is not there.
+    #[must_use]
+    pub fn missing_rccl(self) -> Option<String> {
+        self.missing().or_else(|| match self {
+            Self::Debian13 => None,
+            Self::Rocm7 => {
+                let there = self.beside().join(".complete").is_file();
+                (!there).then(|| not_fetched("rocm7-rccl"))
+            }
+            _ => Some(format!("the runtimes {} have no RCCL", self.name())),
+        })
+    }
+
+    /// Where RCCL is, if it is not among the other libraries.
+    pub(super) fn beside(self) -> PathBuf {
+        runtimes_dir().join(format!("{}-rccl", self.name()))
     }
 
     /// Whether programs need its whole file tree, because its libraries need a newer C library than ours.

@@ -205,7 +205,7 @@ const STACKS: &[(&str, Source)] = &[
 ];
 
 /// Fetched when it is asked for by its name.
-const RCCL7: &str = "rccl7";
+const RCCL7: &str = "rocm7-rccl";
 
 /// Where ROCm 7 is, as long as it is not in the release beneath.
 const ROCM7: Newer = Newer {
