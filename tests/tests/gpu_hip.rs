@@ -397,12 +397,10 @@ fn times_are_right_where_the_clocks_differ() -> TestResult {
 
 /// HIP 6.4 loses all operations of a batch whose signals are in use again when it looks at them (`hip_graphs.cpp` shows it without us), which
 /// happens when its thread is late: here, because several such programs want the processors.
-#[test]
-fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy() -> TestResult {
+fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy(stack: Stack) -> TestResult {
     const NODES: usize = 500;
     const TIMES: usize = 100;
     const PROGRAMS: usize = 4;
-    let stack = Stack::Unstable;
     skip_if_missing!(missing(stack));
     let words = ["work", &NODES.to_string(), &TIMES.to_string()];
     let program = program(stack, &words)?;
@@ -426,6 +424,16 @@ fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy() -> TestResult {
         runs.into_iter()
             .try_for_each(|run| run.join().map_err(|_| anyhow::anyhow!("a run panicked"))?)
     })
+}
+
+#[test]
+fn no_launch_of_a_graph_of_hip_6_is_lost() -> TestResult {
+    no_launch_of_a_graph_is_lost_when_the_machine_is_busy(Stack::Unstable)
+}
+
+#[test]
+fn no_launch_of_a_graph_of_hip_7_is_lost() -> TestResult {
+    no_launch_of_a_graph_is_lost_when_the_machine_is_busy(Stack::Rocm7)
 }
 
 /// What the program does while it has paused the profiler is not recorded, neither calls nor operations.

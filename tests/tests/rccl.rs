@@ -111,8 +111,8 @@ fn judge(outcome: &Outcome, processes: usize) -> anyhow::Result<BTreeSet<String>
     Ok(identities)
 }
 
-fn program() -> anyhow::Result<Invocation> {
-    library_program(Stack::Debian13, "rccl_calls", &["rccl", "amdhip64"])
+fn program(stack: Stack) -> anyhow::Result<Invocation> {
+    library_program(stack, "rccl_calls", &["rccl", "amdhip64"])
 }
 
 fn profiled(machine: &Machine, program: impl Into<Invocation>) -> Run {
@@ -126,53 +126,67 @@ fn each_call_is_told_once_in_one_process() -> TestResult {
     skip_if_missing!(Stack::Debian13.missing());
     let more = std::env::var_os("RSYS_SLOW").is_some();
     for gpus in [2, 4, 8].into_iter().filter(|gpus| *gpus < 8 || more) {
-        let machine = Machine::new(Stack::Debian13)?.gpus(gpus);
-        let outcome = profiled(&machine, program()?).run()?;
-        judge(&outcome, 1)?;
+        calls_are_told_once(Stack::Debian13, gpus)?;
     }
+    Ok(())
+}
+
+fn calls_are_told_once(stack: Stack, gpus: usize) -> TestResult {
+    let machine = Machine::new(stack)?.gpus(gpus);
+    let outcome = profiled(&machine, program(stack)?).run()?;
+    judge(&outcome, 1)?;
     Ok(())
 }
 
 #[test]
 fn ranks_in_processes_have_one_communicator() -> TestResult {
     skip_if_missing!(Stack::Debian13.missing());
-    let program = program()?.path();
     for (ranks, settings) in [(2, "export NCCL_P2P_DISABLE=1;"), (4, "")] {
-        let machine = Machine::new(Stack::Debian13)?.gpus(ranks);
-        let folder = Scratch::new("rccl")?;
-        let line = format!(
-            "{settings} for rank in $(seq 1 {last}); do {program} {ranks} $rank {id} & done; {program} {ranks} 0 {id} && wait",
-            last = ranks - 1,
-            program = program.display(),
-            id = folder.path().join("id").display(),
-        );
-        let outcome = profiled(&machine, script(&line)).run()?;
-        let identities = judge(&outcome, ranks)?;
-        assert_eq!(identities.len(), 1, "{identities:?}");
+        ranks_have_one_communicator(Stack::Debian13, ranks, settings)?;
     }
+    Ok(())
+}
+
+fn ranks_have_one_communicator(stack: Stack, ranks: usize, settings: &str) -> TestResult {
+    let program = program(stack)?.path();
+    let machine = Machine::new(stack)?.gpus(ranks);
+    let folder = Scratch::new("rccl")?;
+    let line = format!(
+        "{settings} for rank in $(seq 1 {last}); do {program} {ranks} $rank {id} & done; {program} {ranks} 0 {id} && wait",
+        last = ranks - 1,
+        program = program.display(),
+        id = folder.path().join("id").display(),
+    );
+    let outcome = profiled(&machine, script(&line)).run()?;
+    let identities = judge(&outcome, ranks)?;
+    assert_eq!(identities.len(), 1, "{identities:?}");
     Ok(())
 }
 
 #[test]
 fn kernels_hang_on_the_calls_that_launched_them() -> TestResult {
     skip_if_missing!(Stack::Debian13.missing());
-    let machine = Machine::new(Stack::Debian13)?.gpus(2);
+    kernels_hang_on_calls(Stack::Debian13, "ncclKernel")
+}
+
+fn kernels_hang_on_calls(stack: Stack, kernel: &str) -> TestResult {
+    let machine = Machine::new(stack)?.gpus(2);
     let outcome = Run::new()
         .options(["-I", "rccl", "roctracer"])
-        .command(machine.run(program()?))
+        .command(machine.run(program(stack)?))
         .run()?;
     let trace = outcome.expect_success().trace_of("rccl_calls")?;
-    let executed = machine.truth()?.kernels_named("ncclKernel").count();
+    let executed = machine.truth()?.kernels_named(kernel).count();
     // A kernel, the HIP call that launched it, and the call of RCCL around that: by the arrows that the UI shows.
-    let rows = trace.query(
+    let rows = trace.query(&format!(
         "select count(*) as links, count(distinct kernel.id) as kernels,
            count(distinct call.id) as calls,
            sum(call.name not in ('ncclGroupEnd', 'ncclAllReduce')) as others
          from slice kernel join flow on flow.slice_in = kernel.id
          join slice launch on launch.id = flow.slice_out
          join ancestor_slice(launch.id) call
-         where kernel.name glob 'ncclKernel*' and launch.category = 'hip' and call.category = 'rccl'",
-    )?;
+         where kernel.name glob '{kernel}*' and launch.category = 'hip' and call.category = 'rccl'",
+    ))?;
     let found: Vec<i64> = rows
         .iter()
         .flat_map(|row| ["links", "kernels", "others"].map(|name| row.int(name)))
@@ -181,4 +195,15 @@ fn kernels_hang_on_the_calls_that_launched_them() -> TestResult {
     assert!(executed > 0);
     assert_eq!(found, [executed, executed, 0], "{}", outcome.story());
     Ok(())
+}
+
+/// Calls, ranks in processes and kernels, with RCCL 7.
+#[test]
+#[ignore = "needs `cargo xtask runtimes rocm7-rccl`, which is large"]
+fn calls_and_kernels_of_rccl_7_are_told() -> TestResult {
+    let stack = Stack::Rocm7;
+    skip_if_missing!(stack.missing_rccl());
+    calls_are_told_once(stack, 2)?;
+    ranks_have_one_communicator(stack, 2, "")?;
+    kernels_hang_on_calls(stack, "ncclDevKernel")
 }

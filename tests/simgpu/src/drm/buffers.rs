@@ -1,9 +1,13 @@
 //! Calls about buffers: memory that came by dma-buf, and where GPUs have it mapped.
 
-use std::ffi::c_int;
+use std::ffi::{OsStr, c_int};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use crate::memory::Range;
 use crate::process::Process;
+use crate::simulation;
 
 /// Success, or an error number.
 pub type Outcome = Result<(), c_int>;
@@ -40,6 +44,23 @@ pub struct Address {
     address: u64,
     offset: u64,
     size: u64,
+}
+
+/// `drm_amdgpu_gem_metadata`
+#[repr(C)]
+pub struct Metadata {
+    handle: u32,
+    operation: u32,
+    /// Flags, tiling, length and 256 bytes, which mean something to programs only.
+    data: [u8; 280],
+}
+
+/// `drm_amdgpu_gem_op`
+#[repr(C)]
+pub struct Question {
+    handle: u32,
+    operation: u32,
+    answer: u64,
 }
 
 /// The end of a buffer.
@@ -96,6 +117,56 @@ pub fn address(process: &Process, gpu: usize, address: &Address) -> Outcome {
         }
         _ => Err(libc::EINVAL),
     }
+}
+
+/// What a program notes with a buffer, for all processes that have it.
+pub fn metadata(process: &Process, gpu: usize, metadata: &mut Metadata) -> Outcome {
+    const SET: u32 = 1;
+    const GET: u32 = 2;
+    let range = known(process, gpu, metadata.handle)?;
+    let place = notes(range).ok_or(libc::ENODEV)?;
+    match metadata.operation {
+        SET => {
+            let noted = place.parent().map_or(Ok(()), fs::create_dir_all);
+            noted
+                .and_then(|()| fs::write(place, metadata.data))
+                .map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
+        }
+        GET => {
+            let noted = fs::read(place).unwrap_or_default();
+            metadata.data.fill(0);
+            if let Some(data) = metadata.data.get_mut(..noted.len()) {
+                data.copy_from_slice(&noted);
+            }
+            Ok(())
+        }
+        _ => Err(libc::EINVAL),
+    }
+}
+
+/// A buffer's size, and where it is.
+///
+/// # Safety
+/// The structure must name a place for four words.
+pub unsafe fn describe(process: &Process, gpu: usize, question: &Question) -> Outcome {
+    const CREATION: u32 = 0;
+    const ALIGNMENT: u64 = 4096;
+    const IN_DEVICE_MEMORY: u64 = 4;
+    if question.operation != CREATION {
+        return Err(libc::EINVAL);
+    }
+    let range = known(process, gpu, question.handle)?;
+    let answer: *mut [u64; 4] = std::ptr::with_exposed_provenance_mut(question.answer as usize);
+    // SAFETY: the caller says so.
+    unsafe { answer.write_unaligned([range.size, ALIGNMENT, IN_DEVICE_MEMORY, 0]) };
+    Ok(())
+}
+
+/// The file of what is noted with a range of memory.
+fn notes(range: Range) -> Option<PathBuf> {
+    let root = Path::new(OsStr::from_bytes(simulation::root()?.to_bytes()));
+    let name = format!("{}-{:x}", range.gpu, range.offset);
+    Some(root.join("buffers").join(name))
 }
 
 fn known(process: &Process, gpu: usize, handle: u32) -> Result<Range, c_int> {

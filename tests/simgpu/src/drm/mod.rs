@@ -19,7 +19,9 @@ const PRIME_HANDLE_TO_FD: u8 = 0x2d;
 const PRIME_FD_TO_HANDLE: u8 = 0x2e;
 const AMDGPU_GEM_MMAP: u8 = 0x41;
 const AMDGPU_INFO: u8 = 0x45;
+const AMDGPU_GEM_METADATA: u8 = 0x46;
 const AMDGPU_GEM_VA: u8 = 0x48;
+const AMDGPU_GEM_OP: u8 = 0x50;
 
 /// Questions of `AMDGPU_INFO`, as in the kernel's `amdgpu_drm.h`.
 mod query {
@@ -97,6 +99,8 @@ pub unsafe fn call(gpu: usize, request: c_ulong, argument: *mut c_void) -> c_int
             PRIME_FD_TO_HANDLE => buffers::import(process, gpu, &mut *argument.cast()),
             PRIME_HANDLE_TO_FD => buffers::export(process, gpu, &mut *argument.cast()),
             AMDGPU_GEM_MMAP => buffers::map(process, gpu, &mut *argument.cast()),
+            AMDGPU_GEM_METADATA => buffers::metadata(process, gpu, &mut *argument.cast()),
+            AMDGPU_GEM_OP => buffers::describe(process, gpu, &*argument.cast()),
             AMDGPU_GEM_VA => buffers::address(process, gpu, &*argument.cast()),
             AMDGPU_INFO => info(simulation, gpu, &*argument.cast()),
             _ => Err(libc::EINVAL),
