@@ -98,3 +98,8 @@ pub fn ask_version() -> u32 {
 pub fn is_late() -> bool {
     VERSION.load(Ordering::Relaxed) / 10_000_000 != 5
 }
+
+/// Whether what HIP tells of a graph's kernels refers to the graph, which may be gone: since HIP 7.
+pub fn shares_names_of_graphs() -> bool {
+    VERSION.load(Ordering::Relaxed) / 10_000_000 >= 7
+}

@@ -79,6 +79,13 @@ pub fn unknown_call() -> Option<u32> {
     u32::try_from(call.checked_sub(1)?).ok()
 }
 
+/// Whether the thread belongs to a runtime.
+#[inline]
+pub fn is_of_runtime() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).of_runtime != 0 }
+}
+
 /// Whether the thread is a helper of ours.
 #[inline]
 pub fn is_helper() -> bool {

@@ -11,6 +11,7 @@ use crate::events;
 use crate::sources::gpu::hip::arguments::{Arguments, decode};
 use crate::sources::gpu::hip::calibrate;
 use crate::sources::gpu::hip::copies::{self, Direction, Said};
+use crate::sources::gpu::hip::end;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip::ops;
 use crate::sources::gpu::hip::painted;
@@ -35,9 +36,11 @@ const SKIP: u64 = 2;
 const DEVICE: u64 = 4;
 /// `hipModuleUnload`: kernels known by their addresses may be others afterwards.
 const UNLOAD: u64 = 8;
-const CALL_SHIFT: u32 = 4;
+/// The names of a graph's kernels go, or become others.
+const GRAPH_GOES: u64 = 16;
+const CALL_SHIFT: u32 = 5;
 const CALL_MASK: u64 = 0x3ff;
-const NAME_SHIFT: u32 = 14;
+const NAME_SHIFT: u32 = 15;
 const NO_CALL: u64 = CALL_MASK;
 const _: () = assert!(CALLS.len() < NO_CALL as usize);
 
@@ -93,9 +96,13 @@ fn learn(op: u32) -> u64 {
     if name == b"hipSetDevice" {
         return ASKED | DEVICE;
     }
+    let goes = match name {
+        b"hipGraphExecDestroy" | b"hipGraphExecUpdate" => GRAPH_GOES,
+        _ => 0,
+    };
     // Calls that were not asked for are recorded if they cause operations, which refer to them.
     if SKIPPED.contains(&name) || (!state::settings().events.has(Category::Hip) && !causes) {
-        return ASKED | SKIP;
+        return ASKED | SKIP | goes;
     }
     let number = call.map_or(NO_CALL, |at| at as u64);
     let unload = if name == b"hipModuleUnload" {
@@ -103,7 +110,7 @@ fn learn(op: u32) -> u64 {
     } else {
         0
     };
-    ASKED | unload | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
+    ASKED | unload | goes | number << CALL_SHIFT | names::key(name) << NAME_SHIFT
 }
 
 /// HIP is about to do a call. Returns what HIP wants to hear: 0, the call is traced, and the record says by whom.
@@ -122,6 +129,9 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     let Some(known) = Known::of(op) else {
         return SKIPPED;
     };
+    if known.0 & GRAPH_GOES != 0 && owner::is_hip() {
+        end::before_graph_goes();
+    }
     if known.is_skipped() {
         return SKIPPED;
     }

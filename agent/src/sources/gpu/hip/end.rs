@@ -13,6 +13,7 @@ use crate::events;
 use crate::sources::gpu::helper::Work;
 use crate::sources::gpu::hip::{ops, work};
 use crate::sources::gpu::hip_functions;
+use crate::sources::gpu::words;
 use crate::sys;
 
 /// How long all ends of a process may be held together.
@@ -100,6 +101,34 @@ pub fn before_loss() {
     let since = sys::boottime_ns();
     while ops::outstanding() > 0 && sys::boottime_ns().wrapping_sub(since) < PATIENCE_NS {
         sys::nap(NAP_NS);
+    }
+}
+
+/// A graph is about to be destroyed or changed. When HIP 7 tells of a launch, it copies the names of the kernels from the graph, on a thread of
+/// the runtime's and a moment after the program may know that the launch is over: with a tracer, it reads what is not there any more, and aborts.
+/// (`tests/tests/gpu_hip.rs`: `no_launch_of_a_graph_of_hip_7_is_lost`.)
+pub fn before_graph_goes() {
+    /// Launches of which nothing was told when they were waited for: they have no kernels, or take long.
+    static NEVER_TOLD: AtomicU64 = AtomicU64::new(0);
+    let missing = || ops::graphs().1;
+    let never = NEVER_TOLD.load(Ordering::Relaxed);
+    if !hip_functions::shares_names_of_graphs() || missing() <= never || words::is_of_runtime() {
+        return;
+    }
+    let since = sys::boottime_ns();
+    let mut seen = ops::records();
+    loop {
+        sys::nap(NAP_NS);
+        let now_seen = ops::records();
+        // A launch is told in parts where the graph has branches.
+        if missing() <= never && now_seen == seen {
+            return;
+        }
+        seen = now_seen;
+        if sys::boottime_ns().wrapping_sub(since) > EMPTY_GRAPH_NS {
+            NEVER_TOLD.fetch_max(missing(), Ordering::Relaxed);
+            return;
+        }
     }
 }
 
