@@ -436,6 +436,35 @@ fn no_launch_of_a_graph_of_hip_7_is_lost() -> TestResult {
     no_launch_of_a_graph_is_lost_when_the_machine_is_busy(Stack::Rocm7)
 }
 
+/// HIP 7 reads the names of a graph's kernels when it tells of them: a graph that is destroyed as soon as it has run takes them along.
+fn graphs_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
+    const NODES: usize = 100;
+    const TIMES: usize = 150;
+    skip_if_missing!(missing(stack));
+    let machine = machine(stack, 1)?;
+    let words = ["graphs", &NODES.to_string(), &TIMES.to_string()];
+    let outcome = profiled(&machine, program(stack, &words)?).run()?;
+    let trace = outcome.expect_success().trace_of("hip_ops")?;
+    let told = trace
+        .number("select count(*) from slice where category = 'kernel' and name = 'node(int*)'")?;
+    ensure!(
+        told == i64::try_from(NODES * TIMES)?,
+        "{told} kernels\n{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn graphs_that_are_destroyed_at_once_are_told_on_unstable() -> TestResult {
+    graphs_that_are_destroyed_at_once_are_told(Stack::Unstable)
+}
+
+#[test]
+fn graphs_that_are_destroyed_at_once_are_told_on_rocm7() -> TestResult {
+    graphs_that_are_destroyed_at_once_are_told(Stack::Rocm7)
+}
+
 /// What the program does while it has paused the profiler is not recorded, neither calls nor operations.
 fn a_pause_leaves_calls_and_operations_out(stack: Stack) -> TestResult {
     skip_if_missing!(missing(stack));

@@ -2,6 +2,7 @@
 // grid of its own. What the kernels compute is of no interest.
 //
 //     hip_ops work NODES LAUNCHES     kernels, copies and fills on two streams of each GPU, and a graph of NODES kernels
+//     hip_ops graphs NODES TIMES      as many graphs as TIMES, each launched once and destroyed as soon as that is over
 //     hip_ops storm COUNT             COUNT kernels on each of two streams of each GPU, from two threads for each GPU
 //     hip_ops end HOW                 two hundred kernels that nobody waits for, and then the end of the process
 //     hip_ops hang                    the same, and a kernel that never ends
@@ -92,12 +93,10 @@ static void move_data(int device, hipStream_t stream)
     HIP(hipFree(second));
 }
 
-static void launch_graph(int *data, int nodes, int times)
+static void launch_graph(hipStream_t stream, int *data, int nodes, int times)
 {
-    hipStream_t stream;
     hipGraph_t graph;
     hipGraphExec_t executable;
-    HIP(hipStreamCreate(&stream));
     HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
     for (int i = 0; i < nodes; i++)
         hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
@@ -109,7 +108,17 @@ static void launch_graph(int *data, int nodes, int times)
     }
     HIP(hipGraphExecDestroy(executable));
     HIP(hipGraphDestroy(graph));
-    HIP(hipStreamDestroy(stream));
+}
+
+static void pass_graphs(int nodes, int times)
+{
+    int *data;
+    hipStream_t stream;
+    HIP(hipMalloc(&data, 4096));
+    HIP(hipStreamCreate(&stream));
+    for (int i = 0; i < times; i++)
+        launch_graph(stream, data, nodes, 1);
+    HIP(hipFree(data));
 }
 
 static void work(int nodes, int times)
@@ -135,8 +144,12 @@ static void work(int nodes, int times)
     }
     HIP(hipSetDevice(0));
     HIP(hipMalloc(&data, 4096));
-    if (nodes > 0)
-        launch_graph(data, nodes, times);
+    if (nodes > 0) {
+        hipStream_t stream;
+        HIP(hipStreamCreate(&stream));
+        launch_graph(stream, data, nodes, times);
+        HIP(hipStreamDestroy(stream));
+    }
     HIP(hipFree(data));
 }
 
@@ -304,6 +317,8 @@ int main(int count, char **words)
     const char *what = count > 1 ? words[1] : "";
     if (!strcmp(what, "work"))
         work(atoi(words[2]), atoi(words[3]));
+    else if (!strcmp(what, "graphs"))
+        pass_graphs(atoi(words[2]), atoi(words[3]));
     else if (!strcmp(what, "storm"))
         storm(atoi(words[2]));
     else if (!strcmp(what, "end"))
