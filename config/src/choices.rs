@@ -89,7 +89,7 @@ choices! {
     GpuLevel {
         Lite = "lite": "no packet is changed: only what the program's own signals show";
         Standard = "standard": "kernels without a signal get one of ours";
-        Full = "full": "also in batches and replayed graphs";
+        Full = "full": "the same as standard";
     }
 
     /// Whose names the categories in a trace have.

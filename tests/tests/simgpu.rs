@@ -171,6 +171,10 @@ fn hip_programs_get_their_times_and_data(stack: Stack) -> TestResult {
     outcome.expect_success();
     // Between the kernels there may be gaps, but no time can be missing.
     assert!(number(&outcome, "elapsed_us")? >= 900.0);
+    // The program has used a memory pool: HIP 7 maps its memory by the graphics driver.
+    if stack == Stack::Rocm7 {
+        assert!((number(&outcome, "pools")? - 1.0).abs() < 0.5);
+    }
     let truth = machine.truth()?;
     let executed = ["spin", "touch", "node"].map(|name| truth.kernels_named(name).count());
     assert_eq!(executed[0], 3);
