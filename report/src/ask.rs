@@ -21,6 +21,8 @@ use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Table};
 use rsys_analysis::{pass_counted, processors, read, show};
 
+use crate::cache::answers::{Answers, Kept};
+use crate::cache::{self, Choice};
 use crate::files::{self, short_name};
 use crate::progress::Progress;
 
@@ -46,6 +48,8 @@ pub(crate) struct Inputs {
     label: Option<String>,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    cache: CacheOptions,
 }
 
 /// How much is done at the same time.
@@ -60,6 +64,28 @@ impl Jobs {
     /// The number, by default that of the processors that this process may use.
     fn count(self) -> usize {
         self.jobs.map_or_else(processors, NonZeroUsize::get)
+    }
+}
+
+/// Whether what was found out is kept.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct CacheOptions {
+    /// Keep what is found out beside the traces, and take what was kept (the default from 16 MiB of traces on)
+    #[arg(long, conflicts_with = "no_cache")]
+    cache: bool,
+    /// Read the traces again, and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl CacheOptions {
+    /// What is wanted.
+    pub(crate) fn choice(self) -> Choice {
+        match (self.cache, self.no_cache) {
+            (true, _) => Choice::Always,
+            (_, true) => Choice::Never,
+            _ => Choice::Large,
+        }
     }
 }
 
@@ -169,6 +195,15 @@ impl Question {
         }
     }
 
+    /// Whether it is asked without options that change the answer.
+    fn is_default(&self) -> bool {
+        match self {
+            Self::Kernels(options) => options.by.is_empty(),
+            Self::Functions(options) => options.by.is_empty(),
+            _ => true,
+        }
+    }
+
     /// What is measured for it, each under the name of its question.
     fn measures(&self) -> Vec<Named> {
         match self {
@@ -251,6 +286,7 @@ impl Inputs {
             csv: false,
             label,
             jobs,
+            cache: CacheOptions::default(),
         }
     }
 
@@ -277,7 +313,7 @@ impl Inputs {
     }
 
     /// The traces that are meant, and notes on those among them that are left out.
-    fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
+    pub(crate) fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
         let files = files::traces(&self.inputs, files::READABLE, None)?;
         let (merged, single): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| read::is_merged(file));
@@ -291,12 +327,6 @@ impl Inputs {
     }
 }
 
-/// How much there is to read.
-fn bytes_of(files: &[PathBuf]) -> u64 {
-    let sizes = files.iter().filter_map(|file| file.metadata().ok());
-    sizes.map(|about| about.len()).sum()
-}
-
 /// What came of reading the traces once.
 struct Measured {
     /// The answers, in the order of what was measured.
@@ -305,23 +335,55 @@ struct Measured {
     notes: Vec<String>,
 }
 
-/// Reads the traces once for all that is to be measured.
-fn measured(inputs: &Inputs, measures: Vec<Named>) -> Result<Measured> {
+/// Answers from the cache, or reads the traces once for all that is to be measured. Only answers with default options are kept.
+fn measured(inputs: &Inputs, measures: Vec<Named>, is_default: bool) -> Result<Measured> {
     let (files, notes) = inputs.files()?;
     let label = inputs.label();
-    let (names, mut measures): (Vec<_>, Vec<_>) = measures.into_iter().unzip();
-    let read = BytesRead::default();
-    let progress = Progress::on_terminal(read.clone(), bytes_of(&files));
-    let jobs = inputs.jobs.count();
-    let model = pass_counted(&files, &mut measures, &read, jobs);
-    let answers = rsys_analysis::answers(&mut measures, &model, &label, jobs);
-    let answers = names.into_iter().zip(answers).collect();
-    drop(progress);
-    Ok(Measured {
+    let place = cache::place(&inputs.inputs, &files, inputs.cache.choice());
+    let kept = place
+        .filter(|_| is_default)
+        .and_then(|place| Answers::new(place, &files, &label));
+    let names: Vec<&'static str> = measures.iter().map(|(name, _)| *name).collect();
+    if let Some(Kept {
         answers,
-        cost: profiling_cost(&model),
+        cost: Some(cost),
+    }) = kept.as_ref().and_then(|kept| kept.find(&names))
+    {
+        return Ok(Measured {
+            answers,
+            cost,
+            notes,
+        });
+    }
+    let mut measures: Vec<_> = measures.into_iter().map(|(_, measure)| measure).collect();
+    let (answers, cost) = read_once(&files, &mut measures, &label, inputs.jobs.count());
+    let measured = Measured {
+        answers: names.into_iter().zip(answers).collect(),
+        cost,
         notes,
-    })
+    };
+    if let Some(kept) = kept {
+        kept.keep(&Kept {
+            answers: measured.answers.clone(),
+            cost: Some(measured.cost.clone()),
+        });
+    }
+    Ok(measured)
+}
+
+/// Reads the traces once, and shows on a terminal how far that has come; the answers, and what profiling cost.
+pub(crate) fn read_once(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    label: &str,
+    jobs: usize,
+) -> (Vec<Answer>, Table) {
+    let read = BytesRead::default();
+    let progress = Progress::on_terminal(read.clone(), cache::bytes_of(files));
+    let model = pass_counted(files, measures, &read, jobs);
+    let answers = rsys_analysis::answers(measures, &model, label, jobs);
+    drop(progress);
+    (answers, profiling_cost(&model))
 }
 
 /// Reads the traces once and answers, in the form that is wanted.
@@ -334,7 +396,7 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
         answers,
         cost,
         notes,
-    } = measured(inputs, question.measures())?;
+    } = measured(inputs, question.measures(), question.is_default())?;
     let mut answer = match question {
         Question::Summary(inputs) => summary(answers, &cost, inputs),
         Question::Advice(_) => advice(answers, &cost),
@@ -359,7 +421,7 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
         mut answers,
         cost,
         notes,
-    } = measured(inputs, asked.into_iter().chain(others).collect())?;
+    } = measured(inputs, asked.into_iter().chain(others).collect(), true)?;
     let others = answers.split_off(count);
     let mut advice = advise(&answers, &cost);
     // It finds something only where another has something; what was not judged is a table.

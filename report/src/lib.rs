@@ -7,6 +7,7 @@
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `page` writes all answers to a page.
+//! - `cache` keeps what was found out.
 
 pub mod check;
 pub mod files;
@@ -15,6 +16,7 @@ pub mod recover;
 pub mod trace_info;
 
 mod ask;
+mod cache;
 mod cli;
 mod contents;
 mod manual;

@@ -1,0 +1,261 @@
+//! Where files of the cache are: in a hidden folder beside the traces, else in the user's cache folder.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// The folder beside the traces. Hidden folders are never looked into for traces.
+const FOLDER: &str = ".rsys-cache";
+/// The folder below the user's cache folder.
+const OF_USER: &str = "rsys/answers";
+/// So many files of a kind stay; the oldest go.
+const FILES_MAX: usize = 8;
+/// A draft this old was left by a process that died.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// The folders for what is found out about some input.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// In the order in which they are tried.
+    folders: Vec<PathBuf>,
+    /// Whose files are trusted, beside our own.
+    owner: Option<u32>,
+}
+
+impl Place {
+    /// The place for these inputs: beside the first of them.
+    pub(super) fn of(inputs: &[PathBuf]) -> Self {
+        let first = inputs.first().map_or(Path::new("."), PathBuf::as_path);
+        let beside = match first.is_dir() {
+            true => first,
+            false => first.parent().unwrap_or(first),
+        };
+        let folders = [Some(beside.join(FOLDER)), user_folder()];
+        Self {
+            folders: folders.into_iter().flatten().collect(),
+            owner: fs::metadata(first).ok().map(|about| about.uid()),
+        }
+    }
+
+    /// Opens the files of this name, in the order of the folders. Whoever can write the traces can make answers say anything; nobody else
+    /// is believed.
+    pub(crate) fn open(&self, name: &str) -> impl Iterator<Item = File> {
+        let owner = self.owner;
+        let files = self.folders.iter().map(move |folder| folder.join(name));
+        files.filter_map(move |path| {
+            let file = File::options()
+                .read(true)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .open(path)
+                .ok()?;
+            let about = file.metadata().ok()?;
+            let is_known = Some(about.uid()) == owner || Some(about.uid()) == own_user();
+            (about.is_file() && is_known).then_some(file)
+        })
+    }
+
+    /// Starts a file of this name; `None` where nothing can be written.
+    pub(crate) fn draft(&self, name: &str) -> Option<Draft> {
+        let mut folders = self.folders.iter();
+        folders.find_map(|folder| Draft::new(folder, name).ok())
+    }
+}
+
+/// Who we are: whoever owns what `/proc` says of us.
+fn own_user() -> Option<u32> {
+    fs::metadata("/proc/self").ok().map(|about| about.uid())
+}
+
+fn user_folder() -> Option<PathBuf> {
+    // The standard says that relative paths in these variables are to be ignored.
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join(OF_USER))
+}
+
+/// A file that is being written. It goes away unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// Where to write, and to read what was written.
+    pub(crate) file: File,
+    /// Where it is, until it has its name.
+    path: Option<PathBuf>,
+    folder: PathBuf,
+    name: String,
+}
+
+impl Draft {
+    fn new(folder: &Path, name: &str) -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let is_new = !folder.is_dir();
+        let mut builder = DirBuilder::new();
+        // What is beside the traces is for whoever may read those; the user's own folder is nobody else's.
+        let is_beside = folder.ends_with(FOLDER);
+        builder.recursive(!is_beside);
+        builder.mode(if is_beside { 0o777 } else { 0o700 });
+        if is_new && let Err(error) = builder.create(folder) {
+            // Another asker may have been quicker.
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                return Err(error);
+            }
+        }
+        // Process ids repeat across machines that share the folder; the time makes up for it, `create_new` for the rest.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let path = folder.join(format!(
+            ".{}-{:x}-{}.tmp",
+            std::process::id(),
+            now.unwrap_or_default().as_nanos(),
+            COUNTER.fetch_add(1, Ordering::Relaxed)
+        ));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        Ok(Self {
+            file,
+            path: Some(path),
+            folder: folder.to_path_buf(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// When that fails; it is gone then.
+    pub(crate) fn keep(mut self) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            fs::rename(path, self.folder.join(&self.name))?;
+            self.path = None;
+            prune(&self.folder, &self.name);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            fs::remove_file(path).ok();
+        }
+    }
+}
+
+/// Removes the oldest files of the kind of `name`, and what processes that died have left.
+fn prune(folder: &Path, name: &str) {
+    let kind = name.split('-').next().unwrap_or(name);
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let mut files = Vec::new();
+    for entry in entries.flatten() {
+        let other = entry.file_name().to_string_lossy().into_owned();
+        let Some(written) = entry
+            .metadata()
+            .ok()
+            .and_then(|about| about.modified().ok())
+        else {
+            continue;
+        };
+        let age = written.elapsed().unwrap_or_default();
+        if other.ends_with(".tmp") && age > ABANDONED_AFTER {
+            fs::remove_file(entry.path()).ok();
+        } else if other != name && other.split('-').next() == Some(kind) {
+            files.push((written, entry.path()));
+        }
+    }
+    files.sort();
+    for (_, path) in files.iter().rev().skip(FILES_MAX - 1) {
+        fs::remove_file(path).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    fn folder(name: &str) -> (Folder, Place) {
+        let path = std::env::temp_dir().join(format!("rsys-place-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        let place = Place {
+            folders: vec![path.join(FOLDER)],
+            owner: None,
+        };
+        (Folder(path), place)
+    }
+
+    #[test]
+    fn a_file_is_there_when_it_is_kept() {
+        let (_folder, place) = folder("kept");
+        let write = |text: &str| {
+            let mut draft = place.draft("answers-1").expect("a draft");
+            draft.file.write_all(text.as_bytes()).expect("written");
+            draft
+        };
+        let read = || {
+            let mut text = String::new();
+            let mut file = place.open("answers-1").next()?;
+            file.read_to_string(&mut text).ok().map(|_| text)
+        };
+        drop(write("lost"));
+        assert_eq!(read(), None);
+        let (first, second) = (write("first"), write("second"));
+        second.keep().expect("renamed");
+        assert_eq!(read().as_deref(), Some("second"));
+        first.keep().expect("renamed");
+        assert_eq!(read().as_deref(), Some("first"));
+        let left = fs::read_dir(&place.folders[0]).expect("the folder").count();
+        assert_eq!(left, 1);
+    }
+
+    #[test]
+    fn the_oldest_files_of_a_kind_go() {
+        let (_folder, place) = folder("oldest");
+        for number in 0..FILES_MAX + 3 {
+            let draft = place.draft(&format!("answers-{number}")).expect("a draft");
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
+            draft.file.set_modified(time).expect("a time");
+            draft.keep().expect("renamed");
+        }
+        place
+            .draft("tables-1")
+            .expect("a draft")
+            .keep()
+            .expect("renamed");
+        let mut names: Vec<_> = fs::read_dir(&place.folders[0])
+            .expect("the folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names.len(), FILES_MAX + 1, "{names:?}");
+        assert!(place.open("answers-0").next().is_none());
+        assert!(place.open("answers-10").next().is_some());
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_nothing_is_kept() {
+        let place = Place {
+            folders: vec![PathBuf::from("/proc/self/.rsys-cache")],
+            owner: None,
+        };
+        assert!(place.draft("answers-1").is_none());
+    }
+}
