@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, library_program};
 use rsys_tests::{
-    Invocation, Outcome, Run, Scratch, TestResult, answer, judged_page, missing_browser,
-    missing_python_module, missing_tool, python, python_by, script, skip_if_missing, workload,
+    Interpreter, Invocation, Outcome, Run, Scratch, TestResult, answer, judged_page,
+    missing_browser, missing_python_module, missing_tool, python, script, skip_if_missing,
+    workload,
 };
 use serde_json::Value;
 
@@ -356,9 +357,11 @@ fn a_build_in_parallel() -> TestResult {
 #[test]
 fn python_behind_shims() -> TestResult {
     let shim = std::env::var_os("PYENV_ROOT").map(|root| Path::new(&root).join("shims/python3"));
-    let shim = shim.filter(|shim| shim.is_file());
-    skip_if_missing!(shim.is_none().then(|| "pyenv with shims".to_owned()));
-    let outcome = run(python_by(&shim.unwrap_or_default(), "waits.py"))
+    let Some(shim) = shim.and_then(Interpreter::at) else {
+        skip_if_missing!(Some("pyenv with shims".to_owned()));
+        return Ok(());
+    };
+    let outcome = run(shim.workload("waits.py"))
         .options(["--realtime"])
         .run()?;
     outcome.expect_success();
