@@ -57,11 +57,11 @@ fn table(outcome: &Outcome) -> Result<Vec<String>> {
     let lines: Vec<&str> = lines
         .filter_map(|line| line.strip_prefix("rsys: "))
         .collect();
-    let is_first = |line: &&str| {
+    let is_first = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         matches!(words.as_slice(), [_, "trace" | "traces", "in", ..])
     };
-    let first = lines.iter().position(|line| is_first(&line));
+    let first = lines.iter().position(|line| is_first(line));
     let first = first.with_context(|| format!("no table: {}", outcome.stderr))?;
     Ok(lines[first..]
         .iter()
