@@ -211,7 +211,9 @@ pub fn read(memory: &impl Memory, runtime: u64) -> Option<Layout> {
         },
         lock: Lock::BehindInterpreter(word(order.lock)?),
         names: Some(match order.names {
-            Some(numbers) => told_names(numbers.map(word), head)?,
+            Some([flags, dictionary, keys]) => {
+                names(word(flags)?, word(dictionary)?, word(keys)?, head)
+            }
             None => known_names(head),
         }),
         free_threaded,
@@ -232,10 +234,6 @@ fn known_names(head: u64) -> NameLayout {
     let more = head.saturating_sub(HEAD);
     let at = |offset: u64| offset.wrapping_add(more);
     names(at(168), at(288), at(880), head)
-}
-
-fn told_names([flags, dictionary, keys]: [Option<u64>; 3], head: u64) -> Option<NameLayout> {
-    Some(names(flags?, dictionary?, keys?, head))
 }
 
 fn names(type_flags: u64, dictionary_offset: u64, cached_keys: u64, head: u64) -> NameLayout {
