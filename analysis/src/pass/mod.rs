@@ -1,6 +1,6 @@
 //! One pass over the inputs: readers make batches, questions consume them.
 //!
-//! Several files are read at the same time, each by a thread of its own, and several questions are measured at the same time ([`line`]). Every
+//! Several files are read at the same time, each by a thread of its own, and several questions are measured at the same time (`line.rs`). Every
 //! question is shown every batch; the order of batches of one file is that of the file. A file is read into a model of its own, which is a
 //! [`Part`] of the one that the answers are made of.
 
