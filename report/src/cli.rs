@@ -12,6 +12,7 @@ use crate::ask::{self, Question};
 use crate::check;
 use crate::files;
 use crate::manual;
+use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
 use crate::page;
 use crate::recover::{self, Recovery};
@@ -54,6 +55,8 @@ enum Verb {
     Recover(RecoverOptions),
     /// Open traces in the Perfetto UI
     View(ViewOptions),
+    /// Answer programs that ask: a server for the Model Context Protocol on standard input and output
+    Mcp(McpOptions),
 }
 
 #[derive(Debug, Args)]
@@ -171,6 +174,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (Some(Verb::View(options)), _) => view_traces(options),
+        (Some(Verb::Mcp(options)), _) => mcp::serve(&options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
         (None, None)
             if !cli.man

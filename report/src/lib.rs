@@ -8,6 +8,7 @@
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `page` writes all answers to a page.
 //! - `cache` keeps what was found out.
+//! - `mcp` answers programs.
 
 pub mod check;
 pub mod files;
@@ -20,6 +21,7 @@ mod cache;
 mod cli;
 mod contents;
 mod manual;
+mod mcp;
 mod page;
 mod progress;
 mod temp_output;
