@@ -20,6 +20,9 @@ const HELD_WAITS_MAX: usize = 1 << 12;
 /// What a child waits for that only starts others, or takes what they print: children, and pipes.
 const WAITS_OF_HELPERS: [&str; 5] = ["wait4", "waitid", "rt_sigsuspend", "pause", "read(pipe)"];
 
+/// Other waits of a helper take less than this: the loader reads libraries, pages are fetched. It is what three samples stand for.
+const OTHER_WAITS_NS: u64 = 10_000_000;
+
 /// A process with more bytes of records than this is no helper, whatever they are.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
@@ -29,10 +32,41 @@ pub(super) struct Held {
     rings: Vec<RingWords>,
     bytes: usize,
     samples: u64,
-    /// Waits of a child that has waited as helpers do, and for nothing else.
+    /// Waits of a child that has waited as helpers do, and hardly for anything else.
     waits: Vec<WaitRecord>,
-    has_other_waits: bool,
+    other_waits: OtherWaits,
     state: State,
+}
+
+/// What a child waited for that helpers do not wait for.
+#[derive(Debug, Default)]
+struct OtherWaits {
+    /// Threads in such waits, and up to when those are counted.
+    open: Vec<(u32, u64)>,
+    total_ns: u64,
+}
+
+impl OtherWaits {
+    fn take(&mut self, record: &WaitRecord) {
+        let (tid, now_ns) = match record {
+            WaitRecord::Begin { tid, time_ns, .. }
+            | WaitRecord::Continue { tid, time_ns }
+            | WaitRecord::End { tid, time_ns } => (*tid, *time_ns),
+            _ => return,
+        };
+        if let Some(at) = self.open.iter().position(|one| one.0 == tid) {
+            let (_, counted_ns) = self.open.swap_remove(at);
+            self.total_ns += now_ns.saturating_sub(counted_ns);
+            if matches!(record, WaitRecord::Continue { .. }) {
+                self.open.push((tid, now_ns));
+            }
+        }
+        if let WaitRecord::Begin { wait, .. } = record
+            && !WAITS_OF_HELPERS.contains(&&*wait.label)
+        {
+            self.open.push((tid, now_ns));
+        }
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -114,14 +148,12 @@ impl ProcessTrace {
     /// Holds back the waits of a child, as long as it waits as helpers do. Returns whether it does.
     pub(super) fn hold_waits(&mut self, records: &[WaitRecord], run: &RunContext) -> bool {
         let held = &mut self.held;
-        let is_other = |record: &WaitRecord| match record {
-            WaitRecord::Begin { wait, .. } => !WAITS_OF_HELPERS.contains(&&*wait.label),
-            _ => false,
-        };
-        held.has_other_waits |= records.iter().any(is_other);
+        for record in records {
+            held.other_waits.take(record);
+        }
         let is_helper = !self.learned.identity.is_command
             && held.state == State::Holding
-            && !held.has_other_waits
+            && held.other_waits.total_ns < OTHER_WAITS_NS
             && run.min_samples > 1
             && held.waits.len() + records.len() <= HELD_WAITS_MAX;
         if is_helper {
@@ -168,5 +200,72 @@ impl ProcessTrace {
     fn replay(&mut self, tools: &mut Tools<'_>) {
         let rings = std::mem::take(&mut self.held.rings);
         self.drawing.draw(rings.iter(), &mut self.learned, tools);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::record::{Completeness, Wait};
+
+    #[test]
+    fn only_waits_of_helpers_take_no_time() {
+        let begin = |tid, time_ns, label: &str| WaitRecord::Begin {
+            tid,
+            time_ns,
+            wait: Wait {
+                label: label.into(),
+                words: Box::default(),
+                completeness: Completeness::Complete,
+                python: None,
+            },
+            adjoins: false,
+        };
+        let mut waits = OtherWaits::default();
+        for (record, expected_ns) in [
+            (begin(1, 100, "wait4"), 0),
+            (
+                WaitRecord::Continue {
+                    tid: 1,
+                    time_ns: 900,
+                },
+                0,
+            ),
+            (begin(2, 1_000, "[page fault]"), 0),
+            (
+                WaitRecord::Continue {
+                    tid: 2,
+                    time_ns: 1_030,
+                },
+                30,
+            ),
+            (
+                WaitRecord::End {
+                    tid: 1,
+                    time_ns: 1_040,
+                },
+                30,
+            ),
+            (
+                WaitRecord::End {
+                    tid: 2,
+                    time_ns: 1_050,
+                },
+                50,
+            ),
+            (begin(2, 2_000, "futex"), 50),
+            // It was over before the next was seen.
+            (begin(2, 2_007, "wait4"), 57),
+            (
+                WaitRecord::End {
+                    tid: 2,
+                    time_ns: 9_000,
+                },
+                57,
+            ),
+        ] {
+            waits.take(&record);
+            assert_eq!(waits.total_ns, expected_ns, "{record:?}");
+        }
     }
 }
