@@ -2,7 +2,7 @@
 //! they went on.
 //!
 //! Most samples fall into no call that is asked about. As long as there are few, all are kept; when they are many, those are forgotten that no call has
-//! contained so far, but for the last of each thread: a call is told when it ends.
+//! contained so far, but for the last of each thread: a call is recorded when it ends.
 
 use super::code_place::program_part;
 use super::entry;
@@ -15,7 +15,7 @@ pub(crate) const NOT_SEEN: &str = "[no sample within the call]";
 /// The outermost frame of the stacks of calls in our traces.
 pub(crate) const ROOT: &str = "[calls]";
 
-/// So many samples are kept whatever they show: some 20 MB.
+/// The fewest samples that are kept whatever they show: some 20 MB.
 const SAMPLES: usize = 1 << 22;
 /// Of a thread so many stay, the last ones: those of minutes, as threads are sampled.
 const LAST: usize = 1 << 16;

@@ -99,7 +99,7 @@ pub fn is_late() -> bool {
     VERSION.load(Ordering::Relaxed) / 10_000_000 != 5
 }
 
-/// Whether what HIP tells of a graph's kernels refers to the graph, which may be gone: since HIP 7.
+/// Whether HIP's reports of a graph's kernels refer to the graph, which may be gone: since HIP 7.
 pub fn shares_names_of_graphs() -> bool {
     VERSION.load(Ordering::Relaxed) / 10_000_000 >= 7
 }

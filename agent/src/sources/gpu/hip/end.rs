@@ -104,11 +104,11 @@ pub fn before_loss() {
     }
 }
 
-/// A graph is about to be destroyed or changed. When HIP 7 tells of a launch, it copies the names of the kernels from the graph, on a thread of
+/// A graph is about to be destroyed or changed. When HIP 7 reports a launch, it copies the names of the kernels from the graph, on a thread of
 /// the runtime's and a moment after the program may know that the launch is over: with a tracer, it reads what is not there any more, and aborts.
 /// (`tests/tests/gpu_hip.rs`: `graphs_that_are_destroyed_at_once_are_told`.)
 pub fn before_graph_goes() {
-    /// Launches of which nothing was told when they were waited for: they have no kernels, or take long.
+    /// Launches that were not reported within the time they were waited for: they have no kernels, or take long.
     static NEVER_TOLD: AtomicU64 = AtomicU64::new(0);
     let missing = || ops::graphs().1;
     let never = NEVER_TOLD.load(Ordering::Relaxed);
@@ -120,7 +120,7 @@ pub fn before_graph_goes() {
     loop {
         sys::nap(NAP_NS);
         let now_seen = ops::records();
-        // A launch is told in parts where the graph has branches.
+        // A launch is reported in parts where the graph has branches.
         if missing() <= never && now_seen == seen {
             return;
         }

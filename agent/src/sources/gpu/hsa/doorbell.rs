@@ -1,7 +1,7 @@
-//! Doorbells of queues whose runtime may be shown only so many packets at once.
+//! Doorbells of queues whose runtime must not be shown more than a bounded number of packets at once.
 //!
 //! ROCr from 7.1 on hands all packets that wait in an intercepted queue to its handlers at once. Where they go on at the queue's other end, the first
-//! of these releases read past the end, and those up to 7.12 copy them into a buffer of 256, however many there are. So whoever rings with more waiting,
+//! of these releases read past the end, and those up to 7.12 copy them into a buffer of 256, however many there are. So a thread that rings with more waiting,
 //! or with packets at both ends, rings several times: a packet looks as if it were not written yet while the runtime takes those before it.
 //! Later packets are the runtime's as soon as they are written, so ringing for them early changes nothing for the program.
 //!
@@ -26,7 +26,7 @@ pub fn is_needed() -> bool {
 }
 
 impl State {
-    /// Rings, so often that the runtime never takes more than a portion, nor packets at both ends of the queue.
+    /// Rings once for each portion: the runtime never takes more than that at once, nor packets at both ends of the queue.
     fn ring(&self, queue: &Queue, ring: impl Fn()) {
         let (Some(read_index), Some(write_index)) = (
             table::queue_load_read_index_scacquire::get(),
@@ -49,7 +49,7 @@ impl State {
                     break;
                 };
                 slot.store(header, Ordering::Release);
-                // Whoever writes one that is missing before it rings again.
+                // A packet before it is not written yet: the thread that writes that one rings again.
                 // SAFETY: as above.
                 if unsafe { read_index(queue) } < stop {
                     break;
