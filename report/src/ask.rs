@@ -62,7 +62,7 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     /// The number, by default that of the processors that this process may use.
-    fn count(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         self.jobs.map_or_else(processors, NonZeroUsize::get)
     }
 }

@@ -15,6 +15,7 @@ use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
 use crate::page;
+use crate::query::{self, QueryOptions};
 use crate::recover::{self, Recovery};
 use crate::view;
 use crate::words::counted;
@@ -55,6 +56,8 @@ enum Verb {
     Recover(RecoverOptions),
     /// Open traces in the Perfetto UI
     View(ViewOptions),
+    /// SQL over tables of all records; without a query, the tables and their columns
+    Query(QueryOptions),
     /// Answer programs that ask: a server for the Model Context Protocol on standard input and output
     Mcp(McpOptions),
 }
@@ -174,6 +177,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (Some(Verb::View(options)), _) => view_traces(options),
+        (Some(Verb::Query(options)), _) => query::query(options),
         (Some(Verb::Mcp(options)), _) => mcp::serve(&options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),
         (None, None)

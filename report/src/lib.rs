@@ -7,6 +7,7 @@
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `page` writes all answers to a page.
+//! - `query` writes tables of records, and has them asked in SQL.
 //! - `cache` keeps what was found out.
 //! - `mcp` answers programs.
 
@@ -24,6 +25,7 @@ mod manual;
 mod mcp;
 mod page;
 mod progress;
+mod query;
 mod temp_output;
 mod view;
 mod words;

@@ -57,7 +57,8 @@ pub(crate) fn innermost(stack: StackId, model: &Model) -> Option<&Frame> {
 const LIBRARIES_OF_PYTHON: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python"];
 
 /// The frame that stands for a stack: the innermost line of Python that the program's own files have, else its innermost function.
-pub(crate) fn own_place(stack: StackId, model: &Model) -> Option<&Frame> {
+#[must_use]
+pub fn own_place(stack: StackId, model: &Model) -> Option<&Frame> {
     let is_own_python = |frame: &&Frame| {
         let path = model.text(frame.source);
         is_python(frame, model)

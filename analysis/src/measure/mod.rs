@@ -45,6 +45,8 @@ mod nesting;
 mod packed_rows;
 mod quantiles;
 
+pub use code_place::own_place;
+
 use std::collections::BTreeSet;
 
 use crate::model::{Batch, DeviceId, Kinds, Model, ProcessId};

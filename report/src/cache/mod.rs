@@ -1,4 +1,4 @@
-//! Answers about traces, kept so that those need not be read again.
+//! What was found out about traces, kept so that they need not be read again: answers, and the tables that SQL is asked of.
 //!
 //! A file of the cache says what it was made of ([`identity`]) and counts only as long as that is so. It is written beside its place and
 //! renamed, so that others see a whole file, old or new; one that is damaged, foreign or of another version is as good as none. Whatever goes wrong
@@ -11,8 +11,8 @@ mod place;
 
 use std::path::PathBuf;
 
-use identity::Identity;
-use place::Place;
+pub(crate) use identity::Identity;
+pub(crate) use place::{Place, unnamed};
 
 /// Inputs of fewer bytes are read again quicker than anybody notices.
 const INPUT_BYTES_MIN: u64 = 16 << 20;
@@ -43,4 +43,9 @@ pub(crate) fn place(inputs: &[PathBuf], files: &[PathBuf], choice: Choice) -> Op
 pub(crate) fn bytes_of(files: &[PathBuf]) -> u64 {
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     sizes.map(|about| about.len()).sum()
+}
+
+/// What the file of the tables of these files is called.
+pub(crate) fn name_of_tables(files: &[PathBuf]) -> String {
+    format!("tables-{}", identity::name(files, ""))
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context, Result};
+
 /// The folder beside the traces. Hidden folders are never looked into for traces.
 const FOLDER: &str = ".rsys-cache";
 /// The folder below the user's cache folder.
@@ -78,6 +80,21 @@ fn user_folder() -> Option<PathBuf> {
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join(OF_USER))
+}
+
+/// A file that goes away with whoever has it open last.
+///
+/// # Errors
+/// When none can be made.
+pub(crate) fn unnamed() -> Result<File> {
+    let draft = Draft::new(&std::env::temp_dir(), "");
+    let mut draft =
+        draft.with_context(|| format!("cannot write to {}", std::env::temp_dir().display()))?;
+    // It has a name for a moment only.
+    let path = draft.path.take();
+    path.map_or(Ok(()), fs::remove_file)
+        .context("a file that nobody else sees")?;
+    Ok(draft.file.try_clone()?)
 }
 
 /// A file that is being written. It goes away unless it is kept.

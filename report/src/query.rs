@@ -1,0 +1,178 @@
+//! SQL over tables of records: where the tables are, and how they are asked.
+//!
+//! The tables are written in a pass that reads the traces, and kept in the cache as answers are.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rsys_query::{Failure, Form};
+use rsys_tables::catalog::{TABLES, Table};
+use rsys_tables::record::Recorder;
+use rsys_tables::store::Store;
+
+use crate::ask::{CacheOptions, Inputs, Jobs, read_once};
+use crate::cache::{self, Identity};
+
+/// Text is for people.
+const ROWS_IN_TEXT: u64 = 100;
+
+/// Options of `query`.
+#[derive(Debug, Args)]
+pub(crate) struct QueryOptions {
+    /// A folder with traces, or a trace; several with --with
+    #[arg(value_name = "DIR|TRACE", required_unless_present = "tables")]
+    input: Option<PathBuf>,
+    /// A query: `select name, count(*) from operations group by name`; without one, the tables and their columns are listed
+    #[arg(value_name = "SQL")]
+    sql: Option<String>,
+    /// List the tables and their columns
+    #[arg(long, conflicts_with_all = ["sql", "with", "limit"])]
+    tables: bool,
+    /// Another folder or trace
+    #[arg(long, value_name = "DIR|TRACE")]
+    with: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+    /// At most so many rows; text has 100 by default, JSON and CSV have all
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    cache: CacheOptions,
+}
+
+/// Answers; the exit code: 2 if the query is wrong.
+///
+/// # Errors
+/// When there is no trace, or no answer.
+pub(crate) fn query(options: QueryOptions) -> Result<i32> {
+    let inputs: Vec<PathBuf> = options.input.into_iter().chain(options.with).collect();
+    let Some(sql) = options.sql else {
+        if !inputs.is_empty() {
+            // A path that is wrong is told at once.
+            Inputs::new(inputs, None, options.jobs).files()?;
+        }
+        return list(options.json);
+    };
+    let (form, limit) = match (options.json, options.csv) {
+        (true, _) => (Form::Json, options.limit),
+        (_, true) => (Form::Csv, options.limit),
+        _ => (Form::Text, options.limit.or(Some(ROWS_IN_TEXT))),
+    };
+    let store = tables(&inputs, options.cache, options.jobs)?;
+    let mut out = io::stdout().lock();
+    match rsys_query::query(store, &sql, limit, form, &mut out) {
+        Ok(_) => Ok(0),
+        // Nobody need be listening, as with `| head`.
+        Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(failure @ Failure::Query(_)) => {
+            eprintln!("rsys-report: error: {failure}");
+            Ok(2)
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// The file of the tables of these traces: one that was kept, or a new one.
+fn tables(inputs: &[PathBuf], options: CacheOptions, jobs: Jobs) -> Result<File> {
+    let asked = Inputs::new(inputs.to_vec(), None, jobs);
+    let (files, notes) = asked.files()?;
+    for note in notes {
+        eprintln!("rsys-report: note: {note}");
+    }
+    let place = cache::place(inputs, &files, options.choice());
+    let kept = place.and_then(|place| Some((place, Identity::of(&files, "")?)));
+    let Some((place, identity)) = kept else {
+        return written(cache::unnamed()?, &files, "", jobs);
+    };
+    let name = cache::name_of_tables(&files);
+    if let Some(file) = place.open(&name).find_map(|file| checked(file, &identity)) {
+        return Ok(file);
+    }
+    let Some(draft) = place.draft(&name) else {
+        return written(cache::unnamed()?, &files, "", jobs);
+    };
+    let file = draft.file.try_clone().context("the file of tables")?;
+    let file = written(file, &files, identity.text(), jobs)?;
+    // Of files that have changed meanwhile nobody knows what is in the tables.
+    if Identity::of(&files, "").as_ref() == Some(&identity) {
+        draft.keep().ok();
+    }
+    Ok(file)
+}
+
+/// The file, if it is whole and about these traces.
+fn checked(file: File, identity: &Identity) -> Option<File> {
+    let store = Store::open(file.try_clone().ok()?).ok()?;
+    let is_good = store.identity() == identity.text() && store.verify().is_ok();
+    is_good.then_some(file)
+}
+
+/// Reads the traces and writes their tables.
+fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<File> {
+    let failed = "cannot write the file of tables";
+    let (recorder, outcome) =
+        Recorder::new(file.try_clone().context(failed)?, identity).context(failed)?;
+    let (_, _) = read_once(files, &mut [Box::new(recorder)], "", jobs.count());
+    outcome.take().context(failed)?;
+    Ok(file)
+}
+
+/// Prints the tables and their columns.
+fn list(json: bool) -> Result<i32> {
+    let text = if json {
+        let tables: Vec<_> = TABLES.iter().map(described).collect();
+        format!("{:#}\n", serde_json::json!({ "tables": tables }))
+    } else {
+        TABLES.iter().map(lines).collect::<Vec<_>>().join("\n")
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write the answer")
+        }
+        _ => Ok(0),
+    }
+}
+
+fn described(table: &Table) -> serde_json::Value {
+    let columns = table.columns.iter().map(|column| {
+        serde_json::json!({
+            "name": column.name,
+            "type": column.kind.sql(),
+            "about": column.about,
+        })
+    });
+    serde_json::json!({
+        "name": table.name,
+        "about": table.about,
+        "columns": columns.collect::<Vec<_>>(),
+    })
+}
+
+fn lines(table: &Table) -> String {
+    let mut text = format!("{}: {}\n", table.name, table.about);
+    let width = |of: fn(&rsys_tables::catalog::Column) -> usize| {
+        table.columns.iter().map(of).max().unwrap_or_default()
+    };
+    let (name, kind) = (
+        width(|column| column.name.len()),
+        width(|column| column.kind.sql().len()),
+    );
+    for column in table.columns {
+        text.push_str(&format!(
+            "  {:name$}  {:kind$}  {}\n",
+            column.name,
+            column.kind.sql(),
+            column.about
+        ));
+    }
+    text
+}
