@@ -149,17 +149,30 @@ fn programs_get_the_answers_of_the_command_line() -> TestResult {
             json!({ "form": "csv" }),
             vec!["functions", "--csv"],
         ),
+        (
+            "query",
+            json!({ "sql": "select count(*), 'a\"b' from samples", "form": "csv" }),
+            vec!["query", "--csv", "--"],
+        ),
     ] {
         let mut asked = arguments.clone();
         asked["run"] = run.clone().into();
         let (found, is_error) = client.call(tool, asked)?;
-        let expected = Command::new(report()?).args(&words).arg(&run).output()?;
+        let sql = arguments["sql"].as_str();
+        let mut command = Command::new(report()?);
+        let expected = command.args(&words).arg(&run).args(sql).output()?;
         let expected = String::from_utf8(expected.stdout)?;
         ensure!(
             !is_error && expected.starts_with(found.split("\n[page ").next().unwrap_or("?")),
             "{tool}: {found}"
         );
     }
+    let (tables, is_error) = client.call("tables", json!({ "form": "json" }))?;
+    let tables: Value = serde_json::from_str(&tables)?;
+    ensure!(
+        !is_error && tables["tables"][0]["name"] == "operations",
+        "{tables}"
+    );
     // Nothing is longer than a page, and all pages are there.
     let by_line = json!({ "by": ["line", "thread"], "form": "json" });
     let mut pages = String::new();
@@ -178,6 +191,10 @@ fn programs_get_the_answers_of_the_command_line() -> TestResult {
     ensure!(serde_json::from_str::<Value>(&pages).is_ok(), "{pages}");
 
     for (tool, arguments, expected) in [
+        ("query", json!({}), "sql"),
+        ("query", json!({ "sql": "selekt" }), "selekt"),
+        ("query", json!({ "sql": "select 1", "limit": "x" }), "limit"),
+        ("summary", json!({ "sql": "select 1" }), "sql"),
         ("summary", json!({ "page": 99 }), "page"),
         ("summary", json!({ "page": -1 }), "page"),
         ("summary", json!({ "label": "x" }), "label"),

@@ -11,6 +11,9 @@ use super::runs::Roots;
 /// The most bytes of a page of an answer.
 const PAGE_BYTES: usize = 32 << 10;
 
+/// The most rows of an answer to a query, if nothing else is wanted.
+const ROWS: &str = "100";
+
 /// Arguments of a call.
 pub(super) type Arguments = Map<String, Value>;
 
@@ -32,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 12] = [
+pub(super) const TOOLS: [Tool; 14] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -83,9 +86,19 @@ pub(super) const TOOLS: [Tool; 12] = [
         "launch",
         "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
     ),
+    question(
+        TABLES,
+        "The tables that query asks, with their columns and what those mean. To be read before the first query.",
+    ),
+    question(
+        QUERY,
+        "SQL (a select, as SQLite has it) over tables of all records: what the other tools do not answer.",
+    ),
 ];
 
 const LIST: &str = "list_runs";
+const TABLES: &str = "tables";
+const QUERY: &str = "query";
 
 impl Tool {
     /// The tool of a name.
@@ -102,7 +115,23 @@ impl Tool {
             "description": "the page of an answer that is longer than one",
         });
         put("page", page);
-        if self.name != LIST {
+        if self.name == QUERY {
+            put(
+                "sql",
+                json!({ "type": "string", "description": "the query" }),
+            );
+            let limit = json!({
+                "type": "integer", "minimum": 1,
+                "description": "at most so many rows; 100 by default",
+            });
+            put("limit", limit);
+        }
+        if self.name == TABLES {
+            put(
+                "form",
+                json!({ "type": "string", "enum": ["text", "json"] }),
+            );
+        } else if self.name != LIST {
             let run = json!({
                 "type": "string",
                 "description": "a run of list_runs, or a folder or trace below one; may be left out if the server has one folder only",
@@ -124,6 +153,7 @@ impl Tool {
         let schema = json!({
             "type": "object",
             "properties": properties,
+            "required": if self.name == QUERY { vec!["sql"] } else { Vec::new() },
             "additionalProperties": false,
         });
         match schema {
@@ -169,7 +199,11 @@ impl Tool {
             Some(_) => bail!("`{name}` has to be a text"),
         };
         let mut command = Command::new(program);
-        command.arg(self.name);
+        command.arg(if self.name == TABLES {
+            QUERY
+        } else {
+            self.name
+        });
         match text("form")?.unwrap_or("text") {
             "text" => {}
             "json" => drop(command.arg("--json")),
@@ -179,7 +213,20 @@ impl Tool {
         for by in self.words(arguments)? {
             command.args(["--by", by]);
         }
+        if self.name == TABLES {
+            command.arg("--tables");
+            return Ok(command);
+        }
+        if let Some(limit) = arguments.get("limit") {
+            let limit = limit.as_u64().context("`limit` has to be a whole number")?;
+            command.args(["--limit", &limit.to_string()]);
+        } else if self.name == QUERY {
+            command.args(["--limit", ROWS]);
+        }
         command.arg("--").arg(roots.find(text("run")?)?);
+        if self.name == QUERY {
+            command.arg(text("sql")?.context("`sql` is missing")?);
+        }
         Ok(command)
     }
 
