@@ -4,6 +4,7 @@
 //! - `cli` reads the command line into a `Request` (`request`).
 //! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `rsys-machine` looks at the machine for them, and
 //!   `gpu` at the counter definitions of an installed ROCm.
+//! - `rocm` makes the tables about installed runtimes, and about what a program would load of them.
 //! - `filter` takes rows away; `text` and `render` print what remains.
 //! - `config_file` is `-G`.
 //!
@@ -21,6 +22,7 @@ mod filter;
 mod keys;
 mod render;
 mod request;
+mod rocm;
 mod settings;
 mod text;
 
@@ -98,8 +100,12 @@ fn answer(request: &Request) -> Result<()> {
             View::Counters => counters::table(&roots, request),
             View::Keys => Ok(keys::table(request)),
             View::Categories => Ok(cli::category_table()),
+            View::Runtimes => Ok(rocm::installed::table(&roots, request)),
         })
         .collect::<Result<_>>()?;
+    if let Some(program) = &request.program {
+        tables.extend(rocm::program::tables(&roots, &settings, program)?);
+    }
     for table in &mut tables {
         request.filter.apply(table);
         table.add_remedies();

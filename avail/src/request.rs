@@ -13,6 +13,8 @@ pub struct Request {
     pub about_itself: Option<String>,
     /// The tables to print.
     pub views: Vec<View>,
+    /// `--for`: the program whose libraries are looked at.
+    pub program: Option<PathBuf>,
     /// The file to write instead.
     pub generate: Option<Generation>,
     /// What goes into that file beside the values.
@@ -56,6 +58,8 @@ pub enum View {
     Keys,
     /// `--list-categories`.
     Categories,
+    /// `--runtimes`.
+    Runtimes,
 }
 
 /// `-G`: a file to write.

@@ -48,6 +48,53 @@ impl Roots {
         self.root.join(below)
     }
 
+    /// Where a path of the machine, absolute there, is on ours.
+    #[must_use]
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a small file of the machine, by its path there.
+    #[must_use]
+    pub fn text_inside(&self, path: &Path) -> Option<String> {
+        text(&self.inside(path))
+    }
+
+    /// An absolute path of the machine without links, `.` and `..`, if such a file exists. Links lead to places of that machine.
+    #[must_use]
+    pub fn resolve(&self, path: &Path) -> Option<PathBuf> {
+        const MOST_LINKS: usize = 40;
+        let mut links = 0;
+        let mut done = PathBuf::from("/");
+        let parts = |path: &Path| -> Vec<_> {
+            let parts = path.components().rev();
+            parts.map(|part| part.as_os_str().to_owned()).collect()
+        };
+        let mut rest = parts(path);
+        while let Some(part) = rest.pop() {
+            if part == "." {
+                continue;
+            }
+            if part == ".." {
+                done.pop();
+                continue;
+            }
+            // What is absolute begins anew.
+            let next = done.join(&part);
+            match fs::read_link(self.inside(&next)) {
+                Ok(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return None;
+                    }
+                    rest.extend(parts(&target));
+                }
+                Err(_) => done = next,
+            }
+        }
+        self.inside(&done).exists().then_some(done)
+    }
+
     /// The text of a small file without blanks around it.
     #[must_use]
     pub fn text(&self, below: &str) -> Option<String> {

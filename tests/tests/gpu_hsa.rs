@@ -9,11 +9,6 @@ use rsys_tests::simgpu::{
 };
 use rsys_tests::{Invocation, Run, TestResult, skip_if_missing};
 
-#[path = "../../agent/src/sources/gpu/hsa/version.rs"]
-mod version;
-
-use version::{may_break, release_of_path};
-
 /// The GPU's clock is far from the host's, and runs faster.
 const MACHINE: &str = "
 [clock]
@@ -568,24 +563,4 @@ fn levels_and_sources_are_as_wished() -> TestResult {
         );
     }
     Ok(())
-}
-
-#[test]
-fn releases_that_break_are_known() {
-    // Sizes of the extension table: 5.2, 6.4, 7.0 and later.
-    for (bytes, path, expected) in [
-        (400, "", false),
-        (592, "/opt/rocm-6.4.3/lib/libhsa-runtime64.so.1", false),
-        (608, "libhsa-runtime64.so.1.18.70000", false),
-        (608, "libhsa-runtime64.so.1.18.70101", true),
-        (616, "/opt/rocm-7.2.1/lib/libhsa-runtime64.so.1", true),
-        (616, "/opt/rocm-7.12.0/lib/libhsa-runtime64.so.1", true),
-        (616, "/opt/rocm-7.13.0/lib/libhsa-runtime64.so.1", false),
-        (616, "libhsa-runtime64.so.1.21.71400", false),
-        // Which release this is cannot be told.
-        (616, "/usr/lib/libhsa-runtime64.so.1", true),
-    ] {
-        let release = release_of_path(path.as_bytes());
-        assert_eq!(may_break(bytes, release), expected, "{bytes} {path}");
-    }
 }

@@ -16,7 +16,8 @@
 //! * [`counting`]: what the threads count beside their samples.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //! * [`launchers`]: the programs in which an agent sleeps, because they only start others;
-//! * [`program`]: the programs that it cannot be loaded into.
+//! * [`program`]: the programs that it cannot be loaded into;
+//! * [`gpu`], [`release`]: who records a GPU's operations, and releases of ROCm that need care.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
@@ -27,11 +28,13 @@ pub mod adopt;
 pub mod clocks;
 pub mod counting;
 pub mod event;
+pub mod gpu;
 pub mod handshake;
 pub mod launchers;
 pub mod layout;
 pub mod program;
 pub mod record;
+pub mod release;
 pub mod ring;
 pub mod sources;
 mod sync;

@@ -122,6 +122,7 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
     Ok(Request {
         about_itself: about_itself(matches),
         views: views(matches, &chosen),
+        program: matches.get_one::<PathBuf>("for").cloned(),
         generate: generation(matches)?,
         comments: generate::Choice {
             describe: columns.description || columns.value || columns.category,
@@ -171,6 +172,12 @@ fn views(matches: &ArgMatches, chosen: &[String]) -> Vec<View> {
     }
     if flag("list-categories") {
         views.push(View::Categories);
+    }
+    if flag("runtimes") {
+        views.push(View::Runtimes);
+    }
+    if views.is_empty() && matches.contains_id("for") {
+        return views;
     }
     if views.is_empty() {
         views = of_tables(&|_, table| {

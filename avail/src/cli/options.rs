@@ -69,6 +69,7 @@ Examples:
   rsys-avail -d freq                those about 'freq', fully described
   rsys-avail -H -A                  counters that can be used here
   rsys-avail -H -c GPU --json       GPU counters and sensors, for a program
+  rsys-avail --for ./app            what it loads of ROCm, and what rsys sees of it
   rsys-avail -G my.cfg -d           write a configuration with descriptions
 
 Exit status: 0, or 2 when an option, a setting or a file is wrong.";
@@ -133,6 +134,17 @@ fn information() -> Vec<Arg> {
             None,
             "Also what few users need: advanced settings, tracepoints",
         ),
+        flag(
+            "runtimes",
+            None,
+            "Which runtimes of ROCm are installed, which versions, and where",
+        ),
+        Arg::new("for")
+            .long("for")
+            .value_name("PROGRAM")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Which of them PROGRAM would load, and how its GPU work would be recorded")
+            .help_heading("What to list"),
         flag("list-categories", None, "The names for -c"),
         flag("list-keys", None, "The keys that output paths may hold"),
         flag(

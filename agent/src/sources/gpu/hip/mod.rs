@@ -22,8 +22,8 @@ mod work;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use rsys_wire::gpu::{self, Hip, Recorder};
 use rsys_wire::handshake::{GpuLevel, GpuSource};
-
 use rsys_wire::sources::Category;
 
 use crate::events;
@@ -57,15 +57,14 @@ const DOMAIN_OPS: u32 = 2;
 const DOMAIN_CALLS: u32 = 3;
 
 /// What the trace says of the source where HIP reports calls and operations.
-pub const SOURCE: &[u8] = b"HIP: it tells its tracer of calls and operations";
+pub const SOURCE: &[u8] = gpu::choose(GpuSource::Auto, GpuLevel::Standard, Hip::Ready)
+    .why
+    .as_bytes();
 
 fn ops_wanted() -> bool {
     let settings = state::settings();
-    settings.events.gpu
-        && !owner::is_hsa()
-        && matches!(settings.gpu_source, GpuSource::Auto | GpuSource::Hip)
-        // HIP gives every kernel a signal in order to learn its times.
-        && settings.gpu_level != GpuLevel::Lite
+    let choice = gpu::choose(settings.gpu_source, settings.gpu_level, Hip::Ready);
+    settings.events.gpu && !owner::is_hsa() && choice.recorder == Recorder::Hip
 }
 
 /// Takes the tracer's place in HIP, if HIP is loaded and that was not done yet.

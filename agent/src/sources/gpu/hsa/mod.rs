@@ -24,7 +24,6 @@ mod scratch;
 mod source;
 mod table;
 mod tags;
-mod version;
 mod watch;
 mod write_index;
 

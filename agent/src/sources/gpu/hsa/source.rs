@@ -1,11 +1,11 @@
 //! Which source records GPU operations, and why.
 
-use rsys_wire::handshake::GpuSource;
+use rsys_wire::gpu::{self, Hip, Recorder};
+use rsys_wire::release::{self, Release};
 
 use crate::events;
 use crate::interpose::libraries;
 use crate::sources::gpu::hsa::table::Tables;
-use crate::sources::gpu::hsa::version::{self, Release};
 use crate::sources::gpu::owner;
 use crate::state;
 use crate::sys;
@@ -30,32 +30,35 @@ pub fn refuse(reason: &[u8]) {
 
 /// Chooses. A program that uses HIP has loaded it by now: HIP is who sets this runtime up.
 pub fn choose() -> Choice {
-    let wish = state::settings().gpu_source;
-    let hip = libraries::is_loaded(HIP);
-    let reason: &[u8] = match wish {
-        GpuSource::Off | GpuSource::Hip => return Choice::Elsewhere,
-        _ if owner::is_hip() => return Choice::Elsewhere,
-        GpuSource::Auto if hip => b"HSA queues: HIP does not tell of its operations",
-        GpuSource::Auto => b"HSA queues: the program does not use HIP",
-        GpuSource::Hsa => b"HSA queues: chosen",
+    let settings = state::settings();
+    let hip = if owner::is_hip() {
+        Hip::Ready
+    } else if libraries::is_loaded(HIP) {
+        Hip::Mute
+    } else {
+        Hip::Absent
     };
-    events::fact(b"gpu source", reason);
+    let choice = gpu::choose(settings.gpu_source, settings.gpu_level, hip);
+    if choice.recorder != Recorder::Hsa {
+        return Choice::Elsewhere;
+    }
+    events::fact(b"gpu source", choice.why.as_bytes());
     Choice::Here
 }
 
 /// Whether this runtime may be shown only few packets at once.
 pub fn may_break(tables: &Tables) -> bool {
-    version::may_break(tables.amd_bytes, release())
+    release::may_break(tables.amd_bytes, release_of_runtime())
 }
 
 /// The release of ROCm, as far as the names of the runtime's file tell: that which the link names, or that of the link.
-fn release() -> Option<Release> {
+fn release_of_runtime() -> Option<Release> {
     let mut path = [0; libraries::MOST_PATH];
     let path = libraries::path_of(RUNTIME, &mut path)?;
     let mut target = [0_u8; libraries::MOST_PATH];
     let bytes = sys::readlink(path, &mut target);
     target
         .get(..bytes)
-        .and_then(version::release_of_path)
-        .or_else(|| version::release_of_path(path.to_bytes()))
+        .and_then(release::release_of_path)
+        .or_else(|| release::release_of_path(path.to_bytes()))
 }
