@@ -54,7 +54,14 @@ fn libraries(program: &Program) -> Table {
             "{name}, which {by} needs, is not found: the program does not start, or cannot use its GPU."
         ));
     }
-    if table.rows.is_empty() && program.missing.is_empty() {
+    if let Some(script) = &program.script
+        && !program.is_python
+    {
+        table.notes.push(format!(
+            "{} is a script for {path}: name the program that it starts.",
+            script.display()
+        ));
+    } else if table.rows.is_empty() && program.missing.is_empty() && !program.is_python {
         table
             .notes
             .push(format!("{path} itself asks for none of ROCm's libraries."));
@@ -76,6 +83,12 @@ fn sources(program: &Program, settings: &Settings) -> Table {
             .to_vec(),
         ..Table::default()
     };
+    if program.is_dynamic {
+        table.notes.push(
+        "With the options -I that are named; kernels and copies with -I roctracer, -I hsa or -I rocm."
+            .to_owned(),
+    );
+    }
     let mut row = |name: &str, source: &str, reason: &str, limits: Vec<&str>| {
         table.rows.push(vec![
             Cell::text(name),

@@ -117,7 +117,7 @@ impl Library {
                 .or_else(|| text_after(&file, b"RCCL version : ", SEARCHED))
                 .unwrap_or_default(),
             _ if after.contains('.') => after.to_owned(),
-            Kind::Hip => at_least(&names),
+            Kind::Hip => at_least(&names).unwrap_or_else(|| after.to_owned()),
             _ => after.to_owned(),
         };
         Self {
@@ -146,14 +146,13 @@ impl Library {
 const TAKE_TRACER: &str = "hipRegisterTracerCallback";
 
 /// `5.3 or later` of HIP's versions of symbols.
-fn at_least(names: &[String]) -> String {
+fn at_least(names: &[String]) -> Option<String> {
     let versions = names.iter().filter_map(|name| {
         let (major, minor) = name.strip_prefix("hip_")?.split_once('.')?;
         Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
     });
-    versions.max().map_or_else(String::new, |(major, minor)| {
-        format!("{major}.{minor} or later")
-    })
+    let (major, minor) = versions.max()?;
+    Some(format!("{major}.{minor} or later"))
 }
 
 /// The ROCm of a library: by its file's last number as AMD's packages have it, by files beside it, or by the wheel that brought it.

@@ -32,6 +32,9 @@ pub fn installed(roots: &Roots, environment: &Environment) -> Vec<(Library, Vec<
         }
     };
     for (folder, place) in folders(roots, environment) {
+        let Some(folder) = roots.resolve(&folder) else {
+            continue;
+        };
         for name in names(&roots.inside(&folder)) {
             if let Some(kind) = Kind::of_file(&name) {
                 add(kind, &folder.join(&name), &place);

@@ -20,6 +20,8 @@ pub struct Program {
     pub missing: Vec<(String, String)>,
     /// Whether a loader loads it: rsys cannot be in static programs.
     pub is_dynamic: bool,
+    /// The script that it interprets, if that is what was named.
+    pub script: Option<PathBuf>,
     /// Whether it is a Python interpreter.
     pub is_python: bool,
     /// The PyTorch that this Python would import.
@@ -35,9 +37,10 @@ impl Program {
     /// # Errors
     /// When there is no such program, or it is neither for this processor nor a script.
     pub fn look_at(roots: &Roots, environment: &Environment, program: &Path) -> io::Result<Self> {
-        let mut path = find(roots, environment, program)?;
+        let named = find(roots, environment, program)?;
+        let mut path = named.clone();
         for _ in 0..MOST_INTERPRETERS {
-            let Some(words) = interpreter(&roots.inside(&path)) else {
+            let Some(words) = interpreter(roots, &path) else {
                 break;
             };
             path = find(roots, environment, Path::new(&words))?;
@@ -62,6 +65,7 @@ impl Program {
         missing.retain(|(name, _)| Kind::of_file(name).is_some());
         Ok(Self {
             is_dynamic: loader.is_dynamic(),
+            script: (named != path).then_some(named),
             path,
             libraries,
             missing,
@@ -78,29 +82,33 @@ impl Program {
     }
 }
 
+/// The program's path, links not followed, as it is named or as `PATH` leads to it.
 fn find(roots: &Roots, environment: &Environment, program: &Path) -> io::Result<PathBuf> {
+    let is_file = |path: &Path| {
+        let real = roots.resolve(path);
+        real.map(|real| roots.inside(&real).is_file())
+    };
     if program.components().count() > 1 || program.is_absolute() {
         let path = environment.absolute(program);
-        return match roots.inside(&path).is_file() {
-            true => Ok(path),
-            false => Err(io::ErrorKind::NotFound.into()),
+        return match is_file(&path) {
+            Some(true) => Ok(path),
+            Some(false) => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file")),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
         };
     }
-    let mut paths = environment.folders("PATH").into_iter();
+    let paths = environment.folders("PATH").into_iter();
+    let mut paths = paths.map(|folder| folder.join(program));
     paths
-        .find_map(|folder| {
-            let path = folder.join(program);
-            roots.inside(&path).is_file().then_some(path)
-        })
+        .find(|path| is_file(path) == Some(true))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such program in PATH"))
 }
 
 /// What interprets a script: the program of its first line, or the word behind `env` there.
-fn interpreter(file: &Path) -> Option<String> {
+fn interpreter(roots: &Roots, path: &Path) -> Option<String> {
     use std::io::Read;
     // The kernel reads no more of the line either.
     let mut start = Vec::new();
-    let file = std::fs::File::open(file).ok()?;
+    let file = std::fs::File::open(roots.inside(&roots.resolve(path)?)).ok()?;
     file.take(256).read_to_end(&mut start).ok()?;
     let line = start
         .strip_prefix(b"#!")?
