@@ -21,8 +21,6 @@ pub struct Elf {
     pub rpath: Vec<String>,
     /// Folders of DT_RUNPATH, as they are written; `Some` switches DT_RPATH off.
     pub runpath: Option<Vec<String>>,
-    /// Whether it asks for a loader: programs do, libraries and static programs do not.
-    pub has_interpreter: bool,
     /// Whether it has a table for the loader at all.
     pub is_dynamic: bool,
     /// Place and size of the table of strings in the file.
@@ -31,7 +29,6 @@ pub struct Elf {
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
@@ -61,13 +58,14 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     ))
 }
 
+/// Bytes of a file from `at` on; fewer where it ends.
 fn part(file: &File, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut part = Vec::new();
-    if bytes > LARGEST_TABLE || at > file.metadata()?.len() {
+    let behind = file.metadata()?.len().checked_sub(at);
+    let Some(behind) = behind.filter(|_| bytes <= LARGEST_TABLE) else {
         return Err(invalid("a damaged ELF file"));
-    }
-    let bytes = usize::try_from(bytes).map_err(|_| invalid("a damaged ELF file"))?;
-    part.resize(bytes, 0);
+    };
+    let bytes = usize::try_from(bytes.min(behind)).map_err(|_| invalid("a damaged ELF file"))?;
+    let mut part = vec![0; bytes];
     let mut filled = 0;
     while filled < bytes {
         match file.read_at(&mut part[filled..], at + filled as u64)? {
@@ -119,7 +117,6 @@ impl Elf {
             match u32_at(header, 0) {
                 Some(PT_LOAD) => loads.push((address, bytes, offset)),
                 Some(PT_DYNAMIC) => dynamic = Some((offset, bytes)),
-                Some(PT_INTERP) => elf.has_interpreter = true,
                 _ => {}
             }
         }
@@ -228,5 +225,43 @@ fn position(text: &[u8], part: &[u8]) -> Option<usize> {
             return Some(at);
         }
         from = at + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roots::scratch;
+
+    #[test]
+    fn headers_of_a_program_are_read() {
+        let path = Path::new("/proc/self/exe");
+        let elf = Elf::open(path).expect("this program");
+        assert!(elf.is_dynamic);
+        assert!(elf.needed.iter().any(|name| name == "libc.so.6"));
+        let names = elf.names(path, |name| name == "malloc").expect("names");
+        assert_eq!(names, ["malloc"]);
+    }
+
+    #[test]
+    fn damaged_headers_are_no_panic() {
+        const HEADERS: usize = 1024;
+        let whole = std::fs::read("/bin/sh").expect("a program");
+        let path = scratch("elf").join("damaged");
+        std::fs::write(&path, &whole).expect("a file");
+        let file = File::options().write(true).open(&path).expect("a file");
+        for at in 0..HEADERS.min(whole.len()) {
+            for value in [0, 0x7f, 0xff] {
+                file.write_at(&[value], at as u64).expect("a byte");
+                if let Ok(elf) = Elf::open(&path) {
+                    elf.names(&path, |_| false).ok();
+                }
+            }
+            file.write_at(&whole[at..=at], at as u64).expect("a byte");
+        }
+        for bytes in [0, 4, 63, 64, 100, 1000, whole.len() / 2] {
+            std::fs::write(&path, &whole[..bytes]).expect("a file");
+            Elf::open(&path).ok();
+        }
     }
 }
