@@ -390,6 +390,49 @@ fn a_python_loads_what_its_pytorch_brings() -> TestResult {
     Ok(())
 }
 
+/// The settings of the run count, and each HSA runtime has its own limits.
+#[test]
+fn settings_and_versions_decide_how_it_is_recorded() -> TestResult {
+    const PACKETS: &str = "queues are made large and shown 128 packets at a time";
+    const LARGE: &str = "queues are made large, and who fills one waits";
+    for (hsa, setting, source, limit) in [
+        (
+            "1.18.70101",
+            "auto",
+            "HIP",
+            "HIP reports operations in lumps, a moment after they are over",
+        ),
+        ("1.18.70101", "hsa", "HSA", PACKETS),
+        ("1.18.0", "hsa", "HSA", PACKETS),
+        ("1.18.70000", "hsa", "HSA", ""),
+        ("1.15.60403", "hsa", "HSA", ""),
+        ("1.8.50500", "hsa", "HSA", LARGE),
+        ("1.18.70101", "off", "none", ""),
+    ] {
+        let tree = Tree::new()?;
+        let hsa = format!("usr/lib/libhsa-runtime64.so.{hsa}");
+        tree.link(&hsa, &[], &[])?;
+        tree.link(
+            "usr/lib/libamdhip64.so.6.4.1",
+            &[],
+            &["usr/lib/libhsa-runtime64.so.1"],
+        )?;
+        tree.link("app", &[], &["usr/lib/libamdhip64.so.6"])?;
+        let said = run_plain(
+            tree.avail(&["--for", "/app"])?
+                .env("RSYS_GPU_SOURCE", setting),
+        )?;
+        let sources = rows(&said, "sources")?;
+        let found = &sources.get("kernels and copies").context("a row")?;
+        let limits: Vec<&str> = (!limit.is_empty()).then_some(limit).into_iter().collect();
+        ensure!(
+            found["source"] == source && found["limits"] == serde_json::json!(limits),
+            "{hsa} {setting}: {found:#}"
+        );
+    }
+    Ok(())
+}
+
 /// What is no program costs a line.
 #[test]
 fn what_is_no_program_is_said() -> TestResult {
