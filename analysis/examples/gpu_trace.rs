@@ -46,7 +46,8 @@ fn main() -> io::Result<()> {
             _ => return Err(usage()),
         }
     }
-    let mut trace = TraceWriter::new(File::create(path)?, compression);
+    let mut trace =
+        TraceWriter::for_process(File::create(path)?, compression, namespace(PID + process));
     let mut writer = Writer::new(trace.buffer(), PID + process, is_idle);
     for first in (0..kernels).step_by(LUMP as usize) {
         let numbers = first..(first + LUMP).min(kernels);
@@ -69,6 +70,10 @@ fn main() -> io::Result<()> {
     }
     trace.flush()?;
     Ok(())
+}
+
+fn namespace(pid: u32) -> ProcessNamespace {
+    ProcessNamespace::new("b00t", pid, 17, 0)
 }
 
 /// A deterministic number that looks random.
@@ -118,7 +123,7 @@ struct Writer {
 
 impl Writer {
     fn new(out: &mut PacketBuffer, pid: u32, is_idle: bool) -> Self {
-        let ids = ProcessNamespace::new("b00t", pid, 17, 0);
+        let ids = namespace(pid);
         out.clock_snapshot(&ClockReadings {
             boottime_ns: START_NS,
             ..ClockReadings::default()

@@ -29,6 +29,8 @@ pub struct Block {
     /// Where the block begins in the file; if it was compressed, where the packet that holds it does.
     offset: u64,
     is_compressed: bool,
+    /// The packet that held these, framing included, if it is to be kept; else empty.
+    packed: Vec<u8>,
 }
 
 impl Block {
@@ -76,6 +78,24 @@ impl Block {
         self.length == 0
     }
 
+    /// Whether the packets came in a compressed one.
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
+    /// The packets, in file format.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// The compressed packet with exactly these packets, in file format; empty if there is none, or the reader does not keep it.
+    #[must_use]
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
     fn fill(&mut self, packets: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(packets);
@@ -98,6 +118,7 @@ pub struct BlockReader<R> {
     slow: Option<(Framer<BlockStream>, u64)>,
     truncation: Option<Truncation>,
     is_finished: bool,
+    keeps_packed: bool,
 }
 
 impl<R> std::fmt::Debug for BlockReader<R> {
@@ -118,7 +139,15 @@ impl<R: Read> BlockReader<R> {
             slow: None,
             truncation: None,
             is_finished: false,
+            keeps_packed: false,
         }
+    }
+
+    /// Keeps with each compressed block the packet that it came in ([`Block::packed`]).
+    #[must_use]
+    pub fn keeping_packed(mut self) -> Self {
+        self.keeps_packed = true;
+        self
     }
 
     /// After the last block: whether the file ends within another packet.
@@ -134,6 +163,7 @@ impl<R: Read> BlockReader<R> {
     pub fn read(&mut self, block: &mut Block) -> Result<bool, ReadError> {
         block.length = 0;
         block.is_compressed = false;
+        block.packed.clear();
         if self.slow.is_some() {
             return self.read_slowly(block);
         }
@@ -161,7 +191,7 @@ impl<R: Read> BlockReader<R> {
             Some(inner) => {
                 block.is_compressed = true;
                 let packed = first.start + inner.start..first.start + inner.end;
-                self.unpack(packed, block)
+                self.unpack(first, packed, block)
             }
             None => {
                 let run = self
@@ -173,8 +203,13 @@ impl<R: Read> BlockReader<R> {
         }
     }
 
-    /// Unpacks a compressed packet at once, or begins to unpack it by and by.
-    fn unpack(&mut self, packed: Range<usize>, block: &mut Block) -> Result<bool, ReadError> {
+    /// Unpacks what is compressed in `packet` at once, or begins to unpack it by and by.
+    fn unpack(
+        &mut self,
+        packet: Range<usize>,
+        packed: Range<usize>,
+        block: &mut Block,
+    ) -> Result<bool, ReadError> {
         let packed = &self.file.buffer()[packed];
         let mut room = block.bytes.len().max(UNPACKED_BYTES);
         while room <= UNPACKED_BYTES_MAX {
@@ -182,6 +217,10 @@ impl<R: Read> BlockReader<R> {
             match self.inflate.zlib_decompress(packed, &mut block.bytes) {
                 Ok(length) => {
                     block.length = length;
+                    if self.keeps_packed {
+                        let whole = self.file.packet_range(packet);
+                        block.packed.extend_from_slice(&self.file.buffer()[whole]);
+                    }
                     return Ok(true);
                 }
                 Err(DecompressionError::InsufficientSpace) => room *= 2,

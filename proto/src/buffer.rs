@@ -12,9 +12,6 @@ use crate::wire;
 pub struct SequenceId(pub(crate) u32);
 
 impl SequenceId {
-    /// The sequence of descriptors and clock snapshots.
-    pub const META: Self = Self(1);
-
     /// The number in the file.
     pub fn get(self) -> u32 {
         self.0
@@ -30,6 +27,8 @@ pub struct PacketBuffer {
     pub(crate) packets: u64,
     strings: StringTable,
     sequences: u32,
+    /// The sequence of descriptors and clock snapshots.
+    meta: SequenceId,
     meta_started: bool,
 }
 
@@ -42,11 +41,17 @@ impl Default for PacketBuffer {
 impl PacketBuffer {
     /// An empty buffer.
     pub fn new() -> Self {
+        Self::with_sequences(0)
+    }
+
+    /// An empty buffer for packets whose sequence ids are above `base`.
+    pub fn with_sequences(base: u32) -> Self {
         Self {
             bytes: Vec::new(),
             packets: 0,
             strings: StringTable::default(),
-            sequences: SequenceId::META.0,
+            sequences: base + 1,
+            meta: SequenceId(base + 1),
             meta_started: false,
         }
     }
@@ -63,7 +68,7 @@ impl PacketBuffer {
 
     /// A fresh sequence id.
     ///
-    /// The ids are small (one byte for the first 126, two up to 16383), because each packet carries one. A merger must renumber them.
+    /// The ids are small, because each packet carries one. A merger renumbers those that another trace has too.
     pub fn new_sequence(&mut self) -> SequenceId {
         self.sequences += 1;
         SequenceId(self.sequences)
@@ -90,7 +95,7 @@ impl PacketBuffer {
 
     /// Appends a packet that belongs to no track: descriptors, clocks, machine.
     pub(crate) fn meta_packet(&mut self, mut packet: TracePacket) {
-        packet.trusted_packet_sequence_id = Some(SequenceId::META.0);
+        packet.trusted_packet_sequence_id = Some(self.meta.0);
         if !self.meta_started {
             self.meta_started = true;
             packet.sequence_flags = Some(schema::SEQ_INCREMENTAL_STATE_CLEARED);

@@ -4,12 +4,16 @@
 const TRACK_BITS: u32 = 24;
 /// Bits of a flow id that the process numbers itself.
 const FLOW_BITS: u32 = 32;
+/// Bits of a sequence id.
+const SEQUENCE_BITS: u32 = 21;
+/// Distance between the sequence ids of processes.
+const SEQUENCES: u32 = 256;
 
 /// The identifiers of one process instance: a hash of where and when it ran, and which program image.
 ///
 /// Track uuids are 39 bits of hash over 24 local bits (bit 63 stays clear, which saves a byte wherever a uuid is written); flow ids are 32 bits of
-/// hash over 32 local bits. Sequence ids are not namespaced: they are on every packet, so they are small numbers, unique within one
-/// file only, and a merger gives them out anew.
+/// hash over 32 local bits. Sequence ids are on every packet, so they are numbers of three bytes: which 256 they are is told by 13 bits of hash. Where
+/// those of two processes meet, a merger gives them out anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessNamespace {
     hash: u64,
@@ -66,6 +70,12 @@ impl ProcessNamespace {
         (self.hash & !mask) | (local & mask)
     }
 
+    /// Where the sequence ids of this process begin: between 256 and 2^21, the most that three bytes hold.
+    pub fn sequence_base(self) -> u32 {
+        let slots = (1 << SEQUENCE_BITS) / SEQUENCES as u64;
+        (1 + (self.hash >> 11) % (slots - 1)) as u32 * SEQUENCES
+    }
+
     /// A trace uuid for the file of this process.
     pub fn trace_uuid(self) -> [u8; 16] {
         let mut second = Fnv::new();
@@ -78,6 +88,36 @@ impl ProcessNamespace {
         uuid[6] = 0x80 | (uuid[6] & 0x0F);
         uuid[8] = 0x80 | (uuid[8] & 0x3F);
         uuid
+    }
+}
+
+/// What the uuid of one track tells of the identifiers of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KnownNamespace {
+    tracks: u64,
+}
+
+impl KnownNamespace {
+    /// The namespace of the track `uuid`; `None` for numbers too small to bear one.
+    pub fn of_track(uuid: u64) -> Option<Self> {
+        (uuid >> FLOW_BITS != 0).then_some(Self {
+            tracks: uuid >> TRACK_BITS,
+        })
+    }
+
+    /// Whether a track's uuid is one of this namespace.
+    pub fn has_track(self, uuid: u64) -> bool {
+        uuid >> TRACK_BITS == self.tracks
+    }
+
+    /// Whether a flow's id is one of this namespace.
+    pub fn has_flow(self, id: u64) -> bool {
+        (id & (u64::MAX >> 1)) >> FLOW_BITS == self.key()
+    }
+
+    /// What tracks and flows have in common: when two namespaces have the same, their identifiers may meet.
+    pub fn key(self) -> u64 {
+        self.tracks >> (FLOW_BITS - TRACK_BITS) & (u64::from(u32::MAX) >> 1)
     }
 }
 
@@ -138,6 +178,27 @@ mod tests {
         assert_ne!(power, other.named_track("GPU Power [0]"));
         assert!(one.has_track(power) && !other.has_track(power));
         assert!(!one.has_track(ProcessNamespace::new("b00t", 1, 0, 0).track(1)));
+    }
+
+    #[test]
+    fn a_track_tells_the_namespace() {
+        let (one, other) = (
+            ProcessNamespace::new("b00t", 1, 2, 0),
+            ProcessNamespace::new("b00t", 2, 2, 0),
+        );
+        let known = KnownNamespace::of_track(one.track(1)).unwrap();
+        assert!(known.has_track(one.track(77)) && known.has_flow(one.flow(1 << 31)));
+        assert!(!known.has_track(other.track(1)) && !known.has_flow(other.flow(1)));
+        assert_eq!(KnownNamespace::of_track(13), None);
+    }
+
+    #[test]
+    fn sequence_ids_begin_apart_and_have_three_bytes() {
+        let bases: HashSet<u32> = (1..100)
+            .map(|pid| ProcessNamespace::new("b00t", pid, 77, 0).sequence_base())
+            .collect();
+        assert!(bases.len() > 95, "{}", bases.len());
+        assert!(bases.iter().all(|&base| (256..1 << 21).contains(&base)));
     }
 
     #[test]

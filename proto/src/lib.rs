@@ -3,7 +3,7 @@
 //! Writing has two layers. [`PacketBuffer`] collects encoded packets: descriptors of tracks ([`ProcessTrack`] and so on) through prost, events
 //! through [`TrackSequence`] and [`SampleSequence`], which are encoded by hand because there are many. [`TraceWriter`] brings the buffer to a file in
 //! blocks, so that the file is a valid trace at every moment. Reading is [`reader`], which yields the prost types of [`schema`], and
-//! [`resolve`], which undoes interning and delta times; [`blocks`] reads many packets at once, for those who decode in another thread. [`message`] looks into encoded packets, and copies them, without decoding them.
+//! [`resolve`], which undoes interning and delta times; [`blocks`] reads many packets at once, and [`packets`] does so ahead of their use. [`message`] looks into encoded packets, and copies them, without decoding them.
 //!
 //! ```
 //! use rsys_proto::{ClockReadings, Compression, ProcessNamespace, ProcessTrack, ThreadTrack, TraceWriter, TrackSequence};
@@ -34,6 +34,7 @@ mod event;
 pub mod fields;
 mod ids;
 pub mod message;
+pub mod packets;
 pub mod reader;
 pub mod resolve;
 mod runtime_files;
@@ -50,7 +51,7 @@ pub use callstacks::{
     CallstackIid, FrameDesc, FrameIid, FunctionIid, MappingDesc, MappingIid, SourceIid,
 };
 pub use event::{Annotation, CounterValue, Event, EventKind, Name, Value};
-pub use ids::ProcessNamespace;
+pub use ids::{KnownNamespace, ProcessNamespace};
 pub use runtime_files::{is_library_header, is_runtime_file};
 pub use sample_sequence::{CpuMode, Sample, SampleSequence};
 pub use strings::{StringId, StringTable};

@@ -352,7 +352,7 @@ impl<R: Read> Framer<R> {
         first: Range<usize>,
         fits: impl Fn(&[u8]) -> bool,
     ) -> Range<usize> {
-        let head = (self.offset() - self.packet_start) as usize - first.len();
+        let whole = self.packet_range(first.clone());
         let read = &self.buffer[..self.unread.end];
         let mut end = first.end;
         while let Some(range) = packet_at(read, end)
@@ -361,7 +361,13 @@ impl<R: Read> Framer<R> {
             end = range.end;
         }
         self.unread.start = end;
-        first.start - head..end
+        whole.start..end
+    }
+
+    /// Where the packet lies that was read last, framing included.
+    pub(crate) fn packet_range(&self, packet: Range<usize>) -> Range<usize> {
+        let head = (self.offset() - self.packet_start) as usize - packet.len();
+        packet.start - head..packet.end
     }
 
     #[inline]

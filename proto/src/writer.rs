@@ -8,6 +8,7 @@ use libdeflater::CompressionLvl;
 
 use crate::buffer::PacketBuffer;
 use crate::fields::{packet, trace};
+use crate::ids::ProcessNamespace;
 use crate::wire;
 
 /// Pending bytes from which [`TraceWriter::flush_if_full`] writes, and the most that one compressed packet holds (a longer packet has one of its own).
@@ -77,6 +78,14 @@ impl<W: Write> TraceWriter<W> {
             written: Written::default(),
             flushed: Instant::now(),
             broken: false,
+        }
+    }
+
+    /// A writer of the trace of one process, whose sequence ids other processes hardly have: a merger can leave packets as they are.
+    pub fn for_process(file: W, compression: Compression, ids: ProcessNamespace) -> Self {
+        Self {
+            pending: PacketBuffer::with_sequences(ids.sequence_base()),
+            ..Self::new(file, compression)
         }
     }
 

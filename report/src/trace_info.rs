@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use prost::Message;
 use rsys_proto::fields::{packet, process, sample, thread};
 use rsys_proto::message::Fields;
-use rsys_proto::reader::{PacketReader, ReadError, Truncation};
+use rsys_proto::packets::Packets;
+use rsys_proto::reader::{ReadError, Truncation};
 use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
 
 use rsys_analysis::perfetto::clocks::{TraceClocks, WallClock};
@@ -40,6 +41,8 @@ pub struct TraceInfo {
     pub merged: Option<Facts>,
     /// Its processes and the threads with samples or tracks of each.
     pub pids: BTreeSet<u32>,
+    /// The uuid of the first track of a process; 0 if there is none.
+    pub process_track: u64,
     /// Names of the processes.
     pub names: BTreeMap<u32, String>,
     /// Labels of the processes.
@@ -76,12 +79,12 @@ impl TraceInfo {
         let told = || path.display().to_string();
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file_bytes = file.metadata().with_context(told)?.len();
-        let mut reader = PacketReader::new(file);
+        let mut packets = Packets::new(file, depth == Depth::Whole);
         let mut info = Self::of_nothing(path, file_bytes);
         let mut metadata = MetadataReader::default();
         let mut hash = Fingerprint::default();
         loop {
-            let encoded = match reader.next_encoded() {
+            let encoded = match packets.next() {
                 Ok(Some(encoded)) => encoded,
                 Ok(None) => break,
                 Err(error) => return Err(explain(error)).with_context(told),
@@ -94,8 +97,8 @@ impl TraceInfo {
                 break;
             }
         }
-        info.truncation = reader.truncation();
-        info.compressed = reader.has_compressed_packets();
+        info.truncation = packets.truncation();
+        info.compressed = packets.has_compressed_packets();
         info.fingerprint = hash.0;
         info.merged = metadata.merged;
         info.start = metadata.start;
@@ -113,6 +116,7 @@ impl TraceInfo {
             recovered: None,
             merged: None,
             pids: BTreeSet::new(),
+            process_track: 0,
             names: BTreeMap::new(),
             labels: Vec::new(),
             machine: String::new(),
@@ -178,6 +182,9 @@ impl TraceInfo {
     fn descriptor(&mut self, descriptor: TrackDescriptor) {
         if let Some(process) = descriptor.process {
             let pid = process.pid.unwrap_or(0).cast_unsigned();
+            if self.process_track == 0 {
+                self.process_track = descriptor.uuid.unwrap_or(0);
+            }
             self.pids.insert(pid);
             self.labels.extend(process.process_labels);
             self.names

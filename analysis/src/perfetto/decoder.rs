@@ -1,7 +1,5 @@
 //! From packets to events.
 
-use std::collections::HashMap;
-
 use prost::Message;
 use rsys_proto::fields::{defaults, sample_defaults, timebase};
 use rsys_proto::message::{Fields, Torn};
@@ -9,6 +7,7 @@ use rsys_proto::schema::{ClockSnapshot, TrackDescriptor, event_type};
 
 use super::clocks::{TraceClocks, is_local};
 use super::packet_head::{EventHead, PacketHead, ShortPacket, read_defaults};
+use super::sequences::SequenceNumbers;
 use super::tracks::{TrackIndex, Tracks};
 
 /// The place of a packet sequence among those of a trace, in the order in which they appeared.
@@ -76,15 +75,11 @@ struct LocalClock {
     boottime_ns: u64,
 }
 
-/// Sequence ids below this are looked up in a table.
-const TABLE_IDS: u32 = 1 << 16;
-
 /// Follows the packets of a trace.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// Index into `sequences` plus one, by id.
-    table: Vec<u32>,
-    others: HashMap<u32, u32>,
+    numbers: SequenceNumbers,
+    /// By number.
     sequences: Vec<Sequence>,
     clocks: TraceClocks,
     /// The tracks so far.
@@ -185,24 +180,11 @@ impl Decoder {
     /// The sequence with an id, which is new when it is seen first.
     #[inline]
     fn sequence(&mut self, id: u32) -> SequenceIndex {
-        let new = self.sequences.len() as u32;
-        let index = if id < TABLE_IDS {
-            let place = id as usize;
-            if place >= self.table.len() {
-                self.table.resize(place + 1, 0);
-            }
-            let entry = &mut self.table[place];
-            if *entry == 0 {
-                *entry = new + 1;
-            }
-            *entry - 1
-        } else {
-            *self.others.entry(id).or_insert(new)
-        };
-        if index == new {
+        let (number, is_new) = self.numbers.number(id);
+        if is_new {
             self.sequences.push(Sequence::default());
         }
-        SequenceIndex(index)
+        SequenceIndex(number)
     }
 
     /// The track of events of a sequence that name none.

@@ -13,7 +13,9 @@ pub mod packet_head;
 pub mod tracks;
 
 mod decoder;
+mod sequences;
 
 pub use decoder::{Decoder, Event, EventKind, SequenceIndex, sample_time_base};
 pub use packet_head::{EventHead, PacketHead, SLICE_END, ShortPacket};
+pub use sequences::SequenceNumbers;
 pub use tracks::{Track, TrackIndex, Tracks};

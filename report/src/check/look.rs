@@ -1,7 +1,10 @@
 //! What one file is and holds.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use rsys_proto::fields::packet;
 use rsys_proto::message::Fields;
@@ -12,6 +15,7 @@ use crate::contents::Contents;
 use crate::trace_info::{Depth, TraceInfo};
 use rsys_analysis::perfetto::clocks::WallClock;
 use rsys_analysis::perfetto::facts::Datum;
+use rsys_analysis::processors;
 
 /// What a file is.
 pub(super) enum Found {
@@ -21,8 +25,28 @@ pub(super) enum Found {
     Merged(MergedReport),
 }
 
+/// Looks at files, on all processors. The order is that of the files.
+pub(super) fn look_at_all(files: &[PathBuf]) -> Vec<Found> {
+    let found: Vec<OnceLock<Found>> = files.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let look_at_some = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = files.get(place) else { break };
+            found[place].get_or_init(|| look_at(path));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..processors().min(files.len()) {
+            scope.spawn(look_at_some);
+        }
+        look_at_some();
+    });
+    found.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
 /// Reads a file as a whole, and says what it is.
-pub(super) fn look_at(path: &Path) -> Found {
+fn look_at(path: &Path) -> Found {
     let mut report = TraceReport {
         path: path.to_path_buf(),
         state: State::Foreign,

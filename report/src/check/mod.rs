@@ -17,7 +17,7 @@ use crate::words::counted;
 use rsys_analysis::perfetto::clocks::WallClock;
 
 pub use job::Job;
-use look::{Found, look_at};
+use look::{Found, look_at_all};
 pub use merged::MergedReport;
 
 /// A wall clock that moves by more than this against BOOTTIME within a trace was set.
@@ -109,8 +109,8 @@ pub struct Report {
 pub fn check(paths: &[PathBuf], loss_percent_max: f64) -> Result<Report> {
     let files = traces(paths, PERFETTO, None)?;
     let (mut reports, mut merged) = (Vec::new(), Vec::new());
-    for path in &files {
-        match look_at(path) {
+    for found in look_at_all(&files) {
+        match found {
             Found::Trace(report) => reports.push(*report),
             Found::Merged(report) => merged.push(report),
         }

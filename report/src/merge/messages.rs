@@ -38,17 +38,15 @@ pub(super) fn event(plan: &InputPlan, bytes: &[u8], body: &mut Vec<u8>) -> Resul
                     return Err(Torn);
                 }
                 for flow in flows {
-                    let flow = plan.ids.flow(u64::from_le_bytes(*flow));
+                    let flow = plan.flow(u64::from_le_bytes(*flow));
                     put_fixed64(body, field.number, flow);
                 }
             }
             (event::FLOW_IDS | event::TERMINATING_FLOW_IDS, value) => {
-                put_fixed64(body, field.number, plan.ids.flow(value.number()));
+                put_fixed64(body, field.number, plan.flow(value.number()));
             }
             (event::FLOW_IDS_OLD | event::TERMINATING_FLOW_IDS_OLD, value) => {
-                each(value, |flow| {
-                    put_u64(body, field.number, plan.ids.flow(flow))
-                })?;
+                each(value, |flow| put_u64(body, field.number, plan.flow(flow)))?;
             }
             (event::EXTRA_COUNTER_TRACK_UUIDS | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS, value) => {
                 each(value, |uuid| put_u64(body, field.number, plan.track(uuid)))?;
@@ -199,21 +197,26 @@ fn top_track(descriptor: &[u8]) -> Result<Option<TopTrack>, Torn> {
     Ok((top.uuid != 0).then_some(top))
 }
 
-/// Whether an event names tracks or flows.
+/// Whether an event names tracks or flows that are others in the merged trace.
 #[inline]
-pub(super) fn has_ids(event: &[u8]) -> Result<bool, Torn> {
+pub(super) fn changes(plan: &InputPlan, event: &[u8]) -> Result<bool, Torn> {
     let mut found = false;
     for field in Fields::new(event) {
-        found |= matches!(
-            field?.number,
-            event::TRACK_UUID
-                | event::FLOW_IDS
-                | event::TERMINATING_FLOW_IDS
-                | event::FLOW_IDS_OLD
-                | event::TERMINATING_FLOW_IDS_OLD
-                | event::EXTRA_COUNTER_TRACK_UUIDS
-                | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS
-        );
+        let field = field?;
+        let value = field.value;
+        found |= match field.number {
+            event::TRACK_UUID => plan.track(value.number()) != value.number(),
+            event::FLOW_IDS | event::TERMINATING_FLOW_IDS => match value {
+                Value::Bytes(_) => true,
+                _ => plan.flow(value.number()) != value.number(),
+            },
+            // Old forms, which only others write.
+            event::FLOW_IDS_OLD
+            | event::TERMINATING_FLOW_IDS_OLD
+            | event::EXTRA_COUNTER_TRACK_UUIDS
+            | event::EXTRA_DOUBLE_COUNTER_TRACK_UUIDS => true,
+            _ => false,
+        };
     }
     Ok(found)
 }

@@ -18,19 +18,22 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use rsys_proto::reader::{PacketReader, Truncation};
+use rsys_proto::blocks::{Block, BlockReader};
+use rsys_proto::packets::Blocks;
+use rsys_proto::reader::Truncation;
 
 use crate::files::{PERFETTO, short_name, traces};
 use crate::temp_output::TempOutput;
 use crate::trace_info::{Depth, TraceInfo, explain};
 use rsys_proto::ProcessNamespace;
 
-use output::{BLOCK_BYTES, BlockWriter};
+use output::{BLOCK_BYTES, BlockWriter, Piece};
 use plan::{Ids, InputPlan, Roots};
-use rewrite::Rewriter;
+use rewrite::{Rewriter, SequenceIds};
 
 pub use align::HostClock;
 
+const CANNOT_WRITE: &str = "cannot write the merged trace";
 /// At most this many remapped process ids are listed one by one.
 const CHANGED_PIDS_TOLD: usize = 4;
 
@@ -74,6 +77,8 @@ pub struct Merged {
     pub read_bytes: u64,
     /// Bytes of their packets, without compression.
     pub plain_bytes: u64,
+    /// Those of them in compressed blocks of which nothing had to be changed, which were copied as they are.
+    pub kept_bytes: u64,
     /// Bytes of the merged trace.
     pub written_bytes: u64,
     /// How long it took.
@@ -158,6 +163,7 @@ pub fn merge(request: &Request) -> Result<Merged> {
         packets: copied.packets,
         read_bytes: infos.iter().map(|info| info.file_bytes).sum(),
         plain_bytes: copied.plain_bytes,
+        kept_bytes: copied.kept_bytes,
         written_bytes,
         seconds: started.elapsed().as_secs_f64(),
         remarks,
@@ -192,6 +198,7 @@ fn plan_inputs(infos: &[TraceInfo], of_inputs: &[usize], clocks: &[HostClock]) -
     let several_hosts = clocks.len() > 1;
     let roots = Roots::new(Ids::of_merge(infos));
     let mut pids = plan::pids(infos).into_iter();
+    let mut namespaces = plan::namespaces(infos).into_iter();
     infos
         .iter()
         .zip(of_inputs)
@@ -202,6 +209,7 @@ fn plan_inputs(infos: &[TraceInfo], of_inputs: &[usize], clocks: &[HostClock]) -
             InputPlan {
                 path: info.path.clone(),
                 ids: Ids::new(&info.instance()),
+                own: namespaces.next().flatten(),
                 pids: pids.next().unwrap_or_default(),
                 order: order as u32,
                 roots: info.is_ours().then_some(roots),
@@ -224,6 +232,7 @@ fn plan_inputs(infos: &[TraceInfo], of_inputs: &[usize], clocks: &[HostClock]) -
 struct Copied {
     packets: u64,
     plain_bytes: u64,
+    kept_bytes: u64,
 }
 
 fn copy(
@@ -235,33 +244,46 @@ fn copy(
     remarks: &mut Vec<String>,
 ) -> Result<Copied> {
     let mut copied = Copied::default();
-    let mut next_sequence = head::FIRST_FREE_SEQUENCE;
+    let mut sequences = SequenceIds::new(head::FIRST_FREE_SEQUENCE);
     let mut cuts = Vec::new();
     let mut block = writer.block();
+    let mut read = Block::default();
     // What is known of the merge stands in front; what was cut off is only known behind.
     copied.packets += head::start(infos, plans, of_inputs, clocks, &mut block);
     for plan in plans {
         let told = || plan.path.display().to_string();
         let file = File::open(&plan.path).with_context(told)?;
-        let mut reader = PacketReader::new(file);
-        let mut rewriter = Rewriter::new(plan, next_sequence);
-        loop {
-            let encoded = match reader.next_encoded() {
-                Ok(Some(encoded)) => encoded,
-                Ok(None) => break,
-                Err(error) => return Err(explain(error)).with_context(told),
-            };
-            rewriter.packet(encoded, &mut block);
-            if block.len() >= BLOCK_BYTES {
+        let mut input = Blocks::ahead(BlockReader::new(file).keeping_packed());
+        let mut rewriter = Rewriter::new(plan, &mut sequences);
+        while input.read(&mut read).map_err(explain).with_context(told)? {
+            let start = block.len();
+            let mut place = 0;
+            while let Some(encoded) = read
+                .packet(&mut place)
+                .map_err(explain)
+                .with_context(told)?
+            {
+                rewriter.packet(encoded, &mut block);
+            }
+            copied.plain_bytes += read.len() as u64;
+            let is_kept =
+                writer.compresses() && !read.packed().is_empty() && block[start..] == *read.bytes();
+            if is_kept {
+                block.truncate(start);
+                copied.kept_bytes += read.len() as u64;
+            }
+            if block.len() >= BLOCK_BYTES || is_kept && !block.is_empty() {
                 let full = std::mem::replace(&mut block, writer.block());
-                writer.put(full).context("cannot write the merged trace")?;
+                writer.put(Piece::Packets(full)).context(CANNOT_WRITE)?;
+            }
+            if is_kept {
+                let packed = Piece::Packed(read.packed().to_vec());
+                writer.put(packed).context(CANNOT_WRITE)?;
             }
         }
-        next_sequence = rewriter.next_sequence();
         copied.packets += rewriter.packets;
-        copied.plain_bytes += reader.plain_bytes();
         let name = short_name(&plan.path);
-        if let Some(Truncation { offset, bytes }) = reader.truncation() {
+        if let Some(Truncation { offset, bytes }) = input.truncation() {
             let cut = format!(
                 "{name}: ends within a packet; its {bytes} bytes from byte {offset} on are left out"
             );
@@ -281,7 +303,7 @@ fn copy(
         }
     }
     copied.packets += head::end(infos, &cuts, &mut block);
-    writer.put(block).context("cannot write the merged trace")?;
+    writer.put(Piece::Packets(block)).context(CANNOT_WRITE)?;
     remarks.append(&mut cuts);
     Ok(copied)
 }

@@ -14,10 +14,20 @@ const WAITING_MAX: usize = 2;
 /// More threads do not help: one thread reads.
 const THREADS_MAX: usize = 8;
 
+/// What is handed on together.
+#[derive(Debug)]
+pub enum Piece {
+    /// Whole packets.
+    Packets(Vec<u8>),
+    /// Whole packets that are compressed already.
+    Packed(Vec<u8>),
+}
+
 /// Takes blocks of whole packets and brings them to a file. Nothing is written in the thread that calls.
 #[derive(Debug)]
 pub struct BlockWriter {
-    workers: Vec<SyncSender<Vec<u8>>>,
+    workers: Vec<SyncSender<Piece>>,
+    compress: bool,
     next: usize,
     spare: Receiver<Vec<u8>>,
     threads: Vec<JoinHandle<()>>,
@@ -37,11 +47,11 @@ impl BlockWriter {
         let (give_back, spare) = sync_channel(count * 4 * WAITING_MAX);
         let (mut workers, mut threads, mut results) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
-            let (sender, blocks) = sync_channel::<Vec<u8>>(WAITING_MAX);
+            let (sender, pieces) = sync_channel::<Piece>(WAITING_MAX);
             let (finished, result) = sync_channel::<Vec<u8>>(WAITING_MAX);
             let give_back = give_back.clone();
             threads.push(std::thread::spawn(move || {
-                work(&blocks, &finished, &give_back, compress);
+                work(&pieces, &finished, &give_back, compress);
             }));
             workers.push(sender);
             results.push(result);
@@ -49,11 +59,18 @@ impl BlockWriter {
         let writer = std::thread::spawn(move || write(file, &results, &give_back));
         Self {
             workers,
+            compress,
             next: 0,
             spare,
             threads,
             writer: Some(writer),
         }
+    }
+
+    /// Whether packets are compressed.
+    #[must_use]
+    pub fn compresses(&self) -> bool {
+        self.compress
     }
 
     /// An empty block.
@@ -67,15 +84,15 @@ impl BlockWriter {
         )
     }
 
-    /// Hands over a block.
+    /// Hands over a piece.
     ///
     /// # Errors
     /// When writing has failed; [`BlockWriter::finish`] returns why.
-    pub fn put(&mut self, block: Vec<u8>) -> io::Result<()> {
+    pub fn put(&mut self, piece: Piece) -> io::Result<()> {
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();
         self.workers[worker]
-            .send(block)
+            .send(piece)
             .map_err(|_| io::Error::other("the output failed"))
     }
 
@@ -100,16 +117,17 @@ impl BlockWriter {
 }
 
 fn work(
-    blocks: &Receiver<Vec<u8>>,
+    pieces: &Receiver<Piece>,
     finished: &SyncSender<Vec<u8>>,
     give_back: &SyncSender<Vec<u8>>,
     compress: bool,
 ) {
     let mut compressor = compress.then(Compressor::default);
-    while let Ok(block) = blocks.recv() {
-        let result = match &mut compressor {
-            None => block,
-            Some(compressor) => {
+    while let Ok(piece) = pieces.recv() {
+        let result = match (piece, &mut compressor) {
+            (Piece::Packed(packed), _) => packed,
+            (Piece::Packets(block), None) => block,
+            (Piece::Packets(block), Some(compressor)) => {
                 let packed = compressor.block(&block, Effort::Quick).to_vec();
                 // The memory is used again, unless there is enough of it.
                 give_back.try_send(block).ok();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use rsys_proto::ProcessNamespace;
+use rsys_proto::{KnownNamespace, ProcessNamespace};
 
 use super::alignment::Alignment;
 use crate::files::short_name;
@@ -96,6 +96,8 @@ pub struct InputPlan {
     pub path: PathBuf,
     /// Its identifiers.
     pub ids: Ids,
+    /// The namespace of its tracks and flows if no other input has the same: they stay what they are.
+    pub own: Option<KnownNamespace>,
     /// Its process ids that are others in the merged trace.
     pub pids: HashMap<u32, u32>,
     /// Its place among the inputs.
@@ -121,10 +123,21 @@ impl InputPlan {
     #[inline]
     #[must_use]
     pub fn track(&self, uuid: u64) -> u64 {
-        if self.is_of_machine(uuid) {
+        let is_own = self.own.is_some_and(|own| own.has_track(uuid));
+        if is_own || self.is_of_machine(uuid) {
             uuid
         } else {
             self.ids.track(uuid)
+        }
+    }
+
+    /// The id of a flow in the merged trace.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, id: u64) -> u64 {
+        match self.own {
+            Some(own) if own.has_flow(id) => id,
+            _ => self.ids.flow(id),
         }
     }
 
@@ -217,6 +230,19 @@ pub fn pids(infos: &[TraceInfo]) -> Vec<HashMap<u32, u32>> {
                 }
             }
             changed
+        })
+        .collect()
+}
+
+/// The namespaces of inputs; where two have the same, the first in order keeps it.
+#[must_use]
+pub fn namespaces(infos: &[TraceInfo]) -> Vec<Option<KnownNamespace>> {
+    let mut taken = BTreeSet::new();
+    infos
+        .iter()
+        .map(|info| {
+            let own = KnownNamespace::of_track(info.process_track)?;
+            taken.insert(own.key()).then_some(own)
         })
         .collect()
 }

@@ -4,20 +4,18 @@
 //! another input has too, the names of processes, and times that are not BOOTTIME of the host of reference. Interned ids belong to a
 //! sequence, so they stay what they are.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use prost::Message;
+use rsys_analysis::perfetto::SequenceNumbers;
 use rsys_analysis::perfetto::packet_head::{PacketHead, read_defaults};
 use rsys_proto::fields::{packet, sample, thread, trace};
 use rsys_proto::message::{Field, Fields, Torn, put_bytes, put_message, put_u64, put_varint};
 use rsys_proto::schema::{self, ClockSnapshot, clock};
 
-use super::messages::{self, has_ids, nested};
+use super::messages::{self, changes, nested};
 use super::plan::InputPlan;
 use rsys_analysis::perfetto::clocks::{TraceClocks, is_local};
-
-/// Sequence ids below this are looked up in a table.
-const TABLE_IDS: u32 = 1 << 16;
 
 /// Rewrites the packets of one input.
 #[derive(Debug)]
@@ -25,10 +23,10 @@ pub struct Rewriter<'a> {
     plan: &'a InputPlan,
     aligned: bool,
     clocks: TraceClocks,
-    next_sequence: u32,
-    /// Index into `sequences` plus one, by the id in the input.
-    table: Vec<u32>,
-    others: HashMap<u32, u32>,
+    ids: &'a mut SequenceIds,
+    /// Of the input.
+    numbers: SequenceNumbers,
+    /// By number.
     sequences: Vec<Sequence>,
     body: Vec<u8>,
     /// Packets that were copied.
@@ -37,6 +35,35 @@ pub struct Rewriter<'a> {
     pub timeless: u64,
     /// Packets with torn fields; they are left out.
     pub torn: u64,
+}
+
+/// The sequence ids of the merged trace.
+#[derive(Debug)]
+pub struct SequenceIds {
+    taken: HashSet<u32>,
+    next: u32,
+}
+
+impl SequenceIds {
+    /// All ids from `first` on are free.
+    #[must_use]
+    pub fn new(first: u32) -> Self {
+        Self {
+            taken: HashSet::new(),
+            next: first,
+        }
+    }
+
+    /// An id for a sequence that has `id` in its input: the same, if no other has it.
+    fn take(&mut self, id: u32) -> u32 {
+        if id >= self.next && self.taken.insert(id) {
+            return id;
+        }
+        while !self.taken.insert(self.next) {
+            self.next += 1;
+        }
+        self.next
+    }
 }
 
 #[derive(Debug)]
@@ -65,28 +92,21 @@ enum Time {
 }
 
 impl<'a> Rewriter<'a> {
-    /// For the packets of an input, with sequence ids from `first_sequence`.
+    /// For the packets of an input.
     #[must_use]
-    pub fn new(plan: &'a InputPlan, first_sequence: u32) -> Self {
+    pub fn new(plan: &'a InputPlan, ids: &'a mut SequenceIds) -> Self {
         Self {
             plan,
             aligned: !plan.alignment.is_identity(),
             clocks: plan.clocks.clone(),
-            next_sequence: first_sequence,
-            table: Vec::new(),
-            others: HashMap::new(),
+            ids,
+            numbers: SequenceNumbers::default(),
             sequences: Vec::new(),
             body: Vec::new(),
             packets: 0,
             timeless: 0,
             torn: 0,
         }
-    }
-
-    /// The first sequence id that is still free.
-    #[must_use]
-    pub fn next_sequence(&self) -> u32 {
-        self.next_sequence
     }
 
     /// Appends what becomes of a packet to `out`, framed.
@@ -162,7 +182,7 @@ impl<'a> Rewriter<'a> {
     #[inline]
     fn stays(&self, field: Field<'_>) -> bool {
         match field.number {
-            packet::TRACK_EVENT => has_ids(field.value.bytes()) == Ok(false),
+            packet::TRACK_EVENT => changes(self.plan, field.value.bytes()) == Ok(false),
             packet::PERF_SAMPLE => self.plan.pids.is_empty(),
             packet::INTERNED_DATA => true,
             packet::SEQUENCE_FLAGS => {
@@ -218,7 +238,7 @@ impl<'a> Rewriter<'a> {
                 | packet::TRACE_UUID
                 | packet::SYSTEM_INFO => {}
                 packet::TRACK_EVENT => {
-                    if has_ids(bytes)? {
+                    if changes(self.plan, bytes)? {
                         nested(body, field.number, |body| {
                             messages::event(self.plan, bytes, body)
                         })?;
@@ -265,31 +285,15 @@ impl<'a> Rewriter<'a> {
     /// The index of a sequence of the input, which is new when it is seen first.
     #[inline]
     fn sequence(&mut self, id: u32) -> usize {
-        if id < TABLE_IDS {
-            let place = id as usize;
-            if let Some(&index) = self.table.get(place)
-                && index > 0
-            {
-                return index as usize - 1;
-            }
-            if place >= self.table.len() {
-                self.table.resize(place + 1, 0);
-            }
-            self.table[place] = self.sequences.len() as u32 + 1;
-        } else {
-            let new = self.sequences.len() as u32;
-            let index = *self.others.entry(id).or_insert(new);
-            if index != new {
-                return index as usize;
-            }
+        let (number, is_new) = self.numbers.number(id);
+        if is_new {
+            self.sequences.push(Sequence {
+                id: self.ids.take(id),
+                default_clock: 0,
+                local_clocks: Vec::new(),
+            });
         }
-        self.sequences.push(Sequence {
-            id: self.next_sequence,
-            default_clock: 0,
-            local_clocks: Vec::new(),
-        });
-        self.next_sequence += 1;
-        self.sequences.len() - 1
+        number as usize
     }
 
     #[inline]

@@ -1,11 +1,10 @@
 //! Perfetto traces: ours (of one process, merged, cut off), and those of other profilers that write slices of GPUs.
 //!
-//! Packets are unpacked ahead of their use ([`packets`]). What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
+//! Packets are unpacked ahead of their use ([`rsys_proto::packets`]). What a slice is, is told by its category; what it belongs to, by its track ([`places`]). Slices are put together from their begins and ends
 //! in [`slices`], samples are looked up in the tables of their sequence in [`samples`], and [`processes`] keeps apart the processes
 //! of a file.
 
 mod meaning;
-mod packets;
 mod places;
 mod processes;
 mod samples;
@@ -14,6 +13,7 @@ mod slices;
 use std::path::Path;
 
 use rsys_proto::message::{Fields, Torn};
+use rsys_proto::packets::Packets;
 use rsys_proto::reader::ReadError;
 use rsys_proto::schema::event_type;
 
@@ -24,7 +24,6 @@ use crate::perfetto::{
     Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
 };
 use meaning::{Details, Meaning, Meanings};
-use packets::Packets;
 use places::Places;
 use processes::Processes;
 use samples::Samples;
@@ -34,7 +33,7 @@ use slices::Slices;
 pub(super) struct PerfettoReader {
     file: String,
     kinds: Kinds,
-    packets: Packets,
+    packets: Packets<Input>,
     decoder: Decoder,
     names: Vec<EventNames>,
     meanings: Meanings,

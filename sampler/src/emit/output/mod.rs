@@ -68,7 +68,7 @@ impl Output {
             identity.start_time_ns,
             identity.instance as u32,
         );
-        let mut writer = TraceWriter::new(sink, run.compression);
+        let mut writer = TraceWriter::for_process(sink, run.compression, namespace);
         let out = writer.buffer();
         out.clock_snapshot(&clock_readings());
         out.trace_uuid(namespace.trace_uuid());
