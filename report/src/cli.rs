@@ -10,6 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::ask::{self, Question};
 use crate::check;
+use crate::cut;
 use crate::files;
 use crate::manual;
 use crate::mcp::{self, McpOptions};
@@ -50,6 +51,8 @@ enum Verb {
     Html(HtmlOptions),
     /// Make one trace of many, on one time axis
     Merge(MergeOptions),
+    /// Make a small trace of a large one: a stretch of time, some processes, threads or tracks
+    Cut(CutOptions),
     /// Tell whether the traces of a job are all there, finished and without losses
     Check(CheckOptions),
     /// Finish what a killed profiler left
@@ -97,6 +100,37 @@ struct MergeOptions {
     /// Whether to compress the packets
     #[arg(long, value_enum, default_value_t = Compress::Auto, value_name = "WHEN")]
     compress: Compress,
+}
+
+#[derive(Debug, Args)]
+struct CutOptions {
+    /// The trace
+    #[arg(value_name = "TRACE")]
+    input: PathBuf,
+    /// The part
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the output if it is already there
+    #[arg(short, long)]
+    force: bool,
+    /// Where the part begins, since the start of the trace, such as 90s, 1.5min or 20ms
+    #[arg(long, value_name = "TIME", value_parser = cut::parse_time, default_value = "0s")]
+    from: u64,
+    /// Where it ends; by default with the trace
+    #[arg(long, value_name = "TIME", value_parser = cut::parse_time)]
+    to: Option<u64>,
+    /// Keep this process only, by id or a part of its name; may be given again
+    #[arg(long, value_name = "PID|NAME")]
+    process: Vec<String>,
+    /// Keep this thread only, by id or a part of its name; may be given again
+    #[arg(long, value_name = "TID|NAME")]
+    thread: Vec<String>,
+    /// Keep tracks only with this in their name or in that of what they belong to; may be given again
+    #[arg(long, value_name = "NAME")]
+    track: Vec<String>,
+    /// Leave these out
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    drop: Vec<cut::Kind>,
 }
 
 #[derive(Debug, Args)]
@@ -174,6 +208,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Ask(question)), _) => answer(&question),
         (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
+        (Some(Verb::Cut(options)), _) => cut_trace(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (Some(Verb::View(options)), _) => view_traces(options),
@@ -238,6 +273,29 @@ fn merge_traces(options: MergeOptions) -> Result<i32> {
         eprintln!("rsys-report: {remark}");
     }
     say(&summary(&merged, &request))?;
+    Ok(0)
+}
+
+fn cut_trace(options: CutOptions) -> Result<i32> {
+    let picks = |words: Vec<String>| words.into_iter().map(cut::Pick::from).collect();
+    let request = cut::Request {
+        input: options.input,
+        output: options.output,
+        force: options.force,
+        from_ns: options.from,
+        to_ns: options.to,
+        selection: cut::Selection {
+            processes: picks(options.process),
+            threads: picks(options.thread),
+            tracks: options.track,
+            dropped: options.drop,
+        },
+    };
+    let done = cut::cut(&request)?;
+    for remark in &done.remarks {
+        eprintln!("rsys-report: {remark}");
+    }
+    say(&done.text(&request))?;
     Ok(0)
 }
 

@@ -2,8 +2,8 @@
 //! are complete, and finishes those that a killed profiler left.
 //!
 //! - `cli` reads the command line.
-//! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it.
-//! - [`mod@merge`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
+//! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it; `block_writer` writes one.
+//! - [`mod@merge`], [`mod@cut`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `page` writes all answers to a page.
@@ -12,12 +12,14 @@
 //! - `mcp` answers programs.
 
 pub mod check;
+pub mod cut;
 pub mod files;
 pub mod merge;
 pub mod recover;
 pub mod trace_info;
 
 mod ask;
+mod block_writer;
 mod cache;
 mod cli;
 mod contents;

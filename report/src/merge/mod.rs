@@ -1,7 +1,7 @@
 //! `rsys-report merge`: the traces of many processes become one.
 //!
 //! All inputs are looked at first ([`crate::trace_info`]), which decides their order, identifiers, names and clocks (`plan`, `align`). Then they are
-//! copied one after another, packet by packet (`rewrite`), into blocks that other threads compress and write (`output`). Memory does
+//! copied one after another, packet by packet (`rewrite`), into blocks that other threads compress and write (`block_writer`). Memory does
 //! not grow with the length of the inputs, and the result does not depend on the order in which they were named.
 
 mod align;
@@ -9,7 +9,6 @@ mod alignment;
 mod collectives;
 mod head;
 mod messages;
-mod output;
 mod plan;
 mod rewrite;
 
@@ -22,12 +21,12 @@ use rsys_proto::blocks::{Block, BlockReader};
 use rsys_proto::packets::Blocks;
 use rsys_proto::reader::Truncation;
 
+use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
 use crate::files::{PERFETTO, short_name, traces};
 use crate::temp_output::TempOutput;
 use crate::trace_info::{Depth, TraceInfo, explain};
 use rsys_proto::ProcessNamespace;
 
-use output::{BLOCK_BYTES, BlockWriter, Piece};
 use plan::{Ids, InputPlan, Roots};
 use rewrite::{Rewriter, SequenceIds};
 

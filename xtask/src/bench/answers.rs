@@ -21,10 +21,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 const PROCESSES: u64 = 8;
 
 /// How the kernels lie in files.
-struct Form {
-    name: &'static str,
-    is_compressed: bool,
-    files: u64,
+pub(super) struct Form {
+    pub name: &'static str,
+    pub is_compressed: bool,
+    pub files: u64,
 }
 
 const FORMS: [Form; 3] = [
@@ -201,7 +201,7 @@ fn peer(lab: &Lab, folder: &Path) -> Result<Command> {
     Ok(command)
 }
 
-fn build_maker(lab: &Lab) -> Result<PathBuf> {
+pub(super) fn build_maker(lab: &Lab) -> Result<PathBuf> {
     let status = Command::new(env!("CARGO"))
         .current_dir(&lab.root)
         .args(["build", "--release", "--quiet", "-p", "rsys-analysis"])
@@ -214,7 +214,13 @@ fn build_maker(lab: &Lab) -> Result<PathBuf> {
 }
 
 /// Makes the traces; returns how many bytes they have.
-fn make(lab: &Lab, maker: &Path, folder: &Path, kernels: u64, form: &Form) -> Result<u64> {
+pub(super) fn make(
+    lab: &Lab,
+    maker: &Path,
+    folder: &Path,
+    kernels: u64,
+    form: &Form,
+) -> Result<u64> {
     let mut bytes = 0;
     for number in 0..form.files {
         let path = folder.join(format!("{number}.proto"));

@@ -141,7 +141,7 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         fs::remove_dir_all(&folder)?;
     }
     table.note("copies of one trace, of 8 threads at 4000 Hz, as other processes of the same host, or of a host each, would have left them; the files are in the page cache. Wall time counts what else the machine does, CPU time only in part");
-    Ok(vec![table])
+    Ok(vec![table, super::ordinary::table(lab, figures)?])
 }
 
 fn largest(folder: &Path) -> Result<PathBuf> {

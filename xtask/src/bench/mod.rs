@@ -27,6 +27,7 @@ mod memory;
 mod merge;
 mod monitors;
 mod numbers;
+mod ordinary;
 mod overhead;
 mod process;
 mod rate;

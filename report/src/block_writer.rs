@@ -1,4 +1,4 @@
-//! The merged file: blocks of packets, compressed by several threads and written in order.
+//! A file that is written: blocks of packets, compressed by several threads and written in order.
 
 use std::fs::File;
 use std::io::{self, Write};
