@@ -202,3 +202,60 @@ fn what_a_killed_profiler_left_is_finished() -> TestResult {
     );
     Ok(())
 }
+
+/// What the trace processor makes of slices, counters and samples.
+const SUMS: &str = "select 'slices of ' || name as what, sum(dur) as sum from slice
+     where name not like 'rsys %' group by name
+     union all select 'samples of ' || coalesce(t.name, ''), count(*) from perf_sample join thread t using (utid)
+     group by t.name order by what";
+
+/// The sums of a trace, of which nothing is wrong and every slice is closed.
+fn sums(path: &Path) -> Result<std::collections::BTreeMap<String, i64>> {
+    let trace = Trace::load(path, None)?;
+    trace.assert_valid_prefix();
+    ensure!(trace.number("select count(*) from slice where dur < 0")? == 0);
+    let rows = trace.query(SUMS)?;
+    rows.iter()
+        .map(|row| Ok((row.text("what")?.to_owned(), row.int("sum")?)))
+        .collect()
+}
+
+#[test]
+fn parts_of_a_real_trace_open_alone_and_add_up() -> TestResult {
+    let outcome = recorded()?;
+    outcome.expect_success();
+    let merged = outcome.files()[0].with_file_name("merged.pftrace");
+    let folder = outcome.files()[0].with_file_name("");
+    let (code, said) = rsys_report("merge", &[&folder, Path::new("-o"), &merged])?;
+    ensure!(code == Some(0), "{said}");
+    let mut together = std::collections::BTreeMap::new();
+    for (number, range) in [["0ms", "60ms"], ["60ms", "110ms"], ["110ms", "1h"]]
+        .iter()
+        .enumerate()
+    {
+        let part = merged.with_file_name(format!("part{number}.pftrace"));
+        let words = [
+            "-o",
+            &part.to_string_lossy(),
+            "--from",
+            range[0],
+            "--to",
+            range[1],
+        ]
+        .map(str::to_owned);
+        let mut arguments = vec![merged.as_path()];
+        arguments.extend(words.iter().map(Path::new));
+        let (code, said) = rsys_report("cut", &arguments)?;
+        ensure!(code == Some(0), "{said}");
+        for (what, sum) in sums(&part)? {
+            *together.entry(what).or_insert(0) += sum;
+        }
+    }
+    let whole = sums(&merged)?;
+    ensure!(
+        whole.keys().any(|what| what.starts_with("samples of rate")),
+        "{whole:?}"
+    );
+    assert_eq!(together, whole);
+    Ok(())
+}
