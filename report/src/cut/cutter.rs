@@ -6,18 +6,15 @@
 
 use std::collections::HashMap;
 
-use prost::Message;
-use rsys_analysis::perfetto::clocks::{TraceClocks, is_local};
-use rsys_analysis::perfetto::packet_head::read_defaults;
+use rsys_analysis::perfetto::clocks::TraceClocks;
 use rsys_analysis::perfetto::{Decoder, Event, EventKind, PacketHead, TrackIndex};
-use rsys_proto::ProcessNamespace;
 use rsys_proto::fields::{event, packet, sample, trace};
 use rsys_proto::message::{Fields, Torn, put_bytes, put_message, put_u64};
-use rsys_proto::schema::{
-    ClockSnapshot, DebugAnnotation, TracePacket, TrackDescriptor, TrackEvent, clock, event_type,
-};
+use rsys_proto::schema::event_type;
 
+use super::facts::say;
 use super::select::{Kind, Owners, Selection};
+use super::sequence::{Sequence, put_moved_head};
 
 /// Copies what is in the part.
 #[derive(Debug)]
@@ -41,26 +38,6 @@ pub(super) struct Cutter<'a> {
     pub timeless: u64,
     /// Malformed packets.
     pub torn: u64,
-}
-
-/// A packet sequence.
-#[derive(Debug, Default)]
-struct Sequence {
-    id: u32,
-    default_clock: u32,
-    clocks: Vec<LocalClock>,
-    /// Framed packets with what it has said of itself while nothing of it is in the part.
-    state: Vec<u8>,
-    is_started: bool,
-}
-
-/// An incremental clock: packets say how much later they are than the one before, which may have been left out.
-#[derive(Debug)]
-struct LocalClock {
-    id: u32,
-    is_incremental: bool,
-    unit_ns: u64,
-    written_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +113,7 @@ impl<'a> Cutter<'a> {
         if event.head.cleared {
             self.clear(sequence, out);
         }
-        self.follow_clocks(sequence, &event.head)?;
+        self.sequences[sequence].follow(&event.head, &mut self.clocks)?;
         if self.start_ns.is_none() {
             self.start_ns = event.time_ns;
         }
@@ -190,32 +167,6 @@ impl<'a> Cutter<'a> {
         let sequence = &mut self.sequences[sequence];
         sequence.default_clock = 0;
         sequence.state.clear();
-    }
-
-    fn follow_clocks(&mut self, sequence: usize, head: &PacketHead<'_>) -> Result<(), Torn> {
-        let sequence = &mut self.sequences[sequence];
-        if let Some(defaults) = head.defaults {
-            sequence.default_clock = read_defaults(defaults)?.0;
-        }
-        let Some(snapshot) = head.snapshot else {
-            return Ok(());
-        };
-        let snapshot = ClockSnapshot::decode(snapshot).map_err(|_| Torn)?;
-        self.clocks.observe(&snapshot);
-        let boottime_ns = self.clocks.boottime_of(&snapshot);
-        for one in &snapshot.clocks {
-            let Some(id) = one.clock_id.filter(|&id| is_local(id)) else {
-                continue;
-            };
-            sequence.clocks.retain(|known| known.id != id);
-            sequence.clocks.push(LocalClock {
-                id,
-                is_incremental: one.is_incremental == Some(true),
-                unit_ns: one.unit_multiplier_ns.unwrap_or(1).max(1),
-                written_ns: boottime_ns.unwrap_or(0),
-            });
-        }
-        Ok(())
     }
 
     fn track(&mut self, index: TrackIndex) -> &mut Track {
@@ -331,7 +282,10 @@ impl<'a> Cutter<'a> {
         let at = index.index();
         match (event.kind, place) {
             (EventKind::Begin(..), Place::Before) => {
-                let open = Open::Before(whole.sequence, self.stripped(whole)?);
+                let open = Open::Before(
+                    whole.sequence,
+                    self.selection.strip(whole.head.event.unwrap_or_default())?,
+                );
                 self.tracks[at].open.push(open);
             }
             (EventKind::Begin(..), Place::Behind) => self.tracks[at].open.push(Open::Behind),
@@ -354,7 +308,10 @@ impl<'a> Cutter<'a> {
                 }
             }
             (EventKind::Counter(..), Place::Before) => {
-                self.tracks[at].counter = Some((whole.sequence, self.stripped(whole)?));
+                self.tracks[at].counter = Some((
+                    whole.sequence,
+                    self.selection.strip(whole.head.event.unwrap_or_default())?,
+                ));
             }
             (_, Place::Inside) => {
                 if time_ns == self.first_ns() {
@@ -458,44 +415,17 @@ impl<'a> Cutter<'a> {
             match field.number {
                 packet::TIMESTAMP | packet::TIMESTAMP_CLOCK_ID | packet::SEQUENCE_ID => {}
                 packet::TRACK_EVENT if strips => {
-                    put_bytes(&mut body, field.number, &self.stripped(whole)?);
+                    put_bytes(
+                        &mut body,
+                        field.number,
+                        &self.selection.strip(whole.head.event.unwrap_or_default())?,
+                    );
                 }
                 _ => body.extend_from_slice(field.encoded),
             }
         }
         put_bytes(out, trace::PACKET, &body);
         Ok(())
-    }
-
-    /// The event of a packet without what is left out of events.
-    fn stripped(&self, whole: &Whole<'_>) -> Result<Vec<u8>, Torn> {
-        let bytes = whole.head.event.unwrap_or_default();
-        let is_ours = |name: &[u8]| name.starts_with(b"rsys ");
-        let (flows, details) = (
-            self.selection.drops(Kind::Flows),
-            self.selection.drops(Kind::Details),
-        );
-        let mut kept = Vec::with_capacity(bytes.len());
-        let mut is_metadata = false;
-        for field in Fields::new(bytes) {
-            let field = field?;
-            is_metadata |= field.number == event::NAME && is_ours(field.value.bytes());
-        }
-        for field in Fields::new(bytes) {
-            let field = field?;
-            let is_dropped = match field.number {
-                event::FLOW_IDS
-                | event::TERMINATING_FLOW_IDS
-                | event::FLOW_IDS_OLD
-                | event::TERMINATING_FLOW_IDS_OLD => flows,
-                event::DEBUG_ANNOTATIONS => details && !is_metadata,
-                _ => false,
-            };
-            if !is_dropped {
-                kept.extend_from_slice(field.encoded);
-            }
-        }
-        Ok(kept)
     }
 
     /// Begins what is open throughout the part, ends what is open behind it, and says what this is.
@@ -522,46 +452,7 @@ impl<'a> Cutter<'a> {
                 });
             }
         }
-        self.say(id, facts, out);
-    }
-
-    /// Says what this is a part of, on a track of its own.
-    fn say(&self, id: u32, facts: &[(&str, String)], out: &mut Vec<u8>) {
-        let uuid = ProcessNamespace::new("rsys cut", id, self.first_ns(), 0).track(1);
-        let facts = facts.iter().map(|(name, value)| DebugAnnotation {
-            name: Some((*name).to_owned()),
-            string_value: Some(value.clone()),
-            ..DebugAnnotation::default()
-        });
-        let packets = [
-            TracePacket {
-                track_descriptor: Some(Box::new(TrackDescriptor {
-                    uuid: Some(uuid),
-                    name: Some("rsys cut".to_owned()),
-                    description: Some("Which part of which trace this is".to_owned()),
-                    ..TrackDescriptor::default()
-                })),
-                ..TracePacket::default()
-            },
-            TracePacket {
-                timestamp: Some(self.first_ns()),
-                timestamp_clock_id: Some(clock::BOOTTIME),
-                track_event: Some(TrackEvent {
-                    r#type: Some(event_type::INSTANT),
-                    name: Some("rsys cut".to_owned()),
-                    track_uuid: Some(uuid),
-                    debug_annotations: facts.collect(),
-                    ..TrackEvent::default()
-                }),
-                ..TracePacket::default()
-            },
-        ];
-        for mut packet in packets {
-            packet.trusted_packet_sequence_id = Some(id);
-            put_message(out, trace::PACKET, |body| {
-                packet.encode(body).expect("a vector grows as needed");
-            });
-        }
+        say(id, self.first_ns(), facts, out);
     }
 }
 
@@ -571,37 +462,4 @@ struct Whole<'p> {
     head: PacketHead<'p>,
     time_ns: Option<u64>,
     encoded: &'p [u8],
-}
-
-impl Sequence {
-    /// Puts time and sequence of a packet. What its clock counts from is the packet written before.
-    fn put_head(&mut self, body: &mut Vec<u8>, head: &PacketHead<'_>, time_ns: u64) {
-        let used = match head.clock {
-            0 => self.default_clock,
-            id => id,
-        };
-        let mut value = head.timestamp.unwrap_or(0);
-        if let Some(clock) = self.clocks.iter_mut().find(|one| one.id == used)
-            && clock.is_incremental
-        {
-            let step = time_ns.checked_sub(clock.written_ns);
-            let Some(step) = step.filter(|step| step % clock.unit_ns == 0) else {
-                return put_moved_head(body, time_ns, self.id);
-            };
-            clock.written_ns = time_ns;
-            value = step / clock.unit_ns;
-        }
-        put_u64(body, packet::TIMESTAMP, value);
-        if head.clock != 0 {
-            put_u64(body, packet::TIMESTAMP_CLOCK_ID, u64::from(head.clock));
-        }
-        put_u64(body, packet::SEQUENCE_ID, u64::from(self.id));
-    }
-}
-
-/// Puts a time that does not count from another one, and the sequence.
-fn put_moved_head(body: &mut Vec<u8>, time_ns: u64, id: u32) {
-    put_u64(body, packet::TIMESTAMP, time_ns);
-    put_u64(body, packet::TIMESTAMP_CLOCK_ID, u64::from(clock::BOOTTIME));
-    put_u64(body, packet::SEQUENCE_ID, u64::from(id));
 }

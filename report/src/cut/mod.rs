@@ -5,8 +5,10 @@
 //! which nothing was written yet.
 
 mod cutter;
+mod facts;
 mod range;
 mod select;
+mod sequence;
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use rsys_analysis::perfetto::{TrackIndex, Tracks};
 use rsys_proto::KnownNamespace;
+use rsys_proto::fields::event;
+use rsys_proto::message::{Fields, Torn};
 
 /// Kinds of content that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -123,6 +125,33 @@ impl Selection {
         is_named
             && (self.threads.is_empty() || has_thread())
             && self.describes(tracks, owners, index)
+    }
+
+    /// An event without what is left out of events.
+    pub(super) fn strip(&self, bytes: &[u8]) -> Result<Vec<u8>, Torn> {
+        let is_ours = |name: &[u8]| name.starts_with(b"rsys ");
+        let (flows, details) = (self.drops(Kind::Flows), self.drops(Kind::Details));
+        let mut kept = Vec::with_capacity(bytes.len());
+        let mut is_metadata = false;
+        for field in Fields::new(bytes) {
+            let field = field?;
+            is_metadata |= field.number == event::NAME && is_ours(field.value.bytes());
+        }
+        for field in Fields::new(bytes) {
+            let field = field?;
+            let is_dropped = match field.number {
+                event::FLOW_IDS
+                | event::TERMINATING_FLOW_IDS
+                | event::FLOW_IDS_OLD
+                | event::TERMINATING_FLOW_IDS_OLD => flows,
+                event::DEBUG_ANNOTATIONS => details && !is_metadata,
+                _ => false,
+            };
+            if !is_dropped {
+                kept.extend_from_slice(field.encoded);
+            }
+        }
+        Ok(kept)
     }
 
     /// Whether samples of a thread are kept.
