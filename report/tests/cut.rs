@@ -5,8 +5,13 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Contents, FIRST, SECOND, Scratch, contents, merge_all, whole_packets};
+use prost::Message;
+use rsys_proto::message::put_message;
 use rsys_proto::reader::PacketReader;
 use rsys_proto::resolve::Resolver;
+use rsys_proto::schema::{
+    self, InternedData, InternedName, TracePacket, TrackEvent, clock, event_type,
+};
 use rsys_proto::{Compression, CounterTrack, NamedTrack, PacketBuffer, ThreadTrack, TrackSequence};
 use rsys_report::cut::{Kind, Pick, Request, Selection, cut};
 
@@ -347,4 +352,54 @@ fn a_trace_cut_off_anywhere_is_cut_up_to_there() {
             contents(&bytes);
         }
     }
+}
+
+/// Other profilers let a sequence begin anew now and then; names of slices that are open then are those from before.
+#[test]
+fn a_slice_keeps_its_name_when_its_sequence_begins_anew() {
+    let scratch = Scratch::new();
+    let event = |time, kind, track, name: Option<&str>| TracePacket {
+        timestamp: Some(time),
+        timestamp_clock_id: Some(clock::BOOTTIME),
+        trusted_packet_sequence_id: Some(9),
+        sequence_flags: name.map(|_| schema::SEQ_INCREMENTAL_STATE_CLEARED),
+        interned_data: name.map(|name| {
+            Box::new(InternedData {
+                event_names: vec![InternedName {
+                    iid: Some(1),
+                    name: Some(name.to_owned()),
+                }],
+                ..InternedData::default()
+            })
+        }),
+        track_event: Some(TrackEvent {
+            r#type: Some(kind),
+            track_uuid: Some(track),
+            name_iid: name.map(|_| 1),
+            ..TrackEvent::default()
+        }),
+        ..TracePacket::default()
+    };
+    let packets = [
+        event(100, event_type::SLICE_BEGIN, 5, Some("first")),
+        event(300, event_type::SLICE_BEGIN, 6, Some("second")),
+        event(350, event_type::SLICE_END, 6, None),
+        event(400, event_type::SLICE_END, 5, None),
+    ];
+    let mut bytes = Vec::new();
+    for packet in packets {
+        put_message(&mut bytes, 1, |body| packet.encode(body).unwrap());
+    }
+    let request = Request {
+        from_ns: 100,
+        ..request(&scratch, &bytes)
+    };
+    cut(&request).unwrap();
+    let found = contents(&std::fs::read(&request.output).unwrap());
+    let slices: Vec<_> = found
+        .slices
+        .iter()
+        .map(|slice| (slice.name.as_str(), slice.start_ns, slice.end_ns))
+        .collect();
+    assert_eq!(slices, [("first", 200, 400), ("second", 300, 350)]);
 }
