@@ -1,7 +1,7 @@
 //! `rsys-report cut`: a part of a trace as a trace of its own.
 //!
-//! Packets are copied one by one, in one pass, whatever the length of the trace (`cutter`). What is left out is decided by time ([`range`])
-//! and by what it belongs to ([`select`]). Kept in memory are the slices that are open, the last values of counters, and the names and stacks of sequences of
+//! Packets are copied one by one, in one pass, whatever the length of the trace (`cutter`). What is left out is decided by time (`range`)
+//! and by what it belongs to (`select`). Kept in memory are the slices that are open, the last values of counters, and the names and stacks of sequences of
 //! which nothing was written yet.
 
 mod cutter;
