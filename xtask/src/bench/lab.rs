@@ -100,6 +100,7 @@ impl Lab {
         };
         lab.compile("chain")?;
         lab.compile("births")?;
+        lab.compile("reckon")?;
         lab.find_tools(wanted, may_install);
         Ok(lab)
     }
@@ -386,7 +387,7 @@ impl Drop for Lab {
 
 /// Libraries that start threads of their own, and hashes that differ from run to run, would make the work vary; settings of the user
 /// would change ours.
-fn quiet_environment(command: &mut Command) {
+pub fn quiet_environment(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let own = ["RSYS_", "ROCPROFSYS_", "OMNITRACE_"];
         if own

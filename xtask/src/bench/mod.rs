@@ -16,6 +16,7 @@ use serde::Serialize;
 
 mod answers;
 mod closing;
+mod crowd;
 mod engines;
 mod finish;
 mod goals;
@@ -48,7 +49,7 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, closing, startup, rate, walks, python, names, merge,
+    /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
     /// report, monitors, gpu, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
@@ -63,7 +64,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 16] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 18] = [
     (
         "overhead",
         overhead::measure,
@@ -74,6 +75,8 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 16] = [
     ("memory", memory::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
     ("closing", closing::measure, &[&[Tool::Rsys]]),
     ("startup", startup::measure, &[&FOR_NATIVE]),
+    ("short", crowd::short, &[&crowd::TOOLS]),
+    ("make", crowd::make, &[&crowd::TOOLS]),
     ("rate", rate::measure, &[&FOR_RATE]),
     ("walks", engines::walks, &[]),
     ("python", engines::python_frames, &[]),
