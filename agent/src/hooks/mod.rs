@@ -101,6 +101,8 @@ unsafe fn create(
     real: impl FnOnce(StartRoutine, *mut c_void) -> c_int,
 ) -> c_int {
     process::start_early();
+    // From now on a child of a fork may find the loader's lock held.
+    real::resolve_all();
     // A thread that must make no system calls may well have others: they set themselves up.
     let is_confined = state::is_confined() && !calls::is_dispatched();
     if !state::is_active() || is_confined || !state::is_own_process() {
@@ -128,6 +130,13 @@ fn stand_in_front_of(signal: c_int) -> bool {
     signals::is_shared(signal) && state::is_own_process()
 }
 
+/// A handler of the program's may call any of our hooks, and look nothing up.
+fn expect_handler(handler: SimpleHandler) {
+    if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        real::resolve_all();
+    }
+}
+
 /// # Safety
 /// As `sigaction(2)`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -136,6 +145,10 @@ pub unsafe extern "C" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
+    // SAFETY: the caller passes null or a valid structure.
+    if let Some(new) = unsafe { new.as_ref() } {
+        expect_handler(new.sa_sigaction);
+    }
     if !stand_in_front_of(signal) {
         return match real::sigaction::get() {
             // A child after `vfork` writes nothing into its parent's memory.
@@ -166,6 +179,7 @@ fn simple(
     mask: u64,
     real: Option<unsafe extern "C" fn(c_int, SimpleHandler) -> SimpleHandler>,
 ) -> SimpleHandler {
+    expect_handler(handler);
     if !stand_in_front_of(signal) {
         return match real {
             // SAFETY: the caller's own arguments.

@@ -27,9 +27,9 @@ static INFORMATION: Information = Information(UnsafeCell::new([0; INFO_BYTES]));
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps what describes the program: its command and variables. Once, at the start.
-pub fn describe(environment: &Environment<'_>) {
+pub fn describe(environment: &Environment<'_>, executable: &[u8]) {
     // SAFETY: there is one thread; see `Information`.
-    let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });
+    let described = environment.describe(executable, unsafe { &mut *INFORMATION.0.get() });
     DESCRIBED.store(described, Ordering::Relaxed);
 }
 

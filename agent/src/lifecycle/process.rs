@@ -27,7 +27,7 @@ use crate::sources;
 use crate::state::{self, State, deferred};
 use crate::sys;
 use crate::target::debugger;
-use crate::target::environment::Environment;
+use crate::target::environment::{self as variables, Environment};
 use crate::target::other_libc;
 use crate::target::real;
 
@@ -63,7 +63,9 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     let session = environment
         .get(ENV_SESSION)
         .filter(|session| !session.is_empty())?;
-    if environment.is_launcher() {
+    let mut path = [0; 1024];
+    let executable = variables::executable(&mut path);
+    if environment.is_launcher(executable) {
         return None;
     }
     let line = environment
@@ -89,14 +91,18 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         announce::announce_failure(libc::ENOEXEC);
         return None;
     }
-    real::resolve_all();
+    let deferred = deferred_start::is_allowed();
+    if !deferred {
+        real::resolve_all();
+    }
+    // The standard library asks in our handler, too.
+    real::pthread_getspecific::get();
     exec::begin(environment);
     if clock::wants_perf() {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
-    announcement::describe(environment);
-    let deferred = deferred_start::is_allowed();
+    announcement::describe(environment, executable);
     if deferred {
         state::set_pid(sys::getpid());
     } else {

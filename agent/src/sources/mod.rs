@@ -60,7 +60,8 @@ pub fn after_fork_in_child() {
 
 /// The process ends, or seems to. May hold the caller for two seconds if a GPU hangs. Not for signal handlers.
 pub fn at_end(ending: Ending) {
-    if state::may_set_up() {
+    // A source with something to tell has recorded before, which starts a deferred process.
+    if !state::is_deferred() && state::may_set_up() {
         for source in SOURCES {
             (source.at_end)(ending);
         }

@@ -98,6 +98,12 @@ pub fn agent_in(list: &[u8]) -> Option<&[u8]> {
     })
 }
 
+/// The path of the running program, in a buffer.
+pub fn executable(buffer: &mut [u8; 1024]) -> &[u8] {
+    let bytes = sys::readlink(c"/proc/self/exe", buffer);
+    buffer.get(..bytes).unwrap_or(&[])
+}
+
 impl<'a> Environment<'a> {
     /// The vectors of the program, remembered for fork children.
     ///
@@ -149,11 +155,9 @@ impl<'a> Environment<'a> {
         })
     }
 
-    /// Writes executable, command line and telling variables into the process information.
-    pub fn describe(&self, info: &mut [u8; INFO_BYTES]) -> usize {
-        let mut path = [0_u8; 1024];
-        let bytes = sys::readlink(c"/proc/self/exe", &mut path);
-        let mut length = push_info(info, 0, InfoTag::Executable, &path[..bytes.min(path.len())]);
+    /// Writes the executable's path, the command line and telling variables into the process information.
+    pub fn describe(&self, executable: &[u8], info: &mut [u8; INFO_BYTES]) -> usize {
+        let mut length = push_info(info, 0, InfoTag::Executable, executable);
         let mut line = [0_u8; 2048];
         let mut used = 0;
         for argument in strings(self.arguments) {
@@ -174,12 +178,12 @@ impl<'a> Environment<'a> {
         length
     }
 
-    /// Whether the program starts ranks of a job and does nothing else.
-    pub fn is_launcher(&self) -> bool {
-        let mut path = [0_u8; 1024];
-        let bytes = sys::readlink(c"/proc/self/exe", &mut path).min(path.len());
-        let file_name = base_name(path.get(..bytes).unwrap_or(&[]));
-        is_launcher(file_name, strings(self.arguments).map(CStr::to_bytes))
+    /// Whether the program at this path starts ranks of a job and does nothing else.
+    pub fn is_launcher(&self, executable: &[u8]) -> bool {
+        is_launcher(
+            base_name(executable),
+            strings(self.arguments).map(CStr::to_bytes),
+        )
     }
 
     /// Empties the name of the session in place: agents of programs that are executed from now on sleep.

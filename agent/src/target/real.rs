@@ -1,11 +1,12 @@
 //! The functions that the agent's hooks stand in front of.
 //!
-//! Looked up with `dlsym(RTLD_NEXT)` when first needed: another library's constructor may call a
-//! hook before the agent's own constructor ran. None of these lookups happens in a signal handler,
-//! because [`resolve_all`] comes before the first signal can.
+//! Looked up with `dlsym(RTLD_NEXT)` when first needed: most processes live for a millisecond and need few of them, and another
+//! library's constructor may call a hook before the agent's own constructor ran. None of these lookups happens in a signal handler,
+//! or in a child of a process that has threads, for the loader's lock may be held there: [`resolve_all`] comes before the program's
+//! first handler and its first thread, and what our own handler needs is looked up at the start.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// One function of the libraries behind us.
 #[derive(Debug)]
@@ -48,6 +49,11 @@ impl Real {
         // SAFETY: the name is NUL-terminated.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();
         self.address.store(found, Ordering::Relaxed);
+        if found.is_null() && self.name != c"dlerror" {
+            // A name that was not found must not be the program's next `dlerror`.
+            // SAFETY: no arguments.
+            unsafe { libc::dlerror() };
+        }
         std::hint::black_box(found)
     }
 }
@@ -88,14 +94,24 @@ macro_rules! reals {
                 }
             }
         )*
-        /// Looks everything up now.
-        pub fn resolve_all() {
+        #[cold]
+        #[inline(never)]
+        fn look_up_all() {
             $( $constant::REAL.address(); )*
-            // A name that was not found must not be the program's next `dlerror`.
-            // SAFETY: no arguments.
-            unsafe { libc::dlerror() };
         }
     };
+}
+
+/// Whether everything was looked up.
+static RESOLVED: AtomicBool = AtomicBool::new(false);
+
+/// Looks everything up, unless that was done before. Not for signal handlers.
+#[inline]
+pub fn resolve_all() {
+    if !RESOLVED.load(Ordering::Relaxed) {
+        look_up_all();
+        RESOLVED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A thread's start routine.

@@ -56,6 +56,7 @@ impl Work {
 
     /// Does it on a thread of its own, on which all signals are blocked. Returns whether there is one.
     pub fn begin(&'static self) -> bool {
+        real::resolve_all();
         let Some(create) = real::pthread_create::get() else {
             return false;
         };

@@ -55,6 +55,7 @@ pub fn start() {
     if STARTED.swap(true, Ordering::AcqRel) {
         return;
     }
+    real::resolve_all();
     let Some(create) = real::pthread_create::get() else {
         return;
     };
