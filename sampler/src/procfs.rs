@@ -45,6 +45,23 @@ fn caught_signals(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
+/// Whether a debugger traces this process: it may trace what we start as well.
+#[must_use]
+pub fn is_debugged() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    tracer(&status)
+        .and_then(|tracer| fs::read_to_string(format!("/proc/{tracer}/comm")).ok())
+        .is_some_and(|name| ["gdb", "lldb"].iter().any(|part| name.contains(part)))
+}
+
+/// Who traces a process, from its `status` file (proc(5): `TracerPid`).
+fn tracer(status: &str) -> Option<u32> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+}
+
 /// The process id that was given last in our namespace (proc(5), loadavg).
 #[must_use]
 pub fn last_pid() -> Option<u32> {

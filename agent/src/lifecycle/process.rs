@@ -83,7 +83,15 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if settings.follow == FollowChoice::None {
         environment.stop_following();
     }
-    if debugger::is_debugged() || debugger::is_emulated(environment) {
+    let deferred = deferred_start::is_allowed();
+    // A debugger that traces the sampler, or what is started from a program that it traces, is told by the settings.
+    let may_be_debugged = !deferred || debugger::is_started_by_debugger();
+    if may_be_debugged && debugger::is_debugged() {
+        environment.defer_no_start();
+        announce::announce_failure(libc::EBUSY);
+        return None;
+    }
+    if debugger::is_emulated(environment) {
         announce::announce_failure(libc::EBUSY);
         return None;
     }
@@ -91,7 +99,6 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         announce::announce_failure(libc::ENOEXEC);
         return None;
     }
-    let deferred = deferred_start::is_allowed();
     if !deferred {
         real::resolve_all();
     }

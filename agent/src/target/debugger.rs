@@ -17,13 +17,22 @@ pub fn is_traced() -> bool {
 
 /// Whether a debugger does, judged by its name.
 pub fn is_debugged() -> bool {
-    let tracer = tracer();
-    if tracer == 0 {
+    is_debugger(tracer())
+}
+
+/// Whether a debugger has started this process. To ask for the tracer costs several times as much: the kernel writes all of `status`.
+pub fn is_started_by_debugger() -> bool {
+    is_debugger(sys::getppid())
+}
+
+/// Whether this process, if there is one, is a debugger by its name.
+fn is_debugger(pid: u32) -> bool {
+    if pid == 0 {
         return false;
     }
     let mut path = [0_u8; 32];
     let mut name = [0_u8; 16];
-    let Some(path) = path_of_name(tracer, &mut path) else {
+    let Some(path) = path_of_name(pid, &mut path) else {
         return false;
     };
     let length = sys::read_file(path, &mut name);

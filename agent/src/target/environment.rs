@@ -195,6 +195,21 @@ impl<'a> Environment<'a> {
         }
     }
 
+    /// Changes the settings in place: agents of programs that are executed from now on start at once, and look for a debugger.
+    pub fn defer_no_start(&self) {
+        let Some(line) = self.get(ENV_SETTINGS) else {
+            return;
+        };
+        let Some(digits) = late_digits(line.to_bytes()) else {
+            return;
+        };
+        let start = std::ptr::with_exposed_provenance_mut::<u8>(line.as_ptr().addr());
+        for at in digits {
+            // SAFETY: within the kernel's copy of the variable, which is writable; zeros are the same number with all its digits.
+            unsafe { start.wrapping_add(at).write_volatile(b'0') };
+        }
+    }
+
     /// Takes the agent out of the environment, so that programs started from here run without it.
     ///
     /// Edits in place: the variables belong to the program, which has not started yet.
@@ -222,6 +237,15 @@ impl<'a> Environment<'a> {
         // SAFETY: at or before the old terminator.
         unsafe { kept.write(std::ptr::null()) };
     }
+}
+
+/// Where the settings have the number of [`rsys_wire::handshake::AgentSettings::late_unless_child_of`].
+fn late_digits(line: &[u8]) -> Option<std::ops::Range<usize>> {
+    const KEY: &[u8] = b" late=";
+    let start = line.windows(KEY.len()).position(|part| part == KEY)? + KEY.len();
+    let digits = line.iter().skip(start);
+    let count = digits.take_while(|byte| byte.is_ascii_digit()).count();
+    Some(start..start + count)
 }
 
 /// Removes our library, the first entry, from an `LD_PRELOAD=...` string in place. Returns whether
@@ -262,6 +286,8 @@ mod tests {
 
     use std::ffi::CString;
 
+    use rsys_wire::handshake::AgentSettings;
+
     /// What is found in a program with these arguments and variables.
     fn with<R>(
         arguments: &[&str],
@@ -299,6 +325,21 @@ mod tests {
                 (None, None, None)
             );
         });
+    }
+
+    #[test]
+    fn the_settings_say_where_starts_are_not_deferred() {
+        let settings = AgentSettings {
+            late_unless_child_of: 4711,
+            ..AgentSettings::default()
+        };
+        let mut line = settings.to_line().into_bytes();
+        let digits = late_digits(&line).unwrap();
+        assert_eq!(&line[digits.clone()], b"4711");
+        line[digits].fill(b'0');
+        let changed = AgentSettings::from_line(std::str::from_utf8(&line).unwrap());
+        assert_eq!(changed, AgentSettings::default());
+        assert_eq!(late_digits(b"freq=300"), None);
     }
 
     #[test]

@@ -251,7 +251,8 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
 /// Whether processes may defer their start until they have something to record: where one sample
 /// makes no trace, and nothing but samples needs a process from its first instruction on.
 fn may_begin_late(resolved: &Resolved) -> bool {
-    resolved.min_samples > 1
+    !procfs::is_debugged()
+        && resolved.min_samples > 1
         && !resolved.sampling_realtime
         && resolved.cpu_events.is_empty()
         && resolved.overflow.is_none()
