@@ -7,7 +7,7 @@ use crate::sampling::slots;
 use crate::sources;
 use crate::state::{self, State};
 use crate::sys;
-use crate::target::environment::Environment;
+use crate::target::environment::{self, Environment};
 use rsys_wire::layout::{CPU_TIMER, INFO_BYTES, InfoTag, push_info};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,13 +23,22 @@ struct Information(UnsafeCell<[u8; INFO_BYTES]>);
 unsafe impl Sync for Information {}
 
 static INFORMATION: Information = Information(UnsafeCell::new([0; INFO_BYTES]));
+
+/// The executable's path while it is read, for the same reason.
+#[derive(Debug)]
+struct Path(UnsafeCell<[u8; 1024]>);
+
+// SAFETY: as above.
+unsafe impl Sync for Path {}
+
+static PATH: Path = Path(UnsafeCell::new([0; 1024]));
 /// How much of [`INFORMATION`] describes the program, which a fork does not change.
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps what describes the program: its command and variables. Once, at the start.
-pub fn describe(environment: &Environment<'_>, executable: &[u8]) {
+pub fn describe(environment: &Environment<'_>) {
     // SAFETY: there is one thread; see `Information`.
-    let described = environment.describe(executable, unsafe { &mut *INFORMATION.0.get() });
+    let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });
     DESCRIBED.store(described, Ordering::Relaxed);
 }
 
@@ -49,7 +58,10 @@ pub fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
     // SAFETY: there is one thread; see `Information`.
     let info = unsafe { &mut *INFORMATION.0.get() };
     let mut number = [0_u8; 20];
-    let mut length = DESCRIBED.load(Ordering::Relaxed);
+    // SAFETY: as above.
+    let executable = environment::executable(unsafe { &mut *PATH.0.get() });
+    let described = DESCRIBED.load(Ordering::Relaxed);
+    let mut length = push_info(info, described, InfoTag::Executable, executable);
     for (tag, value) in [
         (InfoTag::StartTime, now),
         (InfoTag::ParentPid, u64::from(sys::getppid())),

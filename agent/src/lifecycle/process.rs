@@ -27,7 +27,7 @@ use crate::sources;
 use crate::state::{self, State, deferred};
 use crate::sys;
 use crate::target::debugger;
-use crate::target::environment::{self as variables, Environment};
+use crate::target::environment::Environment;
 use crate::target::other_libc;
 use crate::target::real;
 
@@ -63,9 +63,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     let session = environment
         .get(ENV_SESSION)
         .filter(|session| !session.is_empty())?;
-    let mut path = [0; 1024];
-    let executable = variables::executable(&mut path);
-    if environment.is_launcher(executable) {
+    if environment.is_launcher() {
         return None;
     }
     let line = environment
@@ -109,7 +107,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());
-    announcement::describe(environment, executable);
+    announcement::describe(environment);
     if deferred {
         state::set_pid(sys::getpid());
     } else {

@@ -20,6 +20,15 @@ pub fn readlink(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     usize::try_from(result).unwrap_or(0)
 }
 
+/// Whether a path leads to something that is no symbolic link.
+pub fn is_no_link(path: &std::ffi::CStr) -> bool {
+    let mut byte = 0_u8;
+    let (name, room) = (address(path.as_ptr()), address(&raw mut byte));
+    // SAFETY: a NUL-terminated path, and room for a byte.
+    let result = unsafe { calls::readlinkat(libc::AT_FDCWD as u64, name, room, 1) };
+    result == -i64::from(libc::EINVAL)
+}
+
 /// `fcntl`. A negative result is `-errno`.
 ///
 /// # Safety

@@ -68,6 +68,15 @@ pub fn program_entry() -> u64 {
     unsafe { libc::getauxval(libc::AT_ENTRY) }
 }
 
+/// The path that the program was executed by: a script's, where its interpreter runs.
+pub fn execution_path<'a>() -> Option<&'a std::ffi::CStr> {
+    // SAFETY: reads the vector that the kernel passed.
+    let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as usize;
+    let path = std::ptr::with_exposed_provenance::<std::ffi::c_char>(path);
+    // SAFETY: the kernel put the string onto the stack, above the program's own frames.
+    (!path.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(path) })
+}
+
 /// Ends the process.
 pub fn exit_group(status: c_int) {
     // SAFETY: a number.

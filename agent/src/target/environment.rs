@@ -31,6 +31,9 @@ const TELLING: [&[u8]; 15] = [
 /// No variable of interest is longer; a job's node list can be.
 const MOST_VALUE: usize = 256;
 
+/// What the process information has beside the program's description: the executable's path and some numbers.
+const ROOM_FOR_OTHERS: usize = 1024 + 512;
+
 static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
 static VARIABLES: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -98,7 +101,8 @@ pub fn agent_in(list: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// The path of the running program, in a buffer.
+/// The path of the running program, in a buffer. A process that asks for it costs more at its end: the kernel drops what `/proc` knows
+/// of it.
 pub fn executable(buffer: &mut [u8; 1024]) -> &[u8] {
     let bytes = sys::readlink(c"/proc/self/exe", buffer);
     buffer.get(..bytes).unwrap_or(&[])
@@ -155,9 +159,8 @@ impl<'a> Environment<'a> {
         })
     }
 
-    /// Writes the executable's path, the command line and telling variables into the process information.
-    pub fn describe(&self, executable: &[u8], info: &mut [u8; INFO_BYTES]) -> usize {
-        let mut length = push_info(info, 0, InfoTag::Executable, executable);
+    /// Writes the command line and telling variables into the process information. Leaves room for what else is said.
+    pub fn describe(&self, info: &mut [u8; INFO_BYTES]) -> usize {
         let mut line = [0_u8; 2048];
         let mut used = 0;
         for argument in strings(self.arguments) {
@@ -168,9 +171,12 @@ impl<'a> Environment<'a> {
                 }
             }
         }
-        length = push_info(info, length, InfoTag::CommandLine, &line[..used]);
+        let mut length = push_info(info, 0, InfoTag::CommandLine, &line[..used]);
         for entry in strings(self.variables) {
             let entry = entry.to_bytes();
+            if length > INFO_BYTES - MOST_VALUE - ROOM_FOR_OTHERS {
+                break;
+            }
             if entry.len() <= MOST_VALUE && TELLING.iter().any(|start| entry.starts_with(start)) {
                 length = push_info(info, length, InfoTag::Environment, entry);
             }
@@ -178,12 +184,22 @@ impl<'a> Environment<'a> {
         length
     }
 
-    /// Whether the program at this path starts ranks of a job and does nothing else.
-    pub fn is_launcher(&self, executable: &[u8]) -> bool {
-        is_launcher(
-            base_name(executable),
-            strings(self.arguments).map(CStr::to_bytes),
-        )
+    /// Whether the program starts ranks of a job and does nothing else.
+    pub fn is_launcher(&self) -> bool {
+        let mut path = [0_u8; 1024];
+        let file = match self.own_path() {
+            Some(known) => known,
+            None => executable(&mut path),
+        };
+        is_launcher(base_name(file), strings(self.arguments).map(CStr::to_bytes))
+    }
+
+    /// The program's path where it can be known without `/proc`: it was executed by its own name. (An interpreter's first argument is the
+    /// script that was executed.)
+    fn own_path(&self) -> Option<&'a [u8]> {
+        let path = sys::execution_path()?;
+        let may_be_script = strings(self.arguments).nth(1) == Some(path);
+        (!may_be_script && sys::is_no_link(path)).then_some(path.to_bytes())
     }
 
     /// Empties the name of the session in place: agents of programs that are executed from now on sleep.
