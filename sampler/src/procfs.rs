@@ -117,6 +117,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tracer_is_known() {
+        for (status, expected) in [
+            ("Name:\tx\nTracerPid:\t4711\nUid:\t0", Some(4711)),
+            ("Name:\tx\nTracerPid:\t0\nUid:\t0", None),
+            ("", None),
+        ] {
+            assert_eq!(tracer(status), expected, "{status}");
+        }
+    }
+
+    #[test]
     fn memory_is_found_among_mappings() {
         let line =
             b"7f00-7f01 rw-s 00000000 00:01 4711                       /memfd:rsys (deleted)";

@@ -20,6 +20,7 @@ use rsys_wire::sources::{EventChoice, SOURCES, Source};
 use crate::jobs::place::Place;
 use crate::monitors;
 use crate::os;
+use crate::procfs;
 use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
 use crate::run::layout::Layout;
