@@ -2,6 +2,8 @@
 //!
 //! Arguments: launches of each run, repetitions. One line of JSON for each run; the ways take turns, so that all have the same machine.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::{Context, Result};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
 use rsys_tests::{Invocation, Outcome, Run};
@@ -53,7 +55,10 @@ fn main() -> Result<()> {
         let program = hip_program(stack, "hip_rate")?.arg(launches.to_string());
         for _ in 0..repetitions {
             for (way, options) in WAYS {
+                let cpu_before_ns = children_cpu_ns();
                 let outcome = run(stack, &program, options)?;
+                let gone_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as f64;
+                let all_cpu_ns = (children_cpu_ns() - cpu_before_ns) / launches as f64;
                 let said = |name: &str| {
                     let line = outcome
                         .stdout
@@ -61,16 +66,28 @@ fn main() -> Result<()> {
                         .find_map(|line| line.strip_prefix(name));
                     line.with_context(|| format!("{way}: no {name} in {}", outcome.stdout))
                 };
+                let ended_ns: f64 = said("ended_ns=")?.parse()?;
                 println!(
-                    "{{\"stack\":\"{}\",\"way\":\"{way}\",\"cpu_ns\":{},\"wall_ns\":{}}}",
+                    "{{\"stack\":\"{}\",\"way\":\"{way}\",\"cpu_ns\":{},\"wall_ns\":{},\"all_cpu_ns\":{all_cpu_ns},\"end_s\":{}}}",
                     stack.name(),
                     said("launch_cpu_ns=")?,
                     said("launch_wall_ns=")?,
+                    (gone_ns - ended_ns) / 1e9,
                 );
             }
         }
     }
     Ok(())
+}
+
+/// CPU time of all children that were waited for, and of theirs.
+fn children_cpu_ns() -> f64 {
+    // SAFETY: zero is a valid value of every field.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: room for what the kernel writes.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let ns = |time: libc::timeval| time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
 fn run(stack: Stack, program: &Invocation, options: Option<&[&str]>) -> Result<Outcome> {

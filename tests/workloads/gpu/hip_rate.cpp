@@ -1,6 +1,7 @@
 // How long launches take on the thread that makes them: hip_rate LAUNCHES
 //
-// Prints `launch_cpu_ns=` and `launch_wall_ns=`, the means over all launches; waiting for the kernels is not counted.
+// Prints `launch_cpu_ns=` and `launch_wall_ns=`, the means over all launches; waiting for the kernels is not counted. `ended_ns=` is the time
+// of day when the last of them was done.
 #include <hip/hip_runtime.h>
 
 #include <cstdio>
@@ -29,6 +30,6 @@ int main(int argc, char **argv)
         }
         HIP(hipStreamSynchronize(stream));
     }
-    printf("launch_cpu_ns=%.1f\nlaunch_wall_ns=%.1f\n", cpu / done, wall / done);
+    printf("launch_cpu_ns=%.1f\nlaunch_wall_ns=%.1f\nended_ns=%.0f\n", cpu / done, wall / done, now_ns(CLOCK_REALTIME));
     return 0;
 }

@@ -1,4 +1,5 @@
-//! What tracing costs the thread that launches kernels, on simulated GPUs under real runtimes.
+//! What tracing costs the thread that launches kernels, and all that runs, on simulated GPUs under real runtimes; and how soon after the
+//! last kernel the trace is finished.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -18,14 +19,18 @@ struct Line {
     way: String,
     cpu_ns: f64,
     wall_ns: f64,
+    all_cpu_ns: f64,
+    end_s: f64,
 }
 
-/// The times of one way to run the program, in nanoseconds for each launch.
+/// The times of one way to run the program, in nanoseconds for each launch; of its end, in seconds.
 #[derive(Debug, Default)]
 struct Way {
     name: String,
     cpu: Vec<f64>,
     wall: Vec<f64>,
+    all_cpu: Vec<f64>,
+    end: Vec<f64>,
 }
 
 /// Runs the measure.
@@ -48,6 +53,8 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         };
         ways[at].cpu.push(line.cpu_ns);
         ways[at].wall.push(line.wall_ns);
+        ways[at].all_cpu.push(line.all_cpu_ns);
+        ways[at].end.push(line.end_s);
     }
     Ok(found
         .into_iter()
@@ -98,12 +105,23 @@ fn table(
             "added ns",
             "wall ns (median)",
             "launches/s: ratio",
+            "all CPU ns added",
+            "s from the last kernel to the end",
         ],
     );
     let bare = ways.first().and_then(|way| minimum(&way.cpu));
     let bare_wall = ways.first().and_then(|way| median(&way.wall));
-    for Way { name, cpu, wall } in ways {
+    let bare_all = ways.first().and_then(|way| minimum(&way.all_cpu));
+    for Way {
+        name,
+        cpu,
+        wall,
+        all_cpu,
+        end,
+    } in ways
+    {
         let added = minimum(cpu).zip(bare).map(|(own, bare)| own - bare);
+        let all_added = minimum(all_cpu).zip(bare_all).map(|(own, bare)| own - bare);
         table.row(vec![
             name.as_str().into(),
             Cell::number(minimum(cpu), 0),
@@ -116,7 +134,15 @@ fn table(
                     .and_then(|(bare, own)| ratio(bare, own)),
                 2,
             ),
+            Cell::number(all_added, 0),
+            Cell::number(median(end), 3),
         ]);
+        if let Some(added) = all_added {
+            figures.insert(format!("gpu/{stack}/{name}/all_added_ns"), added);
+        }
+        if let Some(end_s) = median(end) {
+            figures.insert(format!("gpu/{stack}/{name}/end_s"), end_s);
+        }
         if let Some(added) = added {
             figures.insert(format!("gpu/{stack}/{name}/added_ns"), added);
         }
@@ -124,5 +150,8 @@ fn table(
     table.note(format!(
         "{repetitions} runs of {launches} launches; \"added\" is above bare, by the minima of CPU time"
     ));
+    table.note(
+        "all CPU: of the program, its simulated GPU and the profiler, until the trace is finished",
+    );
     table
 }
