@@ -72,6 +72,29 @@ fn a_program_in_a_debugger_is_left_alone() -> TestResult {
     Ok(())
 }
 
+/// The debugger is not the parent of what it follows here.
+#[test]
+fn what_a_debugger_follows_is_left_alone() -> TestResult {
+    skip_if_missing!(missing_tool("gdb"));
+    let program = workload("rate").build()?;
+    let line = format!(
+        "gdb --batch -q -ex 'set follow-fork-mode child' -ex run -ex 'print $_exitcode' --args /bin/sh -c '{} --seconds 0.2; true'",
+        program.display()
+    );
+    let outcome = Run::new().freq(2000).command(script(&line)).run()?;
+    let outcome = outcome.expect_success();
+    assert!(outcome.stdout.contains("cpu="), "{}", outcome.story());
+    assert!(outcome.stdout.contains("$1 = 0"), "{}", outcome.story());
+    assert!(
+        outcome
+            .stderr
+            .contains("(rate) is not sampled: a debugger or Valgrind runs it"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
 /// Valgrind dies of a signal that it does not know, and would report what an agent does in the program.
 #[test]
 fn a_program_in_valgrind_is_left_alone() -> TestResult {
