@@ -263,7 +263,13 @@ impl Form {
 }
 
 impl Inputs {
-    fn form(&self) -> Form {
+    /// How many files are read, and how much is measured, at the same time.
+    pub(crate) fn job_count(&self) -> usize {
+        self.jobs.count()
+    }
+
+    /// How the answer is written.
+    pub(crate) fn form(&self) -> Form {
         match (self.json, self.csv) {
             (true, _) => Form::Json,
             (_, true) => Form::Csv,

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use rsys_analysis::table::Answer;
 
-use crate::ask::{self, Question};
+use crate::ask::{self, Form, Question};
 use crate::check;
+use crate::collectives;
 use crate::cut;
 use crate::files;
 use crate::manual;
@@ -47,6 +49,8 @@ struct Cli {
 enum Verb {
     #[command(flatten)]
     Ask(Question),
+    /// Which rank made the others wait in collectives, by how much, and what it did meanwhile
+    Collectives(ask::Inputs),
     /// All answers on one page with pictures, a file for any browser
     Html(HtmlOptions),
     /// Make one trace of many, on one time axis
@@ -205,7 +209,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         }
     };
     let outcome = match (cli.verb, cli.completions) {
-        (Some(Verb::Ask(question)), _) => answer(&question),
+        (Some(Verb::Ask(question)), _) => ask::ask(&question).and_then(answer),
+        (Some(Verb::Collectives(inputs)), _) => collectives::ask(&inputs).and_then(answer),
         (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Cut(options)), _) => cut_trace(options),
@@ -222,7 +227,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             eprintln!("rsys-report: error: {word} is neither a command nor a trace or a folder");
             Ok(2)
         }
-        (None, None) if !cli.man => answer(&Question::Summary(cli.summary)),
+        (None, None) if !cli.man => ask::ask(&Question::Summary(cli.summary)).and_then(answer),
         (None, None) => say(&manual::page(command())).map(|()| 0),
     };
     outcome.unwrap_or_else(|error| {
@@ -231,8 +236,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     })
 }
 
-fn answer(question: &Question) -> Result<i32> {
-    let (answer, form) = ask::ask(question)?;
+fn answer((answer, form): (Answer, Form)) -> Result<i32> {
     say(&form.write(&answer))?;
     Ok(i32::from(answer.is_empty))
 }

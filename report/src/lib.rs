@@ -6,6 +6,7 @@
 //! - [`mod@merge`], [`mod@cut`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
+//! - `collectives` compares ranks, and reads some traces twice for that.
 //! - `page` writes all answers to a page.
 //! - `query` writes tables of records, and has them asked in SQL.
 //! - `cache` keeps what was found out.
@@ -22,6 +23,7 @@ mod ask;
 mod block_writer;
 mod cache;
 mod cli;
+mod collectives;
 mod contents;
 mod manual;
 mod mcp;

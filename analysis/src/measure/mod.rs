@@ -6,6 +6,7 @@
 //! | [`kernels`] | which kernels took it |
 //! | [`gaps`] | why each GPU was idle |
 //! | [`calls`] | which calls of the GPU runtimes threads made, and how long those held them |
+//! | [`collectives`] | which rank made the others wait in collectives, and why |
 //! | [`copies`] | how many bytes went which way, how fast, and which calls waited for that |
 //! | [`functions`] | which functions took the CPU time, and what threads waited for |
 //! | [`memory`] | how much memory programs had when, and what held it at the peak |
@@ -22,6 +23,7 @@
 //! attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
 pub mod calls;
+pub mod collectives;
 pub mod copies;
 pub mod cost;
 pub mod functions;

@@ -1,8 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CounterId, DeviceId, Effect, ProcessId, QueueId, StackId, StreamOrder, TextId,
-    ThreadId,
+    Activity, CollectiveCall, CounterId, DeviceId, Effect, ProcessId, QueueId, StackId,
+    StreamOrder, TextId, ThreadId,
 };
 
 /// What a GPU operation is.
@@ -237,6 +237,8 @@ pub struct Batch {
     pub samples: Vec<Sample>,
     /// Values of counters.
     pub counters: Vec<CounterValue>,
+    /// Calls that move data between ranks, beside their slices in `host`.
+    pub collectives: Vec<CollectiveCall>,
 }
 
 impl Batch {
@@ -248,6 +250,7 @@ impl Batch {
             + self.marks.len()
             + self.samples.len()
             + self.counters.len()
+            + self.collectives.len()
     }
 
     /// Whether there is none.
@@ -263,5 +266,6 @@ impl Batch {
         self.marks.clear();
         self.samples.clear();
         self.counters.clear();
+        self.collectives.clear();
     }
 }

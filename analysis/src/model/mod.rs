@@ -6,6 +6,7 @@
 mod activity;
 mod allocations;
 mod batch;
+mod collective;
 mod effect;
 mod entity;
 mod loss;
@@ -20,6 +21,7 @@ pub(crate) use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
     Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
 };
+pub use collective::CollectiveCall;
 pub use effect::Effect;
 pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread,

@@ -117,6 +117,13 @@ impl Part {
             new(&ids.threads, slice.thread.index(), &mut slice.thread);
             new(&ids.texts, slice.name.index(), &mut slice.name);
         }
+        for call in &mut batch.collectives {
+            new(&ids.processes, call.process.index(), &mut call.process);
+            new(&ids.threads, call.thread.index(), &mut call.thread);
+            for text in [&mut call.name, &mut call.communicator, &mut call.data_type] {
+                new(&ids.texts, text.index(), text);
+            }
+        }
         for mark in &mut batch.marks {
             new(&ids.processes, mark.process.index(), &mut mark.process);
             new(&ids.threads, mark.thread.index(), &mut mark.thread);

@@ -4,6 +4,7 @@
 //! in [`slices`], samples are looked up in the tables of their sequence in [`samples`], and [`processes`] keeps apart the processes
 //! of a file.
 
+mod collective;
 mod meaning;
 mod places;
 mod processes;
@@ -12,17 +13,19 @@ mod slices;
 
 use std::path::Path;
 
+use prost::Message;
 use rsys_proto::message::{Fields, Torn};
 use rsys_proto::packets::Packets;
 use rsys_proto::reader::ReadError;
-use rsys_proto::schema::event_type;
+use rsys_proto::schema::{ClockSnapshot, event_type};
 
 use super::{BATCH_RECORDS, Input, Reader};
-use crate::model::{Batch, CounterValue, Kinds, Mark, Model, Notice};
+use crate::model::{Batch, CounterValue, HostKind, Kinds, Mark, Model, Notice};
 use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{
     Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
 };
+use collective::collective;
 use meaning::{Details, Meaning, Meanings};
 use places::Places;
 use processes::Processes;
@@ -216,6 +219,9 @@ impl Context<'_> {
         if let Some(defaults) = head.defaults {
             self.samples.set_basis(sequence, defaults);
         }
+        if let Some(Ok(snapshot)) = head.snapshot.map(ClockSnapshot::decode) {
+            self.processes.compared(&snapshot, model);
+        }
         if let Some(interned) = head.interned {
             self.define(sequence, interned, model);
         }
@@ -408,8 +414,14 @@ impl Context<'_> {
                 let place = self
                     .places
                     .host(track, &self.decoder.tracks, self.processes, model);
+                let call = match kind {
+                    HostKind::Collective => {
+                        collective(head, &self.names[sequence], &mut model.texts)
+                    }
+                    _ => None,
+                };
                 self.slices
-                    .begin_host(track, time_ns, name, (kind, does), place, &details);
+                    .begin_host(track, time_ns, name, (kind, does), place, &details, call);
             }
         }
     }

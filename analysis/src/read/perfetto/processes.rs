@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use rsys_proto::schema::ClockSnapshot;
+
 use crate::model::{Account, Model, Process, ProcessId, Thread, ThreadId};
+use crate::perfetto::clocks::WallClock;
 use crate::perfetto::facts::{Facts, MetadataReader};
 use crate::perfetto::{TrackIndex, Tracks};
 
@@ -14,6 +17,8 @@ pub(super) struct Processes {
     /// The process that was described last. A merged trace has one input behind the other, so what has no process of its own (the tracks
     /// of GPUs) belongs to this one.
     current: Option<ProcessId>,
+    /// Comparisons of clocks in front of the first process.
+    early: WallClock,
     of_tracks: HashMap<TrackIndex, ProcessId>,
     of_pids: HashMap<u32, ProcessId>,
     threads_of_tracks: HashMap<TrackIndex, ThreadId>,
@@ -28,6 +33,7 @@ impl Processes {
             file: file.to_owned(),
             facts: MetadataReader::default(),
             current: None,
+            early: WallClock::default(),
             of_tracks: HashMap::new(),
             of_pids: HashMap::new(),
             threads_of_tracks: HashMap::new(),
@@ -48,6 +54,7 @@ impl Processes {
             self.of_pids.insert(pid, id);
             self.current = Some(id);
             let process = &mut model.processes[id.index()];
+            process.wall_clock.add(&std::mem::take(&mut self.early));
             process.pid = pid;
             process.file.clone_from(&self.file);
             process.name = described.process_name.clone().unwrap_or_default();
@@ -95,6 +102,15 @@ impl Processes {
             process.end_ns = time_ns;
             process.account = Some(account(&end));
         }
+    }
+
+    /// Takes in a comparison of clocks.
+    pub(super) fn compared(&mut self, snapshot: &ClockSnapshot, model: &mut Model) {
+        let wall_clock = match self.current {
+            Some(id) => &mut model.processes[id.index()].wall_clock,
+            None => &mut self.early,
+        };
+        wall_clock.observe(snapshot);
     }
 
     /// The process of a packet that names none.

@@ -3,7 +3,8 @@
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
 use crate::model::{
-    Activity, Batch, Effect, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder, TextId,
+    Activity, Batch, CollectiveCall, Effect, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder,
+    TextId,
 };
 use crate::perfetto::TrackIndex;
 
@@ -35,6 +36,8 @@ struct Open {
 enum Record {
     Gpu(GpuRecord),
     Host(HostSlice),
+    /// Boxed, for they are few.
+    Collective(Box<(HostSlice, CollectiveCall)>),
 }
 
 impl Slices {
@@ -100,6 +103,7 @@ impl Slices {
         (kind, (order, effect)): (HostKind, (StreamOrder, Effect)),
         place: HostPlace,
         details: &Details,
+        call: Option<CollectiveCall>,
     ) {
         let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {
@@ -118,7 +122,11 @@ impl Slices {
             effect,
             is_open: false,
         };
-        self.begin(track, Record::Host(slice));
+        let record = match call {
+            Some(call) => Record::Collective(Box::new((slice, call))),
+            None => Record::Host(slice),
+        };
+        self.begin(track, record);
     }
 
     /// The innermost slice of a track ends. What annotations say of it at its end counts where they said nothing at its begin.
@@ -159,6 +167,12 @@ impl Slices {
                 }
                 batch.host.push(slice);
             }
+            Record::Collective(both) => {
+                let (mut slice, call) = *both;
+                self.backward += u64::from(end_ns < slice.start_ns);
+                slice.end_ns = end_ns.max(slice.start_ns);
+                put_collective(slice, call, batch);
+            }
         }
     }
 
@@ -177,8 +191,28 @@ impl Slices {
                     slice.is_open = true;
                     batch.host.push(slice);
                 }
+                Record::Collective(both) => {
+                    let (mut slice, call) = *both;
+                    slice.end_ns = last_ns.max(slice.start_ns);
+                    slice.is_open = true;
+                    put_collective(slice, call, batch);
+                }
             }
         }
         cut_off
     }
+}
+
+/// A call that moves data between ranks is a slice of its thread, and a record of its own.
+fn put_collective(slice: HostSlice, call: CollectiveCall, batch: &mut Batch) {
+    batch.host.push(slice);
+    batch.collectives.push(CollectiveCall {
+        start_ns: slice.start_ns,
+        end_ns: slice.end_ns,
+        link: slice.link,
+        process: slice.process,
+        thread: slice.thread,
+        name: slice.name,
+        ..call
+    });
 }

@@ -1,0 +1,227 @@
+//! One time axis for ranks on several hosts, and how far it may be wrong.
+//!
+//! First by the wall clocks that each trace has compared with BOOTTIME. What remains is bounded by the collectives: no rank can end an all-reduce before
+//! all have begun it, so that each bounds the difference of two clocks from both sides. Where clocks drift this holds for stretches of time.
+
+use std::collections::BTreeMap;
+
+use crate::perfetto::clocks::{WallClock, interpolate};
+
+/// Into so many stretches the collectives are divided at most, and so many collectives are enough for one.
+const STRETCHES: usize = 256;
+const ENOUGH: usize = 64;
+
+/// When a collective ran on a host: the latest begin and the earliest end of its ranks there.
+pub(super) type Span = (i64, i64);
+
+/// A collective that ran on several hosts, on the axis of the wall clocks.
+pub(super) type Shared = BTreeMap<usize, Span>;
+
+/// The clocks of all hosts.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    pub(super) hosts: Vec<HostClock>,
+}
+
+/// The clock of a host.
+#[derive(Debug, Default)]
+pub(super) struct HostClock {
+    pub(super) name: String,
+    pub(super) wall_clock: WallClock,
+    /// Moments on the axis of the wall clocks, and what is added there.
+    pub(super) corrections: Vec<(i64, i64)>,
+    /// By how much a time may be wrong, either way; `None` if nothing bounds it.
+    pub(super) uncertainty_ns: Option<u64>,
+    /// By how many collectives that was found.
+    pub(super) collectives: u64,
+    /// The collectives of this host contradict each other.
+    pub(super) is_contradicted: bool,
+}
+
+impl HostClock {
+    /// A BOOTTIME of this host on the axis of the wall clocks.
+    pub(super) fn wall(&self, time_ns: u64) -> i64 {
+        let time_ns = time_ns.cast_signed();
+        time_ns.saturating_add(self.wall_clock.ahead_at(time_ns).unwrap_or(0))
+    }
+
+    /// A BOOTTIME of this host on the common axis.
+    pub(super) fn common(&self, time_ns: u64) -> i64 {
+        let wall = self.wall(time_ns);
+        wall.saturating_add(interpolate(&self.corrections, wall).unwrap_or(0))
+    }
+
+    /// The largest correction of the wall clock.
+    pub(super) fn off_ns(&self) -> Option<u64> {
+        let off = self.corrections.iter().map(|point| point.1.unsigned_abs());
+        off.max()
+    }
+}
+
+impl Clocks {
+    /// By how much the difference of two times may be wrong, either way; `None` if nothing bounds it.
+    pub(super) fn uncertainty_ns(&self, one: usize, other: usize) -> Option<u64> {
+        if one == other {
+            return Some(0);
+        }
+        let of = |host: usize| self.hosts.get(host)?.uncertainty_ns;
+        Some(of(one)?.saturating_add(of(other)?))
+    }
+
+    /// Corrects what the wall clocks say by what the collectives allow.
+    pub(super) fn refine(&mut self, mut shared: Vec<Shared>) {
+        if let Some(first) = self.hosts.first_mut() {
+            first.uncertainty_ns = Some(0);
+        }
+        shared.sort_by_key(|hosts| hosts.values().map(|span| span.0).min());
+        if shared.is_empty() || self.hosts.len() < 2 {
+            return;
+        }
+        let mut stretches = (shared.len() / ENOUGH).clamp(1, STRETCHES);
+        let solved = loop {
+            let length = shared.len().div_ceil(stretches);
+            let solve = |stretch: &[Shared]| Some((middle(stretch), self.solve(stretch)?));
+            let solved: Option<Vec<_>> = shared.chunks(length).map(solve).collect();
+            if solved.is_some() || stretches >= STRETCHES || length == 1 {
+                break solved;
+            }
+            stretches *= 2;
+        };
+        for (host, clock) in self.hosts.iter_mut().enumerate().skip(1) {
+            let count = shared.iter().filter(|hosts| hosts.contains_key(&host));
+            clock.collectives = count.count() as u64;
+            let Some(solved) = &solved else {
+                clock.is_contradicted = clock.collectives > 0;
+                continue;
+            };
+            let bounds: Vec<(i64, Span)> = solved
+                .iter()
+                .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
+                .collect();
+            let width = bounds
+                .iter()
+                .map(|(_, (low, high))| low.abs_diff(*high))
+                .max();
+            let Some(width) = width else { continue };
+            clock.corrections = bounds
+                .iter()
+                .map(|&(moment, (low, high))| (moment, low + (high - low) / 2))
+                .collect();
+            // Between two moments a clock may run unevenly by about what it moved.
+            let moved = clock.corrections.windows(2);
+            let moved = moved.map(|pair| pair[0].1.abs_diff(pair[1].1)).max();
+            clock.uncertainty_ns = Some(width.div_ceil(2) + moved.unwrap_or(0).div_ceil(2));
+        }
+    }
+
+    /// What may be added to each host's times, so that nothing ends before all have begun; `None` for hosts that nothing relates to the first,
+    /// and altogether where nothing satisfies all.
+    fn solve(&self, stretch: &[Shared]) -> Option<Vec<Option<Span>>> {
+        // (from, to): what is added to the second is at most this more than what is added to the first.
+        let mut limits: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+        for spans in stretch {
+            let mut spans = spans.iter();
+            let Some((&first, &(first_start, first_end))) = spans.next() else {
+                continue;
+            };
+            for (&other, &(start, end)) in spans {
+                for (pair, limit) in [
+                    ((other, first), end - first_start),
+                    ((first, other), first_end - start),
+                ] {
+                    let known = limits.entry(pair).or_insert(limit);
+                    *known = limit.min(*known);
+                }
+            }
+        }
+        let upper = self.shortest(limits.iter().map(|(&(from, to), &limit)| (from, to, limit)))?;
+        let lower = self.shortest(limits.iter().map(|(&(from, to), &limit)| (to, from, limit)))?;
+        let bounds = upper.into_iter().zip(lower);
+        Some(bounds.map(|(high, low)| Some((-low?, high?))).collect())
+    }
+
+    /// The shortest ways from the first host; `None` where there is a circle of negative length.
+    fn shortest(
+        &self,
+        edges: impl Iterator<Item = (usize, usize, i64)> + Clone,
+    ) -> Option<Vec<Option<i64>>> {
+        let mut lengths: Vec<Option<i64>> = vec![None; self.hosts.len()];
+        lengths[0] = Some(0);
+        for _ in 0..=self.hosts.len() {
+            let mut is_settled = true;
+            for (from, to, limit) in edges.clone() {
+                if let Some(from) = lengths[from] {
+                    let length = from.saturating_add(limit);
+                    if lengths[to].is_none_or(|known| length < known) {
+                        lengths[to] = Some(length);
+                        is_settled = false;
+                    }
+                }
+            }
+            if is_settled {
+                return Some(lengths);
+            }
+        }
+        None
+    }
+}
+
+/// The middle of the time that collectives in order cover.
+fn middle(stretch: &[Shared]) -> i64 {
+    let start = |shared: Option<&Shared>| {
+        let first = shared.and_then(|spans| spans.values().next());
+        first.map_or(0, |span| span.0)
+    };
+    i64::midpoint(start(stretch.first()), start(stretch.last()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clocks(hosts: usize) -> Clocks {
+        let hosts = (0..hosts).map(|_| HostClock::default());
+        Clocks {
+            hosts: hosts.collect(),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_found_within_its_uncertainty() {
+        let mut clocks = clocks(2);
+        let behind = |time: i64| 1_000_000 + time / 50_000;
+        let shared = (0..5_000_i64).map(|number| {
+            let time = number * 1_000_000;
+            let late = [number * 7 % 500, number * 11 % 700];
+            let end = time + 5_000;
+            let second = (time + late[1] - behind(time), end - behind(time));
+            BTreeMap::from([(0, (time + late[0], end)), (1, second)])
+        });
+        clocks.refine(shared.collect());
+        let uncertainty_ns = clocks.uncertainty_ns(0, 1).unwrap();
+        assert!(uncertainty_ns < 10_000, "{uncertainty_ns}");
+        for time in [100_000_000, 2_500_000_000, 4_900_000_000_i64] {
+            let own = (time - behind(time)).cast_unsigned();
+            let off = clocks.hosts[1].common(own).abs_diff(time);
+            assert!(off <= uncertainty_ns, "{off} {uncertainty_ns}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_bounds_nothing() {
+        let mut clocks = clocks(2);
+        let apart = |start, behind| {
+            BTreeMap::from([
+                (0, (start, start + 10)),
+                (1, (start + behind, start + behind + 5)),
+            ])
+        };
+        clocks.refine(vec![apart(0, 1_000), apart(0, 9_000)]);
+        // Two stretches of one collective each are satisfied; one collective that ends before it begins is not.
+        assert!(clocks.uncertainty_ns(0, 1).is_some_and(|ns| ns >= 4_000));
+        let mut clocks = self::clocks(2);
+        clocks.refine(vec![BTreeMap::from([(0, (100, 90)), (1, (100, 80))])]);
+        assert_eq!(clocks.uncertainty_ns(0, 1), None);
+        assert!(clocks.hosts[1].is_contradicted);
+    }
+}

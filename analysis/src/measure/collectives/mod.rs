@@ -1,0 +1,113 @@
+//! Collectives over ranks: who made the others wait, by how much, and why.
+//!
+//! [`Collectives`] joins calls and kernels of each rank ([`joining`]). When all was read, [`Collectives::find`] matches ranks by communicator and number
+//! ([`study`]) on one time axis ([`clocks`]). Ranks that stand out ([`stragglers`]) are looked at again, beside some that do not: their
+//! files are read once more ([`Found::looks`], [`doings`]), and what they did more of is the cause ([`causes`]).
+
+mod causes;
+mod clocks;
+mod doings;
+mod joining;
+mod stragglers;
+mod study;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use doings::{Doings, Look};
+
+use super::Measure;
+use crate::model::{Batch, Kinds, Model};
+use crate::table::Answer;
+use joining::Joining;
+use stragglers::{Straggler, stragglers};
+use study::Study;
+
+/// The question, while records are read. Clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct Collectives(Arc<Mutex<Joining>>);
+
+impl Measure for Collectives {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            gpu: true,
+            host: true,
+            ..Kinds::default()
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        let mut joining = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        joining.take(batch);
+    }
+
+    /// The answer without causes, for which files have to be read again.
+    fn answer(&mut self, model: &Model, label: &str) -> Answer {
+        self.find(model).answer(model, label)
+    }
+}
+
+impl Collectives {
+    /// Matches what was read, which is gone afterwards.
+    #[must_use]
+    pub fn find(&self, model: &Model) -> Found {
+        let mut joining = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let study = Study::new(std::mem::take(&mut joining), model);
+        let stragglers = stragglers(&study, model);
+        Found { study, stragglers }
+    }
+}
+
+/// What was found of all ranks.
+pub struct Found {
+    study: Study,
+    stragglers: Vec<Straggler>,
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Found")
+            .field("stragglers", &self.stragglers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Found {
+    /// The files that have to be read again to say why ranks were late.
+    #[must_use]
+    pub fn looks(&self, model: &Model) -> Vec<Look> {
+        let mut looks = Vec::new();
+        for (straggler, of) in self.stragglers.iter().enumerate() {
+            let mut files: BTreeMap<PathBuf, Doings> = BTreeMap::new();
+            for (process, windows) in of.windows(&self.study) {
+                let file = &model.process(process).file;
+                // Processes of a file are in the model in the order in which the file has them.
+                let before = model.processes[..process.index()].iter();
+                let place = before.filter(|one| one.file == *file).count();
+                let doings = files.entry(PathBuf::from(file)).or_default();
+                doings.ask(place, process, windows);
+            }
+            looks.extend(files.into_iter().map(|(file, doings)| Look {
+                file,
+                doings,
+                straggler,
+            }));
+        }
+        looks
+    }
+
+    /// Takes in what a file says when it is read again; `model` is that of this file alone.
+    pub fn learn(&mut self, look: &Look, model: &Model) {
+        if let Some(straggler) = self.stragglers.get_mut(look.straggler) {
+            straggler.learn(look.doings.found(model));
+        }
+    }
+
+    /// The answer, with the causes of what was looked at.
+    #[must_use]
+    pub fn answer(&self, model: &Model, label: &str) -> Answer {
+        tables::answer(&self.study, &self.stragglers, model, label)
+    }
+}

@@ -1,0 +1,132 @@
+//! Ranks that stand out: late by themselves, again or by much, and far more than others.
+//!
+//! In any run some rank is the last. A rank is named only if its segments were longer than the median of the ranks by one percent of the time from its first
+//! collective to its last, and by three times what is usual for a rank of this run.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::causes::{Why, why};
+use super::doings::Done;
+use super::study::{Conduct, Late, Study};
+use crate::model::{Model, ProcessId};
+
+/// The least lateness, as a part of the time from the first to the last collective.
+const LEAST: f64 = 0.01;
+/// How many times the usual lateness it has to be.
+const UNUSUAL: u64 = 3;
+/// So many are named, with their causes.
+const NAMED: usize = 8;
+/// With so many others a rank is compared.
+const COMPARED: usize = 3;
+/// Arrivals that are less late than this part of the latest one say nothing of the cause.
+const TELLING: u64 = 4;
+
+/// A rank that stands out.
+pub(super) struct Straggler {
+    pub(super) process: ProcessId,
+    /// The ranks that it is compared with.
+    pub(super) others: Vec<ProcessId>,
+    /// The arrivals that are looked at.
+    pub(super) arrivals: Vec<Late>,
+    done: BTreeMap<ProcessId, Done>,
+}
+
+/// Ranks that stand out, the worst first.
+pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
+    let conduct = &study.conduct;
+    let mut late: Vec<u64> = conduct.values().map(|one| one.late_ns).collect();
+    late.sort_unstable();
+    // Of two ranks the better one is what is usual.
+    let usual_ns = late.get((late.len().max(1) - 1) / 2).copied().unwrap_or(0);
+    let is_straggler = |one: &Conduct| {
+        one.late_ns as f64 > LEAST * one.span_ns() as f64 && one.late_ns > UNUSUAL * usual_ns
+    };
+    let mut named: Vec<(&ProcessId, &Conduct)> = conduct
+        .iter()
+        .filter(|(_, one)| is_straggler(one))
+        .collect();
+    named.sort_by_key(|(id, one)| (Reverse(one.late_ns), model.process(**id).order()));
+    let all: BTreeSet<ProcessId> = named.iter().map(|(id, _)| **id).collect();
+    let named = named.into_iter().take(NAMED);
+    named
+        .map(|(&process, conduct)| {
+            let mut arrivals: Vec<Late> = conduct.latest.iter().map(|late| late.0).collect();
+            arrivals.sort_unstable_by_key(|late| Reverse(*late));
+            let largest = arrivals.first().map_or(0, |late| late.late_ns);
+            arrivals.retain(|late| late.late_ns * TELLING >= largest);
+            Straggler {
+                process,
+                others: others(study, model, (process, &arrivals), (&all, usual_ns)),
+                arrivals,
+                done: BTreeMap::new(),
+            }
+        })
+        .collect()
+}
+
+/// Ranks that took part in the same operations and were late as is usual.
+fn others(
+    study: &Study,
+    model: &Model,
+    (process, arrivals): (ProcessId, &[Late]),
+    (stragglers, usual_ns): (&BTreeSet<ProcessId>, u64),
+) -> Vec<ProcessId> {
+    let groups: BTreeSet<usize> = arrivals.iter().map(|late| late.group).collect();
+    let is_in_all = |id: ProcessId| {
+        let mut groups = groups.iter();
+        groups.all(|&group| {
+            study.groups[group]
+                .parts
+                .iter()
+                .any(|part| part.process == id)
+        })
+    };
+    let mut found: Vec<(u64, ProcessId)> = study
+        .conduct
+        .iter()
+        .filter(|(id, _)| **id != process && !stragglers.contains(id) && is_in_all(**id))
+        .map(|(&id, conduct)| (conduct.late_ns.abs_diff(usual_ns), id))
+        .collect();
+    found.sort_by_key(|&(off_ns, id)| (off_ns, model.process(id).order()));
+    found.truncate(COMPARED);
+    found.into_iter().map(|(_, id)| id).collect()
+}
+
+impl Straggler {
+    /// The time before the late arrivals, on this rank and on those that it is compared with.
+    pub(super) fn windows(&self, study: &Study) -> Vec<(ProcessId, Vec<(u64, u64)>)> {
+        let all = std::iter::once(self.process).chain(self.others.iter().copied());
+        all.map(|id| {
+            let mut windows = Vec::new();
+            for late in &self.arrivals {
+                let parts = study.groups[late.group].parts.iter();
+                for part in parts.filter(|part| part.process == id) {
+                    let place = part.rows.partition_point(|row| row[0] < late.sequence);
+                    if let Some([sequence, start_ns, _, segment, _]) = part.rows.get(place)
+                        && sequence == late.sequence
+                    {
+                        windows.push((start_ns - segment.saturating_sub(1), start_ns));
+                    }
+                }
+            }
+            (id, windows)
+        })
+        .collect()
+    }
+
+    pub(super) fn learn(&mut self, found: Vec<(ProcessId, Done)>) {
+        self.done.extend(found);
+    }
+
+    /// Why it was late; `None` before that was looked at.
+    pub(super) fn why(&self) -> Option<Why> {
+        let own = self.done.get(&self.process)?;
+        let others = self
+            .others
+            .iter()
+            .filter_map(|id| self.done.get(id).cloned());
+        let others: Vec<Done> = others.collect();
+        Some(why(own, &others, self.arrivals.len() as u64))
+    }
+}

@@ -1,0 +1,638 @@
+//! Operations matched over ranks: who came last, by how much, and whose fault that was.
+//!
+//! What a rank is charged with is not when it came but what it did: the time from the end of its collective before to its arrival, its *segment*, compared
+//! with the segments of the others for the same operation. That needs no clock that ranks have in common, and a rank that was late because it had
+//! waited for another in some other communicator is not charged with that.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::super::packed_rows::PackedRows;
+use super::clocks::{Clocks, HostClock, Shared};
+use super::joining::{BY_CALL, FUSED, Joining, Lane, Member, Shape};
+use crate::model::{Model, ProcessId};
+
+/// Begin, duration, the segment in front of it plus one (0: there is none), shape and flags, behind the number.
+pub(super) type Rows = PackedRows<5>;
+
+/// Instances by which clocks are compared, of all hosts together.
+const COMPARED: usize = 1 << 20;
+/// Instances that are kept with all their numbers: those with the largest skew.
+const INSTANCES: usize = 1000;
+/// Late arrivals that are kept of each rank, the latest.
+const LATEST: usize = 256;
+
+/// A rank of a communicator.
+pub(super) struct Part {
+    pub(super) process: ProcessId,
+    pub(super) host: usize,
+    pub(super) rank: Option<u64>,
+    pub(super) rows: Rows,
+}
+
+/// A communicator, or the messages between two of its ranks.
+pub(super) struct Group {
+    pub(super) communicator: String,
+    pub(super) lane: Lane,
+    pub(super) parts: Vec<Part>,
+    pub(super) totals: GroupTotals,
+}
+
+/// What is known of the operations of a communicator.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct GroupTotals {
+    /// How many ranks it has, as the calls say.
+    pub(super) ranks: u64,
+    pub(super) matched: u64,
+    /// Operations that not all ranks have in these traces.
+    pub(super) incomplete: u64,
+    /// Operations of which the ranks tell different things.
+    pub(super) contradictory: u64,
+    /// Operations that are one kernel with the one before.
+    pub(super) fused: u64,
+    /// Operations of which the GPU's time is not known.
+    pub(super) by_call: u64,
+}
+
+/// What a process did in all its communicators.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Conduct {
+    pub(super) operations: u64,
+    /// Waited for those that came after it.
+    pub(super) wait_ns: u64,
+    /// Came last, by more than the clocks may be wrong.
+    pub(super) last: u64,
+    /// Charged with making others wait.
+    pub(super) blame_ns: u64,
+    /// Later than the next because it had waited for others elsewhere.
+    pub(super) inherited_ns: u64,
+    /// By how much its segments were longer than the median of the ranks.
+    pub(super) late_ns: u64,
+    pub(super) late: u64,
+    /// Begin of the first and end of the last operation.
+    pub(super) span: Option<(u64, u64)>,
+    /// The latest arrivals.
+    pub(super) latest: BinaryHeap<Reverse<Late>>,
+}
+
+/// An arrival that was late by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Late {
+    pub(super) late_ns: u64,
+    pub(super) group: usize,
+    pub(super) sequence: u64,
+}
+
+/// An operation of all ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Instance {
+    pub(super) start_skew_ns: u64,
+    pub(super) group: usize,
+    pub(super) sequence: u64,
+    pub(super) shape: usize,
+    pub(super) end_skew_ns: u64,
+    pub(super) latency_min_ns: u64,
+    pub(super) latency_last_ns: u64,
+    /// Begin on the rank that came last, by its own clock.
+    pub(super) start_ns: u64,
+    pub(super) last: ProcessId,
+    pub(super) late_ns: u64,
+    pub(super) blame_ns: u64,
+    /// `None`: nothing bounds it.
+    pub(super) uncertainty_ns: Option<u64>,
+}
+
+impl Instance {
+    /// Whether it is certain who came last.
+    pub(super) fn is_certain(&self) -> bool {
+        self.uncertainty_ns.is_some_and(|ns| self.late_ns > ns)
+    }
+}
+
+/// What is known of all operations of one shape in one communicator.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ShapeTotals {
+    pub(super) count: u64,
+    pub(super) inconclusive: u64,
+    pub(super) latency_min_ns: u64,
+    pub(super) latency_last_ns: u64,
+    pub(super) start_skew_ns: u64,
+    pub(super) max_start_skew_ns: u64,
+    pub(super) end_skew_ns: u64,
+    pub(super) wait_ns: u64,
+    pub(super) blame_ns: u64,
+    /// Ended further apart than clocks and their own length explain.
+    pub(super) apart: u64,
+}
+
+/// Everything that was found.
+pub(super) struct Study {
+    pub(super) groups: Vec<Group>,
+    pub(super) clocks: Clocks,
+    pub(super) conduct: BTreeMap<ProcessId, Conduct>,
+    pub(super) shapes: Vec<Shape>,
+    /// By communicator and shape.
+    pub(super) totals: BTreeMap<(usize, usize), ShapeTotals>,
+    /// Those with the largest skew, in this order.
+    pub(super) instances: Vec<Instance>,
+    pub(super) nameless: u64,
+    pub(super) strangers: u64,
+}
+
+/// An operation on one rank.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    part: usize,
+    start: i64,
+    end: i64,
+    start_ns: u64,
+    duration_ns: u64,
+    segment_ns: Option<u64>,
+    info: u64,
+}
+
+impl Study {
+    /// Matches what was read.
+    pub(super) fn new(mut joining: Joining, model: &Model) -> Self {
+        joining.finish();
+        let mut study = Self {
+            groups: Vec::new(),
+            clocks: Clocks::default(),
+            conduct: BTreeMap::new(),
+            shapes: joining.shapes,
+            totals: BTreeMap::new(),
+            instances: Vec::new(),
+            nameless: 0,
+            strangers: 0,
+        };
+        let mut order: Vec<ProcessId> = (0..joining.processes.len()).map(ProcessId::new).collect();
+        order.sort_by_key(|&id| model.process(id).order());
+        let mut hosts: Vec<&str> = Vec::new();
+        let mut places: BTreeMap<(String, Option<(u64, u64, String)>), usize> = BTreeMap::new();
+        for id in order {
+            let of_process = std::mem::take(&mut joining.processes[id.index()]);
+            study.nameless += of_process.nameless;
+            study.strangers += of_process.strangers;
+            if of_process.members.is_empty() {
+                continue;
+            }
+            let process = model.process(id);
+            let key = host_key(process);
+            let host = hosts.iter().position(|known| *known == key);
+            let host = host.unwrap_or_else(|| {
+                hosts.push(key);
+                study.clocks.hosts.push(HostClock {
+                    name: process.host.clone(),
+                    ..HostClock::default()
+                });
+                hosts.len() - 1
+            });
+            study.clocks.hosts[host].wall_clock.add(&process.wall_clock);
+            let mut members: Vec<_> = of_process.members.into_iter().collect();
+            members.sort_by_key(|(member, _)| {
+                (
+                    model.text(member.communicator),
+                    member.rank,
+                    member.lane.order(model),
+                )
+            });
+            for (member, rows) in with_segments(members) {
+                let communicator = model.text(member.communicator).to_owned();
+                let pair = member.pair(model);
+                let groups = &mut study.groups;
+                let place = *places
+                    .entry((communicator.clone(), pair))
+                    .or_insert_with(|| {
+                        groups.push(Group {
+                            communicator,
+                            lane: member.lane,
+                            parts: Vec::new(),
+                            totals: GroupTotals::default(),
+                        });
+                        groups.len() - 1
+                    });
+                study.groups[place].parts.push(Part {
+                    process: id,
+                    host,
+                    rank: member.rank,
+                    rows,
+                });
+            }
+        }
+        for host in &mut study.clocks.hosts {
+            host.wall_clock.settle();
+        }
+        if study.clocks.hosts.len() > 1 {
+            let shared = study.shared(model);
+            study.clocks.refine(shared);
+        } else {
+            study.clocks.refine(Vec::new());
+        }
+        study.judge(model);
+        study
+    }
+
+    /// Collectives that ran on several hosts, as many as are enough.
+    fn shared(&self, model: &Model) -> Vec<Shared> {
+        let lengths = self.groups.iter().map(|group| {
+            let lengths = group.parts.iter().map(|part| part.rows.len());
+            lengths.max().unwrap_or(0)
+        });
+        let most = (COMPARED / self.clocks.hosts.len()).max(1);
+        let stride = lengths.sum::<usize>().div_ceil(most).max(1) as u64;
+        let mut found = Vec::new();
+        for (place, group) in self.groups.iter().enumerate() {
+            self.each(place, |sequence, arrivals| {
+                let is_mutual = arrivals.first().is_some_and(|first| {
+                    let shape = &self.shapes[(first.info >> 2) as usize];
+                    Operation::of(model.text(shape.name)).is_mutual()
+                });
+                let is_timed = arrivals.iter().all(|one| one.info & BY_CALL == 0);
+                if sequence % stride != 0 || !is_mutual || !is_timed {
+                    return;
+                }
+                let mut spans = Shared::new();
+                for one in arrivals {
+                    let clock = &self.clocks.hosts[group.parts[one.part].host];
+                    let start = clock.wall(one.start_ns);
+                    let end = clock.wall(one.start_ns + one.duration_ns);
+                    let span = spans.entry(group.parts[one.part].host);
+                    let span = span.or_insert((start, end));
+                    *span = (span.0.max(start), span.1.min(end));
+                }
+                if spans.len() > 1 {
+                    found.push(spans);
+                }
+            });
+        }
+        found
+    }
+
+    /// Shows the operations of a communicator, one number after the other, with what each rank has of it.
+    fn each(&self, place: usize, mut take: impl FnMut(u64, &[Arrival])) {
+        let group = &self.groups[place];
+        let rows = group.parts.iter().map(|part| part.rows.iter().peekable());
+        let mut rows: Vec<_> = rows.collect();
+        let mut arrivals: Vec<Arrival> = Vec::with_capacity(rows.len());
+        let mut next = rows
+            .iter_mut()
+            .filter_map(|rows| rows.peek().map(|row| row[0]))
+            .min();
+        while let Some(sequence) = next {
+            arrivals.clear();
+            next = None;
+            for (part, rows) in rows.iter_mut().enumerate() {
+                let clock = &self.clocks.hosts[group.parts[part].host];
+                while let Some([_, start_ns, duration_ns, segment, info]) =
+                    rows.next_if(|row| row[0] == sequence)
+                {
+                    arrivals.push(Arrival {
+                        part,
+                        start: clock.common(start_ns),
+                        end: clock.common(start_ns + duration_ns),
+                        start_ns,
+                        duration_ns,
+                        segment_ns: segment.checked_sub(1),
+                        info,
+                    });
+                }
+                if let Some(row) = rows.peek() {
+                    next = Some(next.map_or(row[0], |next: u64| next.min(row[0])));
+                }
+            }
+            take(sequence, &arrivals);
+        }
+    }
+
+    /// Judges every operation.
+    fn judge(&mut self, model: &Model) {
+        let mut largest: BinaryHeap<Reverse<(u64, Reverse<usize>, Reverse<u64>)>> =
+            BinaryHeap::new();
+        let mut kept: BTreeMap<(usize, u64), Instance> = BTreeMap::new();
+        let mut conduct: BTreeMap<ProcessId, Conduct> = BTreeMap::new();
+        let mut totals: BTreeMap<(usize, usize), ShapeTotals> = BTreeMap::new();
+        for place in 0..self.groups.len() {
+            let group = &self.groups[place];
+            let parts = &group.parts;
+            let mut of_group = GroupTotals::default();
+            let mut segments = Vec::new();
+            self.each(place, |sequence, arrivals| {
+                for one in arrivals {
+                    let conduct = conduct.entry(parts[one.part].process).or_default();
+                    conduct.operations += 1;
+                    let end_ns = one.start_ns + one.duration_ns;
+                    let span = conduct.span.get_or_insert((one.start_ns, end_ns));
+                    *span = (span.0.min(one.start_ns), span.1.max(end_ns));
+                }
+                let shape = (arrivals[0].info >> 2) as usize;
+                let ranks = match group.lane {
+                    Lane::Everyone => self.shapes[shape].ranks,
+                    Lane::With(..) => Some(2),
+                };
+                let ranks = ranks.unwrap_or(parts.len() as u64);
+                of_group.ranks = of_group.ranks.max(ranks);
+                if !self.agree(arrivals, group.lane, model) {
+                    of_group.contradictory += 1;
+                    return;
+                }
+                if (arrivals.len() as u64) < ranks {
+                    of_group.incomplete += 1;
+                    return;
+                }
+                of_group.matched += 1;
+                if arrivals.iter().any(|one| one.info & FUSED != 0) {
+                    of_group.fused += 1;
+                    return;
+                }
+                if arrivals.iter().any(|one| one.info & BY_CALL != 0) {
+                    of_group.by_call += 1;
+                    return;
+                }
+                let operation = Operation::of(model.text(self.shapes[shape].name));
+                let charges = operation.is_mutual() && arrivals.len() > 1;
+                let instance = self.instance(place, sequence, arrivals, charges);
+                let total = totals.entry((place, shape)).or_default();
+                total.add(&instance);
+                let last_start = arrivals.iter().map(|one| one.start).max().unwrap_or(0);
+                if charges {
+                    // Segments are of use only where all ranks have one.
+                    segments.clear();
+                    segments.extend(arrivals.iter().map_while(|one| one.segment_ns));
+                    let is_known = segments.len() == arrivals.len();
+                    segments.sort_unstable();
+                    let median = segments.get((segments.len().max(1) - 1) / 2).copied();
+                    for one in arrivals {
+                        let conduct = conduct.entry(parts[one.part].process).or_default();
+                        let wait_ns = (last_start - one.start).unsigned_abs();
+                        conduct.wait_ns += wait_ns;
+                        total.wait_ns += wait_ns;
+                        if let (true, Some(median), Some(segment)) =
+                            (is_known, median, one.segment_ns)
+                            && segment > median
+                        {
+                            conduct.late(Late {
+                                late_ns: segment - median,
+                                group: place,
+                                sequence,
+                            });
+                        }
+                    }
+                    if instance.is_certain() {
+                        let conduct = conduct.entry(instance.last).or_default();
+                        conduct.last += 1;
+                        conduct.blame_ns += instance.blame_ns;
+                        conduct.inherited_ns += instance.late_ns - instance.blame_ns;
+                    }
+                }
+                largest.push(Reverse((
+                    instance.start_skew_ns,
+                    Reverse(place),
+                    Reverse(sequence),
+                )));
+                kept.insert((place, sequence), instance);
+                if largest.len() > INSTANCES
+                    && let Some(Reverse((_, Reverse(place), Reverse(sequence)))) = largest.pop()
+                {
+                    kept.remove(&(place, sequence));
+                }
+            });
+            self.groups[place].totals = of_group;
+        }
+        self.instances = kept.into_values().collect();
+        self.instances
+            .sort_by_key(|one| (Reverse(one.start_skew_ns), one.group, one.sequence));
+        self.conduct = conduct;
+        self.totals = totals;
+    }
+
+    /// Whether what the ranks have under one number is one operation: each of them has it once, and all tell the same.
+    fn agree(&self, arrivals: &[Arrival], lane: Lane, model: &Model) -> bool {
+        let is_once = arrivals.windows(2).all(|pair| pair[0].part != pair[1].part);
+        let first = &self.shapes[(arrivals[0].info >> 2) as usize];
+        let same = arrivals.iter().all(|one| {
+            let shape = &self.shapes[(one.info >> 2) as usize];
+            let varies = Operation::of(model.text(shape.name)) == Operation::AllToAllV;
+            shape.data_type == first.data_type
+                && (shape.bytes == first.bytes || varies)
+                && (shape.name == first.name || matches!(lane, Lane::With(..)))
+                && shape.ranks == first.ranks
+        });
+        is_once && same
+    }
+
+    fn instance(
+        &self,
+        group: usize,
+        sequence: u64,
+        arrivals: &[Arrival],
+        charges: bool,
+    ) -> Instance {
+        let parts = &self.groups[group].parts;
+        let (mut last, mut next): (&Arrival, Option<&Arrival>) = (&arrivals[0], None);
+        for one in &arrivals[1..] {
+            if one.start > last.start {
+                (last, next) = (one, Some(last));
+            } else if next.is_none_or(|next| one.start > next.start) {
+                next = Some(one);
+            }
+        }
+        let first_start = arrivals.iter().map(|one| one.start).min().unwrap_or(0);
+        let first_end = arrivals.iter().map(|one| one.end).min().unwrap_or(0);
+        let last_end = arrivals.iter().map(|one| one.end).max().unwrap_or(0);
+        let late_ns = next.map_or(0, |next| (last.start - next.start).unsigned_abs());
+        let own = |next: &Arrival| Some(last.segment_ns?.saturating_sub(next.segment_ns?));
+        // In front of the first collective nothing is known: ranks start when they are started.
+        let blame_ns = next.and_then(own).unwrap_or(0).min(late_ns);
+        let host = |one: &Arrival| parts[one.part].host;
+        Instance {
+            start_skew_ns: (last.start - first_start).unsigned_abs(),
+            group,
+            sequence,
+            shape: (arrivals[0].info >> 2) as usize,
+            end_skew_ns: (last_end - first_end).unsigned_abs(),
+            latency_min_ns: arrivals
+                .iter()
+                .map(|one| one.duration_ns)
+                .min()
+                .unwrap_or(0),
+            latency_last_ns: (last_end - first_start).max(0).unsigned_abs(),
+            start_ns: last.start_ns,
+            last: parts[last.part].process,
+            late_ns,
+            blame_ns: if charges { blame_ns } else { 0 },
+            uncertainty_ns: next
+                .and_then(|next| self.clocks.uncertainty_ns(host(last), host(next))),
+        }
+    }
+}
+
+impl ShapeTotals {
+    fn add(&mut self, instance: &Instance) {
+        self.count += 1;
+        self.inconclusive += u64::from(!instance.is_certain());
+        self.latency_min_ns += instance.latency_min_ns;
+        self.latency_last_ns += instance.latency_last_ns;
+        self.start_skew_ns += instance.start_skew_ns;
+        self.max_start_skew_ns = self.max_start_skew_ns.max(instance.start_skew_ns);
+        self.end_skew_ns += instance.end_skew_ns;
+        if instance.is_certain() {
+            self.blame_ns += instance.blame_ns;
+        }
+        let explained = instance.uncertainty_ns.unwrap_or(u64::MAX);
+        let tolerated = (instance.latency_min_ns / 4).max(20_000);
+        self.apart += u64::from(instance.end_skew_ns > tolerated.saturating_add(explained));
+    }
+}
+
+impl Conduct {
+    fn late(&mut self, late: Late) {
+        self.late_ns += late.late_ns;
+        self.late += 1;
+        self.latest.push(Reverse(late));
+        if self.latest.len() > LATEST {
+            self.latest.pop();
+        }
+    }
+
+    pub(super) fn span_ns(&self) -> u64 {
+        self.span.map_or(0, |(start_ns, end_ns)| end_ns - start_ns)
+    }
+}
+
+impl Lane {
+    fn order(self, model: &Model) -> Option<(u64, &str)> {
+        match self {
+            Self::Everyone => None,
+            Self::With(peer, name) => Some((peer, model.text(name))),
+        }
+    }
+}
+
+impl Member {
+    /// For messages: who sends, who receives, and nothing that the two sides tell differently.
+    fn pair(&self, model: &Model) -> Option<(u64, u64, String)> {
+        let Lane::With(peer, name) = self.lane else {
+            return None;
+        };
+        let own = self.rank.unwrap_or(u64::MAX);
+        Some(match Operation::of(model.text(name)) {
+            Operation::Receive => (peer, own, String::new()),
+            Operation::Send => (own, peer, String::new()),
+            // Not understood: never matched with anything.
+            _ => (own, peer, model.text(name).to_owned()),
+        })
+    }
+}
+
+/// What tells hosts apart: clocks of one boot are one clock.
+fn host_key(process: &crate::model::Process) -> &str {
+    let keys = [&process.boot_id, &process.host, &process.file];
+    keys.into_iter()
+        .find(|key| !key.is_empty())
+        .map_or("", String::as_str)
+}
+
+/// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin.
+fn with_segments(members: Vec<(Member, PackedRows<4>)>) -> Vec<(Member, Rows)> {
+    let mut all: Vec<(u64, u64, usize, u64, u64)> = Vec::new();
+    let mut names = Vec::new();
+    for (place, (member, mut rows)) in members.into_iter().enumerate() {
+        rows.sort();
+        let rows = rows.iter();
+        all.extend(
+            rows.map(|[sequence, start, duration, info]| (start, duration, place, sequence, info)),
+        );
+        names.push(member);
+    }
+    all.sort_unstable();
+    let mut found: Vec<Rows> = names.iter().map(|_| Rows::default()).collect();
+    let mut running: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    let mut before: Option<u64> = None;
+    for (start_ns, duration_ns, place, sequence, info) in all {
+        while let Some(&Reverse(end_ns)) = running.peek()
+            && end_ns <= start_ns
+        {
+            before = Some(end_ns);
+            running.pop();
+        }
+        running.push(Reverse(start_ns + duration_ns));
+        let segment = before.map_or(0, |before| start_ns - before + 1);
+        found[place].push([sequence, start_ns, duration_ns, segment, info]);
+    }
+    found.iter_mut().for_each(Rows::sort);
+    names.into_iter().zip(found).collect()
+}
+
+/// What an operation of RCCL does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    AllReduce,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    AllToAllV,
+    /// Broadcast, reduce, gather, scatter: not every rank waits for all.
+    Rooted,
+    Send,
+    Receive,
+    Unknown,
+}
+
+impl Operation {
+    /// By the name of the function, of whichever library.
+    pub(super) fn of(name: &str) -> Self {
+        let name = name
+            .split('(')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let plain = ["pnccl", "nccl", "rccl", "mpi"]
+            .iter()
+            .find_map(|prefix| plain.strip_prefix(prefix))
+            .unwrap_or(&plain);
+        match plain {
+            "allreduce" => Self::AllReduce,
+            "allgather" => Self::AllGather,
+            "reducescatter" => Self::ReduceScatter,
+            "alltoall" => Self::AllToAll,
+            "alltoallv" => Self::AllToAllV,
+            "broadcast" | "bcast" | "reduce" | "gather" | "scatter" => Self::Rooted,
+            "send" => Self::Send,
+            "recv" => Self::Receive,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether no rank can end it before all have begun it.
+    pub(super) fn is_mutual(self) -> bool {
+        matches!(
+            self,
+            Self::AllReduce
+                | Self::AllGather
+                | Self::ReduceScatter
+                | Self::AllToAll
+                | Self::AllToAllV
+        )
+    }
+
+    /// Bytes of the whole operation, as nccl-tests count them: what the larger side of a rank holds.
+    pub(super) fn whole_bytes(self, bytes: u64, ranks: u64) -> u64 {
+        match self {
+            Self::AllGather | Self::ReduceScatter | Self::AllToAll => bytes.saturating_mul(ranks),
+            _ => bytes,
+        }
+    }
+
+    /// What goes over the busiest link, as a part of the whole.
+    pub(super) fn bus_factor(self, ranks: u64) -> f64 {
+        let ranks = ranks.max(1) as f64;
+        match self {
+            Self::AllReduce => 2.0 * (ranks - 1.0) / ranks,
+            Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::AllToAllV => {
+                (ranks - 1.0) / ranks
+            }
+            _ => 1.0,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What the annotations of a call of RCCL say of the operation.
+
+use crate::model::{CollectiveCall, TextId, Texts};
+use crate::perfetto::EventHead;
+use crate::perfetto::interned::{Datum, EventNames};
+
+/// A number of a communicator, if nothing names it: in hexadecimal, as ours are.
+fn communicator(value: Datum<'_>, texts: &mut Texts) -> TextId {
+    match value.text(texts) {
+        Some(text) => text,
+        None => match value.count() {
+            Some(number) => texts.intern(&format!("{number:016x}")),
+            None => TextId::EMPTY,
+        },
+    }
+}
+
+/// Reads the annotations of a call; `None` if it is none that moves data. Times, thread and link are left to the caller.
+pub(super) fn collective(
+    head: &EventHead<'_>,
+    names: &EventNames,
+    texts: &mut Texts,
+) -> Option<CollectiveCall> {
+    let mut call = CollectiveCall::default();
+    let mut has_data = false;
+    for encoded in head.annotations() {
+        let (key, value) = names.annotation(encoded, texts);
+        match texts.get(key) {
+            "communicator" => call.communicator = communicator(value, texts),
+            "sequence" => call.sequence = value.count(),
+            "datatype" => {
+                call.data_type = value.text(texts).unwrap_or_default();
+                has_data = true;
+            }
+            "bytes" => call.bytes = value.count().unwrap_or(0),
+            "rank" => call.rank = value.count(),
+            "ranks" => call.ranks = value.count(),
+            "peer" => call.peer = value.count(),
+            "blocking" => call.is_blocking = value == Datum::Bool(true),
+            _ => {}
+        }
+    }
+    (has_data || call.sequence.is_some()).then_some(call)
+}
