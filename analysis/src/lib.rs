@@ -9,6 +9,7 @@
 //! | [`perfetto`] | the packets of a Perfetto trace as events with times, tracks and sequences, without decoding whole messages |
 //! | [`read`] | one reader for each kind of file; none knows what is asked |
 //! | [`measure`] | one module for each question; none knows where the records came from |
+//! | [`ranks`] | questions that compare ranks, and read the files of some twice |
 //! | [`advice`] | rules, which judge finished answers and say what to look at first |
 //! | [`table`] | finished answers |
 //! | [`show`] | how answers are written |
@@ -22,6 +23,7 @@ pub mod advice;
 pub mod measure;
 pub mod model;
 pub mod perfetto;
+pub mod ranks;
 pub mod read;
 pub mod show;
 pub mod table;

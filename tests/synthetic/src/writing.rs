@@ -265,7 +265,7 @@ impl Pen {
         ];
         say(out, &mut metadata, time.at(start_ns), "rsys start", &facts);
         let cpu = SampleSequence::new(out, "cpu-time ns", None);
-        let waits = SampleSequence::new(out, "wait-time ns", None);
+        let waits = SampleSequence::new(out, "waiting-time ns", None);
         let sites = SampleSequence::new(out, "call-time ns", None);
         let sensor = TrackSequence::new(out, ids.track(9));
         Self {

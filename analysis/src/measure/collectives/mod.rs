@@ -44,8 +44,8 @@ impl Measure for Collectives {
     }
 
     /// The answer without causes, for which files have to be read again.
-    fn answer(&mut self, model: &Model, label: &str) -> Answer {
-        self.find(model).answer(model, label)
+    fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        self.find(model).answer(model)
     }
 }
 
@@ -107,7 +107,7 @@ impl Found {
 
     /// The answer, with the causes of what was looked at.
     #[must_use]
-    pub fn answer(&self, model: &Model, label: &str) -> Answer {
-        tables::answer(&self.study, &self.stragglers, model, label)
+    pub fn answer(&self, model: &Model) -> Answer {
+        tables::answer(&self.study, &self.stragglers, model)
     }
 }

@@ -33,14 +33,7 @@ fn rank_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
 }
 
 /// All tables.
-pub(super) fn answer(
-    study: &Study,
-    stragglers: &[Straggler],
-    model: &Model,
-    label: &str,
-) -> Answer {
-    let mut runs = Table::new("runs", "", &[Column::plain("label", "")]);
-    runs.push(vec![Cell::from(label)]);
+pub(super) fn answer(study: &Study, stragglers: &[Straggler], model: &Model) -> Answer {
     let mut notes = notes(model);
     more_notes(study, stragglers, &mut notes);
     let is_empty = study.groups.is_empty();
@@ -52,7 +45,6 @@ pub(super) fn answer(
             instances(study, model),
             communicators(study),
             clocks(study),
-            runs,
         ],
         notes,
         is_empty,
