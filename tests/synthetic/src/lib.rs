@@ -153,7 +153,9 @@ impl Job {
     #[must_use]
     pub fn fault_ns(&self, rank: u64, iteration: u64, cause: Cause) -> u64 {
         let faults = self.faults.iter().filter(|fault| {
-            fault.rank == rank && fault.cause == cause && iteration % fault.every.max(1) == 0
+            fault.rank == rank
+                && fault.cause == cause
+                && iteration.is_multiple_of(fault.every.max(1))
         });
         faults.map(|fault| fault.amount_ns).sum()
     }
@@ -161,7 +163,7 @@ impl Job {
     /// Whether a collective of an iteration is one of neighbours, instead of all ranks.
     #[must_use]
     pub fn is_of_neighbours(&self, bucket: u64) -> bool {
-        self.group > 1 && bucket % 2 == 0
+        self.group > 1 && bucket.is_multiple_of(2)
     }
 }
 

@@ -50,8 +50,27 @@ pub(super) const BY_CALL: u64 = 1;
 /// The kernel is that of an operation before it in the same group.
 pub(super) const FUSED: u64 = 2;
 
-/// Rows of operations: number, begin, duration, shape and flags.
-pub(super) type Operations = PackedRows<4>;
+/// So many rows of a rank are put in order at once, and a quarter of all: what was not yet takes several times the memory.
+const AT_ONCE: usize = 512;
+
+/// The operations of a member. Rows have number, begin, duration, shape and flags.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    pub(super) rows: PackedRows<4>,
+    count: usize,
+    in_order: usize,
+}
+
+impl Operations {
+    fn push(&mut self, row: [u64; 4]) {
+        self.rows.push(row);
+        self.count += 1;
+        if self.count - self.in_order >= AT_ONCE.max(self.in_order / 4) {
+            self.rows.sort();
+            self.in_order = self.count;
+        }
+    }
+}
 
 /// The operations of a process.
 #[derive(Debug, Default)]

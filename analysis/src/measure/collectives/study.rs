@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::super::packed_rows::PackedRows;
 use super::clocks::{Clocks, HostClock, Shared};
-use super::joining::{BY_CALL, FUSED, Joining, Lane, Member, Shape};
+use super::joining::{BY_CALL, FUSED, Joining, Lane, Member, Operations, Shape};
 use crate::model::{Model, ProcessId};
 
 /// Begin, duration, the segment in front of it plus one (0: there is none), shape and flags, behind the number.
@@ -168,7 +168,7 @@ impl Study {
         let mut order: Vec<ProcessId> = (0..joining.processes.len()).map(ProcessId::new).collect();
         order.sort_by_key(|&id| model.process(id).order());
         let mut hosts: Vec<&str> = Vec::new();
-        let mut places: BTreeMap<(String, Option<(u64, u64, String)>), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(String, Option<Pair>), usize> = BTreeMap::new();
         for id in order {
             let of_process = std::mem::take(&mut joining.processes[id.index()]);
             study.nameless += of_process.nameless;
@@ -306,8 +306,7 @@ impl Study {
 
     /// Judges every operation.
     fn judge(&mut self, model: &Model) {
-        let mut largest: BinaryHeap<Reverse<(u64, Reverse<usize>, Reverse<u64>)>> =
-            BinaryHeap::new();
+        let mut largest: BinaryHeap<Reverse<Skewed>> = BinaryHeap::new();
         let mut kept: BTreeMap<(usize, u64), Instance> = BTreeMap::new();
         let mut conduct: BTreeMap<ProcessId, Conduct> = BTreeMap::new();
         let mut totals: BTreeMap<(usize, usize), ShapeTotals> = BTreeMap::new();
@@ -510,7 +509,7 @@ impl Lane {
 
 impl Member {
     /// For messages: who sends, who receives, and nothing that the two sides tell differently.
-    fn pair(&self, model: &Model) -> Option<(u64, u64, String)> {
+    fn pair(&self, model: &Model) -> Option<Pair> {
         let Lane::With(peer, name) = self.lane else {
             return None;
         };
@@ -524,6 +523,12 @@ impl Member {
     }
 }
 
+/// Who sends, who receives, and what is not understood.
+type Pair = (u64, u64, String);
+
+/// Skew, communicator and number of an operation: of equal skews the first one counts as the largest.
+type Skewed = (u64, Reverse<usize>, Reverse<u64>);
+
 /// What tells hosts apart: clocks of one boot are one clock.
 fn host_key(process: &crate::model::Process) -> &str {
     let keys = [&process.boot_id, &process.host, &process.file];
@@ -533,12 +538,12 @@ fn host_key(process: &crate::model::Process) -> &str {
 }
 
 /// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin.
-fn with_segments(members: Vec<(Member, PackedRows<4>)>) -> Vec<(Member, Rows)> {
+fn with_segments(members: Vec<(Member, Operations)>) -> Vec<(Member, Rows)> {
     let mut all: Vec<(u64, u64, usize, u64, u64)> = Vec::new();
     let mut names = Vec::new();
-    for (place, (member, mut rows)) in members.into_iter().enumerate() {
-        rows.sort();
-        let rows = rows.iter();
+    for (place, (member, mut operations)) in members.into_iter().enumerate() {
+        operations.rows.sort();
+        let rows = operations.rows.iter();
         all.extend(
             rows.map(|[sequence, start, duration, info]| (start, duration, place, sequence, info)),
         );

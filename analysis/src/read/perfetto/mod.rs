@@ -421,7 +421,7 @@ impl Context<'_> {
                     _ => None,
                 };
                 self.slices
-                    .begin_host(track, time_ns, name, (kind, does), place, &details, call);
+                    .begin_host(track, time_ns, name, (kind, does), place, (&details, call));
             }
         }
     }

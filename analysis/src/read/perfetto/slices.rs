@@ -102,8 +102,7 @@ impl Slices {
         name: TextId,
         (kind, (order, effect)): (HostKind, (StreamOrder, Effect)),
         place: HostPlace,
-        details: &Details,
-        call: Option<CollectiveCall>,
+        (details, call): (&Details, Option<CollectiveCall>),
     ) {
         let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {

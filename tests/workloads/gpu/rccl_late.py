@@ -1,0 +1,71 @@
+"""A rank that computes on its GPU and sums over all ranks, again and again; one of them is late for a known reason.
+
+Arguments: HIP's library, RCCL's library, code object, rank, ranks, file for the communicator's id, steps, reason.
+Rank 1 is late; reasons: `sleeps` (in a Python function), `computes` (Python code), `kernels` (longer ones), `none`.
+"""
+import ctypes
+import os
+import sys
+import time
+
+hip, rccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+code_object, rank, ranks, path, steps, reason = sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6], int(sys.argv[7]), sys.argv[8]
+COUNT, LATE_NS = 4096, 20_000_000
+FLOAT, SUM = 7, 0
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+def check(status):
+    if status != 0:
+        raise SystemExit(f"error {status}")
+
+
+def sleeps():
+    time.sleep(LATE_NS / 1e9)
+
+
+def computes():
+    end = time.thread_time_ns() + LATE_NS
+    while time.thread_time_ns() < end:
+        sum(range(20_000))
+
+
+def shared_id():
+    unique = UniqueId()
+    if rank == 0:
+        check(rccl.ncclGetUniqueId(ctypes.byref(unique)))
+        with open(path + ".draft", "wb") as file:
+            file.write(ctypes.string_at(ctypes.byref(unique), 128))
+        os.rename(path + ".draft", path)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    with open(path, "rb") as file:
+        ctypes.memmove(ctypes.byref(unique), file.read(), 128)
+    return unique
+
+
+def main():
+    check(hip.hipSetDevice(rank))
+    module, kernels = ctypes.c_void_p(), {}
+    check(hip.hipModuleLoad(ctypes.byref(module), code_object.encode()))
+    for name in (b"short_kernel", b"long_kernel"):
+        kernels[name] = ctypes.c_void_p()
+        check(hip.hipModuleGetFunction(ctypes.byref(kernels[name]), module, name))
+    data, communicator = ctypes.c_void_p(), ctypes.c_void_p()
+    check(hip.hipMalloc(ctypes.byref(data), ctypes.c_size_t(4 * COUNT)))
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(data))
+    check(rccl.ncclCommInitRank(ctypes.byref(communicator), ranks, shared_id(), rank))
+    late = reason if rank == 1 else "none"
+    name = b"long_kernel" if late == "kernels" else b"short_kernel"
+    for _ in range(steps):
+        {"sleeps": sleeps, "computes": computes}.get(late, lambda: None)()
+        check(hip.hipModuleLaunchKernel(kernels[name], 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
+        check(rccl.ncclAllReduce(data, data, ctypes.c_size_t(COUNT), FLOAT, SUM, communicator, None))
+        check(hip.hipDeviceSynchronize())
+    check(rccl.ncclCommDestroy(communicator))
+
+
+main()
