@@ -1,7 +1,6 @@
 //! Processes, threads, GPUs, queues and counters.
 
 use super::TextId;
-use crate::perfetto::clocks::WallClock;
 
 /// Makes an id that is an index into one of the model's lists.
 macro_rules! id {
@@ -70,8 +69,8 @@ pub struct Process {
     pub wait_frequency_hz: u64,
     /// What its trace says of itself at its end; `None` if it does not, for it was cut off or is of another profiler.
     pub account: Option<Account>,
-    /// The wall clock of its host against BOOTTIME, as its trace has compared them.
-    pub wall_clock: WallClock,
+    /// BOOTTIME, and by how many nanoseconds the wall clock of its host was ahead of it then, as its trace has compared them.
+    pub wall_clock: Vec<(i64, i64)>,
 }
 
 /// What was recorded of a process, by the count of whoever recorded it.

@@ -7,6 +7,7 @@
 mod clock;
 mod random;
 mod simulation;
+mod track;
 mod writing;
 
 use std::path::Path;

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use rsys_proto::{
-    Annotation, CallstackIid, Compression, CounterTrack, CounterUnit, CpuMode, Event, EventKind,
-    FrameDesc, MappingDesc, Name, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample,
+    Annotation, CallstackIid, Compression, CounterTrack, CounterUnit, CpuMode, Event, FrameDesc,
+    MappingDesc, Name, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample,
     SampleSequence, StringId, ThreadTrack, TraceWriter, TrackSequence, Value,
 };
 
 use crate::simulation::{Beginning, Bucket, CALL_NS, Ends, Rank};
-use crate::{Cause, HostClock, Job};
+use crate::track::{Time, Track, say};
+use crate::{Cause, Job};
 
 /// Processor time between two samples of the thread.
 const PERIOD_NS: u64 = 1_000_000;
@@ -74,33 +75,6 @@ pub fn write_rank(job: &Job, ends: &Ends, rank: u64, folder: &Path) -> Result<()
         trace.finish()?;
     }
     Ok(())
-}
-
-/// Turns true time into that of a host.
-#[derive(Debug, Clone, Copy)]
-struct Time {
-    clock: HostClock,
-    host: u64,
-}
-
-impl Time {
-    fn at(&self, true_ns: u64) -> u64 {
-        self.clock.boottime_ns(self.host, true_ns)
-    }
-}
-
-/// A track whose times are true.
-struct Track(TrackSequence);
-
-impl Track {
-    fn begin(&mut self, out: &mut PacketBuffer, true_ns: u64, event: &Event<'_>, time: &Time) {
-        self.0
-            .event(out, time.at(true_ns), EventKind::SliceBegin, event);
-    }
-
-    fn end(&mut self, out: &mut PacketBuffer, true_ns: u64, time: &Time) {
-        self.0.slice_end(out, time.at(true_ns));
-    }
 }
 
 /// The communicators of a rank, and how many operations each has had.
@@ -480,24 +454,4 @@ impl Pen {
         say(out, &mut self.metadata, at_ns, "rsys end", &facts);
         out.clock_snapshot(&self.time.clock.readings(self.time.host, end_ns));
     }
-}
-
-/// An instant by which a trace says something about itself.
-fn say(
-    out: &mut PacketBuffer,
-    track: &mut TrackSequence,
-    time_ns: u64,
-    name: &str,
-    facts: &[(&str, Value<'_>)],
-) {
-    let facts = facts.iter();
-    let annotations: Vec<_> = facts
-        .map(|(key, value)| Annotation::new(out.intern(key), *value))
-        .collect();
-    let event = Event {
-        name: Name::Once(name),
-        annotations: &annotations,
-        ..Event::default()
-    };
-    track.event(out, time_ns, EventKind::Instant, &event);
 }

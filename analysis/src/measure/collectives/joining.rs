@@ -225,16 +225,18 @@ impl OfProcess {
             self.ran(link, span);
             return;
         }
-        let mut kept = Some(span);
+        if record.link == 0 {
+            self.strangers += 1;
+            return;
+        }
         match self.early.get_mut(&record.link) {
             Some(known) => *known = (known.0.min(span.0), known.1.max(span.1)),
             None => {
                 self.early.insert(record.link, span);
                 self.early_order.push_back(record.link);
-                kept = None;
             }
         }
-        if kept.is_none() && self.early_order.len() > EARLY {
+        if self.early_order.len() > EARLY {
             let oldest = self.early_order.pop_front();
             let lost = oldest.and_then(|oldest| self.early.remove(&oldest));
             self.strangers += u64::from(lost.is_some());

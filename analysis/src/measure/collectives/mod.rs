@@ -8,6 +8,8 @@ mod causes;
 mod clocks;
 mod doings;
 mod joining;
+mod operation;
+mod records;
 mod stragglers;
 mod study;
 mod tables;
@@ -22,8 +24,8 @@ use super::Measure;
 use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
 use joining::Joining;
+use records::Study;
 use stragglers::{Straggler, stragglers};
-use study::Study;
 
 /// The question, while records are read. Clones are one.
 #[derive(Debug, Clone, Default)]

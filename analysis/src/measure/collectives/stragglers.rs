@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::{Why, why};
 use super::doings::Done;
-use super::study::{Conduct, Late, Study};
+use super::records::{Conduct, Late, Study};
 use crate::model::{Model, ProcessId};
 
 /// The least lateness, as a part of the time from the first to the last collective.

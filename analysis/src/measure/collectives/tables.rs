@@ -3,8 +3,9 @@
 use super::super::{notes, unseen};
 use super::causes::told;
 use super::joining::Lane;
+use super::operation::Operation;
+use super::records::{Conduct, Group, GroupTotals, Study};
 use super::stragglers::Straggler;
-use super::study::{Conduct, Operation, Study};
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
@@ -58,7 +59,7 @@ fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) 
     } else if stragglers.is_empty() {
         notes.push("no rank stands out: none was late by itself by 1 % of the time and three times as much as is usual".to_owned());
     }
-    let sum = |of: fn(&super::study::GroupTotals) -> u64| -> u64 {
+    let sum = |of: fn(&GroupTotals) -> u64| -> u64 {
         study.groups.iter().map(|group| of(&group.totals)).sum()
     };
     for (count, what) in [
@@ -384,7 +385,7 @@ fn clocks(study: &Study) -> Table {
     table
 }
 
-impl super::study::Group {
+impl Group {
     fn name(&self) -> String {
         match self.lane {
             Lane::Everyone => self.communicator.clone(),

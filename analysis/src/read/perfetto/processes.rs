@@ -54,7 +54,7 @@ impl Processes {
             self.of_pids.insert(pid, id);
             self.current = Some(id);
             let process = &mut model.processes[id.index()];
-            process.wall_clock.add(&std::mem::take(&mut self.early));
+            process.wall_clock.append(&mut self.early.points);
             process.pid = pid;
             process.file.clone_from(&self.file);
             process.name = described.process_name.clone().unwrap_or_default();
@@ -106,11 +106,16 @@ impl Processes {
 
     /// Takes in a comparison of clocks.
     pub(super) fn compared(&mut self, snapshot: &ClockSnapshot, model: &mut Model) {
-        let wall_clock = match self.current {
-            Some(id) => &mut model.processes[id.index()].wall_clock,
-            None => &mut self.early,
+        let Some(id) = self.current else {
+            self.early.observe(snapshot);
+            return;
+        };
+        let points = &mut model.processes[id.index()].wall_clock;
+        let mut wall_clock = WallClock {
+            points: std::mem::take(points),
         };
         wall_clock.observe(snapshot);
+        *points = wall_clock.points;
     }
 
     /// The process of a packet that names none.
