@@ -59,6 +59,8 @@ fn answer(ranks: usize, told: &[Told<'_>], ahead: impl Fn(u64) -> u64) -> Answer
                 bytes: *bytes,
                 rank: Some(rank),
                 ranks: Some(ranks as u64),
+                // Messages are those of ranks 0 and 1.
+                peer: matches!(*name, "ncclSend" | "ncclRecv").then(|| 1 - rank),
                 ..CollectiveCall::default()
             });
             for (kind, slice_link, at) in [
@@ -192,6 +194,32 @@ fn what_ranks_tell_differently_is_refused() {
         "{:?}",
         answer.notes
     );
+}
+
+#[test]
+fn messages_are_matched_by_both_ranks_and_their_direction() {
+    let told: [Told<'_>; 5] = [
+        ("ncclSend", 4096, 0, &[(0, 0, 50)]),
+        ("ncclRecv", 4096, 0, &[(1, 20, 50)]),
+        ("ncclSend", 4096, 1, &[(0, 100, 150)]),
+        ("ncclRecv", 4096, 1, &[(1, 110, 150)]),
+        // The other direction has numbers of its own; nobody receives.
+        ("ncclSend", 4096, 0, &[(1, 200, 250)]),
+    ];
+    let answer = answer(2, &told, |_| 0);
+    let mut pairs = rows(&answer, "communicators");
+    pairs.sort_by_key(|row| row["present"].as_u64());
+    let counts: Vec<_> = pairs
+        .iter()
+        .map(|row| (row["matched"].as_u64(), row["incomplete"].as_u64()))
+        .collect();
+    assert_eq!(
+        counts,
+        [(Some(0), Some(1)), (Some(2), Some(0))],
+        "{pairs:?}"
+    );
+    let ranks = rows(&answer, "ranks");
+    assert!(ranks.iter().all(|row| row["blame_ns"] == 0), "{ranks:?}");
 }
 
 #[test]
