@@ -328,7 +328,7 @@ fn planted_faults_are_found_with_rank_cause_and_line() {
             && found[0]["cause"] == word(cause)
             && cause.place().is_none_or(|(function, line)| {
                 let place = found[0]["place"].as_str().unwrap_or_default();
-                place.contains(function) && place.contains(&format!(":{line})"))
+                place.contains(&format!("{function} (train.py:{line})"))
             });
         causes_right += u64::from(is_cause);
         if !is_cause {

@@ -168,7 +168,11 @@ fn stack(
     let mut frames = Vec::new();
     for (name, line) in root.map(|root| (root, 0)).iter().chain(functions) {
         let is_code = *line > 0;
-        let function = samples.intern_function(name);
+        // As the sampler calls Python functions.
+        let function = match is_code {
+            true => samples.intern_function(&format!("{name} (train.py)")),
+            false => samples.intern_function(name),
+        };
         frames.push(samples.intern_frame(FrameDesc {
             function: Some(function),
             mapping: if is_code { mapping } else { unknown },

@@ -10,7 +10,7 @@ import time
 
 hip, rccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 code_object, rank, ranks, path, steps, reason = sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6], int(sys.argv[7]), sys.argv[8]
-COUNT, LATE_NS = 4096, 20_000_000
+COUNT, LATE_NS = 4096, 100_000_000
 FLOAT, SUM = 7, 0
 
 

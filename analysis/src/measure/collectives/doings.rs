@@ -260,6 +260,10 @@ impl OfProcess {
             Some(frame) => {
                 let function = model.text(frame.function);
                 let source = file_name(model.text(frame.source));
+                // Names of Python functions end with their file as it is.
+                let function = function
+                    .strip_suffix(&format!(" ({source})"))
+                    .unwrap_or(function);
                 match (source, frame.line) {
                     ("", _) => function.to_owned(),
                     (source, 0) => format!("{function} ({source})"),
