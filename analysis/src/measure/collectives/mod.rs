@@ -1,7 +1,7 @@
 //! Collectives over ranks: who made the others wait, by how much, and why.
 //!
 //! [`Collectives`] joins calls and kernels of each rank ([`joining`]). When all was read, [`Collectives::find`] matches ranks by communicator and number
-//! ([`study`]) on one time axis ([`clocks`]). Ranks that stand out ([`stragglers`]) are looked at again, beside some that do not: their
+//! ([`study`]) on one time axis ([`clocks`]). Ranks that stand out ([`mod@stragglers`]) are looked at again, beside some that do not: their
 //! files are read once more ([`Found::looks`], [`doings`]), and what they did more of is the cause ([`causes`]).
 
 mod causes;
