@@ -45,9 +45,18 @@ fn edit(file: &Path, from: &str, to: &str) -> TestResult {
     Ok(())
 }
 
-/// Copies a folder, without what was built (in folders with cargo's mark) and what git keeps.
+/// Copies a folder, without what was built (in folders with cargo's mark) and what git keeps. What an earlier copy had beyond it is removed.
 fn copy(from: &Path, to: &Path) -> TestResult {
     std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(to)? {
+        let old = entry?.path();
+        let is_there = old.file_name().is_some_and(|name| from.join(name).exists());
+        if !is_there && old.is_dir() && !old.join("CACHEDIR.TAG").exists() {
+            std::fs::remove_dir_all(&old)?;
+        } else if !is_there && old.is_file() {
+            std::fs::remove_file(&old)?;
+        }
+    }
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
