@@ -109,13 +109,17 @@ pub struct SegmentHeader {
     pub ring_words: u32,
     /// Bytes of process information that are valid.
     pub info_bytes: AtomicU32,
-    reserved: u32,
+    /// Not 0 while the sampler sends a signal to a thread of the process, having seen that the process executes no program. Written by the sampler;
+    /// only that of segment 0 counts.
+    pub asking: AtomicU32,
     /// CLOCK_BOOTTIME in nanoseconds before which the sampler wants no samples. Written by the sampler; only that of segment 0 counts.
     pub quiet_until_ns: AtomicU64,
     /// Changes while the sampler works on what it took from the rings, however long that takes: a thread that waits for room may wait on. Written
     /// by the sampler; only that of segment 0 counts.
     pub work: AtomicU64,
-    reserved_too: [u32; 2],
+    /// CLOCK_BOOTTIME in nanoseconds at which the process last began to execute a program, or 0. From then on the sampler sends no signal: it would
+    /// end the new program. Only that of segment 0 counts.
+    pub executing_ns: AtomicU64,
     /// Process-wide counters, by [`Counter`]. Only those of segment 0 are used.
     pub counters: [AtomicU64; COUNTERS],
 }

@@ -1,6 +1,8 @@
 use rsys_wire::layout::{Counter, SegmentHeader};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::sys;
+
 /// The header of segment 0, which holds the process-wide counters.
 pub static COUNTERS: AtomicPtr<SegmentHeader> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -31,6 +33,31 @@ pub fn sampler_work() -> u64 {
     // SAFETY: as in `count`.
     let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
     header.map_or(0, |header| header.work.load(Ordering::Relaxed))
+}
+
+/// The process is about to execute a program: waits until no signal of the sampler's is under way, and none is sent from now on. (The new program
+/// would die of it.)
+///
+/// # Signal safety
+/// Atomic operations and system calls.
+pub fn before_exec() {
+    /// A sampler that was stopped in the middle must not hold up the program.
+    const PATIENCE_NS: u64 = 100_000_000;
+    // SAFETY: as in `count`.
+    let Some(header) = (unsafe { COUNTERS.load(Ordering::Acquire).as_ref() }) else {
+        return;
+    };
+    let begin_ns = sys::boottime_ns();
+    // Either we see that the sampler asks, or it sees this.
+    header.executing_ns.store(begin_ns, Ordering::SeqCst);
+    while header.asking.load(Ordering::SeqCst) != 0
+        && sys::boottime_ns().saturating_sub(begin_ns) < PATIENCE_NS
+    {
+        // Nobody wakes us: it takes microseconds.
+        sys::futex_wait(&header.asking, 1, 50_000);
+    }
+    // A signal that is pending comes at the end of a system call, when there still is a handler.
+    sys::gettid();
 }
 
 /// Sets a process-wide counter.

@@ -11,6 +11,7 @@ use rsys_wire::adopt::{ADOPT_COOKIE, SAMPLE_SIGNAL};
 
 use crate::os;
 use crate::procfs;
+use crate::session::MappedSegment;
 
 /// How often a process's threads are listed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,9 +46,8 @@ impl Adoption {
             .is_none_or(|look| look.elapsed() >= LOOK_EVERY)
     }
 
-    /// Lists the threads of `pid` and asks those that work unseen, if it still runs the program
-    /// whose agent mapped the memory `inode`.
-    pub fn look(&mut self, pid: u32, inode: u64) {
+    /// Lists the threads of `pid`, and has `ask` ask those that work unseen.
+    pub fn look(&mut self, pid: u32, mut ask: impl FnMut(u32)) {
         self.last_look = Some(Instant::now());
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
@@ -67,20 +67,24 @@ impl Adoption {
                 continue;
             };
             let (before, mut requests) = self.others.get(&tid).copied().unwrap_or_default();
-            if state == 'R'
-                && ticks > before
-                && requests < REQUESTS_MAX
-                && procfs::maps_memory(pid, inode)
-                && procfs::catches_samples(pid)
-            {
-                // Both are asked: a program without an agent may have a handler of its own for this
-                // signal, as Go's have. It may be gone, or belong to somebody else by now.
-                os::queue_signal(pid, tid, SAMPLE_SIGNAL, ADOPT_COOKIE.cast_signed()).ok();
+            if state == 'R' && ticks > before && requests < REQUESTS_MAX {
+                ask(tid);
                 requests += 1;
             }
             self.others.insert(tid, (ticks, requests));
         }
     }
+}
+
+/// Asks a thread of `pid` to sample itself, if it still runs the program whose agent mapped `segment`.
+pub fn ask(pid: u32, tid: u32, segment: &MappedSegment) {
+    segment.while_not_executing(|| {
+        // Both are asked: a program without an agent may have a handler of its own for this
+        // signal, as Go's have. It may be gone, or belong to somebody else by now.
+        if procfs::maps_memory(pid, segment.inode()) && procfs::catches_samples(pid) {
+            os::queue_signal(pid, tid, SAMPLE_SIGNAL, ADOPT_COOKIE.cast_signed()).ok();
+        }
+    });
 }
 
 #[cfg(test)]
@@ -102,7 +106,7 @@ mod tests {
                     .unwrap(),
             );
         }
-        adoption.look(std::process::id(), 1);
+        adoption.look(std::process::id(), |tid| unreachable!("{tid} has a ring"));
         assert!(!adoption.is_due());
         assert!(adoption.others.is_empty());
     }

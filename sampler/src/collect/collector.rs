@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::record::{Record, Records};
 
-use super::adopt::Adoption;
+use super::adopt::{self, Adoption};
 use super::sweep::Rings;
 use crate::emit::account::End;
 use crate::emit::batch::RingWords;
@@ -274,8 +274,11 @@ impl Collector {
         for process in &mut self.processes {
             let visible = process.host_pid != 0 && process.host_pid == process.pid;
             let asks = visible && process.adoption.is_due() && !process.rings.is_dormant();
-            if let Some(inode) = process.rings.inode().filter(|_| asks) {
-                process.adoption.look(process.host_pid, inode);
+            if let Some(segment) = process.rings.first().filter(|_| asks) {
+                let pid = process.host_pid;
+                process
+                    .adoption
+                    .look(pid, |tid| adopt::ask(pid, tid, segment));
             }
         }
     }

@@ -65,10 +65,10 @@ impl Rings {
         }
     }
 
-    /// The inode of the first segment, which the program has mapped for as long as it runs.
+    /// The first segment, which the program has mapped for as long as it runs.
     #[must_use]
-    pub fn inode(&self) -> Option<u64> {
-        self.segments.first().map(|known| known.segment.inode())
+    pub fn first(&self) -> Option<&MappedSegment> {
+        self.segments.first().map(|known| &known.segment)
     }
 
     /// Number of segments.

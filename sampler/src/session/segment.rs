@@ -170,6 +170,20 @@ impl MappedSegment {
         }
     }
 
+    /// Runs `send`, which sends a signal to a thread of the process, unless the process executes a program: that would die of it. The agent waits
+    /// for `send` before it lets the process execute one.
+    pub fn while_not_executing(&self, send: impl FnOnce()) {
+        /// After so long, executing it has failed.
+        const EXECUTES_NS: u64 = 10_000_000_000;
+        let header = self.segment.header();
+        header.asking.store(1, Ordering::SeqCst);
+        let since_ns = header.executing_ns.load(Ordering::SeqCst);
+        if since_ns == 0 || os::boot_time_ns().saturating_sub(since_ns) > EXECUTES_NS {
+            send();
+        }
+        header.asking.store(0, Ordering::SeqCst);
+    }
+
     /// The process information.
     #[must_use]
     pub fn info(&self) -> Vec<u8> {

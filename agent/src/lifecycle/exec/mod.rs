@@ -17,7 +17,9 @@ mod without;
 
 use std::ffi::{c_char, c_int};
 
+use crate::channel::counters;
 use crate::sources::{self, Ending};
+use crate::state;
 use crate::target::real::{self, Real};
 
 use call::{Call, REGISTERS, Words};
@@ -56,6 +58,7 @@ unsafe extern "C" fn enter(
     others: *const usize,
 ) -> Answer {
     sources::at_end(Ending::Exec);
+    announce();
     // SAFETY: as the caller of the exported function passed them.
     let call = unsafe { Call::new(number, Words { first, others }) };
     if let Some(call) = call
@@ -85,6 +88,13 @@ unsafe extern "C" fn enter(
     Answer {
         decided: 0,
         address,
+    }
+}
+
+/// Keeps the sampler from sending signals to what this process becomes. A child after vfork shares the parent's memory, and is not asked.
+fn announce() {
+    if state::is_active() && state::is_own_process() {
+        counters::before_exec();
     }
 }
 
@@ -132,6 +142,7 @@ pub fn by_number(
 ) -> Option<i64> {
     let words = words.map(|word| word as usize);
     let (file, environment) = call::File::of_number(number, words)?;
+    announce();
     let verdict = judge::judge(&file, environment)?;
     report::send(&verdict, environment, crate::sys::getpid());
     if !verdict.obstacle.forbids_agent() {
