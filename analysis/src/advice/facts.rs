@@ -1,5 +1,7 @@
 //! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
 
+use std::cmp::Reverse;
+
 use super::view::{View, rows, tidy};
 use crate::table::Answer;
 
@@ -181,7 +183,8 @@ impl<'a> Facts<'a> {
             debug_assert!(found.is_some(), "{question} was not asked");
             found.map(|(_, answer)| answer)
         };
-        let processes: Vec<Process> = rows(answer("lives"), "lives").iter().map(process).collect();
+        let lives = rows(answer("lives"), "lives");
+        let processes = one_for_each_owner(lives.iter().map(process).collect());
         let gpus = gpus(answer("timeline"), answer("gaps"), answer("pauses"));
         let lives = processes.iter().map(|one| one.life.duration_ns);
         let spans = gpus.iter().map(|one| one.span.duration_ns);
@@ -301,6 +304,25 @@ fn process(view: &View<'_>) -> Process {
     }
 }
 
+/// Programs that one process executed after each other are one process: what they did is known by their owner only.
+fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
+    let most = |one: &Process| Reverse((one.used.is_some(), one.samples, one.life.duration_ns));
+    programs.sort_by_key(|one| (one.owner.clone(), most(one)));
+    programs.dedup_by(|other, one| {
+        let is_same = other.owner == one.owner;
+        if is_same {
+            let end_ns = |span: Span| span.start_ns + span.duration_ns;
+            let last_ns = end_ns(one.life).max(end_ns(other.life));
+            one.life = Span::between(one.life.start_ns.min(other.life.start_ns), last_ns);
+            one.samples += other.samples;
+            one.is_sampled |= other.is_sampled;
+            one.has_waits |= other.has_waits;
+        }
+        is_same
+    });
+    programs
+}
+
 fn copying(views: &[View<'_>]) -> Vec<Copying> {
     let copying = |view: &View<'_>| Copying {
         owner: Owner::of(view),
@@ -311,4 +333,47 @@ fn copying(views: &[View<'_>]) -> Vec<Copying> {
         blocked_ns: view.count("blocked_ns"),
     };
     views.iter().map(copying).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_executed_another_program_is_one() {
+        let program = |process, start_ns, end_ns, samples| Process {
+            owner: Owner {
+                rank: None,
+                process,
+            },
+            life: Span::between(start_ns, end_ns),
+            samples,
+            before: (format!("of {samples}"), 0),
+            ..Process::default()
+        };
+        let programs = vec![
+            program(7, 0, 10, 0),
+            program(8, 5, 90, 3),
+            program(7, 10, 80, 40),
+        ];
+        let found = one_for_each_owner(programs);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| {
+                (
+                    one.owner.process,
+                    one.life,
+                    one.samples,
+                    one.before.0.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (7, Span::between(0, 80), 40, "of 40"),
+                (8, Span::between(5, 90), 3, "of 3"),
+            ]
+        );
+    }
 }
