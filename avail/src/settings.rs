@@ -113,6 +113,7 @@ fn type_name(setting: &Setting) -> String {
         Kind::Float { .. } => "float",
         Kind::Seconds { .. } | Kind::SecondsOr { .. } => "seconds",
         Kind::Periods => "periods",
+        Kind::Limits => "size or time",
         Kind::Numbers { .. } => "list of numbers",
         Kind::Text => "text",
         Kind::Choice(_) => "choice",

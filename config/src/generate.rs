@@ -382,6 +382,7 @@ mod tests {
                 Kind::Float { max, .. } => format!("{}", max / 7.0),
                 Kind::Seconds { .. } | Kind::SecondsOr { .. } => "250ms".to_owned(),
                 Kind::Periods => "1:2 3:4:0".to_owned(),
+                Kind::Limits => "500MB 10min".to_owned(),
                 Kind::Numbers { .. } => "0-3 7 0-1023:64".to_owned(),
                 Kind::Text | Kind::Path { .. } => texts.to_owned(),
                 Kind::Choice(choices) => choices[choices.len() - 1].name.to_owned(),

@@ -38,6 +38,7 @@ pub mod table;
 mod choices;
 mod environment;
 mod files;
+mod limits;
 mod load;
 mod nearest;
 mod nodes;
@@ -61,6 +62,7 @@ pub use choices::{
     WindowClock,
 };
 pub use environment::Environment;
+pub use limits::FileLimits;
 pub use nodes::Nodes;
 pub use numbers::Numbers;
 pub use origin::Origin;

@@ -129,6 +129,7 @@ fn needs_value(setting: &Setting) -> bool {
             | Kind::Backends
             | Kind::Metrics
             | Kind::Periods
+            | Kind::Limits
             | Kind::Numbers { .. }
             | Kind::Path {
                 empty_means: Some(_)

@@ -8,6 +8,7 @@ use crate::choices::{
     CategoryNames, Closing, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
     WindowClock,
 };
+use crate::limits::FileLimits;
 use crate::nodes::Nodes;
 use crate::numbers::Numbers;
 use crate::origin::Origin;
@@ -46,6 +47,8 @@ pub struct Resolved {
     pub category_names: CategoryNames,
     /// `MERGE`.
     pub merge: bool,
+    /// `SPLIT_TRACE`.
+    pub split_trace: FileLimits,
     /// `COMPRESS_TRACE`.
     pub compress_trace: bool,
     /// `SAMPLING_FREQ`.
@@ -226,6 +229,7 @@ impl Resolved {
             use_pid: read.bool("USE_PID"),
             category_names: CategoryNames::from_word(read.text("CATEGORY_NAMES")),
             merge: read.bool("MERGE"),
+            split_trace: FileLimits::parse(read.text("SPLIT_TRACE")).unwrap_or_default(),
             compress_trace: read.bool("COMPRESS_TRACE"),
             sampling_freq_hz: match read.float("SAMPLING_CPUTIME_FREQ") {
                 own if own >= 1.0 => own,

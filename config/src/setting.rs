@@ -60,6 +60,8 @@ pub enum Kind {
     },
     /// A list of time windows that come again (see [`crate::Period`]).
     Periods,
+    /// A size or a time at which a file is full, or both (see [`crate::FileLimits`]).
+    Limits,
     /// Numbers and ranges of numbers: `0-3,7`; also `all` and `none`.
     Numbers {
         /// What an empty value means.

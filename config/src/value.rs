@@ -5,6 +5,7 @@ use std::fmt;
 use crate::backends;
 use crate::gpu_metrics;
 use crate::keys;
+use crate::limits::FileLimits;
 use crate::numbers::Numbers;
 use crate::original::clocks::window_clock;
 use crate::problem::ProblemKind;
@@ -24,8 +25,8 @@ pub enum Value {
     Int(i64),
     /// Of a [`Kind::Float`]; of a [`Kind::Seconds`] or [`Kind::SecondsOr`], in seconds.
     Float(f64),
-    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`], [`Kind::Periods`], [`Kind::Numbers`] or
-    /// [`Kind::Metrics`].
+    /// Of a [`Kind::Text`], [`Kind::Path`], [`Kind::Choice`], [`Kind::Periods`], [`Kind::Limits`],
+    /// [`Kind::Numbers`] or [`Kind::Metrics`].
     Text(String),
     /// Of a [`Kind::PathList`] or [`Kind::Backends`].
     List(Vec<String>),
@@ -83,6 +84,7 @@ impl Value {
                     .map(Self::Float),
             },
             Kind::Periods => windows::normalized(text).map(Self::Text),
+            Kind::Limits => FileLimits::parse(text).map(|_| Self::Text(text.to_owned())),
             Kind::Numbers { .. } => {
                 Numbers::parse(text).map(|numbers| Self::Text(numbers.to_string()))
             }
@@ -134,6 +136,7 @@ pub fn allowed(setting: &Setting) -> String {
             "groups WAIT:RECORD[:TIMES[:CLOCK]] in seconds, for example 10:2:0 (0 times: again and again)"
                 .to_owned()
         }
+        Kind::Limits => "a size from 100kB, a time from 100ms, or both, for example 500MB or 10min".to_owned(),
         Kind::Numbers { empty_means } => {
             format!("numbers and ranges such as 0-3,7, or none; nothing for {empty_means}")
         }

@@ -3,6 +3,7 @@
 use prost::Message;
 
 use crate::fields::{packet, trace};
+use crate::parts::Carried;
 use crate::schema::{self, TracePacket, clock};
 use crate::strings::{StringId, StringTable};
 use crate::wire;
@@ -30,6 +31,10 @@ pub struct PacketBuffer {
     /// The sequence of descriptors and clock snapshots.
     meta: SequenceId,
     meta_started: bool,
+    /// The number of the file, from 0.
+    pub(crate) part: u32,
+    /// What further files say again, if there may be any.
+    pub(crate) carried: Option<Box<Carried>>,
 }
 
 impl Default for PacketBuffer {
@@ -53,6 +58,8 @@ impl PacketBuffer {
             sequences: base + 1,
             meta: SequenceId(base + 1),
             meta_started: false,
+            part: 0,
+            carried: None,
         }
     }
 
@@ -100,7 +107,15 @@ impl PacketBuffer {
             self.meta_started = true;
             packet.sequence_flags = Some(schema::SEQ_INCREMENTAL_STATE_CLEARED);
         }
+        if let (Some(carried), Some(descriptor)) = (&mut self.carried, &packet.track_descriptor) {
+            carried.descriptor(descriptor.uuid(), &packet);
+        }
         self.packet(&packet);
+    }
+
+    /// The next packet that belongs to no track begins its sequence anew.
+    pub(crate) fn forget_meta_sequence(&mut self) {
+        self.meta_started = false;
     }
 
     /// Appends a packet whose body `write` encodes.

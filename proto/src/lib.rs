@@ -35,6 +35,7 @@ pub mod fields;
 mod ids;
 pub mod message;
 pub mod packets;
+mod parts;
 pub mod reader;
 pub mod resolve;
 mod runtime_files;

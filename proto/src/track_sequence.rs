@@ -26,9 +26,13 @@ pub struct LeftOut {
 #[derive(Debug)]
 pub struct TrackSequence {
     id: SequenceId,
+    /// The id in the first file, by which further files know it.
+    first: SequenceId,
     track: u64,
     clock: DeltaClock,
     defined: Definitions,
+    /// The file that `clock` and `defined` are of.
+    part: u32,
     open: u32,
     left_out: LeftOut,
 }
@@ -36,11 +40,14 @@ pub struct TrackSequence {
 impl TrackSequence {
     /// A sequence for the events of the track `uuid`.
     pub fn new(out: &mut PacketBuffer, uuid: u64) -> Self {
+        let id = out.new_sequence();
         Self {
-            id: out.new_sequence(),
+            id,
+            first: id,
             track: uuid,
             clock: DeltaClock::default(),
             defined: Definitions::default(),
+            part: out.part,
             open: 0,
             left_out: LeftOut::default(),
         }
@@ -64,7 +71,7 @@ impl TrackSequence {
     /// Opens a slice.
     #[inline]
     pub fn slice_begin(&mut self, out: &mut PacketBuffer, time_ns: u64, name: StringId) {
-        if self.clock.is_started() && self.defined.names.contains(name) {
+        if self.is_started(out) && self.defined.names.contains(name) {
             if self.enter() {
                 self.short_event(out, time_ns, EventKind::SliceBegin, Some(name));
             }
@@ -85,6 +92,9 @@ impl TrackSequence {
     #[inline]
     pub fn slice_end(&mut self, out: &mut PacketBuffer, time_ns: u64) {
         if self.leave() {
+            if !self.is_started(out) {
+                self.start(out, time_ns);
+            }
             self.short_event(out, time_ns, EventKind::SliceEnd, None);
         }
     }
@@ -166,9 +176,10 @@ impl TrackSequence {
                 return;
             }
         }
-        if !self.clock.is_started() {
+        if !self.is_started(out) {
             self.start(out, time_ns);
         }
+        let time_ns = self.carry(out, time_ns, kind, details);
         let time = self.clock.advance(time_ns);
         let (id, defined) = (self.id, &mut self.defined);
         out.raw_packet(|body, strings| {
@@ -182,6 +193,27 @@ impl TrackSequence {
                 put_event(body, kind, details)
             });
         });
+    }
+
+    /// Whether this file knows the sequence.
+    #[inline]
+    fn is_started(&self, out: &PacketBuffer) -> bool {
+        self.clock.is_started() && self.part == out.part
+    }
+
+    /// Takes note of an event for further files, and returns its time.
+    #[inline]
+    fn carry(
+        &self,
+        out: &mut PacketBuffer,
+        time_ns: u64,
+        kind: EventKind,
+        details: &Event<'_>,
+    ) -> u64 {
+        match &mut out.carried {
+            Some(carried) => carried.event(self.first, self.track, time_ns, kind, details),
+            None => time_ns,
+        }
     }
 
     fn enter(&mut self) -> bool {
@@ -218,6 +250,11 @@ impl TrackSequence {
     ) {
         // Two keys with their lengths (4), type (2), a late time with its clock (1 + 10 + 3), sequence (1 + 5) and name (1 + 5).
         const BYTES_MAX: usize = 32;
+        let details = Event {
+            name: name.map_or(Name::None, Name::Interned),
+            ..Event::default()
+        };
+        let time_ns = self.carry(out, time_ns, kind, &details);
         let mut bytes = Short::<BYTES_MAX>::new();
         bytes.byte(const { wire::short_bytes_key(trace::PACKET) });
         let packet_length = bytes.len();
@@ -240,6 +277,11 @@ impl TrackSequence {
     /// Writes the sequence's first packet: a fresh state, the default clock and track, and the clock itself.
     #[cold]
     fn start(&mut self, out: &mut PacketBuffer, time_ns: u64) {
+        if self.part != out.part {
+            // With the old id the clock would go back where files are put behind each other, if this event is a late one.
+            self.id = out.new_sequence();
+            (self.part, self.defined) = (out.part, Definitions::default());
+        }
         let snapshot = self.clock.start(time_ns);
         out.packet(&TracePacket {
             trusted_packet_sequence_id: Some(self.id.get()),

@@ -145,7 +145,23 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// What has been written so far.
+    /// Ends the file and goes on in `next`, which opens alone: nothing in it refers to the file before. Returns the latter.
+    ///
+    /// `time_ns` (BOOTTIME) is the time from which `next` tells; what is open then ends here and goes on there. Call stacks that were interned in a
+    /// [`SampleSequence`](crate::SampleSequence) count no more: begin another. The buffer has to have
+    /// [kept](PacketBuffer::keep_for_parts) what `next` needs.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); this writer stays with its file then.
+    pub fn next_part(&mut self, next: W, time_ns: u64) -> io::Result<W> {
+        self.pending.end_part(time_ns);
+        self.flush()?;
+        self.written = Written::default();
+        self.pending.begin_part(time_ns);
+        Ok(std::mem::replace(&mut self.file, next))
+    }
+
+    /// What has been written to the file so far.
     pub fn written(&self) -> Written {
         self.written
     }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{Slice, packets, slices};
 use proptest::prelude::*;
 use rsys_proto::reader::PacketReader;
@@ -26,8 +28,23 @@ fn write_steps(
     compression: Compression,
     flush_every: usize,
 ) -> (Vec<u8>, Vec<Slice>) {
+    let (mut files, expected) = write_parts(threads, compression, flush_every, usize::MAX);
+    (files.remove(0), expected)
+}
+
+/// The same in several files: another after each `split_every` steps of the threads.
+fn write_parts(
+    threads: &[Vec<Step>],
+    compression: Compression,
+    flush_every: usize,
+    split_every: usize,
+) -> (Vec<Vec<u8>>, Vec<Slice>) {
     let ids = ProcessNamespace::new("boot", 1, 2, 3);
     let mut trace = TraceWriter::new(Vec::new(), compression);
+    if split_every < usize::MAX {
+        trace.buffer().keep_for_parts();
+    }
+    let mut files = Vec::new();
     trace.buffer().clock_snapshot(&ClockReadings {
         boottime_ns: 1_000,
         ..ClockReadings::default()
@@ -83,9 +100,27 @@ fn write_steps(
                 trace.flush().unwrap();
             }
         }
+        if (index + 1) % split_every == 0 {
+            // Nothing that is still to come is older.
+            let time_ns = states.iter().map(|(_, time, _)| *time).min().unwrap_or(0);
+            files.push(trace.next_part(Vec::new(), time_ns).unwrap());
+        }
     }
     expected.sort();
-    (trace.finish().unwrap(), expected)
+    files.push(trace.finish().unwrap());
+    (files, expected)
+}
+
+/// The time of ended slices by track and name.
+fn times(slices: &[Slice]) -> BTreeMap<(u64, &str), u64> {
+    let mut times = BTreeMap::new();
+    for (track, begin, end, _, name) in slices {
+        if let Some(end) = end {
+            *times.entry((*track, name.as_str())).or_insert(0) += end - begin;
+        }
+    }
+    times.retain(|_, time| *time > 0);
+    times
 }
 
 proptest! {
@@ -96,6 +131,29 @@ proptest! {
         let compression = if zlib { Compression::Zlib } else { Compression::None };
         let (file, expected) = write_steps(&threads, compression, flush_every);
         prop_assert_eq!(slices(&file), expected);
+    }
+
+    #[test]
+    fn parts_open_alone_and_add_up(mut threads in steps(), zlib in any::<bool>(), split_every in 1..50_usize) {
+        // What stays open would be open in the last file only.
+        for steps in &mut threads {
+            steps.extend(std::iter::repeat_n((1, None), steps.len()));
+        }
+        let compression = if zlib { Compression::Zlib } else { Compression::None };
+        let (files, expected) = write_parts(&threads, compression, 20, split_every);
+        let parts: Vec<Slice> = files.iter().flat_map(|file| slices(file)).collect();
+        prop_assert!(parts.iter().all(|slice| slice.2.is_some()));
+        prop_assert_eq!(times(&parts), times(&expected));
+        // Behind each other they are one trace.
+        let whole = slices(&files.concat());
+        prop_assert_eq!(times(&whole), times(&expected));
+        for file in &files[1..] {
+            let has_process = packets(file).iter().any(|packet| {
+                let descriptor = packet.track_descriptor.as_ref();
+                descriptor.is_some_and(|descriptor| descriptor.process.is_some())
+            });
+            prop_assert!(has_process);
+        }
     }
 
     #[test]

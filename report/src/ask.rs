@@ -321,8 +321,10 @@ impl Inputs {
     /// The traces that are meant, and notes on those among them that are left out.
     pub(crate) fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
         let files = files::traces(&self.inputs, files::READABLE, None)?;
-        let (merged, single): (Vec<_>, Vec<_>) =
-            files.into_iter().partition(|file| read::is_merged(file));
+        let files = files
+            .into_iter()
+            .filter(|file| !read::is_further_part(file));
+        let (merged, single): (Vec<_>, Vec<_>) = files.partition(|file| read::is_merged(file));
         if single.is_empty() {
             return Ok((merged, Vec::new()));
         }

@@ -65,7 +65,8 @@ pub fn recover(path: &Path, output: Option<&Path>) -> Result<Recovery> {
     let Scan {
         contents, metadata, ..
     } = scan;
-    let finished = metadata.end.is_some() || metadata.recovered.is_some();
+    let finished =
+        metadata.end.is_some() || metadata.part_end.is_some() || metadata.recovered.is_some();
     if damage.is_none()
         && contents.open_slices().is_empty()
         && (finished || metadata.start.is_none())

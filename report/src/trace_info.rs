@@ -35,6 +35,8 @@ pub struct TraceInfo {
     pub start: Option<Facts>,
     /// What it says at its end, if that was read and it was finished.
     pub end: Option<Facts>,
+    /// What it says where it goes on in another file, if that was read.
+    pub part_end: Option<Facts>,
     /// What was found when it was finished afterwards.
     pub recovered: Option<Facts>,
     /// What it says of the merge, if it was made by one.
@@ -103,6 +105,7 @@ impl TraceInfo {
         info.merged = metadata.merged;
         info.start = metadata.start;
         info.end = metadata.end;
+        info.part_end = metadata.part_end;
         info.recovered = metadata.recovered;
         Ok(info)
     }
@@ -113,6 +116,7 @@ impl TraceInfo {
             file_bytes,
             start: None,
             end: None,
+            part_end: None,
             recovered: None,
             merged: None,
             pids: BTreeSet::new(),

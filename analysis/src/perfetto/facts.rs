@@ -12,6 +12,8 @@ use rsys_proto::schema::{self, TracePacket};
 pub const START: &str = "rsys start";
 /// Name of the instant at the end of a finished trace.
 pub const END: &str = "rsys end";
+/// Name of the instant at the end of a file where the trace goes on in another.
+pub const PART_END: &str = "rsys part ends";
 /// Name of the instant of a merged trace.
 pub const MERGED: &str = "rsys merged";
 /// Name of the instant in a trace that was finished afterwards.
@@ -72,6 +74,8 @@ pub struct MetadataReader {
     pub start: Option<Facts>,
     /// At the end.
     pub end: Option<Facts>,
+    /// Where the trace goes on in another file.
+    pub part_end: Option<Facts>,
     /// In a trace that was made by merging.
     pub merged: Option<Facts>,
     /// In a trace that was finished afterwards.
@@ -96,6 +100,7 @@ impl MetadataReader {
         let place = match event.name.as_deref() {
             Some(START) => &mut self.start,
             Some(END) => &mut self.end,
+            Some(PART_END) => &mut self.part_end,
             Some(MERGED) => &mut self.merged,
             Some(RECOVERED) => &mut self.recovered,
             _ => return false,

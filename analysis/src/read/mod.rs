@@ -2,6 +2,7 @@
 //!
 //! What cannot be read is left out with a [`Notice`](crate::model::Notice) that says where and how much; what remains is an answer still.
 
+mod chain;
 mod kineto;
 mod perfetto;
 
@@ -18,6 +19,7 @@ use rsys_proto::reader::PacketReader;
 
 use crate::model::{Batch, Kinds, Model};
 use crate::perfetto::{EventHead, PacketHead, facts};
+pub use chain::{Chain, further_parts, is_further_part};
 use kineto::KinetoReader;
 use perfetto::PerfettoReader;
 
@@ -54,9 +56,9 @@ impl BytesRead {
     }
 }
 
-/// A file whose bytes are counted as they are read.
+/// A file, with those in which its trace goes on, whose bytes are counted as they are read.
 struct Counted {
-    file: File,
+    file: Chain,
     read_bytes: BytesRead,
 }
 
@@ -71,7 +73,7 @@ impl Read for Counted {
 /// A file, unpacked if it is gzip.
 type Input = Box<dyn Read + Send>;
 
-/// A reader for a file, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out.
+/// A reader for a file and those in which its trace goes on, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out.
 ///
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
@@ -91,7 +93,7 @@ pub fn open_counted(
 ) -> Result<Box<dyn Reader>, OpenError> {
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
     let file = Counted {
-        file: File::open(path).map_err(failed)?,
+        file: Chain::open(path).map_err(failed)?,
         read_bytes: read_bytes.clone(),
     };
     let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;

@@ -86,6 +86,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "merge", ""),
     Setting::new(
         Category::Output,
+        "SPLIT_TRACE",
+        Kind::Limits,
+        "",
+        "Go on in another file when a trace has this size (500MB), or tells of this time (10min), or either (500MB 10min)",
+    )
+    .details(
+        "For long runs: viewers hold a whole file in memory. The second file of a process ends with .part2.proto, and so on; each opens alone, with \
+         what was open where it begins. `rsys-report` takes the files of a process as one trace. Nothing: one file, however long.",
+    )
+    .option(None, "split", "LIMIT"),
+    Setting::new(
+        Category::Output,
         "CATEGORY_NAMES",
         Kind::Choice(CategoryNames::CHOICES),
         CategoryNames::Rsys.as_str(),

@@ -5,8 +5,11 @@ use std::fmt::Write;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
+use std::iter::once;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rsys_analysis::read::further_parts;
 
 /// So many bytes at the begin and at the end of each file are looked at.
 const LOOK_BYTES: u64 = 1 << 16;
@@ -29,8 +32,9 @@ impl Identity {
             program.mtime(),
             program.mtime_nsec(),
         );
-        for file in files {
-            let line = look(file).ok()?;
+        let with_parts = |file: &PathBuf| once(file.clone()).chain(further_parts(file));
+        for file in files.iter().flat_map(with_parts) {
+            let line = look(&file).ok()?;
             // Notes and tables name files as they were named.
             writeln!(text, "{line} {file:?}").ok()?;
         }

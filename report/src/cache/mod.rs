@@ -9,7 +9,10 @@ mod encode;
 mod identity;
 mod place;
 
+use std::iter::once;
 use std::path::PathBuf;
+
+use rsys_analysis::read;
 
 pub(crate) use identity::Identity;
 pub(crate) use place::{Place, unnamed};
@@ -41,7 +44,9 @@ pub(crate) fn place(inputs: &[PathBuf], files: &[PathBuf], choice: Choice) -> Op
 
 /// How many bytes there are to read.
 pub(crate) fn bytes_of(files: &[PathBuf]) -> u64 {
-    let sizes = files.iter().filter_map(|file| file.metadata().ok());
+    let with_parts = |file: &PathBuf| once(file.clone()).chain(read::further_parts(file));
+    let files = files.iter().flat_map(with_parts);
+    let sizes = files.filter_map(|file| file.metadata().ok());
     sizes.map(|about| about.len()).sum()
 }
 

@@ -91,6 +91,7 @@ fn look_at(path: &Path) -> Found {
         (None, ..) if !has_content => State::Empty,
         (None, ..) => State::Foreign,
         (_, Some(_), _) => State::Finished,
+        _ if info.part_end.is_some() => State::Finished,
         (.., Some(_)) => State::Recovered,
         _ => State::Cut,
     };
@@ -115,7 +116,23 @@ fn look_at(path: &Path) -> Found {
             report.lost.insert("dropped".to_owned(), dropped);
         }
     }
-    let facts = info.end.as_ref().or(info.recovered.as_ref());
+    let next = info
+        .part_end
+        .as_ref()
+        .and_then(|end| end.count("next_part"));
+    if let Some(next) = next {
+        report.end = format!("goes on in part {next}");
+    }
+    // What the last file says at its end is of all.
+    let is_part = info
+        .start
+        .as_ref()
+        .is_some_and(|start| start.count("part").is_some());
+    let facts = info
+        .end
+        .as_ref()
+        .filter(|_| !is_part)
+        .or(info.recovered.as_ref());
     report.samples = facts
         .and_then(|facts| facts.count("samples"))
         .unwrap_or(contents.samples);

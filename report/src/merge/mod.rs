@@ -12,16 +12,17 @@ mod messages;
 mod plan;
 mod rewrite;
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use rsys_analysis::read::{Chain, is_further_part};
 use rsys_proto::blocks::{Block, BlockReader};
 use rsys_proto::packets::Blocks;
 use rsys_proto::reader::Truncation;
 
 use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
+use crate::cache;
 use crate::files::{PERFETTO, short_name, traces};
 use crate::temp_output::TempOutput;
 use crate::trace_info::{Depth, TraceInfo, explain};
@@ -100,7 +101,8 @@ pub fn merge(request: &Request) -> Result<Merged> {
             output.display()
         );
     }
-    let paths = traces(&request.inputs, PERFETTO, Some(output))?;
+    let mut paths = traces(&request.inputs, PERFETTO, Some(output))?;
+    paths.retain(|path| !is_further_part(path));
     let mut infos = paths
         .iter()
         .map(|path| TraceInfo::read(path, Depth::Head, |_| {}))
@@ -160,7 +162,7 @@ pub fn merge(request: &Request) -> Result<Merged> {
         ranks: ranks.len(),
         hosts: clocks,
         packets: copied.packets,
-        read_bytes: infos.iter().map(|info| info.file_bytes).sum(),
+        read_bytes: cache::bytes_of(&paths),
         plain_bytes: copied.plain_bytes,
         kept_bytes: copied.kept_bytes,
         written_bytes,
@@ -251,7 +253,7 @@ fn copy(
     copied.packets += head::start(infos, plans, of_inputs, clocks, &mut block);
     for plan in plans {
         let told = || plan.path.display().to_string();
-        let file = File::open(&plan.path).with_context(told)?;
+        let file = Chain::open(&plan.path).with_context(told)?;
         let mut input = Blocks::ahead(BlockReader::new(file).keeping_packed());
         let mut rewriter = Rewriter::new(plan, &mut sequences);
         while input.read(&mut read).map_err(explain).with_context(told)? {

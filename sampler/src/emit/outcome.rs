@@ -11,6 +11,8 @@ use super::profile::Written;
 pub struct ProcessSummary {
     /// Its trace, if it has one.
     pub path: Option<PathBuf>,
+    /// The files in which that goes on, in their order.
+    pub parts: Vec<PathBuf>,
     /// The summary beside it.
     pub profile: Written,
     /// Why there is no trace, or not all of it.

@@ -154,8 +154,11 @@ impl TaskRecord {
 
     fn trace(&self, process: &ProcessSummary) -> Option<Value> {
         let path = process.path.as_ref()?;
+        let directory = self.directory.as_path();
+        let name = |path: &PathBuf| path.strip_prefix(directory).unwrap_or(path).to_owned();
         Some(json!({
-            "file": path.strip_prefix(&self.directory).unwrap_or(path),
+            "file": name(path),
+            "parts": process.parts.iter().map(name).collect::<Vec<_>>(),
             "pid": process.pid,
             "rank": process.rank,
             "name": process.name,

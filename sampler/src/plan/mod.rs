@@ -111,6 +111,7 @@ impl Plan {
             } else {
                 Compression::None
             },
+            split: resolved.split_trace,
             category_names: resolved.category_names,
             frequency_hz: resolved.sampling_freq_hz,
             realtime_hz: resolved

@@ -39,7 +39,8 @@ pub(super) fn merge(processes: &[ProcessSummary], command: u32, directory: &Path
         return;
     };
     let traces: Vec<&Path> = traced()
-        .filter_map(|process| process.path.as_deref())
+        .flat_map(|process| process.path.iter().chain(&process.parts))
+        .map(PathBuf::as_path)
         .collect();
     let (inputs, output) = match plan.has_own_folder {
         // More processes than a command line has room for may be in it.

@@ -2,7 +2,7 @@
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::Rank;
-use rsys_config::{CategoryNames, Numbers, ProfileForms};
+use rsys_config::{CategoryNames, FileLimits, Numbers, ProfileForms};
 use rsys_proto::Compression;
 
 use super::file_names::Claimant;
@@ -22,6 +22,8 @@ pub struct RunContext {
     pub trace: bool,
     /// How they are written.
     pub compression: Compression,
+    /// When a trace goes on in another file.
+    pub split: FileLimits,
     /// How the categories of slices are called.
     pub category_names: CategoryNames,
     /// Samples per second of CPU time.
@@ -86,6 +88,7 @@ impl RunContext {
             keys: KeyValues::default(),
             trace: true,
             compression: Compression::None,
+            split: FileLimits::default(),
             category_names: CategoryNames::Rsys,
             frequency_hz: 100.0,
             realtime_hz: None,

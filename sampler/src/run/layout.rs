@@ -40,6 +40,8 @@ pub struct FileId {
     pub process: String,
     /// Behind it, unless it is 0.
     pub number: u32,
+    /// The number of the file, from 0, where a trace has several.
+    pub part: u32,
 }
 
 impl FileId {
@@ -49,6 +51,16 @@ impl FileId {
         Self {
             process: process.to_owned(),
             number,
+            part: 0,
+        }
+    }
+
+    /// The file in which the trace goes on.
+    #[must_use]
+    pub fn next_part(&self) -> Self {
+        Self {
+            part: self.part + 1,
+            ..self.clone()
         }
     }
 }
@@ -81,8 +93,12 @@ impl Layout {
             0 => String::new(),
             number => format!("-{number}"),
         };
-        self.directory
-            .join(format!("{}{stem}{process}{number}{extension}", self.prefix))
+        let part = match id.part {
+            0 => String::new(),
+            part => format!(".part{}", part + 1),
+        };
+        let name = format!("{}{stem}{process}{number}{part}{extension}", self.prefix);
+        self.directory.join(name)
     }
 
     /// Creates the file that is called `id`, with the folders above it.
@@ -153,6 +169,9 @@ mod tests {
             let path = layout(prefix, file_name).path(&FileId::new(id, number));
             assert_eq!(path, Path::new("/out/now").join(expected));
         }
+        let second = FileId::new("7.cc1", 3).next_part();
+        let path = layout("", "t.proto").path(&second);
+        assert_eq!(path, Path::new("/out/now/t-7.cc1-3.part2.proto"));
         let nameless = Layout {
             name_processes: false,
             ..layout("", "t.proto")

@@ -3,6 +3,7 @@
 mod gpu;
 mod nothing;
 mod table;
+mod viewer;
 
 use rsys_wire::layout::{CPU_TIMER, Counter};
 
@@ -34,11 +35,15 @@ impl ProcessSummary {
         } else {
             ""
         };
+        let files = match self.parts.len() as u64 {
+            0 => String::new(),
+            further => format!(", in {} files", further + 1),
+        };
         let waits = self.waits();
         let left_out = self.left_out();
         let events = self.events();
         Some(format!(
-            "{}: {} ({} weighted), {}, {} dropped, pid {} ({}){waits}{events}{left_out}{still}{cut}",
+            "{}: {} ({} weighted), {}, {} dropped, pid {} ({}){files}{waits}{events}{left_out}{still}{cut}",
             path,
             counted(self.tally.samples, "sample"),
             self.tally.weight,
@@ -339,6 +344,7 @@ pub fn lines(
     }
     lines.extend(processes.iter().flat_map(ProcessSummary::profile_lines));
     lines.extend(processes.iter().filter_map(ProcessSummary::warning));
+    lines.extend(processes.iter().filter_map(ProcessSummary::heavy));
     if wanted.details {
         let silent: Vec<&ProcessSummary> = processes.iter().filter(|one| one.is_silent()).collect();
         let worth_a_line = processes.iter().filter(|one| !one.is_silent());

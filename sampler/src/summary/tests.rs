@@ -33,6 +33,7 @@ fn lines(processes: &[ProcessSummary], unstarted: u64, verbose: bool) -> Vec<Str
 pub(super) fn process() -> ProcessSummary {
     ProcessSummary {
         path: Some("/out/t-7.proto".into()),
+        parts: Vec::new(),
         profile: Written::default(),
         trouble: None,
         short: false,

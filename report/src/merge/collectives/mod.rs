@@ -5,11 +5,11 @@
 //! call to its kernel leads a chain of flows: RCCL call, HIP launch inside of it or at the end of its arrow, kernel.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use rsys_analysis::perfetto::clocks::WallClock;
+use rsys_analysis::read::Chain;
 use rsys_proto::reader::PacketReader;
 
 use crate::trace_info::explain;
@@ -78,7 +78,7 @@ fn hash((communicator, sequence): Key) -> u64 {
 /// When the file cannot be read or is damaged.
 pub fn read(path: &Path) -> Result<(HashMap<Key, Span>, WallClock)> {
     let told = || path.display().to_string();
-    let mut reader = PacketReader::new(File::open(path).with_context(told)?);
+    let mut reader = PacketReader::new(Chain::open(path).with_context(told)?);
     let mut found = CollectiveReader::default();
     loop {
         match reader.next_encoded() {

@@ -113,6 +113,8 @@ impl Drawing {
             output.samples(&mut self.samples);
             self.events.flush(output);
         }
+        self.trace
+            .split(&learned.identity, self.last_time_ns, tools);
         self.flush(false);
     }
 

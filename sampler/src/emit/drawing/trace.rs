@@ -10,6 +10,10 @@ use crate::identity::Identity;
 use crate::run::layout::FileId;
 use crate::terminal::say;
 
+/// Records of the threads of a process come together, but for this time at most: nothing that is still to come is older, except operations
+/// of GPUs, which are drawn as a whole.
+const LATE_NS: u64 = 500_000_000;
+
 /// The trace of a process, if there is one.
 #[derive(Debug)]
 pub struct Trace {
@@ -19,8 +23,12 @@ pub struct Trace {
     pub trouble: Option<String>,
     /// The file that stays.
     pub path: Option<PathBuf>,
+    /// Those in which it went on.
+    pub parts: Vec<PathBuf>,
     /// What distinguishes the files of the process.
     pub id: FileId,
+    /// Whether there could not be another file once.
+    is_split_refused: bool,
     /// Whether it may be opened.
     is_wanted: bool,
 }
@@ -33,7 +41,9 @@ impl Trace {
             output: None,
             trouble: None,
             path: None,
+            parts: Vec::new(),
             id: FileId::default(),
+            is_split_refused: false,
             is_wanted,
         }
     }
@@ -70,6 +80,33 @@ impl Trace {
                 say(&format!("error: {text}"));
                 self.trouble = Some(text);
             }
+        }
+    }
+
+    /// Goes on in another file if that is what the run wants, and the present one is full. Events up to `last_time_ns` were drawn.
+    pub fn split(&mut self, identity: &Identity, last_time_ns: u64, tools: &mut Tools<'_>) {
+        let limits = tools.run.split;
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        if limits.is_none() || !output.is_full(limits, last_time_ns) {
+            return;
+        }
+        match tools.sinks.open_next(&self.id, identity, tools.run) {
+            Ok(Opened { sink, path, id }) => {
+                self.id = id;
+                self.parts.extend(path);
+                let begin_ns = last_time_ns.saturating_sub(LATE_NS);
+                output.next_part(sink, (begin_ns, last_time_ns), identity, tools.run);
+            }
+            Err(error) if !self.is_split_refused => {
+                self.is_split_refused = true;
+                say(&format!(
+                    "warning: the trace of pid {} goes on in its file, for there cannot be another: {error}",
+                    identity.pid
+                ));
+            }
+            Err(_) => {}
         }
     }
 

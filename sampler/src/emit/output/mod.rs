@@ -16,13 +16,14 @@ mod tracks;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use rsys_config::CategoryNames;
+use rsys_config::{CategoryNames, FileLimits};
 use rsys_proto::{
     NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, StringId, TraceWriter, TrackSequence,
 };
 
 use self::clocks::{clock_readings, system_info};
 use self::counter_tracks::CounterGroups;
+use self::metadata::Datum;
 use self::samples::SampleTables;
 use self::sink::Sink;
 pub use self::tracks::Group;
@@ -52,6 +53,9 @@ pub struct Output {
     counter_groups: CounterGroups,
     samples: SampleTables,
     metadata_track: TrackSequence,
+    /// The number of the file, from 0, and the last time that was drawn when it was begun.
+    part: u64,
+    part_begin_ns: u64,
     last_flush: Instant,
     last_snapshot: Instant,
     /// The first error, until it is taken.
@@ -70,9 +74,10 @@ impl Output {
         );
         let mut writer = TraceWriter::for_process(sink, run.compression, namespace);
         let out = writer.buffer();
-        out.clock_snapshot(&clock_readings());
-        out.trace_uuid(namespace.trace_uuid());
-        out.system_info(system_info(&run.host));
+        if !run.split.is_none() {
+            out.keep_for_parts();
+        }
+        begin_file(out, namespace, run);
         let mut labels = Vec::new();
         if let Some(rank) = &identity.rank {
             labels.push(format!("rank {}", rank.rank));
@@ -119,10 +124,52 @@ impl Output {
             counter_groups: CounterGroups::new(&run.boot_id),
             samples,
             metadata_track,
+            part: 0,
+            part_begin_ns: identity.start_time_ns.max(run.start_ns),
             last_flush: Instant::now(),
             last_snapshot: Instant::now(),
             error: None,
         }
+    }
+
+    /// Whether the file is as large, or tells of as long a time, as it may. `last_time_ns` is the last time that was drawn.
+    #[must_use]
+    pub fn is_full(&self, limits: FileLimits, last_time_ns: u64) -> bool {
+        let is_large = |most| self.writer.written().bytes >= most;
+        let is_long = |most| last_time_ns.saturating_sub(self.part_begin_ns) >= most;
+        limits.bytes.is_some_and(is_large) || limits.time_ns.is_some_and(is_long)
+    }
+
+    /// Goes on in another sink, which tells from `time_ns` on, though events up to `last_time_ns` were drawn. To be called between batches: no id of a call stack is good any more.
+    pub fn next_part(
+        &mut self,
+        sink: Box<dyn Sink>,
+        (time_ns, last_time_ns): (u64, u64),
+        identity: &Identity,
+        run: &RunContext,
+    ) {
+        self.part += 1;
+        let next = vec![("next_part".to_owned(), Datum::Count(self.part + 1))];
+        let out = self.writer.buffer();
+        metadata::write(
+            out,
+            &mut self.metadata_track,
+            time_ns,
+            "rsys part ends",
+            &next,
+        );
+        out.clock_snapshot(&clock_readings());
+        if let Err(error) = self.writer.next_part(sink, time_ns) {
+            self.fail(error);
+            return;
+        }
+        let out = self.writer.buffer();
+        begin_file(out, self.tracks.namespace, run);
+        let mut data = metadata::at_start(identity, run);
+        data.push(("part".to_owned(), Datum::Count(self.part + 1)));
+        metadata::write(out, &mut self.metadata_track, time_ns, "rsys start", &data);
+        self.renew_samples(run);
+        self.part_begin_ns = last_time_ns;
     }
 
     /// The id of a text that events refer to by `key`, if it is known.
@@ -172,13 +219,17 @@ impl Output {
             self.last_flush = Instant::now();
         }
         if let Err(error) = outcome {
-            // What was written stays a valid trace: cut off the part of a packet. Later packets
-            // could not be read without the lost ones, so this trace ends here.
-            let whole = self.writer.written().bytes;
-            self.writer.get_mut().cut_to(whole).ok();
-            // The first says why; the others, only that it went before.
-            self.error.get_or_insert(error);
+            self.fail(error);
         }
+    }
+
+    fn fail(&mut self, error: std::io::Error) {
+        // What was written stays a valid trace: cut off the part of a packet. Later packets
+        // could not be read without the lost ones, so this trace ends here.
+        let whole = self.writer.written().bytes;
+        self.writer.get_mut().cut_to(whole).ok();
+        // The first says why; the others, only that it went before.
+        self.error.get_or_insert(error);
     }
 
     /// Whether something waits for a flush.
@@ -204,4 +255,11 @@ impl Output {
         self.writer.buffer().clock_snapshot(&clock_readings());
         self.flush(true);
     }
+}
+
+/// What each file begins with.
+fn begin_file(out: &mut PacketBuffer, namespace: ProcessNamespace, run: &RunContext) {
+    out.clock_snapshot(&clock_readings());
+    out.trace_uuid(namespace.trace_uuid());
+    out.system_info(system_info(&run.host));
 }

@@ -40,6 +40,11 @@ impl SampleTables {
 }
 
 impl Output {
+    /// Begins the tables of call stacks anew.
+    pub(super) fn renew_samples(&mut self, run: &RunContext) {
+        self.samples = SampleTables::new(self.writer.buffer(), run);
+    }
+
     /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch.
     pub fn gpu_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
         let out = self.writer.buffer();

@@ -60,6 +60,17 @@ pub trait Sinks: Debug {
     /// # Errors
     /// When there cannot be one.
     fn open(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened>;
+
+    /// Opens the sink in which the trace of a process goes on after that which is called `id`.
+    ///
+    /// # Errors
+    /// When there cannot be one.
+    fn open_next(
+        &mut self,
+        id: &FileId,
+        identity: &Identity,
+        run: &RunContext,
+    ) -> io::Result<Opened>;
 }
 
 /// A file for each process, named as the run's layout says.
@@ -84,6 +95,21 @@ impl Sinks for TraceFiles {
             });
         }
         let (id, file, path) = self.names.create(&files, &claimant)?;
+        Ok(Opened {
+            sink: Box::new(file),
+            path: Some(path),
+            id,
+        })
+    }
+
+    fn open_next(
+        &mut self,
+        id: &FileId,
+        identity: &Identity,
+        run: &RunContext,
+    ) -> io::Result<Opened> {
+        let id = id.next_part();
+        let (file, path) = run.layout_of(identity).create(&id)?;
         Ok(Opened {
             sink: Box::new(file),
             path: Some(path),

@@ -62,6 +62,7 @@ impl ProcessTrace {
         let digest = drawing.digest.finish(&learned.frames, &learned.events);
         ProcessSummary {
             path: drawing.trace.path,
+            parts: drawing.trace.parts,
             profile,
             trouble: drawing.trace.trouble,
             short,

@@ -67,6 +67,15 @@ impl Sinks for Memories {
             id: FileId::default(),
         })
     }
+
+    fn open_next(&mut self, id: &FileId, _: &Identity, _: &RunContext) -> io::Result<Opened> {
+        self.opened += 1;
+        Ok(Opened {
+            sink: Box::new(self.memory.clone()),
+            path: None,
+            id: id.next_part(),
+        })
+    }
 }
 
 /// The trace of a process that wrote `words`, in a sink with `room`: its bytes, how often it was
