@@ -10,6 +10,7 @@
 //! | [`read`] | one reader for each kind of file; none knows what is asked |
 //! | [`measure`] | one module for each question; none knows where the records came from |
 //! | [`ranks`] | questions that compare ranks, and read the files of some twice |
+//! | [`compare`] | two runs, or several of two programs: what became slower |
 //! | [`advice`] | rules, which judge finished answers and say what to look at first |
 //! | [`table`] | finished answers |
 //! | [`show`] | how answers are written |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod compare;
 pub mod measure;
 pub mod model;
 pub mod perfetto;

@@ -13,6 +13,7 @@ use crate::ask::{self, Form, Question};
 use crate::check;
 use crate::collectives;
 use crate::cut;
+use crate::diff::{DiffOptions, diff};
 use crate::files;
 use crate::manual;
 use crate::mcp::{self, McpOptions};
@@ -51,6 +52,8 @@ enum Verb {
     Ask(Question),
     /// Which rank made the others wait in collectives, by how much, and what it did meanwhile
     Collectives(ask::Inputs),
+    /// Two runs compared: what became slower, by how much, and how sure that is
+    Diff(DiffOptions),
     /// All answers on one page with pictures, a file for any browser
     Html(HtmlOptions),
     /// Make one trace of many, on one time axis
@@ -211,6 +214,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let outcome = match (cli.verb, cli.completions) {
         (Some(Verb::Ask(question)), _) => ask::ask(&question).and_then(answer),
         (Some(Verb::Collectives(inputs)), _) => collectives::ask(&inputs).and_then(answer),
+        (Some(Verb::Diff(options)), _) => write_diff(&options),
         (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Cut(options)), _) => cut_trace(options),
@@ -239,6 +243,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 fn answer((answer, form): (Answer, Form)) -> Result<i32> {
     say(&form.write(&answer))?;
     Ok(i32::from(answer.is_empty))
+}
+
+fn write_diff(options: &DiffOptions) -> Result<i32> {
+    let (text, code) = diff(options)?;
+    say(&text)?;
+    Ok(code)
 }
 
 fn write_page(options: HtmlOptions) -> Result<i32> {

@@ -7,6 +7,7 @@
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `collectives` compares ranks, and reads some traces twice for that.
+//! - `diff` compares runs.
 //! - `page` writes all answers to a page.
 //! - `query` writes tables of records, and has them asked in SQL.
 //! - `cache` keeps what was found out.
@@ -25,6 +26,7 @@ mod cache;
 mod cli;
 mod collectives;
 mod contents;
+mod diff;
 mod manual;
 mod mcp;
 mod page;

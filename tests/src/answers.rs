@@ -26,6 +26,14 @@ pub fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{question}: {said}");
     let answer: Value = serde_json::from_slice(&output.stdout).with_context(|| said)?;
-    schema::judge(&answer);
+    judged(&answer);
     Ok(answer)
+}
+
+/// Judges an answer by `docs/report.schema.json`.
+///
+/// # Panics
+/// When it is not as that says.
+pub fn judged(answer: &Value) {
+    schema::judge(answer);
 }

@@ -42,7 +42,7 @@ mod timeline;
 mod trace;
 mod workload;
 
-pub use answers::answer;
+pub use answers::{answer, judged};
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
 pub use judge::{Judge, web_dir};

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::view::{View, rows, tidy};
 use crate::table::Answer;
+use crate::table::view::{View, rows, tidy};
 
 /// A time span of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,7 +12,6 @@
 mod facts;
 mod rule;
 mod rules;
-mod view;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

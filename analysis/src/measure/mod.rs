@@ -17,6 +17,7 @@
 //! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
 //! | [`lives`] | from when to when processes lived and used GPUs |
 //! | [`interpreter`] | who held the interpreter's lock, and who waited for it |
+//! | [`spread`] | how long kernels took in stretches of the run, for comparisons of runs |
 //! | [`cost`] | what profiling itself cost |
 //!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
@@ -38,6 +39,7 @@ pub mod pauses;
 pub mod plots;
 pub mod sensors;
 pub mod sets;
+pub mod spread;
 pub mod timeline;
 
 mod call_sites;

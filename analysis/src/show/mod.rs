@@ -1,7 +1,8 @@
-//! How answers are written: text, a page and pictures for people, JSON and CSV for programs. No number is computed here.
+//! How answers are written: text, Markdown, a page and pictures for people, JSON and CSV for programs. No number is computed here.
 
 mod csv;
 mod json;
+mod markdown;
 mod page;
 mod pictures;
 mod quantity;
@@ -9,6 +10,7 @@ mod text;
 
 pub use csv::csv;
 pub use json::json;
+pub use markdown::markdown;
 pub use page::page;
 pub use pictures::{Picture, pictures};
 pub use text::text;

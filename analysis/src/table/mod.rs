@@ -2,6 +2,8 @@
 //!
 //! A table knows nothing of how it is written. Keys of columns name their units (`idle_ns`); a dot in a key makes a nested object in JSON.
 
+pub(crate) mod view;
+
 /// The version of all JSON forms. It changes when a key goes or changes its meaning.
 pub const SCHEMA_VERSION: u64 = 1;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::interpreter::lock_wait_ns;
 use crate::advice::facts::{Facts, Gpu, Idle, without_line};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, of_each_gpu};
-use crate::advice::view::View;
+use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 4] = [
     Rule {

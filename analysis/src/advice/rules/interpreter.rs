@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::advice::facts::{Facts, Gpu, Owner, Span};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
-use crate::advice::view::View;
+use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 1] = [Rule {
     name: "interpreter_lock",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::advice::facts::{Facts, Span};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
-use crate::advice::view::View;
+use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 2] = [
     Rule {

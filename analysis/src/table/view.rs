@@ -4,13 +4,13 @@ use crate::table::{Answer, Cell, Row, Table};
 
 /// A row, with the table that it is of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
+pub(crate) struct View<'a> {
     table: &'a Table,
     row: &'a Row,
 }
 
 /// The rows of a table, which answers may lack where they have nothing to say.
-pub(super) fn rows<'a>(answer: Option<&'a Answer>, key: &str) -> Vec<View<'a>> {
+pub(crate) fn rows<'a>(answer: Option<&'a Answer>, key: &str) -> Vec<View<'a>> {
     let tables = answer.map_or(&[][..], |answer| &answer.tables);
     // Questions that are asked of several runs have their tables below these.
     let below = tables.iter().flat_map(|table| &table.rows);
@@ -36,7 +36,7 @@ impl<'a> View<'a> {
     }
 
     /// A text; empty if there is none.
-    pub(super) fn text(&self, key: &str) -> &'a str {
+    pub(crate) fn text(&self, key: &str) -> &'a str {
         match self.cell(key) {
             Cell::Text(text) => text,
             _ => "",
@@ -44,7 +44,7 @@ impl<'a> View<'a> {
     }
 
     /// A whole number; `None` if there is none.
-    pub(super) fn known(&self, key: &str) -> Option<u64> {
+    pub(crate) fn known(&self, key: &str) -> Option<u64> {
         match self.cell(key) {
             Cell::Count(count) => Some(*count),
             _ => None,
@@ -52,12 +52,12 @@ impl<'a> View<'a> {
     }
 
     /// A whole number; 0 if there is none.
-    pub(super) fn count(&self, key: &str) -> u64 {
+    pub(crate) fn count(&self, key: &str) -> u64 {
         self.known(key).unwrap_or(0)
     }
 
     /// A measured number.
-    pub(super) fn number(&self, key: &str) -> Option<f64> {
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
         match self.cell(key) {
             Cell::Number(number) => Some(*number),
             Cell::Count(count) => Some(*count as f64),
@@ -66,13 +66,13 @@ impl<'a> View<'a> {
     }
 
     /// The rows of a table below the row.
-    pub(super) fn below(&self, key: &str) -> Vec<View<'a>> {
+    pub(crate) fn below(&self, key: &str) -> Vec<View<'a>> {
         let found = self.row.below.iter().find(|table| table.key == key);
         found.map_or_else(Vec::new, views)
     }
 
     /// Function, file and line in columns whose keys begin with a word: `step (train.py:12)`; empty if unknown.
-    pub(super) fn place(&self, word: &str) -> String {
+    pub(crate) fn place(&self, word: &str) -> String {
         let key = |what: &str| format!("{word}{what}");
         let (function, source) = (self.text(&key("function")), self.text(&key("source")));
         let file = source.rsplit('/').next().unwrap_or(source);
@@ -87,7 +87,7 @@ impl<'a> View<'a> {
 }
 
 /// Functions of Python bear their file already: `step (train.py) (train.py:12)` is `step (train.py:12)`.
-pub(super) fn tidy(place: &str) -> String {
+pub(crate) fn tidy(place: &str) -> String {
     let tidied = || {
         let (function, at) = place.rsplit_once(" (")?;
         let (file, _) = at.rsplit_once(':')?;
