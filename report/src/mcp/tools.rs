@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 14] = [
+pub(super) const TOOLS: [Tool; 15] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -85,6 +85,10 @@ pub(super) const TOOLS: [Tool; 14] = [
     question(
         "launch",
         "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
+    ),
+    question(
+        "collectives",
+        "Which rank made the others wait in collectives of RCCL, by how much, and what it did meanwhile.",
     ),
     question(
         TABLES,
