@@ -53,6 +53,7 @@ on_every_stack! {
     children_of_a_parent_that_counted_gpus_are_recorded;
     a_child_of_a_parent_that_used_gpus_is_said_to_miss_calls;
     a_runtime_that_is_loaded_late_is_found;
+    streams_that_are_destroyed_at_once_are_told;
 }
 
 /// Compilers are in these two.
@@ -463,6 +464,30 @@ fn graphs_that_are_destroyed_at_once_are_told_on_unstable() -> TestResult {
 #[test]
 fn graphs_that_are_destroyed_at_once_are_told_on_rocm7() -> TestResult {
     graphs_that_are_destroyed_at_once_are_told(Stack::Rocm7)
+}
+
+/// HIP 6 and 7 read the number of a stream's queue when they tell of what it did: a stream that is destroyed as soon as that is over takes it along.
+fn streams_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
+    const TIMES: usize = 100;
+    skip_if_missing!(missing(stack));
+    let ways: &[&str] = match stack {
+        Stack::Unstable | Stack::Rocm7 => &["idle", "running", "own"],
+        _ => &["idle"],
+    };
+    for what in ways {
+        let machine = machine(stack, 1)?;
+        let words = ["streams", what, &TIMES.to_string()];
+        let outcome = profiled(&machine, program(stack, &words)?).run()?;
+        let trace = outcome.expect_success().trace_of("hip_ops")?;
+        let told = trace.number("select count(*) from slice where category = 'kernel'")?;
+        // Two threads, graphs of ten kernels.
+        ensure!(
+            told == i64::try_from(2 * 10 * TIMES)?,
+            "{what}: {told} kernels\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
 }
 
 /// What the program does while it has paused the profiler is not recorded, neither calls nor operations.

@@ -3,6 +3,8 @@
 //
 //     hip_ops work NODES LAUNCHES     kernels, copies and fills on two streams of each GPU, and a graph of NODES kernels
 //     hip_ops graphs NODES TIMES      as many graphs as TIMES, each launched once and destroyed as soon as that is over
+//     hip_ops streams WHEN TIMES      as many streams as TIMES on each of two threads, destroyed as soon as a graph on it is over (`idle`) or was
+//                                     launched (`running`); with `own` as many threads instead, each with the stream that HIP makes for it
 //     hip_ops storm COUNT             COUNT kernels on each of two streams of each GPU, from two threads for each GPU
 //     hip_ops end HOW                 two hundred kernels that nobody waits for, and then the end of the process
 //     hip_ops hang                    the same, and a kernel that never ends
@@ -119,6 +121,49 @@ static void pass_graphs(int nodes, int times)
     for (int i = 0; i < times; i++)
         launch_graph(stream, data, nodes, 1);
     HIP(hipFree(data));
+}
+
+// A graph of ten kernels, destroyed by nobody.
+static hipGraphExec_t make_graph(int *data)
+{
+    hipStream_t stream;
+    hipGraph_t graph;
+    hipGraphExec_t executable;
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 10; i++)
+        hipLaunchKernelGGL(node, dim3(1), dim3(64), 0, stream, data);
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+    return executable;
+}
+
+static void pass_streams(const char *when, int times)
+{
+    int *data;
+    HIP(hipMalloc(&data, 4096));
+    auto pass = [&] {
+        hipGraphExec_t graph = make_graph(data);
+        auto pass_own = [&] {
+            HIP(hipGraphLaunch(graph, hipStreamPerThread));
+            HIP(hipStreamSynchronize(hipStreamPerThread));
+        };
+        for (int i = 0; i < times; i++) {
+            if (!strcmp(when, "own")) {
+                std::thread(pass_own).join();
+                continue;
+            }
+            hipStream_t stream;
+            HIP(hipStreamCreate(&stream));
+            HIP(hipGraphLaunch(graph, stream));
+            if (!strcmp(when, "idle"))
+                HIP(hipStreamSynchronize(stream));
+            HIP(hipStreamDestroy(stream));
+        }
+    };
+    std::thread other(pass);
+    pass();
+    other.join();
 }
 
 static void work(int nodes, int times)
@@ -319,6 +364,8 @@ int main(int count, char **words)
         work(atoi(words[2]), atoi(words[3]));
     else if (!strcmp(what, "graphs"))
         pass_graphs(atoi(words[2]), atoi(words[3]));
+    else if (!strcmp(what, "streams"))
+        pass_streams(words[2], atoi(words[3]));
     else if (!strcmp(what, "storm"))
         storm(atoi(words[2]));
     else if (!strcmp(what, "end"))

@@ -65,6 +65,10 @@ functions! {
     set_device = "hipSetDevice"(c_int) -> c_int;
     /// Waits for the thread's GPU.
     synchronize = "hipDeviceSynchronize"() -> c_int;
+    /// Whether work is captured that is given to a stream: 0 is no.
+    stream_is_capturing = "hipStreamIsCapturing"(*const c_void, *mut c_int) -> c_int;
+    /// Waits for a stream.
+    stream_synchronize = "hipStreamSynchronize"(*const c_void) -> c_int;
     /// The PCI address of a GPU, as text.
     pci_address = "hipDeviceGetPCIBusId"(*mut c_char, c_int, c_int) -> c_int;
     /// What a GPU is sold as.

@@ -8,6 +8,7 @@
 //! calls the tool's entry point ([`tool`]).
 
 pub mod devices;
+mod handlers;
 pub mod helper;
 pub mod hip;
 pub mod hip_functions;

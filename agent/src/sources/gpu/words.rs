@@ -28,6 +28,10 @@ pub struct Words {
     pub ringing: u64,
     /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
     pub asked_ns: u64,
+    /// Whether the thread, within a call of its own, calls HIP for us: that call is not recorded.
+    pub is_asking: u64,
+    /// Whether the thread uses HIP's stream of its own ([`OwnStream`]).
+    pub own_stream: u64,
 }
 
 crate::thread_words! {
@@ -54,6 +58,50 @@ pub fn set_asked_ns(now_ns: u64) {
 pub fn asked_ns() -> u64 {
     // SAFETY: as above.
     unsafe { (*words()).asked_ns }
+}
+
+/// Whether the thread calls HIP for us.
+#[inline]
+pub fn is_asking() -> bool {
+    // SAFETY: as above.
+    unsafe { (*words()).is_asking != 0 }
+}
+
+/// Notes whether the thread calls HIP for us.
+#[inline]
+pub fn set_asking(asking: bool) {
+    // SAFETY: as above.
+    unsafe { (*words()).is_asking = u64::from(asking) }
+}
+
+/// What we know of the stream that HIP makes for a thread, and destroys when the thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum OwnStream {
+    /// The thread has given it no work.
+    Unused = 0,
+    /// The call that the thread is in is the first to do so.
+    New = 1,
+    /// It has, and its end is watched.
+    Watched = 2,
+}
+
+/// What is known of the thread's own stream.
+#[inline]
+pub fn own_stream() -> OwnStream {
+    // SAFETY: as above.
+    match unsafe { (*words()).own_stream } {
+        0 => OwnStream::Unused,
+        1 => OwnStream::New,
+        _ => OwnStream::Watched,
+    }
+}
+
+/// Notes what is known of it.
+#[inline]
+pub fn set_own_stream(known: OwnStream) {
+    // SAFETY: as above.
+    unsafe { (*words()).own_stream = known as u64 }
 }
 
 /// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.

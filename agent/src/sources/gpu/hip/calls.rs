@@ -15,6 +15,7 @@ use crate::sources::gpu::hip::end;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip::ops;
 use crate::sources::gpu::hip::painted;
+use crate::sources::gpu::hip::streams;
 use crate::sources::gpu::hip::table::{CALLS, Does, MOST_CALLS, SKIPPED, find};
 use crate::sources::gpu::hip::tag::Tag;
 use crate::sources::gpu::hip::unknown;
@@ -38,9 +39,13 @@ const DEVICE: u64 = 4;
 const UNLOAD: u64 = 8;
 /// The names of a graph's kernels go, or become others.
 const GRAPH_GOES: u64 = 16;
-const CALL_SHIFT: u32 = 5;
+/// `hipStreamDestroy`.
+const STREAM_GOES: u64 = 32;
+/// `hipDeviceReset`.
+const STREAMS_GO: u64 = 64;
+const CALL_SHIFT: u32 = 7;
 const CALL_MASK: u64 = 0x3ff;
-const NAME_SHIFT: u32 = 15;
+const NAME_SHIFT: u32 = 17;
 const NO_CALL: u64 = CALL_MASK;
 const _: () = assert!(CALLS.len() < NO_CALL as usize);
 
@@ -98,6 +103,8 @@ fn learn(op: u32) -> u64 {
     }
     let goes = match name {
         b"hipGraphExecDestroy" | b"hipGraphExecUpdate" => GRAPH_GOES,
+        b"hipStreamDestroy" => STREAM_GOES,
+        b"hipDeviceReset" => STREAMS_GO,
         _ => 0,
     };
     // Calls that were not asked for are recorded if they cause operations, which refer to them.
@@ -123,6 +130,9 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         // SAFETY: as HIP called us.
         return unsafe { painted::on_call(data) };
     }
+    if words::is_asking() {
+        return SKIPPED;
+    }
     let Some(layout) = calibrate::layout() else {
         return SKIPPED;
     };
@@ -132,33 +142,38 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     if known.0 & GRAPH_GOES != 0 && owner::is_hip() {
         end::before_graph_goes();
     }
-    if known.is_skipped() {
-        return SKIPPED;
+    if known.0 & STREAMS_GO != 0 {
+        streams::before_all_go();
     }
-    if known.0 & DEVICE != 0 {
-        let enter: Phase = on_set_device;
+    let ask_only = |tag: u64, enter: Phase| {
         // SAFETY: as below; HIP does not call a null function.
         unsafe {
-            data.cast::<u64>().write(0);
+            data.cast::<u64>().write(tag);
             data.byte_add(layout.enter).cast::<Phase>().write(enter);
             data.byte_add(layout.exit)
                 .cast::<Option<Phase>>()
                 .write(None);
         }
-        return 0;
+        0
+    };
+    if known.is_skipped() {
+        return match known.0 & STREAM_GOES {
+            0 => SKIPPED,
+            _ => ask_only(0, on_stream_goes),
+        };
+    }
+    if known.0 & DEVICE != 0 {
+        return ask_only(0, on_set_device);
     }
     if pause::is_caller_paused() {
         // The tag comes back with the operations, which are then left alone too.
-        // SAFETY: as above.
-        unsafe {
-            data.cast::<u64>().write(Tag::PAUSED.bits());
-            let enter: Phase = on_paused;
-            data.byte_add(layout.enter).cast::<Phase>().write(enter);
-            data.byte_add(layout.exit)
-                .cast::<Option<Phase>>()
-                .write(None);
-        }
-        return 0;
+        return ask_only(
+            Tag::PAUSED.bits(),
+            match known.0 & STREAM_GOES {
+                0 => on_paused,
+                _ => on_stream_goes,
+            },
+        );
     }
     // The clock is a good part of what a launch costs: one look serves the tag and the event, which HIP asks for next.
     let now_ns = sys::boottime_ns();
@@ -191,6 +206,14 @@ unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
 }
 
 /// # Safety
+/// As HIP calls it, with the record of `hipStreamDestroy`.
+unsafe extern "C" fn on_stream_goes(_op: u32, data: *const c_void) {
+    if let Some(stream) = Arguments::Record(data).u64(16) {
+        streams::before_one_goes(stream);
+    }
+}
+
+/// # Safety
 /// As HIP calls it, with the record of a call that is traced.
 unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let Some(known) = Known::of(op) else {
@@ -202,6 +225,11 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let mut args = ArgWords::new();
     let mut begin_ns = words::asked_ns();
     let does = known.does();
+    if known.0 & STREAM_GOES != 0 {
+        // SAFETY: as HIP called us. The wait is not part of the call.
+        unsafe { on_stream_goes(op, data) };
+        begin_ns = sys::boottime_ns();
+    }
     if let Some(call) = known.call() {
         let mut said = Said {
             bytes: 0,
@@ -213,6 +241,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
                 match (*key, value) {
                     (Key::Bytes, Value::Uint(bytes)) => said.bytes = bytes,
                     (Key::Operations, Value::Uint(count)) => operations = count,
+                    (Key::Stream, Value::Pointer(stream)) => streams::note_use(stream),
                     _ => {}
                 }
                 args.push(*key, value);
@@ -270,6 +299,7 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     words::set_call(0);
     words::set_uncounted(false);
     words::set_unknown_call(None);
+    streams::after_use();
     if known.0 & UNLOAD != 0 {
         names::new_generation();
     }

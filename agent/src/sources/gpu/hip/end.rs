@@ -86,6 +86,11 @@ pub fn collect() {
     IS_WAITING.store(false, Ordering::Release);
 }
 
+/// Whether HIP may not be called any more.
+pub fn is_over() -> bool {
+    IS_OVER.load(Ordering::Acquire)
+}
+
 /// Counts operations that HIP will not report any more, without waiting.
 pub fn at_abort() {
     let missing = ops::give_up();

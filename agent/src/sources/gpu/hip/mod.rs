@@ -13,6 +13,7 @@ mod end;
 pub mod names;
 mod ops;
 mod painted;
+mod streams;
 pub mod table;
 mod tag;
 mod times;
