@@ -115,7 +115,12 @@ pub const BACKENDS: &[Backend] = &[
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
     backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
     backend("kokkosp", &["kokkos"], "Kokkos kernels and regions").switch("USE_KOKKOSP"),
-    backend("mutex-locks", &[], "waiting for mutexes").switch("TRACE_THREAD_LOCKS"),
+    backend(
+        "mutex-locks",
+        &[],
+        "waiting for mutexes, conditions, semaphores, barriers and the ends of threads",
+    )
+    .switch("TRACE_THREAD_LOCKS"),
     backend("rw-locks", &[], "waiting for reader-writer locks").switch("TRACE_THREAD_RW_LOCKS"),
     backend("spin-locks", &[], "waiting for spin locks").switch("TRACE_THREAD_SPIN_LOCKS"),
 ];

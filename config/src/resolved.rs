@@ -143,6 +143,8 @@ pub struct Resolved {
     pub gpu_source: GpuSource,
     /// `GPU_LEVEL`.
     pub gpu_level: GpuLevel,
+    /// `LOCKS_SHORTEST`.
+    pub locks_shortest: Duration,
     /// `LAUNCH_STACKS`.
     pub launch_stacks: bool,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
@@ -317,6 +319,7 @@ impl Resolved {
                 (text, _) => Some(split_period(text)),
             },
             off_cpu: read.bool("OFF_CPU"),
+            locks_shortest: read.seconds("LOCKS_SHORTEST"),
             off_cpu_shortest: read.seconds("OFF_CPU_SHORTEST"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),

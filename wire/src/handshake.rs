@@ -285,6 +285,8 @@ pub struct AgentSettings {
     pub gpu_level: GpuLevel,
     /// Whether launches record their call stacks.
     pub launch_stacks: bool,
+    /// The shortest wait for a lock that is recorded, in nanoseconds.
+    pub shortest_wait_ns: u64,
     /// What each thread counts beside its samples.
     pub counters: EventList,
     /// By which event samples are taken, instead of by a clock.
@@ -312,6 +314,7 @@ impl Default for AgentSettings {
             gpu_source: GpuSource::Auto,
             gpu_level: GpuLevel::Standard,
             launch_stacks: true,
+            shortest_wait_ns: 1_000,
             counters: EventList::default(),
             overflow: None,
             boot_offset_ns: 0,
@@ -367,13 +370,14 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} boot={} late={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} boot={} late={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
             self.counters,
             self.events.to_words(),
             u8::from(self.launch_stacks),
+            self.shortest_wait_ns,
             self.boot_offset_ns,
             self.late_unless_child_of,
             u8::from(self.verbose)
@@ -423,6 +427,9 @@ impl AgentSettings {
                 }
                 ("counters", _) => settings.counters = EventList::parse(value),
                 ("overflow", _) => settings.overflow = Overflow::parse(value),
+                ("waits", _) => {
+                    settings.shortest_wait_ns = value.parse().unwrap_or(settings.shortest_wait_ns);
+                }
                 ("boot", _) => settings.boot_offset_ns = value.parse().unwrap_or(0),
                 ("late", _) => settings.late_unless_child_of = value.parse().unwrap_or(0),
                 ("verbose", _) => settings.verbose = value == "1",

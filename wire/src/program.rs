@@ -10,6 +10,15 @@ use crate::launchers::base_name;
 /// File name of the agent.
 pub const AGENT_FILE: &str = "librsys_agent.so";
 
+/// File name of the agent that stands in front of the C library's locks as well.
+pub const LOCKS_AGENT_FILE: &str = "librsys_agent_locks.so";
+
+/// Whether a file of this name is the agent, in either form.
+#[must_use]
+pub fn is_agent_file(name: &[u8]) -> bool {
+    name == AGENT_FILE.as_bytes() || name == LOCKS_AGENT_FILE.as_bytes()
+}
+
 /// Where a program is looked for when PATH is not set, as in the C library.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 

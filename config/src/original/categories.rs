@@ -4,7 +4,7 @@ use crate::choices::CategoryNames;
 
 /// Our name and the original's. It has no fills (it shows the kernels behind them), and one name for
 /// what is neither kernel, copy nor scratch memory.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: &[(&str, &str)] = &[
     ("hip", "rocm_hip_api"),
     ("hsa", "rocm_hsa_api"),
     ("roctx", "rocm_marker_api"),
@@ -15,6 +15,9 @@ const NAMES: [(&str, &str); 10] = [
     ("scratch", "rocm_scratch_memory"),
     ("barrier", "rocm"),
     ("gpu", "rocm"),
+    ("mutex", "pthread"),
+    ("rwlock", "pthread"),
+    ("spinlock", "pthread"),
 ];
 
 impl CategoryNames {

@@ -29,7 +29,7 @@ const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer t
 const DEBUG_PARTS: &str = "DEBUG counts for all parts";
 const NO_CAUSAL: &str = "causal profiling is not part of this profiler";
 const NO_INSTRUMENTATION: &str = "there is no binary instrumentation here";
-const NO_LOCKS: &str = "lock wrappers are not part of this build";
+const NO_LOCKS: &str = "TRACE_THREAD_LOCKS counts for barriers and the ends of threads, too";
 const NUMBERS: &str = "number formats of the original's text tables have no use here";
 const INTERNAL: &str = "an internal of the original";
 
@@ -102,7 +102,8 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("SAMPLING_AINICS", NO_MONITORS),
     row("SAMPLING_KEEP_DYNINST_SUFFIX", NO_INSTRUMENTATION),
     row("SELECTED_REGIONS", NO_REGIONS),
-    row("TRACE_THREAD_*", NO_LOCKS),
+    row("TRACE_THREAD_BARRIERS", NO_LOCKS),
+    row("TRACE_THREAD_JOIN", NO_LOCKS),
     row("PERFETTO_BUFFER_SIZE_KB", NO_BUFFER),
     row("PERFETTO_SHMEM_SIZE_HINT_KB", NO_BUFFER),
     row("PERFETTO_FILL_POLICY", NO_BUFFER),

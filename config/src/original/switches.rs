@@ -17,6 +17,9 @@ pub(crate) const BACKENDS: &[Setting] = &[
     switch("USE_ROCTRACER", "Record HIP calls, kernels and copies, as -I roctracer"),
     switch("USE_ROCTX", "Record ROCTx ranges and marks, as -I roctx"),
     switch("USE_RCCLP", "Record RCCL collectives, as -I rcclp").aliases(&["USE_RCCL"]),
+    switch("TRACE_THREAD_LOCKS", "Record waits for mutexes, conditions and the like, as -I mutex-locks"),
+    switch("TRACE_THREAD_RW_LOCKS", "Record waits for reader-writer locks, as -I rw-locks"),
+    switch("TRACE_THREAD_SPIN_LOCKS", "Record waits for spin locks, as -I spin-locks"),
     Setting::new(
         Category::Backends,
         "ROCM_DOMAINS",

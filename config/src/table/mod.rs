@@ -7,6 +7,7 @@ mod counters;
 mod diagnostics;
 mod general;
 mod gpu;
+mod locks;
 mod output;
 mod processes;
 mod profile;
@@ -35,6 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         general::BACKEND_SETTINGS,
         switches::BACKENDS,
         gpu::SETTINGS,
+        locks::SETTINGS,
         diagnostics::SETTINGS,
     ]
     .into_iter()

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
-use rsys_wire::program::AGENT_FILE;
+use rsys_wire::program::{AGENT_FILE, LOCKS_AGENT_FILE};
 
 /// Environment variable with the agent's path, for unusual installations.
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
@@ -30,6 +30,11 @@ pub enum AgentError {
         /// Where it was looked for.
         looked: String,
     },
+    /// That which records locks is not beside it.
+    #[error(
+        "{LOCKS_AGENT_FILE} is not in {0}; install it beside {AGENT_FILE}. Waits for locks are not recorded"
+    )]
+    NoLocks(String),
     /// Its path cannot be written into LD_PRELOAD.
     #[error(
         "{0}: LD_PRELOAD cannot name a path with a blank, `:` or `$` in it; move the installation or set {ENV_AGENT}"
@@ -73,6 +78,20 @@ pub fn find_agent(executable: &Path, chosen: Option<&OsStr>) -> Result<PathBuf, 
         return Err(AgentError::Path(found.display().to_string()));
     }
     Ok(found)
+}
+
+/// The agent that records locks, beside the one at `agent`.
+///
+/// # Errors
+/// When it is not there.
+pub fn with_locks(agent: &Path) -> Result<PathBuf, AgentError> {
+    let found = agent.with_file_name(LOCKS_AGENT_FILE);
+    if found.is_file() {
+        Ok(found)
+    } else {
+        let looked = agent.parent().unwrap_or(Path::new("/"));
+        Err(AgentError::NoLocks(looked.display().to_string()))
+    }
 }
 
 /// The environment of the target: `inherited`, in its order, with the agent in front of what

@@ -241,6 +241,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
             rsys_config::GpuLevel::Full => GpuLevel::Full,
         },
         launch_stacks: resolved.launch_stacks,
+        shortest_wait_ns: u64::try_from(resolved.locks_shortest.as_nanos()).unwrap_or(u64::MAX),
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)

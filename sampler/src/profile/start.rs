@@ -8,9 +8,11 @@ use super::job_record::{begin_record, end_record};
 use super::target::{Spawned, Target};
 use super::watch::Watch;
 use super::{Refusal, closing, first, observers, run_without_profiling};
+use rsys_wire::sources::{SOURCES, Source};
+
 use crate::collect::Collector;
 use crate::emit::writer::Writer;
-use crate::launch::agent::{ENV_AGENT, find_agent, target_environment};
+use crate::launch::agent::{ENV_AGENT, find_agent, target_environment, with_locks};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
@@ -48,6 +50,7 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     let inherited = Inherited::take();
     let agent = find_agent(&own_executable(), std::env::var_os(ENV_AGENT).as_deref())
         .map_err(Refusal::new)?;
+    let agent = chosen_agent(agent, plan);
     let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
     let socket = SessionSocket::bind()
         .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
@@ -95,6 +98,19 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
         last_pass: Instant::now(),
     };
     Ok(closing::serve(watch, plan, &directory, record))
+}
+
+/// The agent that does what the plan wants. Without the one that records locks, the run goes on with the other.
+fn chosen_agent(agent: PathBuf, plan: &Plan) -> PathBuf {
+    let events = plan.agent.events;
+    let of_locks = |source: &&Source| source.category.is_of_locks() && events.has(source.category);
+    if !SOURCES.iter().any(|source| of_locks(&source)) {
+        return agent;
+    }
+    with_locks(&agent).unwrap_or_else(|error| {
+        say(&format!("warning: {error}"));
+        agent
+    })
 }
 
 fn warn_of_unsampled(reason: &str, plan: &Plan) {

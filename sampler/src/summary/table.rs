@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::emit::account::End;
-use crate::emit::digest::{Entry, GpuTime};
+use crate::emit::digest::{Entry, GpuTime, LockUse};
 use crate::emit::outcome::ProcessSummary;
 use crate::words::{counted, time};
 
@@ -15,6 +15,8 @@ const PROCESSES: usize = 8;
 const NAMES: usize = 5;
 /// At most this many GPUs' idleness is shown, those with most of it first.
 const GPUS: usize = 4;
+/// Locks that are named.
+const LOCKS: usize = 3;
 /// What takes less of the whole is not named.
 const LEAST_PERCENT: f64 = 1.0;
 /// No line is cut shorter than this.
@@ -65,6 +67,7 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
     gpus.retain(|gpu| percent(gpu.idle_ns(), gpu.total_ns) >= LEAST_PERCENT);
     gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.idle_ns()));
     lines.extend(gpus.iter().take(GPUS).flat_map(|gpu| idle(gpu)));
+    lines.extend(locks(run.processes));
     lines.extend(lost(run.processes));
     lines.push(format!(
         "next: rsys-report view {place}   in the Perfetto UI"
@@ -200,6 +203,28 @@ fn idle(gpu: &GpuTime) -> Vec<String> {
         lines.push(format!("     {} waiting for {place} to launch", share(*ns)));
     }
     lines
+}
+
+/// The locks that were waited for most.
+fn locks(processes: &[ProcessSummary]) -> Vec<String> {
+    let all = processes.iter().flat_map(|process| &process.digest.locks);
+    let mut all: Vec<&LockUse> = all.collect();
+    all.sort_by_key(|lock| std::cmp::Reverse(lock.wait_ns));
+    let line = |(at, lock): (usize, &&LockUse)| {
+        let title = if at == 0 { "LOCK" } else { "" };
+        let waiter = lock.waiter.as_ref();
+        let waiter = waiter.map_or_else(String::new, |place| format!(" in {place}"));
+        let holder = lock.holder.as_ref();
+        let holder = holder.map_or_else(String::new, |place| format!(", held by {place}"));
+        format!(
+            "{title:>4}{:>9}  {}{waiter}{holder}; {} of {} had to wait",
+            nanoseconds(lock.wait_ns),
+            lock.name,
+            lock.contended,
+            lock.acquisitions
+        )
+    };
+    all.iter().take(LOCKS).enumerate().map(line).collect()
 }
 
 /// What was lost, if anything was.

@@ -113,6 +113,20 @@ keys! {
     Parent = 41 "parent",
     /// Number by which HIP knows a GPU in this process.
     Ordinal = 42 "hip_ordinal",
+    /// The address of a lock.
+    Lock = 70 "lock",
+    /// The kernel's id of the thread that holds a lock.
+    HolderThread = 71 "holder_tid",
+    /// Id of the call stack by which that thread took the lock: an event of kind stack.
+    HolderStack = 72 "holder_stack",
+    /// How often a lock was taken.
+    Acquisitions = 73 "acquisitions",
+    /// How often a lock was held by another thread when it was wanted.
+    Contended = 74 "contended",
+    /// The time that all threads have waited for a lock, in nanoseconds.
+    WaitNs = 75 "wait_ns",
+    /// The longest of these waits, in nanoseconds.
+    LongestNs = 76 "longest_wait_ns",
 }
 
 /// The value of an argument.

@@ -35,7 +35,7 @@ pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
     TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,
-    put_label, put_mark, put_stack, put_text, put_thread,
+    put_label, put_mark, put_slice, put_stack, put_text, put_thread,
 };
 
 /// What a GPU did.

@@ -94,6 +94,30 @@ pub fn put_end(
     put(ring, END, category as u8, &[time_ns], args)
 }
 
+/// Writes the beginning and the end of what is over already: both, or nothing if there is no room for both. `when_ns` are their times.
+#[must_use]
+pub fn put_slice(
+    ring: &Producer<'_>,
+    when_ns: [u64; 2],
+    category: Category,
+    name: u64,
+    args: &(impl Encode + ?Sized),
+) -> bool {
+    let [begin_ns, end_ns] = when_ns;
+    let begin_words = 4_usize.wrapping_add(args.words());
+    let end_words = 2_usize;
+    let Some(mut records) = ring.begin(begin_words.wrapping_add(end_words)) else {
+        return false;
+    };
+    records.put(head(BEGIN, category as u8, begin_words));
+    records.put_all(&[begin_ns, name, 0]);
+    args.put(&mut records);
+    records.put(head(END, category as u8, end_words));
+    records.put(end_ns);
+    records.commit();
+    true
+}
+
 /// Writes a point in time; see [`super::Event::Mark`].
 #[must_use]
 pub fn put_mark(

@@ -24,6 +24,7 @@ mod gpu;
 mod gpu_start;
 mod install;
 mod lab;
+mod locks;
 mod memory;
 mod merge;
 mod monitors;
@@ -50,7 +51,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, monitors, gpu, gpu-start, simgpu.
+    /// report, monitors, locks, gpu, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -64,7 +65,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 18] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 19] = [
     (
         "overhead",
         overhead::measure,
@@ -84,6 +85,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 18] = [
     ("merge", merge::measure, &[&[Tool::Rsys]]),
     ("report", answers::measure, &[]),
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),
+    ("locks", locks::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("gpu", gpu::measure, &[]),
     ("gpu-start", gpu_start::measure, &[]),
     ("simgpu", simgpu::measure, &[]),

@@ -25,6 +25,7 @@ const BUILT: &[(&str, &str)] = &[
     ("rsys-avail", "bin/rsys-avail"),
     ("rsys-report", "bin/rsys-report"),
     ("librsys_agent.so", "lib/librsys_agent.so"),
+    ("librsys_agent_locks.so", "lib/librsys_agent_locks.so"),
 ];
 
 /// Files of the repository, and where they go; to them come all documents that the first one leads to.

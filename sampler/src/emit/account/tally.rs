@@ -133,6 +133,8 @@ pub struct EventTally {
     pub marks: u64,
     /// Ranges that any thread may end.
     pub ranges: u64,
+    /// Locks of which something was counted.
+    pub locks: u64,
     /// Ends without a beginning.
     pub unmatched_ends: u64,
     /// Kernels.
@@ -157,6 +159,13 @@ impl EventTally {
     /// Whether anything was drawn.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.calls + self.marks + self.ranges + self.kernels + self.moves + self.other_ops == 0
+        self.calls
+            + self.marks
+            + self.ranges
+            + self.locks
+            + self.kernels
+            + self.moves
+            + self.other_ops
+            == 0
     }
 }

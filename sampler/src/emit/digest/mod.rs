@@ -50,6 +50,27 @@ impl GpuTime {
     }
 }
 
+/// What was seen of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LockUse {
+    /// Its kind and address.
+    pub name: String,
+    /// Whether a thread holds it while others wait: not so conditions and the like.
+    pub is_held: bool,
+    /// How often it was taken.
+    pub acquisitions: u64,
+    /// How often a thread had to wait for it.
+    pub contended: u64,
+    /// The time of these waits.
+    pub wait_ns: u64,
+    /// The longest of them.
+    pub longest_ns: u64,
+    /// Where it was waited for most.
+    pub waiter: Option<String>,
+    /// Where it was taken by those who were waited for most.
+    pub holder: Option<String>,
+}
+
 /// What is said of a process.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessDigest {
@@ -63,6 +84,8 @@ pub struct ProcessDigest {
     pub kernels: Vec<Entry>,
     /// Its GPUs.
     pub gpus: Vec<GpuTime>,
+    /// The locks that threads waited for most, most first.
+    pub locks: Vec<LockUse>,
 }
 
 /// The same while records come.
@@ -74,6 +97,7 @@ pub struct Digest {
     kernels: Sums,
     kernel_ns: u64,
     gpus: BTreeMap<u32, (String, Busy)>,
+    locks: Vec<LockUse>,
 }
 
 /// An operation that keeps a GPU busy.
@@ -131,6 +155,13 @@ impl Digest {
         busy.add(operation);
     }
 
+    /// Adds a lock. Those that were waited for most come first.
+    pub fn lock(&mut self, lock: LockUse) {
+        if self.is_wanted && lock.is_held && lock.wait_ns > 0 && self.locks.len() < NAMED_MAX {
+            self.locks.push(lock);
+        }
+    }
+
     /// What is said, when all was seen.
     #[must_use]
     pub fn finish(self, frames: &Frames, known: &EventTables) -> ProcessDigest {
@@ -145,6 +176,7 @@ impl Digest {
             gpus: gpus
                 .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
                 .collect(),
+            locks: self.locks,
         }
     }
 }
@@ -187,7 +219,8 @@ impl Sums {
 }
 
 /// Where in the program a call was made: its innermost Python function, else the innermost function of a file that is no runtime's.
-fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
+#[must_use]
+pub fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {
     let told = |id: &FrameId| {
         let frame = frames.frame(*id);
         let function = frames.function(frame.function);

@@ -243,6 +243,7 @@ impl AtEnd<'_> {
                 ("event_calls", events.calls),
                 ("event_marks", events.marks),
                 ("event_ranges", events.ranges),
+                ("event_locks", events.locks),
                 ("event_unmatched_ends", events.unmatched_ends),
                 ("gpu_kernels", events.kernels),
                 ("gpu_moves", events.moves),

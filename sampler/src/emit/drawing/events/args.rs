@@ -27,7 +27,7 @@ impl Annotations {
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
     pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
         for (key, value) in args {
-            if matches!(key, Key::Name | Key::LaunchStack) {
+            if matches!(key, Key::Name | Key::LaunchStack | Key::HolderStack) {
                 continue;
             }
             self.push(key, &value, known, output);
@@ -58,6 +58,14 @@ impl Annotations {
     pub fn push_number(&mut self, name: &str, value: u64, output: &mut Output) {
         let id = output.buffer().intern(name);
         self.held.push((id, Held::Uint(value)));
+    }
+
+    /// Adds a text under a name of ours, if there is one.
+    pub fn push_text(&mut self, name: &str, text: Option<String>, output: &mut Output) {
+        if let Some(text) = text {
+            let id = output.buffer().intern(name);
+            self.held.push((id, Held::Text(text)));
+        }
     }
 
     /// The annotations.

@@ -9,9 +9,11 @@ use rsys_wire::sources::Track;
 
 use super::args::Annotations;
 use super::lanes::Lanes;
+use super::locks::Locks;
 use super::{EventThread, EventWriter};
+use crate::emit::digest;
 use crate::emit::learned::events::EventTables;
-use crate::emit::learned::frames::FrameId;
+use crate::emit::learned::frames::{FrameId, Frames};
 use crate::emit::output::Output;
 use crate::emit::output::categories;
 
@@ -39,7 +41,10 @@ impl Group {
 
     fn title(self) -> (&'static str, &'static str) {
         match self {
-            Group::Calls => ("calls", "Calls of HIP, HSA and RCCL that this thread made"),
+            Group::Calls => (
+                "calls",
+                "Calls of runtimes and libraries that this thread made, and its waits for locks",
+            ),
             Group::Ranges => ("roctx", "Ranges and marks of this thread, by roctx"),
         }
     }
@@ -59,6 +64,9 @@ struct Open {
     is_drawn: bool,
     /// Id of the stack from which it was made, or 0.
     stack: u64,
+    /// Of a wait: the lock, or 0, and id of the stack by which another thread holds it, or 0.
+    lock: u64,
+    holder_stack: u64,
 }
 
 /// The tracks of one thread.
@@ -85,11 +93,22 @@ pub struct Calls {
     ranges: HashMap<(Category, u64), Range>,
     /// Ends that came before their beginnings, from another ring.
     early_ends: HashMap<(Category, u64), u64>,
+    locks: Locks,
     lanes: Lanes,
     rows: Vec<TrackSequence>,
     samples: Vec<Sample>,
     root: Option<FrameId>,
     stack: Vec<FrameId>,
+}
+
+/// At most this many frames of a holder's stack are written out.
+const HOLDER_FRAMES: usize = 64;
+
+/// The functions of a stack in one line, innermost first.
+fn line_of(stack: &[FrameId], frames: &Frames) -> Option<String> {
+    let name = |id: &FrameId| &*frames.function(frames.frame(*id).function).name;
+    let names: Vec<&str> = stack.iter().rev().take(HOLDER_FRAMES).map(name).collect();
+    (!names.is_empty()).then(|| names.join(" <- "))
 }
 
 /// The name that an event brings itself.
@@ -132,6 +151,8 @@ impl Calls {
                     begin_ns: time_ns,
                     is_drawn,
                     stack: stack_of(args),
+                    lock: args.number(Key::Lock).unwrap_or_default(),
+                    holder_stack: args.number(Key::HolderStack).unwrap_or_default(),
                 });
                 if is_drawn {
                     pen.tally.calls += 1;
@@ -141,7 +162,7 @@ impl Calls {
                         time_ns,
                         what,
                         args,
-                        pen.known,
+                        (pen.known, pen.frames),
                         pen.output,
                     );
                 } else {
@@ -174,6 +195,11 @@ impl Calls {
                             &event,
                         );
                         self.sample(thread.tid, open, end_ns, pen);
+                        if open.lock != 0 {
+                            let stacks = [open.stack, open.holder_stack];
+                            self.locks
+                                .wait(category, open.lock, stacks, end_ns - begin_ns);
+                        }
                     }
                     Some(_) => {}
                     None => pen.tally.unmatched_ends += 1,
@@ -187,6 +213,11 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
+                if category.is_of_locks() {
+                    let kind = pen.known.text(name).unwrap_or("?").to_owned();
+                    self.locks.learn(category, &kind, args);
+                    return;
+                }
                 if !pen.run.windows.events.active(time_ns) {
                     pen.tally.outside_window += 1;
                     return;
@@ -199,7 +230,7 @@ impl Calls {
                     time_ns,
                     what,
                     args,
-                    pen.known,
+                    (pen.known, pen.frames),
                     pen.output,
                 );
             }
@@ -338,6 +369,7 @@ impl Calls {
         for (tid, open, end_ns) in cut_off {
             self.sample(tid, open, end_ns, pen);
         }
+        self.locks.finish(end_ns, pen);
         self.flush(pen.output);
     }
 }
@@ -348,7 +380,7 @@ fn write(
     time_ns: u64,
     (kind, category, name, correlation): (EventKind, Category, u64, u64),
     args: Args<'_>,
-    known: &EventTables,
+    (known, frames): (&EventTables, &Frames),
     output: &mut Output,
 ) {
     let own_name = if name == 0 { own_name(args) } else { None };
@@ -360,6 +392,11 @@ fn write(
     };
     let mut annotations = Annotations::default();
     annotations.add(args, known, output);
+    if let Some(holder) = args.number(Key::HolderStack) {
+        let stack = known.stack(holder);
+        annotations.push_text("holder", digest::place(stack, frames), output);
+        annotations.push_text(Key::HolderStack.name(), line_of(stack, frames), output);
+    }
     let mut flows = [0; 1];
     let mut flow_count = 0;
     if correlation != 0 {

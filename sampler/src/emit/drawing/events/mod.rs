@@ -7,6 +7,7 @@ mod args;
 mod calls;
 mod gpu;
 mod lanes;
+mod locks;
 
 use rsys_wire::event::{Event, Labelled};
 

@@ -19,7 +19,7 @@ use self::mappings::Mappings;
 use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
 use crate::resolve::{ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
-use rsys_wire::program::AGENT_FILE;
+use rsys_wire::program::is_agent_file;
 
 /// Distinct addresses of one process that get names of their own; a process beyond it makes code
 /// without end, or fools us.
@@ -190,7 +190,11 @@ impl Frames {
             build_id: file.build_id.clone(),
             root: self.root.clone(),
         };
-        let hidden = file.path.rsplit('/').next() == Some(AGENT_FILE);
+        let hidden = file
+            .path
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| is_agent_file(name.as_bytes()));
         Known {
             file: self.file_id(file),
             id: resolver.module(&desc),
