@@ -118,7 +118,7 @@ const FIRST: &[Row] = &[
     ("TRACE_PERIODS", "0.1:0.2:3", "0.1:0.2:3"),
     ("TRACE_PERIOD_CLOCK_ID", "CLOCK_REALTIME", "realtime"),
     ("TRACE_THREAD_BARRIERS", "true", ""),
-    ("TRACE_THREAD_LOCKS", "false", ""),
+    ("TRACE_THREAD_LOCKS", "false", "false"),
     ("VERBOSE", "1", "1"),
 ];
 
