@@ -5,7 +5,7 @@
 //! fingerprint u64  build-id: length, bytes
 //! strings:   count, then each: length, bytes (UTF-8)
 //! frames:    count of lists, then each: count, then per frame: name, mangled + 1, file + 1, line + 1, inlined, function start
-//! addresses: count, then each: difference to the one before, list + 1 (0: the file has no name for it)
+//! addresses: count, then each: difference to the one before, list + 1 (0: the file says nothing of it)
 //! ```
 //!
 //! Fixed numbers are little-endian, all others LEB128. A reader takes nothing on trust: the check
@@ -20,9 +20,9 @@ use super::types::Symbolized;
 const MAGIC: &[u8; 8] = b"RSYSSYM\n";
 
 /// Changes with the format and with the rules by which names are displayed.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
-/// The frames of an address; `None` if the module has no name for it.
+/// The frames of an address; `None` if the module has neither name nor function for it.
 pub(super) type Frames = Option<Arc<[Symbolized]>>;
 
 /// What a cache file holds.

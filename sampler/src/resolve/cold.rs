@@ -11,6 +11,8 @@ use std::path::Path;
 
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, ReadCache};
 
+use super::unwind_table;
+
 /// Larger tables of functions are not read.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
 /// So is larger code.
@@ -35,25 +37,14 @@ pub(super) fn part(path: &Path, name: &str) -> Option<Range<u64>> {
     let table = (header.size() <= TABLE_BYTES_MAX)
         .then(|| header.data().ok())
         .flatten()?;
-    let starts = starts(table, header.address())?;
+    let starts: Vec<u64> = unwind_table::rows(table, header.address())?
+        .into_iter()
+        .map(|(start, _)| start)
+        .collect();
     let targets = jumps(code, range.start, file.architecture());
     hit(
         &starts,
         targets.into_iter().filter(|target| !range.contains(target)),
-    )
-}
-
-/// The first addresses of all functions, in order, from the contents of `.eh_frame_hdr` at an address: a table of 32-bit pairs.
-fn starts(table: &[u8], address: u64) -> Option<Vec<u64>> {
-    // Version 1; a relative pointer, a plain number, then offsets from here, as all linkers write it.
-    let rest = table.strip_prefix(&[1, 0x1b, 0x03, 0x3b])?.get(4..)?;
-    let (count, rest) = rest.split_first_chunk::<4>()?;
-    let count = u32::from_le_bytes(*count) as usize;
-    let rows = rest.chunks_exact(8).take(count);
-    Some(
-        rows.filter_map(|row| Some(i32::from_le_bytes(*row.first_chunk::<4>()?)))
-            .map(|offset| address.wrapping_add_signed(i64::from(offset)))
-            .collect(),
     )
 }
 
@@ -153,17 +144,5 @@ mod tests {
         // Tail calls go to the begin of a function, however many; chance hits one once.
         assert_eq!(part(&[0x300, 0x300, 0x300, 0x210]), None);
         assert_eq!(part(&[0x50, 0x60, 0x410, 0x420]), None);
-    }
-
-    #[test]
-    fn a_table_of_functions_is_read() {
-        let mut table = vec![1, 0x1b, 0x03, 0x3b, 9, 9, 9, 9, 2, 0, 0, 0];
-        for (start, entry) in [(-0x100_i32, 7_i32), (0x20, 8), (0x30, 9)] {
-            table.extend(start.to_le_bytes());
-            table.extend(entry.to_le_bytes());
-        }
-        assert_eq!(starts(&table, 0x1000), Some(vec![0xf00, 0x1020]));
-        assert_eq!(starts(&table[..20], 0x1000), Some(vec![0xf00]));
-        assert_eq!(starts(&[1, 0x1b, 0x03, 0x1b], 0x1000), None);
     }
 }

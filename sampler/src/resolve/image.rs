@@ -19,6 +19,7 @@ use super::cold;
 use super::locate::Located;
 use super::names::Language;
 use super::types::ModuleProblem;
+use super::unwind_table::UnwindTable;
 
 /// A module is given up after this many panics of the parser.
 const PANICS_MAX: u32 = 16;
@@ -29,7 +30,7 @@ const WITH_COLD_PART: &str = "_PyEval_EvalFrameDefault";
 /// A frame as the file names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawFrame {
-    /// The symbol, not demangled.
+    /// The symbol, not demangled; empty where only the extent of the function is known.
     pub symbol: String,
     /// Source file with directory.
     pub file: Option<String>,
@@ -49,6 +50,7 @@ pub(super) struct Image {
     mangled_names: RefCell<HashMap<u64, Option<String>>>,
     options: FindSymOpts,
     cold_part: OnceCell<Option<Range<u64>>>,
+    unwind_table: OnceCell<Option<UnwindTable>>,
     path: PathBuf,
     panics: u32,
     /// Last, as `path` may live in its memory file.
@@ -100,6 +102,7 @@ impl Image {
                 FindSymOpts::CodeInfo
             },
             cold_part: OnceCell::new(),
+            unwind_table: OnceCell::new(),
             path,
             panics: 0,
             located,
@@ -118,7 +121,8 @@ impl Image {
     pub fn frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
         let mut frames = self.named_frames(vaddr)?;
         if frames.is_empty() {
-            frames.extend(self.start_code(vaddr).or_else(|| self.cold_code(vaddr)));
+            let known = self.start_code(vaddr).or_else(|| self.cold_code(vaddr));
+            frames.extend(known.or_else(|| self.nameless_function(vaddr)));
         }
         for frame in &mut frames {
             frame.language = Language::of(frame, self.located.head.is_go);
@@ -169,6 +173,22 @@ impl Image {
                 function_start: part.start,
                 language: Language::Other,
             })
+    }
+
+    /// The frame of a function whose extent is known, but not its name.
+    fn nameless_function(&self, vaddr: u64) -> Option<RawFrame> {
+        let open = || {
+            let path = &self.located.path;
+            guarded(path, || UnwindTable::open(path)).unwrap_or_default()
+        };
+        let table = self.unwind_table.get_or_init(open).as_ref()?;
+        Some(RawFrame {
+            symbol: String::new(),
+            file: None,
+            line: None,
+            function_start: table.function_start(vaddr)?,
+            language: Language::Other,
+        })
     }
 
     fn count_panic(&mut self, problem: ModuleProblem) -> Result<(), ModuleProblem> {

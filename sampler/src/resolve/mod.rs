@@ -12,7 +12,8 @@
 //!    `cache_store`);
 //! 3. the ELF file with its DWARF, its separate debug file, or at least its symbol table (`locate`,
 //!    `image`);
-//! 4. a name made from the module and the address (`libfoo.so+0x1234`), with the reason counted.
+//! 4. a name made from the module and the begin of the function by the unwind table (`libfoo.so+0x1230`), or the address where there is none, with
+//!    the reason counted.
 //!
 //! ELF files are opened only on the threads of a small `pool`: the parser's data is bound to its
 //! thread, is kept there while it is in use, and is dropped when idle or beyond a budget. A panic
@@ -38,6 +39,7 @@ mod perf_map;
 mod pool;
 mod resolver;
 mod types;
+mod unwind_table;
 mod vdso;
 
 pub use demangle::demangled;

@@ -207,7 +207,10 @@ impl Worker {
                 store.touch(&state.cache_key);
                 self.shared.count_disk_hits(content.addresses.len());
                 module.add_answers(content.addresses.into_iter().map(|(vaddr, frames)| {
-                    let named = frames.is_some();
+                    let named = frames
+                        .iter()
+                        .flat_map(|list| list.iter())
+                        .any(Symbolized::is_named);
                     let frames =
                         frames.unwrap_or_else(|| [module_frame(&module.name, vaddr)].into());
                     (vaddr, Answer { frames, named })
@@ -231,7 +234,10 @@ impl Worker {
                         .ok()?;
                     content.addresses[index].1.clone()
                 });
-                let named = stale.is_some();
+                let named = stale
+                    .iter()
+                    .flat_map(|list| list.iter())
+                    .any(Symbolized::is_named);
                 let frames = stale.unwrap_or_else(|| [module_frame(&module.name, vaddr)].into());
                 answers.push((vaddr, Answer { frames, named }));
             }
@@ -315,6 +321,13 @@ impl Worker {
             let last = raw_frames.len().saturating_sub(1);
             let mut list = Vec::with_capacity(raw_frames.len());
             for (index, frame) in raw_frames.iter().enumerate() {
+                if frame.symbol.is_empty() {
+                    list.push(Symbolized {
+                        function_start: frame.function_start,
+                        ..module_frame(&module.name, frame.function_start)
+                    });
+                    continue;
+                }
                 let name = names
                     .get(&(frame.symbol.as_str(), frame.language))
                     .cloned()
@@ -330,8 +343,8 @@ impl Worker {
                     function_start: frame.function_start,
                 });
             }
-            let named = !list.is_empty();
-            let frames = if named {
+            let named = raw_frames.iter().any(|frame| !frame.symbol.is_empty());
+            let frames = if !list.is_empty() {
                 match lists.get(&list) {
                     Some(shared) => Arc::clone(shared),
                     None => {

@@ -305,7 +305,10 @@ fn content_of(module: &Module, fingerprint: u64) -> CacheContent {
         fingerprint,
         addresses: answers
             .iter()
-            .map(|(vaddr, answer)| (*vaddr, answer.named.then(|| Arc::clone(&answer.frames))))
+            .map(|(vaddr, answer)| {
+                let known = answer.frames.iter().any(|frame| frame.function_start != 0);
+                (*vaddr, known.then(|| Arc::clone(&answer.frames)))
+            })
             .collect(),
     }
 }

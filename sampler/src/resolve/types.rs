@@ -56,7 +56,7 @@ pub struct Symbolized {
     pub inlined: bool,
     /// The start of the function in the module's address space: the function's identity, which
     /// equal names do not give. For an inlined function, that of the function that holds it. Zero
-    /// for a name made from an address.
+    /// where it is not known.
     pub function_start: u64,
 }
 
@@ -71,6 +71,13 @@ impl Symbolized {
             inlined: false,
             function_start: 0,
         }
+    }
+
+    /// Whether the name comes from the file: it is not made from the address of the code or of its function.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        let made = || format!("+{:#x}", self.function_start);
+        self.function_start != 0 && !self.name.ends_with(&made())
     }
 }
 

@@ -408,7 +408,7 @@ impl Frames {
             }
             return;
         }
-        if place.0 != NO_FILE && frames.iter().all(|frame| frame.function_start == 0) {
+        if place.0 != NO_FILE && !frames.iter().any(Symbolized::is_named) {
             self.unresolved += 1;
         }
         let ids: Vec<FrameId> = frames
