@@ -12,6 +12,7 @@
 //! | [`ranks`] | questions that compare ranks, and read the files of some twice |
 //! | [`compare`] | two runs, or several of two programs: what became slower |
 //! | [`advice`] | rules, which judge finished answers and say what to look at first |
+//! | [`parquet`] | tables in files of that format, written and read |
 //! | [`table`] | finished answers |
 //! | [`show`] | how answers are written |
 //!
@@ -24,6 +25,7 @@ pub mod advice;
 pub mod compare;
 pub mod measure;
 pub mod model;
+pub mod parquet;
 pub mod perfetto;
 pub mod ranks;
 pub mod read;

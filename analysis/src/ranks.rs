@@ -1,9 +1,13 @@
 //! Questions about ranks, for which the files of some of them are read a second time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use crate::measure::Measure;
 use crate::measure::collectives::Collectives;
+use crate::measure::iterations::{self, Iterations, Lane, Options, Part};
+use crate::measure::{Measure, notes};
 use crate::model::Model;
 use crate::pass::pass_counted;
 use crate::read::BytesRead;
@@ -22,4 +26,80 @@ pub fn collectives(files: &[PathBuf], read_bytes: &BytesRead, jobs: usize) -> (A
         found.learn(&look, &of_file);
     }
     (found.answer(&model), model)
+}
+
+/// How long the iterations of all ranks took, and what of that was what. Each file is read alone, by one of `jobs` threads, so that memory does not grow
+/// with their number but for what the answer holds. The model has processes and notices only.
+pub fn overlap(
+    files: &[PathBuf],
+    options: &Options,
+    read_bytes: &BytesRead,
+    jobs: usize,
+) -> (Answer, Model) {
+    let jobs_of_file = (jobs / files.len().max(1)).max(1);
+    overlap_of(files, options, jobs, |file| {
+        overlap_part(file, options, read_bytes, jobs_of_file)
+    })
+}
+
+/// What [`overlap`] finds in one file.
+#[must_use]
+pub fn overlap_part(file: &Path, options: &Options, read_bytes: &BytesRead, jobs: usize) -> Part {
+    let iterations = Iterations::default();
+    let measures = &mut [Box::new(iterations.clone()) as Box<dyn Measure>];
+    let model = pass_counted(&[file.to_path_buf()], measures, read_bytes, jobs);
+    Part {
+        lanes: iterations.find(&model, options),
+        processes: model.processes,
+        notices: model.notices,
+    }
+}
+
+/// [`overlap`] of what `of_file` finds in each file. Where there are more iterations than the answer can list, no more is kept of each than 40 bytes.
+pub fn overlap_of(
+    files: &[PathBuf],
+    options: &Options,
+    jobs: usize,
+    of_file: impl Fn(&Path) -> Part + Sync,
+) -> (Answer, Model) {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<(Vec<Lane>, Model, usize)> = Mutex::default();
+    let read_some = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let part = of_file(file);
+            let mut all = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let (lanes, model, count) = &mut *all;
+            let new = part.lanes.iter().map(|lane| lane.iterations.len());
+            let (before, first) = (*count, lanes.len());
+            *count += new.sum::<usize>();
+            lanes.extend(part.lanes);
+            model.processes.extend(part.processes);
+            model.notices.extend(part.notices);
+            if iterations::are_too_many(*count) {
+                // Those that came before have none any more once there were too many.
+                let first = if iterations::are_too_many(before) {
+                    first
+                } else {
+                    0
+                };
+                let few = lanes[first..].iter_mut();
+                few.for_each(|lane| lane.details = Vec::new());
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(files.len()) {
+            scope.spawn(read_some);
+        }
+        read_some();
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut lanes, mut model, _) = found;
+    model
+        .processes
+        .sort_by(|one, other| one.order().cmp(&other.order()));
+    lanes.sort_by(|one, other| one.order().cmp(&other.order()));
+    let mut answer = iterations::answer(&lanes, options);
+    answer.notes.extend(notes(&model));
+    (answer, model)
 }

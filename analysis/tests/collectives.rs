@@ -14,7 +14,7 @@ use rsys_analysis::model::{
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
-use rsys_synthetic::{Cause, Fault, HostClock, Job};
+use rsys_synthetic::{Cause, Fault, HostClock, Job, simulate};
 use serde_json::Value;
 
 const MICROSECOND: u64 = 1_000;
@@ -345,6 +345,75 @@ fn planted_faults_are_found_with_rank_cause_and_line() {
     assert!(
         ranks_right * 100 >= FAULTS * 98 && causes_right * 100 >= FAULTS * 90,
         "{wrong:#?}"
+    );
+}
+
+/// How long a job takes, from the end of its first collective to the end of its last one.
+fn span_ns(job: &Job) -> f64 {
+    let ends = simulate(job);
+    let all = |place| (0..job.ranks).map(move |rank| (rank, place));
+    let at = |(rank, place)| ends.end_ns(job, rank, place);
+    let first = all((0, 0)).map(at).min().unwrap();
+    let last = all((job.iterations - 1, job.buckets - 1))
+        .map(at)
+        .max()
+        .unwrap();
+    (last - first) as f64
+}
+
+#[test]
+fn what_a_job_would_take_without_its_straggler_is_what_it_takes() {
+    let mut off: Vec<f64> = Vec::new();
+    for number in 0..22 {
+        let mut job = job(number);
+        let healthy = job.clone();
+        job.faults = vec![Fault {
+            rank: number * 7 % job.ranks,
+            cause: Cause::ALL[(number % 11) as usize],
+            amount_ns: 3_000_000 + 200_000 * number,
+            every: 1 + number / 11,
+        }];
+        let answer = ask(&job);
+        let what_if = rows(&answer, "what_if");
+        let one = row(&what_if, "change", "the rank were like the others");
+        assert_eq!(one["rank"], job.faults[0].rank);
+        let as_it_was = one["collectives_ns"].as_f64().unwrap() / span_ns(&job) - 1.0;
+        assert!(as_it_was.abs() < 0.002, "{number}: {as_it_was}");
+        let predicted = one["predicted_ns"].as_f64().unwrap() / span_ns(&healthy) - 1.0;
+        assert!(predicted.abs() < 0.02, "{number}: {predicted} {one}");
+        off.push(predicted.abs());
+    }
+    let worst = off.iter().copied().fold(0.0, f64::max);
+    println!(
+        "{} jobs: predicted within {:.2} % of what they take without the fault",
+        off.len(),
+        100.0 * worst
+    );
+}
+
+#[test]
+fn a_second_straggler_takes_the_place_of_the_first() {
+    let mut job = Job { group: 1, ..job(7) };
+    let fault = |rank, amount_ns| Fault {
+        rank,
+        cause: Cause::SlowLoader,
+        amount_ns,
+        every: 1,
+    };
+    job.faults = vec![fault(0, 8_000_000), fault(1, 5_000_000)];
+    let answer = ask(&job);
+    let what_if = rows(&answer, "what_if");
+    let without = |rank: u64| {
+        let found = what_if.iter().find(|row| row["rank"] == rank).unwrap();
+        found["saved_ns"].as_u64().unwrap() / job.iterations
+    };
+    // Without the second nothing is saved, without the first what it is later by.
+    assert!(without(0).abs_diff(3_000_000) < 300_000, "{what_if:#?}");
+    assert!(without(1) < 100_000, "{what_if:#?}");
+    let alike = row(&what_if, "change", "all ranks were alike");
+    assert!(
+        alike["saved_ns"].as_u64().unwrap() / job.iterations > 7_000_000,
+        "{alike}"
     );
 }
 

@@ -18,6 +18,7 @@ use crate::files;
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
+use crate::overlap::{self, Asked, OverlapOptions};
 use crate::page;
 use crate::query::{self, QueryOptions};
 use crate::recover::{self, Recovery};
@@ -52,6 +53,8 @@ enum Verb {
     Ask(Question),
     /// Which rank made the others wait in collectives, by how much, and what it did meanwhile
     Collectives(ask::Inputs),
+    /// Each iteration of each rank: computation, communication that nothing hid, copies, idleness; the slowest, and what was different in them
+    Overlap(OverlapOptions),
     /// Two runs compared: what became slower, by how much, and how sure that is
     Diff(DiffOptions),
     /// All answers on one page with pictures, a file for any browser
@@ -214,6 +217,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let outcome = match (cli.verb, cli.completions) {
         (Some(Verb::Ask(question)), _) => ask::ask(&question).and_then(answer),
         (Some(Verb::Collectives(inputs)), _) => collectives::ask(&inputs).and_then(answer),
+        (Some(Verb::Overlap(options)), _) => write_overlap(&options),
         (Some(Verb::Diff(options)), _) => write_diff(&options),
         (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
@@ -243,6 +247,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 fn answer((answer, form): (Answer, Form)) -> Result<i32> {
     say(&form.write(&answer))?;
     Ok(i32::from(answer.is_empty))
+}
+
+fn write_overlap(options: &OverlapOptions) -> Result<i32> {
+    match overlap::ask(options)? {
+        Asked::Answer(found, form) => answer((found, form)),
+        Asked::Parts(count, folder) => {
+            let parts = counted(count as u64, "part");
+            say(&format!("{}: {parts}\n", folder.display()))?;
+            Ok(0)
+        }
+    }
 }
 
 fn write_diff(options: &DiffOptions) -> Result<i32> {

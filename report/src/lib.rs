@@ -7,6 +7,7 @@
 //! - `view` gives traces to the Perfetto UI.
 //! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
 //! - `collectives` compares ranks, and reads some traces twice for that.
+//! - `overlap` asks for iterations, a file at a time.
 //! - `diff` compares runs.
 //! - `page` writes all answers to a page.
 //! - `query` writes tables of records, and has them asked in SQL.
@@ -29,6 +30,7 @@ mod contents;
 mod diff;
 mod manual;
 mod mcp;
+mod overlap;
 mod page;
 mod progress;
 mod query;

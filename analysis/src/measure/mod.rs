@@ -30,6 +30,7 @@ pub mod cost;
 pub mod functions;
 pub mod gaps;
 pub mod interpreter;
+pub mod iterations;
 pub mod kernels;
 pub mod launch;
 pub mod lives;

@@ -41,10 +41,10 @@ struct Work {
 }
 
 /// A GPU of a machine: the boot of the machine, or where that is unknown the file of the trace, and the number.
-type Gpu = (String, u64);
+pub(super) type Gpu = (String, u64);
 
 /// A sensor: its GPU, the process that it is about if it is about one, name and unit.
-type Sensor = (Gpu, Option<u32>, String, String);
+pub(super) type Sensor = (Gpu, Option<u32>, String, String);
 
 impl Measure for Sensors {
     fn needs(&self) -> Kinds {
@@ -154,7 +154,7 @@ fn number_behind(text: &str, word: &str) -> Option<u64> {
 }
 
 /// The sensor that a counter is of; `None` if it is of no GPU.
-fn sensor(id: CounterId, model: &Model) -> Option<Sensor> {
+pub(super) fn sensor(id: CounterId, model: &Model) -> Option<Sensor> {
     let counter = &model.counters[id.index()];
     let (group, name) = (model.text(counter.group), model.text(counter.name));
     let of_group = number_behind(group, "GPU ");

@@ -1,5 +1,7 @@
 //! Processes, threads, GPUs, queues and counters.
 
+use serde::{Deserialize, Serialize};
+
 use super::TextId;
 
 /// Makes an id that is an index into one of the model's lists.
@@ -41,7 +43,7 @@ id! {
 }
 
 /// A process instance.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Process id, as the trace shows it.
     pub pid: u32,
@@ -74,7 +76,7 @@ pub struct Process {
 }
 
 /// What was recorded of a process, by the count of whoever recorded it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Samples that were taken of it.
     pub samples: u64,

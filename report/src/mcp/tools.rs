@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 15] = [
+pub(super) const TOOLS: [Tool; 16] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -89,6 +89,10 @@ pub(super) const TOOLS: [Tool; 15] = [
     question(
         "collectives",
         "Which rank made the others wait in collectives of RCCL, by how much, and what it did meanwhile.",
+    ),
+    question(
+        "overlap",
+        "Each iteration of each rank: computation, communication that nothing hid, copies, idleness by cause; the slowest, and what was different in them.",
     ),
     question(
         TABLES,

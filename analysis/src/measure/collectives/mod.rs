@@ -2,7 +2,8 @@
 //!
 //! [`Collectives`] joins calls and kernels of each rank ([`joining`]). When all was read, [`Collectives::find`] matches ranks by communicator and number
 //! ([`study`]) on one time axis ([`clocks`]). Ranks that stand out ([`mod@stragglers`]) are looked at again, beside some that do not: their
-//! files are read once more ([`Found::looks`], [`doings`]), and what they did more of is the cause ([`causes`]).
+//! files are read once more ([`Found::looks`], [`doings`]), and what they did more of is the cause ([`causes`]). What the job would gain without them is found by
+//! going through its collectives once more ([`replay`]).
 
 mod causes;
 mod clocks;
@@ -10,6 +11,7 @@ mod doings;
 mod joining;
 mod operation;
 mod records;
+mod replay;
 mod stragglers;
 mod study;
 mod tables;
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use doings::{Doings, Look};
+pub(in crate::measure) use operation::Operation;
 
 use super::Measure;
 use crate::model::{Batch, Kinds, Model};

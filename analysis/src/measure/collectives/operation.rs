@@ -2,7 +2,7 @@
 
 /// What an operation of RCCL does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(in crate::measure) enum Operation {
     AllReduce,
     AllGather,
     ReduceScatter,
@@ -17,7 +17,7 @@ pub(super) enum Operation {
 
 impl Operation {
     /// By the name of the function, of whichever library.
-    pub(super) fn of(name: &str) -> Self {
+    pub(in crate::measure) fn of(name: &str) -> Self {
         let name = name
             .split('(')
             .next()

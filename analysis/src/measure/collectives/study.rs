@@ -20,14 +20,14 @@ const INSTANCES: usize = 1000;
 
 /// An operation on one rank.
 #[derive(Debug, Clone, Copy)]
-struct Arrival {
-    part: usize,
-    start: i64,
-    end: i64,
+pub(super) struct Arrival {
+    pub(super) part: usize,
+    pub(super) start: i64,
+    pub(super) end: i64,
     start_ns: u64,
     duration_ns: u64,
-    segment_ns: Option<u64>,
-    info: u64,
+    pub(super) segment_ns: Option<u64>,
+    pub(super) info: u64,
 }
 
 impl Study {
@@ -151,7 +151,7 @@ impl Study {
     }
 
     /// Shows the operations of a communicator, one number after the other, with what each rank has of it.
-    fn each(&self, place: usize, mut take: impl FnMut(u64, &[Arrival])) {
+    pub(super) fn each(&self, place: usize, mut take: impl FnMut(u64, &[Arrival])) {
         let group = &self.groups[place];
         let rows = group.parts.iter().map(|part| part.rows.iter().peekable());
         let mut rows: Vec<_> = rows.collect();
@@ -287,7 +287,7 @@ impl Study {
     }
 
     /// Whether what the ranks have under one number is one operation: each of them has it once, and all tell the same.
-    fn agree(&self, arrivals: &[Arrival], lane: Lane, model: &Model) -> bool {
+    pub(super) fn agree(&self, arrivals: &[Arrival], lane: Lane, model: &Model) -> bool {
         let is_once = arrivals.windows(2).all(|pair| pair[0].part != pair[1].part);
         let first = &self.shapes[(arrivals[0].info >> 2) as usize];
         let same = arrivals.iter().all(|one| {

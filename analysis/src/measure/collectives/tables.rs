@@ -5,6 +5,7 @@ use super::causes::told;
 use super::joining::Lane;
 use super::operation::Operation;
 use super::records::{Conduct, Group, GroupTotals, Study};
+use super::replay::{Change, Replay};
 use super::stragglers::Straggler;
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
@@ -42,6 +43,7 @@ pub(super) fn answer(study: &Study, stragglers: &[Straggler], model: &Model) -> 
         tables: vec![
             ranks(study, model),
             stragglers_table(study, stragglers, model),
+            what_if(study, stragglers, model),
             operations(study, model),
             instances(study, model),
             communicators(study),
@@ -100,6 +102,50 @@ fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) 
             ));
         }
     }
+}
+
+/// What the job would gain if a straggler were like the other ranks, and if all ranks were alike.
+fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
+    let mut columns = vec![Column::plain("change", "if")];
+    columns.extend(RANK);
+    columns.extend([
+        Column::ns("collectives_ns", "collectives take"),
+        Column::ns("predicted_ns", "then"),
+        Column::ns("saved_ns", "saved"),
+        Column::share("saved_share", "of it"),
+    ]);
+    let title = "What if: from the first collective to the last";
+    let mut table = Table::new("what_if", title, &columns);
+    let replay = Replay::new(study, model);
+    let Some(as_it_was_ns) = replay.run(Change::None) else {
+        return table;
+    };
+    let of_stragglers = stragglers.iter().map(|one| Change::LikeOthers(one.process));
+    for change in of_stragglers.chain([Change::AllAlike]) {
+        let predicted_ns = replay.run(change).unwrap_or(as_it_was_ns);
+        let mut cells: Vec<Cell> = match change {
+            Change::LikeOthers(id) => {
+                let mut cells = vec!["the rank were like the others".into()];
+                cells.extend(rank_cells(model, id));
+                cells
+            }
+            _ => vec![
+                "all ranks were alike".into(),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+            ],
+        };
+        let saved_ns = as_it_was_ns.saturating_sub(predicted_ns);
+        cells.extend::<[Cell; 4]>([
+            as_it_was_ns.into(),
+            predicted_ns.into(),
+            saved_ns.into(),
+            (saved_ns as f64 / as_it_was_ns as f64).into(),
+        ]);
+        table.push(cells);
+    }
+    table
 }
 
 /// Per rank: what it was charged with.

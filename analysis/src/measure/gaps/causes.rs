@@ -118,6 +118,14 @@ impl Causes {
         }
     }
 
+    /// The keys of the causes, causes in words, places and times.
+    pub(super) fn times(&self) -> impl Iterator<Item = (&'static str, &'static str, &str, u64)> {
+        self.of.iter().map(|((cause, place), time)| {
+            let (key, text) = cause.names();
+            (key, text, place.as_str(), time.ns)
+        })
+    }
+
     /// All of them, the longest first.
     fn in_order(&self) -> Vec<(&(Cause, String), &Time)> {
         let mut list: Vec<_> = self.of.iter().collect();

@@ -93,18 +93,24 @@ impl<'a> Gpu<'a> {
             process.end_ns
         };
         let end_ns = end_ns.max(last.end_ns);
-        match self.host.submission(id, last.link) {
-            Some(call) => after.before_submission(last.end_ns, end_ns, call.thread, None),
-            None => after.no_call(last.end_ns, end_ns, &last),
-        }
+        after.after_last(last.end_ns, end_ns, &last);
         Outside {
             before: before.finish(),
             after: after.finish(),
         }
     }
 
+    /// Explains a time behind the last stretch by what its thread did.
+    pub(super) fn after_last(&mut self, start_ns: u64, end_ns: u64, last: &Stretch) {
+        let process = self.model.device(self.id).process;
+        match self.host.submission(process, last.link) {
+            Some(call) => self.before_submission(start_ns, end_ns, call.thread, None),
+            None => self.no_call(start_ns, end_ns, last),
+        }
+    }
+
     /// What is put together is divided at last.
-    fn finish(mut self) -> Causes {
+    pub(super) fn finish(mut self) -> Causes {
         for (around, pool) in std::mem::take(&mut self.pools) {
             self.divide(&around, pool, false);
         }
@@ -114,7 +120,11 @@ impl<'a> Gpu<'a> {
 
     /// Explains the idle time from `start_ns` to the operation that ends it.
     fn idle(&mut self, start_ns: u64, next: &Stretch) {
-        let end_ns = next.start_ns;
+        self.idle_until(start_ns, next.start_ns, next);
+    }
+
+    /// Explains a part of the idle time that an operation ends.
+    pub(super) fn idle_until(&mut self, start_ns: u64, end_ns: u64, next: &Stretch) {
         let process = self.model.device(self.id).process;
         let Some(call) = self.host.submission(process, next.link) else {
             // Without a call, the thread that wrote the operation into the queue may be known.

@@ -14,10 +14,14 @@ mod explain;
 mod forget;
 mod host;
 mod orders;
+mod parts;
 mod places;
 mod pools;
 mod scopes;
 mod stretches;
+
+pub(in crate::measure) use self::parts::{Idle, PartCause};
+pub(in crate::measure) use self::stretches::Stretch;
 
 use self::causes::{Causes, Outside};
 use self::explain::Gpu;

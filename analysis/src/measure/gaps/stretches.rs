@@ -5,14 +5,14 @@ use crate::model::{DeviceId, GpuRecord, ProcessId, QueueId, TextId};
 
 /// A stretch of work, and the operation that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stretch {
-    pub(super) start_ns: u64,
+pub(in crate::measure) struct Stretch {
+    pub(in crate::measure) start_ns: u64,
     pub(super) queue: QueueId,
     pub(super) name: TextId,
     /// See [`GpuRecord::link`].
-    pub(super) link: u64,
+    pub(in crate::measure) link: u64,
     /// Last: of operations that begin together the same one begins the stretch, however far it was united with others before.
-    pub(super) end_ns: u64,
+    pub(in crate::measure) end_ns: u64,
 }
 
 impl Stretch {

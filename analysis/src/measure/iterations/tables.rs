@@ -1,0 +1,460 @@
+//! The answer: tables of ranks, of iterations, and of what was different.
+
+use std::cmp::Reverse;
+
+use super::Options;
+use super::job::{Drift, Together, drifts, together};
+use super::lane::{Detail, Iteration, Lane, SENSORS};
+use super::marker::MarkerKind;
+use super::sums::{FIELDS, Sums};
+use super::verdicts::{Verdict, median};
+use crate::table::{Answer, Cell, Column, Table};
+
+/// The slowest iterations that are told of.
+const SLOWEST: usize = 10;
+/// Rows of each table in text.
+const ROWS: usize = 10;
+/// Beyond this many rows the table of iterations is left out.
+const ITERATIONS_MAX: usize = 200_000;
+
+/// Whether so many iterations of ranks are not listed.
+#[must_use]
+pub fn are_too_many(iterations: usize) -> bool {
+    iterations > ITERATIONS_MAX
+}
+
+/// The columns by which a rank and its GPU are named.
+const OWNER: [Column; 4] = [
+    Column::plain("rank", "rank"),
+    Column::plain("host", ""),
+    Column::plain("process", "process"),
+    Column::plain("device", "GPU"),
+];
+
+fn owner(lane: &Lane) -> Vec<Cell> {
+    vec![
+        lane.rank.into(),
+        lane.host.as_str().into(),
+        lane.pid.into(),
+        lane.device.0.into(),
+    ]
+}
+
+/// The answer about all lanes, in the order of output.
+#[must_use]
+pub fn answer(lanes: &[Lane], options: &Options) -> Answer {
+    let together = together(lanes);
+    let drifts = drifts(lanes);
+    let count: usize = lanes.iter().map(|lane| lane.iterations.len()).sum();
+    let mut tables = vec![
+        overlap(lanes, options),
+        ranks(lanes, &drifts),
+        slowest(lanes, &together),
+        changes(lanes),
+        job(lanes, &together),
+    ];
+    if !are_too_many(count)
+        && lanes
+            .iter()
+            .all(|lane| lane.details.len() == lane.iterations.len())
+    {
+        tables.push(iterations(lanes));
+    }
+    tables.retain(|table| !table.rows.is_empty());
+    Answer {
+        tables,
+        notes: notes(lanes, options, count),
+        is_empty: count == 0,
+        ..Answer::default()
+    }
+}
+
+fn overlap(lanes: &[Lane], options: &Options) -> Table {
+    let columns = [
+        Column::plain("assign", "assigned by"),
+        Column::plain("ranks", "ranks"),
+        Column::plain("iterations", "iterations"),
+        Column::ns("computation_ns", ""),
+        Column::ns("compute_comm_ns", ""),
+        Column::share("overlap_ratio", "of computation with comm"),
+        Column::ns("total_comm_ns", ""),
+        Column::ns("hidden_comm_ns", ""),
+        Column::share("comm_hidden_share", "of comm hidden"),
+    ];
+    let mut table = Table::new(
+        "overlap",
+        "Computation and communication of all ranks",
+        &columns,
+    );
+    let mut sums = Sums::default();
+    lanes.iter().for_each(|lane| sums.add_all(&lane.sums));
+    let count: usize = lanes.iter().map(|lane| lane.iterations.len()).sum();
+    if !lanes.is_empty() {
+        table.push(vec![
+            options.assign.text().into(),
+            (lanes.len() as u64).into(),
+            (count as u64).into(),
+            sums.get(super::Field::Computation).into(),
+            sums.get(super::Field::ComputeComm).into(),
+            sums.overlap_ratio().into(),
+            sums.get(super::Field::Comm).into(),
+            sums.hidden_ns().into(),
+            sums.hidden_share().into(),
+        ]);
+    }
+    table
+}
+
+fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
+    let mut columns = OWNER.to_vec();
+    columns.extend([
+        Column::plain("name", ""),
+        Column::plain("marker", "marker"),
+        Column::plain("marker_kind", "is a"),
+        Column::plain("iterations", "iterations"),
+        Column::plain("not_steady", "not steady"),
+        Column::ns("mean_ns", "mean"),
+        Column::ns("steady_mean_ns", ""),
+        Column::ns("median_ns", "median"),
+        Column::ns("p95_ns", "p95"),
+        Column::ns("max_ns", "max"),
+        Column::ns("computation_mean_ns", "computation"),
+        Column::ns("exposed_comm_mean_ns", "exposed comm"),
+        Column::ns("exposed_memcpy_mean_ns", "exposed copies"),
+        Column::ns("idle_mean_ns", "idle"),
+        Column::share("comm_hidden_share", "comm hidden"),
+        Column::share("overlap_ratio", ""),
+        Column::ns("drift_ns", "drift"),
+        Column::ns("drift_most_ns", ""),
+    ]);
+    columns.extend(FIELDS.map(|(_, key, _)| of_key(key)));
+    columns.extend(GPU.map(|(_, key)| of_key(key)));
+    let title = "Iterations of each rank, means of one";
+    let mut table = Table::new("overlap_ranks", title, &columns);
+    for (lane, drift) in lanes.iter().zip(drifts) {
+        let mut durations: Vec<u64> = lane.iterations.iter().map(|one| one.duration_ns).collect();
+        let steady = lane
+            .iterations
+            .iter()
+            .filter(|one| one.verdict == Verdict::Steady);
+        let steady: Vec<u64> = steady.map(|one| one.duration_ns).collect();
+        let sums = lane.sums;
+        let count = durations.len() as u64;
+        let mean = |sum: u64| sum.checked_div(count);
+        let median_ns = (count > 0).then(|| median(&mut durations));
+        let at = |share: f64| {
+            durations
+                .get(((count.max(1) - 1) as f64 * share).ceil() as usize)
+                .copied()
+        };
+        let mut cells = owner(lane);
+        cells.extend::<[Cell; 18]>([
+            lane.device.1.as_str().into(),
+            lane.marker.as_str().into(),
+            lane.marker_kind.text().into(),
+            count.into(),
+            (count - steady.len() as u64).into(),
+            mean(durations.iter().sum()).into(),
+            steady
+                .iter()
+                .sum::<u64>()
+                .checked_div(steady.len() as u64)
+                .into(),
+            median_ns.into(),
+            at(0.95).into(),
+            at(1.0).into(),
+            mean(sums.get(super::Field::Computation)).into(),
+            mean(sums.get(super::Field::ExposedComm)).into(),
+            mean(sums.get(super::Field::ExposedMemcpy)).into(),
+            mean(sums.get(super::Field::Idle)).into(),
+            sums.hidden_share().into(),
+            sums.overlap_ratio().into(),
+            drift.map(|one| one.last_ns as f64).into(),
+            drift.map(|one| one.most_ns as f64).into(),
+        ]);
+        cells.extend(sums.0.map(Cell::from));
+        cells.extend(GPU.map(|(field, _)| lane.whole.get(field).into()));
+        table.push(cells);
+    }
+    table
+}
+
+/// Numbers of the whole GPU, of all iterations and of what is of none.
+const GPU: [(super::Field, &str); 6] = [
+    (super::Field::Computation, "gpu_computation_ns"),
+    (super::Field::Comm, "gpu_total_comm_ns"),
+    (super::Field::ExposedComm, "gpu_exposed_comm_ns"),
+    (super::Field::Memcpy, "gpu_total_memcpy_ns"),
+    (super::Field::ExposedMemcpy, "gpu_exposed_memcpy_ns"),
+    (super::Field::Idle, "gpu_idle_ns"),
+];
+
+/// A column that text does not have.
+const fn of_key(key: &'static str) -> Column {
+    Column::plain(key, "")
+}
+
+fn slowest(lanes: &[Lane], together: &[Together]) -> Table {
+    let columns = [
+        Column::plain("iteration", "iteration"),
+        Column::ns("duration_ns", "took"),
+        Column::ns("usual_ns", "usually"),
+        Column::plain("verdict", "which is"),
+        OWNER[0],
+        OWNER[1],
+        OWNER[2],
+        OWNER[3],
+        Column::ns("own_ns", "of its own"),
+        Column::line("more", "more of"),
+    ];
+    let title = "The slowest iterations, the rank that had the most to do with each, and what that had more of";
+    let mut table = Table::new("slow_iterations", title, &columns);
+    let closed = together.iter().filter(|one| one.verdict != Verdict::Open);
+    let usual_ns = median(&mut closed.clone().map(|one| one.max_ns).collect::<Vec<_>>());
+    let mut slowest: Vec<&Together> = closed.filter(|one| one.max_ns > usual_ns).collect();
+    slowest.sort_by_key(|one| (Reverse(one.max_ns), one.number));
+    for one in slowest.into_iter().take(SLOWEST) {
+        let (lane, place) = one.own;
+        let lane = &lanes[lane];
+        let more = lane.differences.get(&place).map_or(&[][..], Vec::as_slice);
+        let mut cells: Vec<Cell> = vec![
+            one.number.into(),
+            one.max_ns.into(),
+            usual_ns.into(),
+            one.verdict.text().into(),
+        ];
+        cells.extend(owner(lane));
+        let words: Vec<String> = more
+            .iter()
+            .map(|one| {
+                let at = if one.place.is_empty() { "" } else { ", " };
+                format!(
+                    "{}{at}{} (+{})",
+                    one.what,
+                    one.place,
+                    milliseconds(one.more_ns)
+                )
+            })
+            .collect();
+        cells.push(one.own_ns.into());
+        cells.push(words.join("; ").into());
+        let parts = [
+            Column::plain("what", "more of"),
+            Column::plain("place", "where"),
+            Column::ns("more_ns", "than usual"),
+        ];
+        let mut below = Table::new("differences", "", &parts);
+        below.is_detail = true;
+        // The line has them.
+        below.rows_in_text = 0;
+        for one in more {
+            below.push(vec![
+                one.what.as_str().into(),
+                one.place.as_str().into(),
+                one.more_ns.into(),
+            ]);
+        }
+        table.push(crate::table::Row {
+            cells,
+            below: vec![below],
+        });
+    }
+    table
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+fn changes(lanes: &[Lane]) -> Table {
+    let mut columns = OWNER.to_vec();
+    columns.extend([
+        Column::plain("iteration", "from iteration"),
+        Column::ns("at_ns", ""),
+        Column::ns("before_ns", "before"),
+        Column::ns("after_ns", "after"),
+        Column::share("change_share", "change"),
+    ]);
+    let title = "Where the length of iterations changes for long (medians)";
+    let mut table = Table::new("iteration_changes", title, &columns);
+    table.rows_in_text = ROWS;
+    for lane in lanes {
+        for change in &lane.changes {
+            let first = &lane.iterations[change.from];
+            let share = change.after_ns as f64 / change.before_ns as f64 - 1.0;
+            let mut cells = owner(lane);
+            cells.extend::<[Cell; 5]>([
+                first.number.into(),
+                first.start_ns.into(),
+                change.before_ns.into(),
+                change.after_ns.into(),
+                share.into(),
+            ]);
+            table.push(cells);
+        }
+    }
+    table
+}
+
+/// Each iteration over all ranks, if there are several.
+fn job(lanes: &[Lane], together: &[Together]) -> Table {
+    let columns = [
+        Column::plain("iteration", "iteration"),
+        Column::plain("ranks", "ranks"),
+        Column::ns("min_ns", "min"),
+        Column::ns("median_ns", "median"),
+        Column::ns("max_ns", "max"),
+        Column::plain("longest_rank", "rank with max"),
+        Column::plain("own_rank", ""),
+        Column::ns("own_ns", ""),
+        Column::plain("verdict", "which is"),
+    ];
+    let mut table = Table::new("job_iterations", "Each iteration over all ranks", &columns);
+    table.rows_in_text = ROWS;
+    if lanes.len() > 1 {
+        for one in together {
+            table.push(vec![
+                one.number.into(),
+                one.ranks.into(),
+                one.min_ns.into(),
+                one.median_ns.into(),
+                one.max_ns.into(),
+                lanes[one.longest.0].rank.into(),
+                lanes[one.own.0].rank.into(),
+                one.own_ns.into(),
+                one.verdict.text().into(),
+            ]);
+        }
+    }
+    table
+}
+
+fn iterations(lanes: &[Lane]) -> Table {
+    let mut columns = OWNER.to_vec();
+    columns.extend([
+        Column::plain("iteration", "iteration"),
+        Column::plain("verdict", "which is"),
+        Column::ns("start_ns", ""),
+        Column::ns("duration_ns", "took"),
+    ]);
+    columns.extend(FIELDS.map(|(_, key, title)| match key.ends_with("_ns") {
+        true => Column::ns(key, title),
+        false => Column::plain(key, title),
+    }));
+    columns.extend([
+        Column::share("comm_hidden_share", "comm hidden"),
+        Column::share("overlap_ratio", ""),
+    ]);
+    columns.extend(SENSORS.map(|(_, _, key)| Column::plain(key, "")));
+    let mut table = Table::new("iterations", "Iterations", &columns);
+    table.rows_in_text = ROWS;
+    for lane in lanes {
+        for (one, detail) in lane.iterations.iter().zip(&lane.details) {
+            table.push(iteration(lane, Some(one), detail));
+        }
+        let outside = Detail {
+            sums: lane.outside,
+            sensors: [None; 3],
+        };
+        table.push(iteration(lane, None, &outside));
+    }
+    table
+}
+
+/// A row of an iteration, or of what is of none.
+fn iteration(lane: &Lane, one: Option<&Iteration>, detail: &Detail) -> Vec<Cell> {
+    let sums = &detail.sums;
+    let mut cells = owner(lane);
+    cells.extend::<[Cell; 4]>([
+        one.map(|one| one.number).into(),
+        one.map_or("outside", |one| one.verdict.text()).into(),
+        one.map(|one| one.start_ns).into(),
+        one.map(|one| one.duration_ns).into(),
+    ]);
+    cells.extend(sums.0.map(Cell::from));
+    cells.extend([sums.hidden_share().into(), sums.overlap_ratio().into()]);
+    cells.extend(detail.sensors.map(Cell::from));
+    cells
+}
+
+fn notes(lanes: &[Lane], options: &Options, count: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if lanes.is_empty() {
+        notes.push("no operation of a GPU is in these traces".to_owned());
+        return notes;
+    }
+    let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
+    if let (Some(marker), 0) = (&options.marker, count) {
+        notes.push(format!(
+            "no range, mark, operator, function, call or kernel is called {marker}; a star stands for any end (--marker '{marker}*')"
+        ));
+    }
+    let whole = lanes
+        .iter()
+        .filter(|lane| lane.marker_kind == MarkerKind::Whole);
+    if options.marker.is_none() && whole.clone().count() > 0 {
+        notes.push(format!(
+            "no iterations were found on {}: nothing is called step, iteration or the like, and neither ranges nor kernels recur; --marker names what does",
+            counted(whole.count() as u64, "GPU")
+        ));
+    }
+    let without = lanes
+        .iter()
+        .filter(|lane| lane.iterations.is_empty())
+        .count() as u64;
+    if without > 0 && count > 0 {
+        notes.push(format!("{} without the marker", counted(without, "GPU")));
+    }
+    let mut markers: Vec<(&str, &str)> = lanes
+        .iter()
+        .filter(|lane| !lane.iterations.is_empty())
+        .map(|lane| (lane.marker_kind.text(), lane.marker.as_str()))
+        .collect();
+    markers.sort_unstable();
+    markers.dedup();
+    if markers.len() > 1 {
+        notes.push("not all ranks have the same marker: iterations of one number need not be the same; --marker names one".to_owned());
+    }
+    let counts = lanes.iter().map(|lane| lane.iterations.len());
+    let is_numbered = lanes.iter().all(|lane| lane.is_numbered);
+    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max())
+        && least != most
+        && !is_numbered
+        && count > 0
+    {
+        notes.push(format!(
+            "ranks have between {least} and {most} iterations, and no numbers in their names: the same number need not mean the same iteration"
+        ));
+    }
+    for (number, text) in [
+        (
+            sum(|lane| lane.unlinked),
+            "operations of GPUs whose call is not in the traces: the time at which they began decides of their iteration",
+        ),
+        (
+            sum(|lane| lane.untyped),
+            "kernels of collectives of which the operation is not known (rsys-sample -I rccl records it): they are no part of overlap_ratio, which is of all-reduce and reduce-scatter",
+        ),
+        (
+            sum(|lane| lane.nested),
+            "markers within others of the same name, which count for nothing",
+        ),
+    ] {
+        if number > 0 {
+            notes.push(format!("{number} {text}"));
+        }
+    }
+    if are_too_many(count) {
+        notes.push(format!(
+            "{count} iterations of ranks are too many for the table iterations, which is left out: --parts DIR writes them as Parquet files"
+        ));
+    }
+    notes
+}
+
+fn counted(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
