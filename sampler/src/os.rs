@@ -30,6 +30,33 @@ pub fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A descriptor from which the compute driver's events of a GPU are read, as lines, once a mask of them was written into it.
+///
+/// # Errors
+/// `ENOTTY` where the driver has no events, `EINVAL` where there is no such GPU.
+pub fn kfd_events(driver: BorrowedFd<'_>, gpu_id: u32) -> Result<OwnedFd, Errno> {
+    /// `kfd_ioctl_smi_events_args` of the kernel's `kfd_ioctl.h`.
+    #[repr(C)]
+    struct SmiEvents {
+        gpu_id: u32,
+        fd: i32,
+    }
+    /// `AMDKFD_IOC_SMI_EVENTS`: _IOWR('K', 0x1f, 8 bytes).
+    const SMI_EVENTS: libc::c_ulong = 0xc008_4b1f;
+    let mut arguments = SmiEvents { gpu_id, fd: -1 };
+    // SAFETY: the call reads and writes this structure.
+    let result = unsafe { libc::ioctl(driver.as_raw_fd(), SMI_EVENTS, &raw mut arguments) };
+    Errno::result(result)?;
+    // SAFETY: the driver just made this descriptor and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(arguments.fd) };
+    // The driver makes it without this.
+    nix::fcntl::fcntl(
+        &fd,
+        nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+    )?;
+    Ok(fd)
+}
+
 /// The seals of a memory object; empty when it is no such object.
 #[must_use]
 pub fn seals(fd: BorrowedFd<'_>) -> i32 {

@@ -361,3 +361,79 @@ fn sensors_show_what_the_gpus_do() -> TestResult {
     );
     Ok(())
 }
+
+/// What the driver tells of a process and of its GPU, at the times that it tells.
+#[test]
+fn events_of_the_driver_are_recorded() -> TestResult {
+    const EVENTS: &str = "
+[[event]]
+kind = 'page-fault'
+after_dispatches = 10000
+microseconds = 2000
+[[event]]
+kind = 'page-fault'
+after_dispatches = 30000
+microseconds = 3000
+[[event]]
+kind = 'migration-in'
+after_dispatches = 300
+bytes = 2097152
+[[event]]
+kind = 'migration-out'
+after_dispatches = 400
+bytes = 1048576
+[[event]]
+kind = 'eviction'
+after_dispatches = 500
+microseconds = 7000
+[[event]]
+kind = 'throttle'
+after_dispatches = 600
+[[event]]
+kind = 'reset'
+after_dispatches = 700
+[[event]]
+kind = 'throttle'
+gpu = 1
+after_dispatches = 1
+";
+    skip_if_missing!(Stack::Debian12.missing());
+    let machine = Machine::new(Stack::Debian12)?.gpus(2).config(EVENTS)?;
+    let program = hip_program(Stack::Debian12, "hip_rate")?.arg("200000");
+    let inside = Invocation::new(rsys_tests::sampler()?)
+        .args(["-D", "--gpu-metrics", "events", "--process-freq", "100"])
+        .args(["-o", "traces", "--"])
+        .program(program);
+    let scratch = Scratch::new("driver-events")?;
+    let outcome = Run::bare()
+        .folder(scratch.path())
+        .command(machine.run(inside))
+        .run()?;
+    outcome.expect_success();
+    let path = trace_in(&scratch.path().join("traces")).context("no trace")?;
+    let trace = Trace::load(&path, None)?;
+    for (counter, expected) in [
+        ("GPU Page Faults of Process [0] (S)", 2.0),
+        ("GPU Page Fault Time of Process [0] (S)", 0.005),
+        ("GPU Memory Migrated In of Process [0] (S)", 2_097_152.0),
+        ("GPU Memory Migrated Out of Process [0] (S)", 1_048_576.0),
+        ("GPU Queues Evicted of Process [0] (S)", 0.0),
+        ("GPU Throttled [0] (S)", 1.0),
+        ("GPU Resets [0] (S)", 1.0),
+    ] {
+        let value = last(&trace, counter)?;
+        ensure!(
+            (value - expected).abs() < 1e-9,
+            "{counter} is {value}, not {expected}\n{}",
+            outcome.story()
+        );
+    }
+    let evicted = trace.number(
+        "select max(c.ts) - min(c.ts) from counter c join track t on c.track_id = t.id where t.name like 'GPU Queues Evicted%'",
+    )?;
+    ensure!(evicted == 7_000_000, "evicted for {evicted} ns");
+    // Nothing happened on the other one.
+    let others = trace.number("select count(*) from track where name glob 'GPU *[[]1] (S)'")?;
+    ensure!(others == 0, "{others} counters of GPU 1");
+    Ok(())
+}

@@ -40,6 +40,8 @@ pub fn gpu_ids(roots: &Roots) -> Vec<GpuId> {
 /// One process's use of the GPUs.
 #[derive(Debug)]
 pub struct Usage {
+    /// The process, as the driver calls it.
+    pub pid: u32,
     folder: PathBuf,
     gpus: Vec<(GpuId, Option<Gauge>, Option<Gauge>)>,
     memory: bool,
@@ -53,6 +55,7 @@ impl Usage {
     pub fn new(roots: &Roots, pid: u32, gpus: &[GpuId], memory: bool, occupancy: bool) -> Self {
         let gpus = gpus.iter().map(|gpu| (gpu.clone(), None, None));
         Self {
+            pid,
             folder: roots.path(PROCESSES).join(pid.to_string()),
             gpus: gpus.collect(),
             memory,

@@ -2,10 +2,11 @@
 //!
 //! One thread ([`poller`]) reads all of it at even intervals and hands on what changed: files of
 //! the kernel for each process ([`process`]) and for the host ([`host`]), sensors of GPUs
-//! ([`gpu`]). Files are kept open and parsed as bytes ([`mod@file`]), and by default the thread waits
+//! ([`gpu`]) and what their [`driver`] tells. Files are kept open and parsed as bytes ([`mod@file`]), and by default the thread waits
 //! longer when its work becomes more than a small share of a processor. [`crate::counters`] is what
 //! comes out.
 
+mod driver;
 mod file;
 mod gpu;
 mod host;

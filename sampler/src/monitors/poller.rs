@@ -250,6 +250,9 @@ impl Watch {
             let is_there = process.read(time_ns, &mut self.scratch, &mut own).is_ok();
             if let Some(usage) = usage {
                 usage.read(time_ns, &mut self.scratch, &mut own);
+                if let Some(gpus) = &mut self.gpus {
+                    own.extend(gpus.events_of(usage.pid));
+                }
             }
             if !own.is_empty() {
                 readings.processes.insert(*key, own);

@@ -52,6 +52,8 @@ pub mod number {
     pub const IMPORT_DMABUF: u8 = 0x1d;
     /// Global wave sync.
     pub const ALLOC_QUEUE_GWS: u8 = 0x1e;
+    /// Events for whoever watches a GPU.
+    pub const SMI_EVENTS: u8 = 0x1f;
     /// Page faults by retry.
     pub const SET_XNACK_MODE: u8 = 0x21;
     /// Free device memory.
@@ -161,6 +163,8 @@ structures! {
     ExportDmabuf = 16 { handle: u64, flags: u32, dmabuf_fd: i32, }
     /// `kfd_ioctl_alloc_queue_gws_args`
     AllocQueueGws = 16 { queue_id: u32, num_gws: u32, first_gws: u32, pad: u32, }
+    /// `kfd_ioctl_smi_events_args`
+    SmiEvents = 8 { gpu_id: u32, anon_fd: i32, }
     /// `kfd_ioctl_set_xnack_mode_args`
     SetXnackMode = 4 { xnack_enabled: i32, }
     /// `kfd_ioctl_get_available_memory_args`

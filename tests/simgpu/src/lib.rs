@@ -34,3 +34,4 @@ mod simulation;
 mod sys;
 mod timing;
 mod truth;
+mod watch;

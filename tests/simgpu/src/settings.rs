@@ -42,6 +42,9 @@ pub struct Machine {
     pub kernels: Vec<KernelRule>,
     /// What goes wrong outside of kernels.
     pub faults: Faults,
+    /// What the driver tells whoever watches GPUs.
+    #[serde(default)]
+    pub events: Vec<DriverEvent>,
 }
 
 /// One GPU.
@@ -180,6 +183,39 @@ pub enum KernelFault {
     BackwardTimes,
     /// The signal completes first and is stamped a moment later.
     LateTimes,
+}
+
+/// Something that happens to the process whose dispatch it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DriverEvent {
+    /// What.
+    pub kind: DriverEventKind,
+    /// On the GPU with this index.
+    pub gpu: usize,
+    /// With this dispatch of the GPU, counted from 1.
+    pub after_dispatches: u64,
+    /// How long it took by then.
+    pub duration_ns: u64,
+    /// How much moves.
+    pub bytes: u64,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverEventKind {
+    /// A kernel waits for a page.
+    PageFault,
+    /// Memory moves to the GPU.
+    MigrationIn,
+    /// Memory moves to the host.
+    MigrationOut,
+    /// The queues do not run for a while.
+    Eviction,
+    /// The GPU is slowed down.
+    Throttle,
+    /// The GPU is reset, without any harm.
+    Reset,
 }
 
 /// What goes wrong outside of kernels.

@@ -15,6 +15,7 @@ use rsys_machine::roots::Roots;
 
 pub use self::choice::Choice;
 use self::choice::{Wanted, chosen};
+use super::driver::Events;
 use super::kfd::{self, GpuId};
 use crate::counters::{Gauge, Group, Reading, Unit};
 use crate::smi;
@@ -26,6 +27,14 @@ const NO_LIBRARY: &str = "none";
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
 
+/// What happens, not what is.
+const EVENTS: &str = "events";
+/// The driver that tells of it.
+const DRIVER: &str = "dev/kfd";
+
+/// What is said where only a part of the events comes.
+const ROOT_ONLY: &str = "page faults, migrations and evicted queues of processes on GPUs are not recorded: the driver tells them to root only";
+
 /// A sensor is given up after this many failures in a row.
 const PATIENCE: u32 = 5;
 
@@ -36,6 +45,8 @@ pub struct Gpus {
     /// For what these lack.
     smi: Option<smi::Client>,
     quiet: bool,
+    /// What the driver tells.
+    events: Option<Events>,
     /// For the counters of processes.
     pub ids: Vec<GpuId>,
     /// Whether the memory of processes is read.
@@ -73,6 +84,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let chosen = chosen(&all, choice);
     let mut found = Vec::new();
     let mut lacking = Vec::new();
+    let mut groups = Vec::new();
     // A library looks at the machine itself.
     let has_smi = choice.library != NO_LIBRARY && !roots.is_simulated();
     for gpu in &chosen {
@@ -81,6 +93,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
             name: format!("Sensors of {}", gpu.title()),
             identity: device.display().to_string(),
         });
+        groups.push((gpu.index, Arc::clone(&group)));
         let address = gpu.pci_address().filter(|_| has_smi);
         let mut missing = Vec::new();
         let tracks = METRICS
@@ -146,8 +159,25 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
             })
             .ok()
     });
+    let events = match wanted.has(EVENTS).then(|| events(roots, &ids, &groups)) {
+        None => None,
+        Some(Ok(events)) => {
+            if !wanted.all && !is_superuser(roots) {
+                complaints.push(ROOT_ONLY.to_owned());
+            }
+            Some(events)
+        }
+        Some(Err(reason)) => {
+            // With `all`, a GPU has what it has.
+            if !wanted.all {
+                complaints.push(format!("no events of GPUs: {reason}"));
+            }
+            None
+        }
+    };
     let gpus = Gpus {
         sensors: found,
+        events,
         smi,
         quiet: choice.quiet,
         ids,
@@ -157,11 +187,42 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     (Some(gpus), complaints)
 }
 
+/// Whether this process has CAP_SYS_ADMIN.
+fn is_superuser(roots: &Roots) -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = roots.text("proc/self/status").unwrap_or_default();
+    let set = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    set.is_some_and(|set| set & CAP_SYS_ADMIN != 0)
+}
+
+/// Begins to hear what the driver tells of these GPUs.
+fn events(roots: &Roots, ids: &[GpuId], groups: &[(usize, Arc<Group>)]) -> Result<Events, String> {
+    if roots.is_simulated() {
+        return Err("this machine is a folder".to_owned());
+    }
+    let grouped = ids.iter().filter_map(|id| {
+        let (_, group) = groups.iter().find(|(index, _)| *index == id.index)?;
+        Some((id.clone(), Arc::clone(group)))
+    });
+    Events::start(&roots.path(DRIVER), grouped.collect())
+}
+
 impl Gpus {
+    /// What happened to a process on the GPUs by the last [`read`](Self::read).
+    pub fn events_of(&mut self, pid: u32) -> Vec<Reading> {
+        let events = self.events.as_mut();
+        events.map_or_else(Vec::new, |events| events.of_process(pid))
+    }
+
     /// Reads all sensors.
     pub fn read(&mut self, time_ns: u64, out: &mut Vec<Reading>) {
         let mut scratch = [0; 4096];
         let mut words = Vec::new();
+        if let Some(events) = &mut self.events {
+            events.read(out);
+        }
         if let Some(client) = &mut self.smi
             && client.read(out, &mut words, set_value) == smi::Standing::Over
         {

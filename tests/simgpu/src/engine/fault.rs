@@ -7,6 +7,7 @@ use super::signal;
 use crate::abi::event;
 use crate::memory::Unmapped;
 use crate::simulation;
+use crate::watch;
 
 /// The address of a configured memory fault.
 pub const NOWHERE: u64 = 0xdead_0000_0000;
@@ -25,7 +26,9 @@ const ERROR_EVENT: u64 = 32;
 /// A memory fault: every event of that kind is raised, with the address.
 pub fn memory(context: &mut Context, gpu: usize, unmapped: Unmapped) {
     simulation::log(&format!("GPU {gpu}: memory fault at {:#x}", unmapped.0));
-    let gpu_id = u64::from(context.process.simulation.machine.gpus[gpu].gpu_id);
+    let gpu_id = context.process.simulation.machine.gpus[gpu].gpu_id;
+    watch::memory_fault(gpu_id);
+    let gpu_id = u64::from(gpu_id);
     // NotPresent, ReadOnly, NoExecute, imprecise; address; GPU and kind of error.
     let page = unmapped.0 & !0xfff;
     context
@@ -71,7 +74,9 @@ pub fn vanish(context: &mut Context, gpu: usize) {
     simulation.board.gpus[gpu]
         .vanished
         .store(1, Ordering::Relaxed);
-    let gpu_id = u64::from(simulation.machine.gpus[gpu].gpu_id);
+    let gpu_id = simulation.machine.gpus[gpu].gpu_id;
+    watch::reset(gpu_id);
+    let gpu_id = u64::from(gpu_id);
     // reset_type 0 (whole GPU), reset_cause 0 (hang); memory_lost 1, GPU.
     let data = [0, 1 | gpu_id << 32, 0, 0];
     context

@@ -17,6 +17,7 @@ use crate::process::queues::NewQueue;
 use crate::settings::KernelFault;
 use crate::timing;
 use crate::truth::{BarrierRecord, DispatchRecord};
+use crate::watch;
 
 /// `amd_queue_t`: offsets of the fields that the hardware knows. The same in all versions of the runtime.
 mod field {
@@ -294,6 +295,7 @@ impl PacketQueue {
         let mut end_ns = simulation.clock.nanoseconds(end_tick);
         let board = &simulation.board.gpus[self.gpu];
         let dispatches = board.dispatches.fetch_add(1, Ordering::Relaxed) + 1;
+        watch::at_dispatch(simulation, self.gpu, dispatches);
         let vanish = simulation.machine.faults.vanish_after_dispatches;
         if vanish > 0 && self.gpu == 0 && dispatches > vanish {
             self.halted = true;

@@ -10,11 +10,11 @@ use std::ffi::{c_int, c_ulong, c_void};
 
 use crate::abi::{
     Apertures, CreateEvent, GetApertures, GetClockCounters, GetTileConfig, GetVersion, OneEvent,
-    SetXnackMode, WaitEvents, number,
+    SetXnackMode, SmiEvents, WaitEvents, number,
 };
 use crate::process::events::Waited;
 use crate::process::{self, Process, doorbells};
-use crate::{clock, faults, simulation, sys};
+use crate::{clock, faults, simulation, sys, watch};
 
 /// Success, or an error number.
 type Answer = Result<(), c_int>;
@@ -89,6 +89,7 @@ unsafe fn dispatch(process: &'static Process, call: u8, argument: *mut c_void) -
         number::EXPORT_DMABUF => memory::export_dmabuf(process, structure!()),
         number::IMPORT_DMABUF => memory::import_dmabuf(process, structure!()),
         number::GET_DMABUF_INFO => memory::dmabuf_info(process, structure!()),
+        number::SMI_EVENTS => smi_events(process, structure!()),
         number::SET_XNACK_MODE => set_xnack_mode(structure!()),
         // Nothing that could be seen follows from these.
         number::SET_MEMORY_POLICY
@@ -223,6 +224,12 @@ unsafe fn wait_events(process: &Process, arguments: &mut WaitEvents) -> Answer {
             return Err(libc::EINVAL);
         }
     }
+    Ok(())
+}
+
+fn smi_events(process: &'static Process, arguments: &mut SmiEvents) -> Answer {
+    gpu_index(process, arguments.gpu_id)?;
+    arguments.anon_fd = watch::open(arguments.gpu_id).map_err(|_| libc::ENOMEM)?;
     Ok(())
 }
 

@@ -90,6 +90,11 @@ impl Plan {
                 .map(super::file::Kernel::settings)
                 .collect::<Result<_>>()?,
             faults: file.faults.settings(),
+            events: file
+                .event
+                .iter()
+                .map(|event| event.settings(self.gpus))
+                .collect::<Result<_>>()?,
         })
     }
 

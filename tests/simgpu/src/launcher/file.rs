@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::formula::{self, Variables};
-use crate::settings::{self, KernelFault, KernelTime};
+use crate::settings::{self, DriverEventKind, KernelFault, KernelTime};
 
 /// The whole file. Everything is optional.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -37,6 +37,8 @@ pub struct File {
     pub kernel: Vec<Kernel>,
     /// Faults of the driver.
     pub faults: Faults,
+    /// What the driver tells whoever watches.
+    pub event: Vec<Event>,
 }
 
 /// `[clock]`
@@ -94,6 +96,42 @@ pub struct Faults {
     failing_allocations: Vec<u64>,
     vanish_after_dispatches: u64,
     silent_events: bool,
+}
+
+/// `[[event]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    kind: DriverEventKind,
+    #[serde(default)]
+    gpu: usize,
+    after_dispatches: u64,
+    #[serde(default)]
+    microseconds: f64,
+    #[serde(default)]
+    bytes: u64,
+}
+
+impl Event {
+    /// Checked.
+    ///
+    /// # Errors
+    /// When it could not happen.
+    pub fn settings(&self, gpus: usize) -> Result<settings::DriverEvent> {
+        if self.gpu >= gpus {
+            bail!("an [[event]] is about a GPU that is not there: {self:?}");
+        }
+        if self.after_dispatches == 0 {
+            bail!("event.after_dispatches is 0; 1 is the first");
+        }
+        Ok(settings::DriverEvent {
+            kind: self.kind,
+            gpu: self.gpu,
+            after_dispatches: self.after_dispatches,
+            duration_ns: microseconds("event.microseconds", self.microseconds)? as u64,
+            bytes: self.bytes,
+        })
+    }
 }
 
 impl File {
