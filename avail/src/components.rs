@@ -9,7 +9,9 @@ use crate::request::Request;
 use crate::table::{Cell, Column, Table};
 
 /// The categories of the table.
-pub const CATEGORIES: [&str; 6] = ["Stacks", "Clocks", "Counters", "GPU", "Parallel", "Locks"];
+pub const CATEGORIES: [&str; 7] = [
+    "Stacks", "Clocks", "Counters", "GPU", "Parallel", "Locks", "Program",
+];
 
 struct Component {
     name: &'static str,
@@ -146,6 +148,7 @@ fn of_backend(backend: &'static Backend, roots: &Roots) -> Component {
     let category = match backend.name {
         "rcclp" | "mpip" | "ompt" | "kokkosp" => "Parallel",
         name if name.ends_with("-locks") => "Locks",
+        "regions" => "Program",
         _ => "GPU",
     };
     let missing = if !backend.is_built() {

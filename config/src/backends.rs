@@ -112,6 +112,11 @@ pub const BACKENDS: &[Backend] = &[
         .switch("USE_RCCLP")
         .of_rocm()
         .domains(&["rccl"]),
+    backend(
+        "regions",
+        &[],
+        "regions of the program's own: rsys.h, rocprofsys_user_*",
+    ),
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
     backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
     backend("kokkosp", &["kokkos"], "Kokkos kernels and regions").switch("USE_KOKKOSP"),

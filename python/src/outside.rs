@@ -66,3 +66,26 @@ pub fn lock(memory: &impl Memory, interpreter: &Interpreter, state: u64) -> Opti
     };
     Some(start..start.checked_add(bytes)?)
 }
+
+/// The kernel's id of the thread that holds the interpreter's lock, which [`lock`] has found; `None` where it is free.
+///
+/// `struct _gil_runtime_state` (pycore_gil.h of 3.8 to 3.15): where there may be no lock, an `int` that says whether there is; an interval; the
+/// last holder; an `int` that says whether that holds it still.
+#[must_use]
+pub fn lock_holder(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    lock: &Range<u64>,
+) -> Option<u32> {
+    let last = lock
+        .start
+        .wrapping_add(if interpreter.layout.free_threaded {
+            16
+        } else {
+            8
+        });
+    let state = memory.read_u64(last).filter(|state| *state != 0)?;
+    let is_held = memory.read_u32(last.wrapping_add(8))? == 1;
+    is_held.then_some(())?;
+    noted_tid(memory, interpreter, state).or_else(|| library_tid(memory, interpreter, state))
+}

@@ -192,8 +192,22 @@ fn python_runs_with_its_locks_recorded() -> TestResult {
         .options(ALL)
         .command(python("lock_habits.py").args(["busy", "1"]))
         .run()?;
-    outcome.expect_success();
-    outcome.all_clean()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    // The main thread wants the interpreter's lock back from the one that computes, and that from it.
+    for holder in ["!=", "="] {
+        let waits = trace.number(&format!(
+            "select count(*) from slice s join thread_track tt on s.track_id = tt.id join thread t using (utid)
+             join thread h on h.upid = t.upid and h.tid = extract_arg(s.arg_set_id, 'debug.holder_tid')
+             where s.name = 'Python GIL' and s.dur > 0 and t.is_main_thread {holder} 1 and h.utid != t.utid",
+        ))?;
+        assert!(waits > 0, "{holder}: {}", outcome.story());
+    }
+    assert!(
+        counted(&trace, "mutex", "wait_ns")? > 0,
+        "{}",
+        outcome.story()
+    );
     Ok(())
 }
 

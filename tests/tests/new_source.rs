@@ -94,7 +94,7 @@ fn a_source_is_one_row_and_one_file() -> TestResult {
     )?;
     let list = code.join("agent/src/sources/mod.rs");
     edit(&list, "mod roctx;\n", "mod probe;\nmod roctx;\n")?;
-    edit(&list, "; 4] = [", "; 5] = [&probe::SOURCE, ")?;
+    edit(&list, "; 7] = [", "; 8] = [&probe::SOURCE, ")?;
 
     let build = Command::new(env!("CARGO"))
         .args(["build", "-q", "-p", "rsys-agent", "-p", "rsys-sampler"])

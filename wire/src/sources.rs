@@ -10,6 +10,8 @@ pub enum Track {
     Calls,
     /// Ranges and marks: what the program says of itself.
     Ranges,
+    /// The same by interfaces that are no runtime's.
+    Regions,
 }
 
 /// What becomes of an event whose thread's ring is full.
@@ -118,6 +120,11 @@ sources! {
         name: "spinlock", track: Calls, backend: Some("spin-locks"), with_gpu: false, owns_operations: true,
         when_full: Drop
     }
+    /// A region, mark or counter of the program's own.
+    User = 14 {
+        name: "user", track: Regions, backend: Some("regions"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
 }
 
 impl Category {
@@ -182,11 +189,20 @@ impl EventChoice {
         self.sources & 1 << category as u32 != 0
     }
 
-    /// Whether anything is recorded.
+    /// Whether anything is recorded beside the program's own regions, which need nothing until the program makes one.
     #[inline]
     #[must_use]
     pub const fn any(self) -> bool {
-        self.sources != 0 || self.gpu
+        self.sources & !(1 << Category::User as u32) != 0 || self.gpu
+    }
+
+    /// Whether anything of runtimes is recorded: neither regions nor locks.
+    #[must_use]
+    pub fn any_of_runtimes(self) -> bool {
+        let is_of_runtimes = |category: Category| {
+            !category.is_of_locks() && category != Category::User && self.has(category)
+        };
+        self.gpu || SOURCES.iter().any(|source| is_of_runtimes(source.category))
     }
 
     /// Whether anything of GPUs is recorded: operations, or calls of their runtimes.

@@ -20,10 +20,10 @@ pub use crate::events::stacks::{callers, launch_stack};
 use crate::state;
 use crate::sys;
 
-/// Whether this process records events.
+/// Whether this process records what runtimes do.
 #[inline]
 pub fn is_on() -> bool {
-    state::is_active() && state::settings().events.any()
+    state::is_active() && state::settings().events.any_of_runtimes()
 }
 
 /// Whether the events of this source are recorded.

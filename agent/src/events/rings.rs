@@ -212,7 +212,7 @@ impl EventRing {
 
 /// Gets the calling thread its ring before system calls may be forbidden.
 pub fn prepare() {
-    if super::is_on() && own().is_null() {
+    if state::is_active() && state::settings().events.any() && own().is_null() {
         claim();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use rsys_wire::event::Category;
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice};
 
 use crate::channel::announce::{self, SessionName};
@@ -115,7 +116,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         announcement::begin(0, None)?;
     }
     threads::register_hooks();
-    if settings.events.any() {
+    if settings.events.any() || settings.events.has(Category::User) {
         events::register_hook();
     }
     // SAFETY: the handler needs nothing that is not set up by now.

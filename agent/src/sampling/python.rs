@@ -8,10 +8,14 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rsys_python::code::{Code, KEY_BITS};
+#[cfg(any(feature = "locks", test))]
+use rsys_python::outside;
 use rsys_python::stack::{self, End};
 use rsys_python::text::Text;
 use rsys_python::thread::{self, Key};
 use rsys_python::{Found, Interpreter, thread_name};
+#[cfg(any(feature = "locks", test))]
+use rsys_unwind::Memory;
 use rsys_wire::handshake::PythonChoice;
 use rsys_wire::record::{
     self, ForeignText, INTERPRETER_FREE_THREADED, INTERPRETER_KNOWN, PYTHON_BROKEN,
@@ -164,6 +168,21 @@ pub fn frames(
         }
     });
     (walked.count, flags_of(walked.end, walked.interpreter))
+}
+
+/// Who holds the interpreter's lock (GIL), if this address lies in the one of the calling thread's interpreter: the kernel's id of the thread,
+/// or 0 where that is not known. `cached` is the thread's own word.
+#[cfg(any(feature = "locks", test))]
+pub fn holder_of_lock_at(address: u64, cached: &mut u64) -> Option<u32> {
+    if state::settings().python == PythonChoice::Off {
+        return None;
+    }
+    let (interpreter, thread) = current(cached)?;
+    let own = thread.wrapping_add(interpreter.layout.thread.interpreter);
+    let own = Guarded.read_u64(own)?;
+    let lock = outside::lock(&Guarded, interpreter, own)?;
+    let holder = || outside::lock_holder(&Guarded, interpreter, &lock);
+    lock.contains(&address).then(|| holder().unwrap_or(0))
 }
 
 /// A thread that `threading` started has its name from the start; what is in the midst of a change is looked at again.

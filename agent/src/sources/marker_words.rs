@@ -1,7 +1,7 @@
 //! What the wrappers know of the calling thread: initial-exec TLS, as in [`crate::sys::thread_words`].
 
 /// How many levels of open ranges are remembered one by one.
-const LEVELS: u32 = 2048;
+const LEVELS: u64 = 2048;
 const LEVEL_WORDS: usize = (LEVELS / 64) as usize;
 
 /// The words of one thread. All zero when it starts.
@@ -15,11 +15,53 @@ pub struct Words {
     /// The level that a push returns when no library answers.
     pub level: u32,
     /// Open ranges.
-    ranges: u32,
-    /// Which of them were not recorded: a bit each.
-    unrecorded: [u64; LEVEL_WORDS],
+    ranges: Nest,
     /// The group of calls that the thread has open.
     pub group: Group,
+}
+
+/// The open ranges of a thread, and which of them were recorded. All zero when the thread starts.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Nest {
+    open: u64,
+    /// Which of them were not recorded: a bit each.
+    unrecorded: [u64; LEVEL_WORDS],
+}
+
+impl Nest {
+    /// A range begins.
+    pub fn open(&mut self, recorded: bool) {
+        if let Some((word, bit)) = self.level_bit(self.open) {
+            *word = if recorded { *word & !bit } else { *word | bit };
+        }
+        self.open = self.open.saturating_add(1);
+    }
+
+    /// Whether a range that begins now can be left out: the deepest are recorded in any case, for nothing remembers what they are.
+    pub fn may_skip(&self) -> bool {
+        self.open < LEVELS
+    }
+
+    /// The innermost range ends: whether it was recorded. `None` when no range is open.
+    pub fn close(&mut self) -> Option<bool> {
+        self.open = self.open.checked_sub(1)?;
+        let skipped = self
+            .level_bit(self.open)
+            .map(|(word, bit)| *word & bit != 0);
+        Some(skipped != Some(true))
+    }
+
+    /// None of the open ranges is known to the trace of this process.
+    pub fn forget(&mut self) {
+        self.unrecorded = [u64::MAX; LEVEL_WORDS];
+        self.open = self.open.min(LEVELS);
+    }
+
+    fn level_bit(&mut self, level: u64) -> Option<(&mut u64, u64)> {
+        let word = self.unrecorded.get_mut(level as usize / 64)?;
+        Some((word, 1 << (level % 64)))
+    }
 }
 
 /// Calls between the outermost `ncclGroupStart` and `ncclGroupEnd`.
@@ -41,35 +83,22 @@ pub struct Group {
 impl Words {
     /// A range begins.
     pub fn open_range(&mut self, recorded: bool) {
-        if let Some((word, bit)) = self.level_bit(self.ranges) {
-            *word = if recorded { *word & !bit } else { *word | bit };
-        }
-        self.ranges = self.ranges.saturating_add(1);
+        self.ranges.open(recorded);
     }
 
-    /// Whether a range that begins now can be left out: the deepest are recorded in any case, for nothing remembers what they are.
+    /// Whether a range that begins now can be left out; see [`Nest::may_skip`].
     pub fn may_skip(&self) -> bool {
-        self.ranges < LEVELS
+        self.ranges.may_skip()
     }
 
-    /// The innermost range ends: whether it was recorded. `None` when no range is open.
+    /// The innermost range ends; see [`Nest::close`].
     pub fn close_range(&mut self) -> Option<bool> {
-        self.ranges = self.ranges.checked_sub(1)?;
-        let skipped = self
-            .level_bit(self.ranges)
-            .map(|(word, bit)| *word & bit != 0);
-        Some(skipped != Some(true))
+        self.ranges.close()
     }
 
     /// None of the open ranges is known to the trace of this process.
     pub fn forget_ranges(&mut self) {
-        self.unrecorded = [u64::MAX; LEVEL_WORDS];
-        self.ranges = self.ranges.min(LEVELS);
-    }
-
-    fn level_bit(&mut self, level: u32) -> Option<(&mut u64, u64)> {
-        let word = self.unrecorded.get_mut(level as usize / 64)?;
-        Some((word, 1 << (level % 64)))
+        self.ranges.forget();
     }
 }
 
@@ -99,7 +128,7 @@ mod tests {
     fn ranges_close_as_they_were_opened() {
         let mut words = words_of_a_new_thread();
         assert_eq!(words.close_range(), None);
-        let recorded = |level: u32| !level.is_multiple_of(3);
+        let recorded = |level: u64| !level.is_multiple_of(3);
         for level in 0..LEVELS + 10 {
             assert_eq!(words.may_skip(), level < LEVELS);
             words.open_range(recorded(level) || level >= LEVELS);

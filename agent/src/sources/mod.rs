@@ -1,6 +1,6 @@
 //! The sources of events, each a folder or file of its own, and the loops over all of them.
 //!
-//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`] and [`rccl`] what the program says about itself. Libraries of
+//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`], [`rccl`] and [`regions`] what the program says about itself. Libraries of
 //! the program's own choice have their functions exported here in front of them, and `dlsym` hands the wrappers to those who open the
 //! libraries themselves ([`crate::interpose::wrapped`]); each wrapper calls the real function, if there is one, and returns what that
 //! returns.
@@ -9,6 +9,7 @@ pub mod gpu;
 mod locks;
 mod marker_words;
 mod rccl;
+mod regions;
 mod roctx;
 mod source;
 
@@ -21,7 +22,15 @@ use crate::state;
 pub use self::source::{Answer, Ending, Source};
 
 /// All sources. A function's name belongs to the first whose prefix it has.
-static SOURCES: [&Source; 4] = [&gpu::SOURCE, &roctx::SOURCE, &rccl::SOURCE, &locks::SOURCE];
+static SOURCES: [&Source; 7] = [
+    &gpu::SOURCE,
+    &roctx::SOURCE,
+    &rccl::SOURCE,
+    &locks::SOURCE,
+    &regions::SOURCE,
+    regions::NEW,
+    regions::OLD,
+];
 
 /// The wrapped function of this name, if its source is on, and whether it does its part without any library.
 pub fn find(name: &CStr) -> Option<(&'static Wrapped, bool)> {

@@ -113,7 +113,7 @@ pub fn target_environment(
                 let value = preload_value(agent, &value);
                 preload = Some(());
                 Some((name, value))
-            } else if name == HSA_TOOLS_LIB && settings.events.any() {
+            } else if name == HSA_TOOLS_LIB && settings.events.any_of_runtimes() {
                 // Ours comes first: the others then wrap what is ours, as they would the runtime.
                 tools = tools_value(agent, &value);
                 None
@@ -132,7 +132,7 @@ pub fn target_environment(
     if preload.is_none() {
         environment.push((LD_PRELOAD.into(), agent.into()));
     }
-    if settings.events.any() {
+    if settings.events.any_of_runtimes() {
         environment.push((HSA_TOOLS_LIB.into(), tools));
         if beside_others.is_none() {
             environment.push((HSA_TOOLS_BESIDE_OTHERS.into(), "1".into()));

@@ -262,12 +262,15 @@ fn may_begin_late(resolved: &Resolved) -> bool {
         && resolved.unwinder != Unwinder::Framehop
 }
 
+/// The backend that is on unless somebody switches it off: what a program says of itself, it says to be recorded.
+const REGIONS: &str = "regions";
+
 /// Which events the chosen backends record.
 fn events(resolved: &Resolved) -> EventChoice {
     let is_on = |source: &&Source| {
         source
             .backend
-            .is_some_and(|name| resolved.backends.is_on(name, false))
+            .is_some_and(|name| resolved.backends.is_on(name, name == REGIONS))
     };
     let mut choice = EventChoice::default();
     for source in SOURCES.iter().filter(is_on) {

@@ -127,6 +127,10 @@ keys! {
     WaitNs = 75 "wait_ns",
     /// The longest of these waits, in nanoseconds.
     LongestNs = 76 "longest_wait_ns",
+    /// Values with names of the program's own, as `agent/src/sources/regions/values.rs` puts them together.
+    Values = 77 "values",
+    /// The value of a counter.
+    CounterValue = 78 "value_of_counter",
 }
 
 /// The value of an argument.

@@ -34,6 +34,9 @@ const SHARED: &[(&str, &str)] = &[
     ("LICENSE-APACHE", "share/rsys/LICENSE-APACHE"),
     ("LICENSE-MIT", "share/rsys/LICENSE-MIT"),
     ("config/default.cfg", "share/rsys/default.cfg"),
+    ("user/include/rsys.h", "include/rsys.h"),
+    ("user/python/rsys.py", "share/rsys/python/rsys.py"),
+    ("user/fortran/rsys.f90", "share/rsys/fortran/rsys.f90"),
 ];
 
 /// What each program prints of itself, and where `man` and the shells look for it; `NAME` is the program's.

@@ -5,6 +5,9 @@ use rsys_wire::sources::Category;
 use crate::events::texts::StaticText;
 use crate::sys::guard;
 
+/// How many kinds there are, with none.
+pub const KINDS: usize = 9;
+
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -23,9 +26,11 @@ pub enum Kind {
     Barrier = 6,
     /// The end of a thread.
     Thread = 7,
+    /// The lock of a Python interpreter (GIL).
+    Gil = 8,
 }
 
-static NAMES: [StaticText; 7] = [
+static NAMES: [StaticText; 8] = [
     StaticText::new("mutex"),
     StaticText::new("rwlock"),
     StaticText::new("spinlock"),
@@ -33,6 +38,7 @@ static NAMES: [StaticText; 7] = [
     StaticText::new("semaphore"),
     StaticText::new("barrier"),
     StaticText::new("thread end"),
+    StaticText::new("Python GIL"),
 ];
 
 impl Kind {
@@ -46,6 +52,7 @@ impl Kind {
             5 => Kind::Semaphore,
             6 => Kind::Barrier,
             7 => Kind::Thread,
+            8 => Kind::Gil,
             _ => return None,
         })
     }

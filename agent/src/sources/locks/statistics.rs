@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rsys_wire::event::{Key, Value};
 
-use super::kind::Kind;
+use super::kind::{KINDS, Kind};
 use super::table::{self, Lock};
 use super::thread;
 use crate::events;
@@ -59,7 +59,7 @@ impl Sum {
 pub fn record() {
     thread::sum_up();
     let least = least_acquisitions();
-    let mut others = [Sum::default(); 8];
+    let mut others = [Sum::default(); KINDS];
     for lock in table::all() {
         let Some(kind) = lock.kind() else { continue };
         let sum = Sum::of(lock);

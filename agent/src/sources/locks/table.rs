@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::kind::Kind;
+use super::kind::{KINDS, Kind};
 
 /// How many locks have an entry of their own.
 pub const LOCKS: usize = 16 * 1024;
@@ -129,7 +129,7 @@ impl Lock {
 
 static TABLE: [Lock; LOCKS] = [const { Lock::new(0) }; LOCKS];
 /// Those without an entry of their own, by their kind.
-static OTHERS: [Lock; 8] = [
+static OTHERS: [Lock; KINDS] = [
     Lock::new(0),
     Lock::new(1),
     Lock::new(2),
@@ -138,6 +138,7 @@ static OTHERS: [Lock; 8] = [
     Lock::new(5),
     Lock::new(6),
     Lock::new(7),
+    Lock::new(8),
 ];
 /// Which pages of the table are in use: a bit each.
 static USED: [AtomicU64; CHUNKS / 64] = [const { AtomicU64::new(0) }; CHUNKS / 64];

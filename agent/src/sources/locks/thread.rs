@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::kind::Kind;
+use super::kind::{KINDS, Kind};
 use super::real;
 use super::stacks::{Caller, Stacks};
 use super::table::{self, Lock, LockKey, key_of, mixed};
@@ -61,7 +61,9 @@ pub struct ThreadLocks {
     /// The kernel's id of the thread.
     pub tid: u32,
     /// Which kinds are counted: a bit each.
-    kinds: u8,
+    kinds: u16,
+    /// What is known of the thread's Python; see [`crate::sampling::python`].
+    pub python: u64,
     counts: [Count; COUNTS],
     stacks: Stacks,
 }
@@ -149,11 +151,12 @@ fn claim() -> *mut ThreadLocks {
     // SAFETY: taken by this thread.
     let own = unsafe { &mut *part };
     own.tid = tid;
-    own.kinds = (0..8)
+    own.python = 0;
+    own.kinds = (0..KINDS as u8)
         .filter(|number| {
             Kind::from_number(*number).is_some_and(|kind| crate::events::records(kind.category()))
         })
-        .fold(0, |kinds, number| kinds | 1 << number);
+        .fold(0_u16, |kinds, number| kinds | 1 << number);
     part
 }
 

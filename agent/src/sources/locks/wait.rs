@@ -10,6 +10,7 @@ use super::table::{Lock, key_of};
 use super::thread::{self, ThreadLocks};
 use crate::events;
 use crate::events::texts::StaticText;
+use crate::sampling::python;
 use crate::state;
 use crate::state::pause;
 use crate::sys;
@@ -32,6 +33,9 @@ impl Waiting {
         }
     }
 }
+
+/// A wait for the lock of a Python interpreter.
+static GIL: Waiting = Waiting::new(Kind::Gil, "Python GIL");
 
 /// How the attempt to take a lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +217,23 @@ pub fn rest(
     }
     let stack = thread.stack(caller);
     let begin_ns = sys::boottime_ns();
+    // Python waits for its interpreter's lock by a condition.
+    let gil = match waiting.kind {
+        Kind::Condition => python::holder_of_lock_at(address, &mut thread.python),
+        _ => None,
+    };
+    let waiting = if gil.is_some() { &GIL } else { waiting };
+    let (holder, holder_stack) = match gil {
+        Some(owner) => {
+            let lock = thread.lock(Kind::Gil, address);
+            lock.mark_contended();
+            match lock.holder() {
+                (holder, stack) if holder == owner => (owner, stack),
+                _ => (owner, 0),
+            }
+        }
+        None => (0, 0),
+    };
     let result = wait();
     let end_ns = sys::boottime_ns();
     let Some(thread) = thread::own() else {
@@ -232,8 +253,8 @@ pub fn rest(
         address,
         when_ns: [begin_ns, end_ns],
         stack,
-        holder: 0,
-        holder_stack: 0,
+        holder,
+        holder_stack,
         result,
     };
     wait.record(waiting, lock);

@@ -20,7 +20,7 @@ pub(super) enum Meaning {
 }
 
 /// Categories: ours, rocprof-sys's, rocprofv3's.
-const CATEGORIES: [(&str, Meaning); 28] = [
+const CATEGORIES: [(&str, Meaning); 29] = [
     ("kernel", Meaning::Gpu(OpKind::Kernel)),
     ("rocm_kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
     ("kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
@@ -49,6 +49,7 @@ const CATEGORIES: [(&str, Meaning); 28] = [
     ("rocm_marker_api", Meaning::Host(HostKind::Range)),
     ("marker_api", Meaning::Host(HostKind::Range)),
     ("marker_core_range_api", Meaning::Host(HostKind::Range)),
+    ("user", Meaning::Host(HostKind::Range)),
 ];
 
 /// What annotations and flows of an event say.

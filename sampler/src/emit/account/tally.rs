@@ -133,6 +133,8 @@ pub struct EventTally {
     pub marks: u64,
     /// Ranges that any thread may end.
     pub ranges: u64,
+    /// Values of the program's own counters.
+    pub counters: u64,
     /// Locks of which something was counted.
     pub locks: u64,
     /// Ends without a beginning.
@@ -163,6 +165,7 @@ impl EventTally {
             + self.marks
             + self.ranges
             + self.locks
+            + self.counters
             + self.kernels
             + self.moves
             + self.other_ops

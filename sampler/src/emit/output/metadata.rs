@@ -180,7 +180,11 @@ impl AtEnd<'_> {
                 put(&mut data, key, count);
             }
         }
-        put(&mut data, "counter_values", tally.counter_values);
+        put(
+            &mut data,
+            "counter_values",
+            tally.counter_values + tally.events.counters,
+        );
         put(&mut data, "scaled_counters", tally.scaled_counters);
         if !self.notes.is_empty() {
             put(&mut data, "notes", self.notes.join("; "));

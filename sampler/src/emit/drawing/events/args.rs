@@ -30,6 +30,10 @@ impl Annotations {
             if matches!(key, Key::Name | Key::LaunchStack | Key::HolderStack) {
                 continue;
             }
+            if let (Key::Values, Read::Text(values)) = (key, &value) {
+                self.push_values(values, output);
+                continue;
+            }
             self.push(key, &value, known, output);
         }
     }
@@ -58,6 +62,28 @@ impl Annotations {
     pub fn push_number(&mut self, name: &str, value: u64, output: &mut Output) {
         let id = output.buffer().intern(name);
         self.held.push((id, Held::Uint(value)));
+    }
+
+    /// Adds values with names of the program's own; what makes no sense is left out.
+    fn push_values(&mut self, values: &[u8], output: &mut Output) {
+        for value in values.split(|byte| *byte == 0x1e) {
+            let mut parts = value.splitn(2, |byte| *byte == 0x1f);
+            let (Some(name), Some([kind, value @ ..])) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let value = String::from_utf8_lossy(value);
+            let number = || u64::from_str_radix(&value, 16).ok();
+            let held = match kind {
+                b'i' => number().map(|bits| Held::Int(bits.cast_signed())),
+                b'u' => number().map(Held::Uint),
+                b'd' => number().map(|bits| Held::Double(f64::from_bits(bits))),
+                b'p' => number().map(Held::Pointer),
+                b's' => Some(Held::Text(value.clone().into_owned())),
+                _ => None,
+            };
+            let id = output.buffer().intern(&String::from_utf8_lossy(name));
+            self.held.extend(held.map(|held| (id, held)));
+        }
     }
 
     /// Adds a text under a name of ours, if there is one.

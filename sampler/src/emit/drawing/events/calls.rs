@@ -11,7 +11,9 @@ use super::args::Annotations;
 use super::lanes::Lanes;
 use super::locks::Locks;
 use super::{EventThread, EventWriter};
+use crate::counters::{Counter, Unit};
 use crate::emit::digest;
+use crate::emit::drawing::counters::counter_value;
 use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::{FrameId, Frames};
 use crate::emit::output::Output;
@@ -25,17 +27,20 @@ const ROOT: &str = "[calls]";
 enum Group {
     /// Calls of runtimes, nested in each other.
     Calls,
-    /// What the program says of itself.
+    /// What the program says of itself, by roctx.
     Ranges,
+    /// The same by interfaces of our own.
+    Regions,
 }
 
 impl Group {
-    const COUNT: usize = 2;
+    const COUNT: usize = 3;
 
     fn of(category: Category) -> Self {
         match category.source().track {
             Track::Calls => Group::Calls,
             Track::Ranges => Group::Ranges,
+            Track::Regions => Group::Regions,
         }
     }
 
@@ -46,6 +51,10 @@ impl Group {
                 "Calls of runtimes and libraries that this thread made, and its waits for locks",
             ),
             Group::Ranges => ("roctx", "Ranges and marks of this thread, by roctx"),
+            Group::Regions => (
+                "regions",
+                "Regions and marks of this thread, as the program says",
+            ),
         }
     }
 }
@@ -94,8 +103,9 @@ pub struct Calls {
     /// Ends that came before their beginnings, from another ring.
     early_ends: HashMap<(Category, u64), u64>,
     locks: Locks,
-    lanes: Lanes,
-    rows: Vec<TrackSequence>,
+    counters: HashMap<String, TrackSequence>,
+    /// Of roctx, and of interfaces of our own.
+    rows: [Rows; 2],
     samples: Vec<Sample>,
     root: Option<FrameId>,
     stack: Vec<FrameId>,
@@ -109,6 +119,13 @@ fn line_of(stack: &[FrameId], frames: &Frames) -> Option<String> {
     let name = |id: &FrameId| &*frames.function(frames.frame(*id).function).name;
     let names: Vec<&str> = stack.iter().rev().take(HOLDER_FRAMES).map(name).collect();
     (!names.is_empty()).then(|| names.join(" <- "))
+}
+
+/// Ranges that may overlap, on as many tracks as it takes.
+#[derive(Debug, Default)]
+struct Rows {
+    lanes: Lanes,
+    tracks: Vec<TrackSequence>,
 }
 
 /// The name that an event brings itself.
@@ -222,6 +239,10 @@ impl Calls {
                     pen.tally.outside_window += 1;
                     return;
                 }
+                if let Some(Read::Double(value)) = args.get(Key::CounterValue) {
+                    self.count(time_ns, name, args, value, pen);
+                    return;
+                }
                 pen.tally.marks += 1;
                 let nest = self.nest(thread, Group::of(category), pen.output);
                 let what = (EventKind::Instant, category, name, correlation);
@@ -294,14 +315,21 @@ impl Calls {
             return;
         };
         pen.tally.ranges += 1;
-        let row = self.lanes.place(begin_ns, end_ns);
-        while self.rows.len() <= row {
+        let is_own = range.category == Category::User;
+        let (title, description) = if is_own {
+            (
+                "own ranges",
+                "Ranges that any thread may end, as the program says",
+            )
+        } else {
+            ("roctx ranges", "Ranges that any thread may end, by roctx")
+        };
+        let Rows { lanes, tracks } = &mut self.rows[usize::from(is_own)];
+        let row = lanes.place(begin_ns, end_ns);
+        while tracks.len() <= row {
             let process = pen.output.process_track();
-            let description = "Ranges that any thread may end, by roctx";
-            let track = pen
-                .output
-                .child_track(process, "roctx ranges", Some(description));
-            self.rows.push(track);
+            let track = pen.output.child_track(process, title, Some(description));
+            tracks.push(track);
         }
         let name = match &range.text {
             Some(text) => Name::Once(text),
@@ -318,9 +346,29 @@ impl Calls {
             category,
             ..Drawn::default()
         };
-        let row = &mut self.rows[row];
+        let row = &mut tracks[row];
         row.event(out, begin_ns, EventKind::SliceBegin, &event);
         row.slice_end(out, end_ns);
+    }
+
+    /// Draws a value of a counter of the program's.
+    fn count(
+        &mut self,
+        time_ns: u64,
+        name: u64,
+        args: Args<'_>,
+        value: f64,
+        pen: &mut EventWriter<'_>,
+    ) {
+        let name = own_name(args).or_else(|| Some(pen.known.text(name)?.to_owned()));
+        let name = name.unwrap_or_else(|| "?".to_owned());
+        let output = &mut *pen.output;
+        let track = self.counters.entry(name).or_insert_with_key(|name| {
+            let counter = Counter::new(name.as_str(), Unit::Count, None, "As the program says");
+            output.counter_track(&counter)
+        });
+        track.counter(pen.output.buffer(), time_ns, counter_value(value));
+        pen.tally.counters += 1;
     }
 
     /// Adds the time of a call under the stack from which it was made.

@@ -122,7 +122,10 @@ impl Locks {
             pen.tally.locks += 1;
             pen.digest.lock(LockUse {
                 name,
-                is_held: matches!(counts.kind.as_str(), "mutex" | "rwlock" | "spinlock"),
+                is_held: matches!(
+                    counts.kind.as_str(),
+                    "mutex" | "rwlock" | "spinlock" | "Python GIL"
+                ),
                 acquisitions: counts.acquisitions,
                 contended: counts.contended,
                 wait_ns: counts.wait_ns,
