@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use rsys_tests::{
-    Outcome, Run, TestResult, Trace, missing_tool, python, run_plain, script, skip_if_missing,
-    target_dir, workload,
+    Outcome, Run, TestResult, Trace, missing_python_module, missing_tool, python, run_plain,
+    script, skip_if_missing, target_dir, workload,
 };
 
 const ALL: [&str; 4] = ["-I", "mutex-locks", "rw-locks", "spin-locks"];
@@ -235,20 +235,20 @@ fn without_the_backends_nothing_stands_in_front_of_locks() -> TestResult {
 #[test]
 #[ignore = "large programs"]
 fn large_programs_run() -> TestResult {
-    for (tool, line) in [
-        ("java", "java -version"),
+    for (missing, line) in [
+        (missing_tool("java"), "java -version"),
         (
-            "python3",
-            "python3 -c 'import torch; print(torch.ones(64, 64).matmul(torch.ones(64, 64)).sum())'",
+            missing_python_module("torch"),
+            "/usr/bin/python3 -c 'import torch; print(torch.ones(64, 64).matmul(torch.ones(64, 64)).sum())'",
         ),
         (
-            "/usr/lib/postgresql/15/bin/initdb",
-            "d=$(mktemp -d) && chown nobody $d && su nobody -s /bin/sh -c \"/usr/lib/postgresql/15/bin/initdb -D $d/db && \
-             echo 'select count(*) from pg_class' | /usr/lib/postgresql/15/bin/postgres --single -D $d/db postgres\"",
+            missing_tool("initdb"),
+            "d=$(mktemp -d) && chown nobody $d && chmod 755 $d && su nobody -s /bin/sh -c \"initdb -D $d/db >/dev/null && \
+             echo 'select count(*) from pg_class' | $(dirname $(readlink -f $(which initdb)))/postgres --single -D $d/db postgres\"; rm -r $d",
         ),
     ] {
-        if missing_tool(tool).is_some() {
-            println!("skipped: {tool}");
+        if let Some(why) = missing {
+            println!("skipped: {why}");
             continue;
         }
         let outcome = Run::new().options(ALL).command(script(line)).run()?;
