@@ -592,6 +592,46 @@ fn iterations_of_a_job_have_their_truth() {
 }
 
 #[test]
+fn what_iterations_would_take_with_a_faster_kernel_is_what_they_take() {
+    // The third kernel takes a quarter longer on all ranks, and then a fifth less of that.
+    let healthy = Job {
+        ranks: 8,
+        iterations: 30,
+        group: 2,
+        ..Job::default()
+    };
+    let fault = |rank| Fault {
+        rank,
+        cause: Cause::LongKernel,
+        amount_ns: healthy.compute_ns / healthy.buckets / 4,
+        every: 1,
+    };
+    let slow = Job {
+        faults: (0..healthy.ranks).map(fault).collect(),
+        ..healthy.clone()
+    };
+    let usual_ns = |answer: &Answer| {
+        let row = rows(answer, "faster_kernels")[0].clone();
+        row["iteration_ns"].as_f64().unwrap()
+    };
+    let answers = [slow, healthy].map(|job| {
+        let scratch = Scratch::new();
+        ask(&written(&job, &scratch), &Options::default(), 2)
+    });
+    let faster = rows(&answers[0], "faster_kernels");
+    let faster = row(&faster, "kernel", "gemm_2");
+    let predicted_ns = faster["predicted_ns"].as_f64().unwrap();
+    let off = predicted_ns / usual_ns(&answers[1]) - 1.0;
+    println!("predicted within {:.2} %", 100.0 * off.abs());
+    assert!(off.abs() < 0.02, "{off} {faster}");
+    let saved = usual_ns(&answers[0]) - usual_ns(&answers[1]);
+    assert!(
+        (faster["saved_ns"].as_f64().unwrap() / saved - 1.0).abs() < 0.1,
+        "{saved} {faster}"
+    );
+}
+
+#[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();
     let mut files = written(&faulty(Cause::Sleep, 7), &scratch);

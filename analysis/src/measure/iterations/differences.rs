@@ -15,6 +15,8 @@ use crate::model::{Model, TextId};
 const LOOKED_AT: usize = 8;
 /// So much of each is named.
 const NAMED: usize = 4;
+/// What is less than this part of the largest difference says nothing.
+const TELLING: u64 = 20;
 
 /// Something of which an iteration had more than others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +120,8 @@ pub(super) fn differences(
                 let by_time = other.more_ns.cmp(&one.more_ns);
                 by_time.then_with(|| (&one.what, &one.place).cmp(&(&other.what, &other.place)))
             });
+            let least_ns = more.first().map_or(0, |first| first.more_ns / TELLING);
+            more.retain(|one| one.more_ns >= least_ns);
             more.truncate(NAMED);
             (place, more)
         })

@@ -1,7 +1,7 @@
 //! What the ranks of a job have in common: each iteration over all of them, and how they drift apart.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lane::{Iteration, Lane};
 use super::verdicts::{Verdict, median, verdicts};
@@ -88,7 +88,7 @@ pub(super) fn together(lanes: &[Lane]) -> Vec<Together> {
 /// How far a rank drifts from the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Drift {
-    /// By how much later than the median of the ranks it begins the last iteration that all have, if all had begun the first one together.
+    /// By how much later than the median of the ranks it begins the last iteration that all have, if all had begun the first one after the warm-up together.
     pub(super) last_ns: i64,
     /// The largest such time, either way, of all iterations.
     pub(super) most_ns: i64,
@@ -97,7 +97,11 @@ pub(super) struct Drift {
 /// The drift of each lane; nothing where fewer than two iterations are common to all. Clocks of hosts need not agree, only run equally fast.
 pub(super) fn drifts(lanes: &[Lane]) -> Vec<Option<Drift>> {
     let ends = |lane: &Lane| {
-        let first = lane.iterations.first()?.number;
+        // Ranks start apart: what they wait for each other at first is no drift.
+        let mut iterations = lane.iterations.iter();
+        let first = iterations
+            .find(|one| one.verdict != Verdict::WarmUp)?
+            .number;
         Some((first, lane.iterations.last()?.number))
     };
     let all: Vec<(u64, u64)> = lanes.iter().filter_map(ends).collect();
@@ -134,4 +138,65 @@ pub(super) fn drifts(lanes: &[Lane]) -> Vec<Option<Drift>> {
         }
     }
     drifts
+}
+
+/// A kernel that takes less time by this part.
+pub(super) const FASTER: f64 = 0.2;
+
+/// What iterations would gain by a faster kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Saving {
+    pub(super) kernel: String,
+    /// How long it is all that the GPU does in an iteration, the mean of the ranks.
+    pub(super) alone_ns: f64,
+    pub(super) saved_ns: f64,
+}
+
+/// What an iteration would gain if a kernel were faster on all ranks, the most first. The rank with the most to do besides communication decides of its length:
+/// each has less to do then by what nothing hides of the kernel.
+pub(super) fn savings(lanes: &[Lane]) -> Vec<Saving> {
+    let ranks: Vec<(f64, f64, BTreeMap<&str, u64>)> = lanes
+        .iter()
+        .filter(|lane| !lane.iterations.is_empty())
+        .map(|lane| {
+            let count = lane.iterations.len() as f64;
+            let own: u64 = lane.iterations.iter().map(own_ns).sum();
+            let kernels = lane.kernels.iter();
+            let kernels = kernels.map(|(name, ns)| (name.as_str(), *ns));
+            (own as f64 / count, count, kernels.collect())
+        })
+        .collect();
+    let longest = |less: &dyn Fn(f64, &BTreeMap<&str, u64>) -> f64| {
+        let owns = ranks
+            .iter()
+            .map(|(own, count, kernels)| own - less(*count, kernels));
+        owns.fold(0.0, f64::max)
+    };
+    let as_it_was = longest(&|_, _| 0.0);
+    let names: BTreeSet<&str> = ranks
+        .iter()
+        .flat_map(|(_, _, kernels)| kernels.keys().copied())
+        .collect();
+    let mut found: Vec<Saving> = names
+        .into_iter()
+        .map(|name| {
+            let alone = |count: f64, kernels: &BTreeMap<&str, u64>| {
+                kernels.get(name).map_or(0.0, |ns| *ns as f64 / count)
+            };
+            let sum: f64 = ranks
+                .iter()
+                .map(|(_, count, kernels)| alone(*count, kernels))
+                .sum();
+            Saving {
+                kernel: name.to_owned(),
+                alone_ns: sum / ranks.len() as f64,
+                saved_ns: as_it_was - longest(&|count, kernels| FASTER * alone(count, kernels)),
+            }
+        })
+        .collect();
+    found.sort_by(|one, other| {
+        let saved = other.saved_ns.total_cmp(&one.saved_ns);
+        saved.then_with(|| one.kernel.cmp(&other.kernel))
+    });
+    found
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Options;
+use super::alone::alone;
 use super::assign::{Assign, Operation, Span, idle_within, iteration_at, partition, windows};
 use super::differences::{Compared, Difference, differences};
 use super::marker::{MarkerKind, is_meant};
@@ -84,6 +85,8 @@ pub struct Lane {
     pub changes: Vec<Change>,
     /// What was different in the slowest iterations, by their places.
     pub differences: BTreeMap<usize, Vec<Difference>>,
+    /// Kernels, and how long each was all that the GPU did in these iterations; those that were so for longest.
+    pub kernels: Vec<(String, u64)>,
     /// Operations whose call is not known: the time at which they began counts in place of it.
     pub unlinked: u64,
     /// Collectives of which the operation is not known.
@@ -332,6 +335,7 @@ impl<'a> Gpu<'a> {
             is_numbered: spans.iter().all(|span| span.number.is_some()) && !spans.is_empty(),
             changes: changes.collect(),
             differences: differences(&compared, assigned, self.model),
+            kernels: alone(assigned, spans.len(), self.model),
             iterations,
             details: details.collect(),
             sums: together,

@@ -10,6 +10,7 @@
 //! | `union` | lengths of unions within a time |
 //! | `assign` | which operations, and which times of a GPU, belong to which iteration |
 //! | `sums` | the numbers of an iteration |
+//! | `alone` | how long kernels were all that a GPU did |
 //! | `differences` | what was different in slow iterations |
 //! | `verdicts` | warm-up, outliers, and where the length of iterations changes |
 //! | `lane` | all iterations of a rank on one GPU |
@@ -19,6 +20,7 @@
 //!
 //! Each file is measured alone, so that memory does not grow with the number of ranks; what comes of it, a [`Lane`] for each GPU of a process, needs no model.
 
+mod alone;
 mod assign;
 mod differences;
 mod job;

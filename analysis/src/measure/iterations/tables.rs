@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Options;
-use super::job::{Drift, Together, drifts, together};
+use super::job::{Drift, FASTER, Together, drifts, savings, together};
 use super::lane::{Detail, Iteration, Lane, SENSORS};
 use super::marker::MarkerKind;
 use super::sums::{FIELDS, Sums};
@@ -12,6 +12,8 @@ use crate::table::{Answer, Cell, Column, Table};
 
 /// The slowest iterations that are told of.
 const SLOWEST: usize = 10;
+/// Those that are longer than is usual by less than this part are as long as any.
+const SLOWER: u64 = 100;
 /// Rows of each table in text.
 const ROWS: usize = 10;
 /// Beyond this many rows the table of iterations is left out.
@@ -50,6 +52,7 @@ pub fn answer(lanes: &[Lane], options: &Options) -> Answer {
         overlap(lanes, options),
         ranks(lanes, &drifts),
         slowest(lanes, &together),
+        faster(lanes, &together),
         changes(lanes),
         job(lanes, &together),
     ];
@@ -211,7 +214,8 @@ fn slowest(lanes: &[Lane], together: &[Together]) -> Table {
     let mut table = Table::new("slow_iterations", title, &columns);
     let closed = together.iter().filter(|one| one.verdict != Verdict::Open);
     let usual_ns = median(&mut closed.clone().map(|one| one.max_ns).collect::<Vec<_>>());
-    let mut slowest: Vec<&Together> = closed.filter(|one| one.max_ns > usual_ns).collect();
+    let least_ns = usual_ns + usual_ns / SLOWER;
+    let mut slowest: Vec<&Together> = closed.filter(|one| one.max_ns > least_ns).collect();
     slowest.sort_by_key(|one| (Reverse(one.max_ns), one.number));
     for one in slowest.into_iter().take(SLOWEST) {
         let (lane, place) = one.own;
@@ -239,14 +243,12 @@ fn slowest(lanes: &[Lane], together: &[Together]) -> Table {
         cells.push(one.own_ns.into());
         cells.push(words.join("; ").into());
         let parts = [
-            Column::plain("what", "more of"),
-            Column::plain("place", "where"),
-            Column::ns("more_ns", "than usual"),
+            Column::plain("what", ""),
+            Column::plain("place", ""),
+            Column::plain("more_ns", ""),
         ];
         let mut below = Table::new("differences", "", &parts);
         below.is_detail = true;
-        // The line has them.
-        below.rows_in_text = 0;
         for one in more {
             below.push(vec![
                 one.what.as_str().into(),
@@ -258,6 +260,39 @@ fn slowest(lanes: &[Lane], together: &[Together]) -> Table {
             cells,
             below: vec![below],
         });
+    }
+    table
+}
+
+/// What iterations would gain by faster kernels.
+fn faster(lanes: &[Lane], together: &[Together]) -> Table {
+    let columns = [
+        Column::plain("kernel", "kernel"),
+        Column::ns("alone_ns", "alone"),
+        Column::ns("iteration_ns", "iteration"),
+        Column::ns("predicted_ns", "then"),
+        Column::ns("saved_ns", "saved"),
+        Column::share("saved_share", "of it"),
+    ];
+    let title = format!(
+        "If a kernel took {:.0} % less time on all ranks, by how long it is all that the GPU does in an iteration",
+        100.0 * FASTER
+    );
+    let mut table = Table::new("faster_kernels", title, &columns);
+    table.rows_in_text = ROWS;
+    let closed = together.iter().filter(|one| one.verdict != Verdict::Open);
+    let usual_ns = median(&mut closed.map(|one| one.max_ns).collect::<Vec<_>>()) as f64;
+    if usual_ns > 0.0 {
+        for saving in savings(lanes) {
+            table.push(vec![
+                saving.kernel.into(),
+                saving.alone_ns.into(),
+                usual_ns.into(),
+                (usual_ns - saving.saved_ns).into(),
+                saving.saved_ns.into(),
+                (saving.saved_ns / usual_ns).into(),
+            ]);
+        }
     }
     table
 }
