@@ -4,8 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rsys_analysis::measure::iterations::{Options, is_default_marker};
 use rsys_analysis::measure::plots::plots;
+use rsys_analysis::ranks;
+use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
+use rsys_analysis::table::{Answer, Cell};
 
 use crate::ask::{Inputs, everything};
 use crate::temp_output::TempOutput;
@@ -51,7 +55,14 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     {
         bail!("{} is no folder", folder.display());
     }
-    let (answer, plots) = everything(inputs, plots())?;
+    let (mut answer, plots) = everything(inputs, plots())?;
+    if has_iterations(&answer) {
+        let (files, _) = inputs.files()?;
+        let options = Options::default();
+        let (iterations, _) =
+            ranks::overlap(&files, &options, &BytesRead::default(), inputs.job_count());
+        answer.parts.push(("overlap", iterations));
+    }
     if answer.is_empty && plots.is_empty {
         let notes = answer.notes.iter().find(|note| note.contains(": "));
         let why = notes.map_or_else(String::new, |note| format!(" ({note})"));
@@ -74,6 +85,17 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     Ok(Written {
         bytes: page.len(),
         pictures: pictures.len(),
+    })
+}
+
+/// Whether ranges that launch kernels are called as iterations commonly are: then the traces are worth a second reading.
+fn has_iterations(answer: &Answer) -> bool {
+    let launch = answer.parts.iter().find(|(name, _)| *name == "launch");
+    let tables = launch.into_iter().flat_map(|(_, launch)| &launch.tables);
+    let mut ranges = tables.filter(|table| table.key == "launch_ranges");
+    ranges.any(|table| {
+        let mut names = table.rows.iter().filter_map(|row| row.cells.first());
+        names.any(|name| matches!(name, Cell::Text(name) if is_default_marker(name)))
     })
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Together {
 }
 
 /// Time besides communication that nothing hid.
-fn own_ns(iteration: &Iteration) -> u64 {
+pub(super) fn own_ns(iteration: &Iteration) -> u64 {
     iteration
         .duration_ns
         .saturating_sub(iteration.exposed_comm_ns)

@@ -16,6 +16,7 @@
 //! | `lane` | all iterations of a rank on one GPU |
 //! | `part` | what was found of a file, in a Parquet file |
 //! | `job` | what the ranks of a job have in common |
+//! | `map` | ranks by iterations, for a picture |
 //! | `tables` | the answer |
 //!
 //! Each file is measured alone, so that memory does not grow with the number of ranks; what comes of it, a [`Lane`] for each GPU of a process, needs no model.
@@ -25,6 +26,7 @@ mod assign;
 mod differences;
 mod job;
 mod lane;
+mod map;
 mod marker;
 mod occurrences;
 mod part;

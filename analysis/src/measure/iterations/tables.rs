@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::Options;
 use super::job::{Drift, FASTER, Together, drifts, savings, together};
 use super::lane::{Detail, Iteration, Lane, SENSORS};
+use super::map::map;
 use super::marker::MarkerKind;
 use super::sums::{FIELDS, Sums};
 use super::verdicts::{Verdict, median};
@@ -55,6 +56,7 @@ pub fn answer(lanes: &[Lane], options: &Options) -> Answer {
         faster(lanes, &together),
         changes(lanes),
         job(lanes, &together),
+        map(lanes),
     ];
     if !are_too_many(count)
         && lanes

@@ -16,6 +16,8 @@ const SECTIONS = [
   ['gaps', 'Why GPUs were idle', 'Every idle nanosecond has one cause, and the line of code that kept the GPU waiting.',
     () => [gapBars(tablesOf(answer('gaps')))]],
   ['flame', 'Flame graphs', 'Call stacks, callers above what they call, as wide as their time.', () => [flames(part(DATA.plots, 'flame'))]],
+  ['overlap', 'Iterations', 'What each step of each rank consisted of, and what was different in the slowest.',
+    () => [iterationMap(answer('overlap')?.tables.find((table) => table.key === 'iteration_map'))]],
   ['kernels', 'Kernels', '', () => [durations(plot('durations', 'kernel_durations'))]],
   ['launch', 'Who launched them', '', () => []],
   ['copies', 'Copies', '', () => []],

@@ -268,3 +268,29 @@ function gapBars(tables) {
   for (const bar of bars) bar.parts = names.map((name, at) => ({ name, value: bar.causes.get(name) ?? 0, colour: colour(at) }));
   return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns'));
 }
+
+// Ranks down, iterations across: the darker, the more a rank had to do besides communication than the median of the ranks; full where that is a fifth of an iteration.
+function iterationMap(table) {
+  const rows = records(table);
+  if (rows.length < 2) return null;
+  const places = rows.map((row) => row.below[0].rows);
+  const usual = places[0].map((_, at) => {
+    const known = places.map((row) => row[at][1]).filter((own) => own !== null).sort((one, other) => one - other);
+    return known[Math.floor((known.length - 1) / 2)] ?? 0;
+  });
+  const more = (row, at) => Math.max(0, (places[row][at][1] ?? 0) - usual[at]);
+  const name = (row) => (row.ranks > 1 ? `${row.ranks} ranks from ${row.rank}` : `rank ${row.rank ?? '?'}`);
+  const cells = rows.flatMap((row, down) => places[down].map((_, at) => {
+    const part = Math.min(1, more(down, at) / (0.2 * row.iteration_ns || 1));
+    return part < 0.02 ? null : draw('rect', { x: at, y: down, width: 1, height: 1, fill: 'var(--c1)', 'fill-opacity': part.toFixed(2) });
+  }));
+  const tell = (place) => {
+    const at = Math.floor(place * usual.length);
+    const most = rows.reduce((best, _, down) => (more(down, at) > more(best, at) ? down : best), 0);
+    return `iteration ${places[0][at][0]}: ${name(rows[most])} had ${brief(more(most, at), 'ns')} more to do than the median`;
+  };
+  const title = 'Ranks (down) by iterations (across): what they had to do beyond the median of the ranks';
+  const pixels = Math.max(44, Math.min(480, 12 * rows.length));
+  return make('div', { 'data-plot': 'iterations' },
+    figure(title, told(stretched(usual.length, rows.length, pixels, cells.filter(Boolean)), title, tell, 1 / usual.length)));
+}
