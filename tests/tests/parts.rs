@@ -1,4 +1,4 @@
-//! `rsys-report overlap --parts`: jobs that are analysed in parts, and what others read of these.
+//! `rsys-report overlap --parts`: jobs that are analysed in parts, and what others read of these; and what the page shows of iterations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -225,6 +225,39 @@ fn a_part_is_small_and_copies_of_a_job_cost_as_much_each() -> TestResult {
         ] {
             ensure!(same[key] == rank[key], "{key}: {rank}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_page_of_a_job_has_its_iterations() -> TestResult {
+    let job = Parts::new(&job())?;
+    let page = job.scratch.path().join("page.html");
+    let output = Command::new(report()?)
+        .arg("html")
+        .arg(&job.traces)
+        .arg("-o")
+        .arg(&page)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let page = fs::read_to_string(page)?;
+    let (_, data) = page.split_once("id=\"data\">").context("data")?;
+    let (data, _) = data.split_once("</script>").context("its end")?;
+    let data: Value = serde_json::from_str(data)?;
+    let parts = data["parts"].as_array().context("parts")?;
+    let overlap = parts.iter().find(|part| part["name"] == "overlap");
+    let tables = overlap.and_then(|part| part["tables"].as_array());
+    let tables = tables.context("iterations")?;
+    let map = tables.iter().find(|table| table["key"] == "iteration_map");
+    let rows = map
+        .and_then(|map| map["rows"].as_array())
+        .context("a map")?;
+    ensure!(rows.len() == 6, "{rows:?}");
+    for row in rows {
+        // Behind the cells of a rank: its iterations.
+        let places = row[3][0]["rows"].as_array().context("places")?;
+        ensure!(places.len() == 12, "{row}");
     }
     Ok(())
 }
