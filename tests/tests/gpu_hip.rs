@@ -54,6 +54,7 @@ on_every_stack! {
     a_child_of_a_parent_that_used_gpus_is_said_to_miss_calls;
     a_runtime_that_is_loaded_late_is_found;
     streams_that_are_destroyed_at_once_are_told;
+    the_last_launch_of_a_graph_is_told;
 }
 
 /// Compilers are in these two.
@@ -435,6 +436,36 @@ fn no_launch_of_a_graph_of_hip_6_is_lost() -> TestResult {
 #[test]
 fn no_launch_of_a_graph_of_hip_7_is_lost() -> TestResult {
     no_launch_of_a_graph_is_lost_when_the_machine_is_busy(Stack::Rocm7)
+}
+
+/// A program that ends as soon as its last graph has run, several of them at once: HIP tells of that launch at the very end.
+fn the_last_launch_of_a_graph_is_told(stack: Stack) -> TestResult {
+    const NODES: usize = 32;
+    const TIMES: usize = 20;
+    /// Launches that the program makes before it measures.
+    const FIRST: usize = 5;
+    const PROGRAMS: usize = 4;
+    skip_if_missing!(missing(stack));
+    let program =
+        hip_program(stack, "hip_graph_rate")?.args([NODES.to_string(), TIMES.to_string()]);
+    let one = || -> TestResult {
+        let machine = machine(stack, 1)?;
+        let outcome = profiled(&machine, program.clone()).run()?;
+        let trace = outcome.expect_success().trace_of("hip_graph_rate")?;
+        let told = trace
+            .number("select count(*) from slice where category = 'kernel' and name glob 'node*'")?;
+        ensure!(
+            told == i64::try_from(NODES * (TIMES + FIRST))?,
+            "{told} kernels\n{}",
+            outcome.story()
+        );
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..PROGRAMS).map(|_| scope.spawn(one)).collect();
+        runs.into_iter()
+            .try_for_each(|run| run.join().map_err(|_| anyhow::anyhow!("a run panicked"))?)
+    })
 }
 
 /// HIP 7 reads the names of a graph's kernels when it tells of them: a graph that is destroyed as soon as it has run takes them along.

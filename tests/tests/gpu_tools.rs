@@ -4,7 +4,7 @@ use anyhow::ensure;
 use rsys_tests::simgpu::{
     Machine, Stack, accounts, code_object, hip_program, hsa_program, hsa_tool, library_program, ops,
 };
-use rsys_tests::{Invocation, Run, TestResult, run_plain, skip_if_missing};
+use rsys_tests::{Invocation, Run, TestResult, missing_tool, run_plain, skip_if_missing};
 
 /// Compilers are in these two.
 fn missing(stack: Stack) -> Option<String> {
@@ -218,4 +218,33 @@ fn two_tools_see_the_queues_of_the_newest() -> TestResult {
 #[test]
 fn two_tools_see_the_queues_of_rocm7() -> TestResult {
     two_tools_see_the_queues(Stack::Rocm7)
+}
+
+/// Another allocator, preloaded in front of everything or behind it, changes nothing of what is recorded.
+#[test]
+fn another_allocator_may_be_preloaded() -> TestResult {
+    const ALLOCATOR: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    let stack = Stack::Wheel54;
+    skip_if_missing!(missing(stack).or_else(|| missing_tool(ALLOCATOR)));
+    let program = || -> anyhow::Result<_> {
+        Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
+    };
+    for preload in [
+        format!("{ALLOCATOR}:$LD_PRELOAD"),
+        format!("$LD_PRELOAD:{ALLOCATOR}"),
+    ] {
+        let words = format!("LD_PRELOAD=\"{preload}\"; export LD_PRELOAD");
+        let machine = Machine::new(stack)?;
+        let outcome = profiled(&machine, after(&words, program()?), &["-I", "rocm"])
+            .env("MALLOC_CONF", "stats_print:true")
+            .run()?;
+        let trace = outcome.expect_success().trace_of("hip_flood")?;
+        let kernels = ops(&trace, "kernel")?.len();
+        ensure!(
+            kernels == 20 && outcome.stderr.contains("jemalloc statistics"),
+            "{preload}: {kernels} kernels\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
 }

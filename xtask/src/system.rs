@@ -18,6 +18,8 @@ enum Probe {
     AnyPython(&'static str),
     /// The shared library of the system's Python.
     PythonLibrary,
+    /// A file.
+    File(&'static str),
     /// A library by the name that programs load it by.
     Library(&'static str),
     /// What gcc must be able to make a program with.
@@ -59,6 +61,10 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Daemon("slurmd"), "slurmd"),
     (Probe::Daemon("munged"), "munge"),
     (Probe::Library("libpfm.so.4"), "libpfm4"),
+    (
+        Probe::File("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
+        "libjemalloc2",
+    ),
     (Probe::Program("javac"), "default-jdk-headless"),
     (Probe::Program("go"), "golang-go"),
     (Probe::Program("sbcl"), "sbcl"),
@@ -76,6 +82,7 @@ impl Probe {
         match self {
             Self::Program(name) => has_program(name),
             Self::Daemon(name) => Path::new("/usr/sbin").join(name).is_file(),
+            Self::File(path) => Path::new(path).is_file(),
             Self::SystemPython(module) => has_module("/usr/bin/python3", module),
             Self::AnyPython(module) => has_module("python3", module),
             Self::Library(name) => succeeds(

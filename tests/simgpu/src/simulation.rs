@@ -51,11 +51,11 @@ fn look_up() -> Option<&'static CStr> {
     // SAFETY: the name is NUL-terminated. That nobody changes the environment meanwhile is every program's own duty.
     let value = unsafe { libc::getenv(c"RSYS_SIMGPU_ROOT".as_ptr()) };
     debug_assert_eq!(ENV_ROOT, "RSYS_SIMGPU_ROOT");
-    // SAFETY: strdup of a string of the environment.
+    // SAFETY: a string of the environment, or null.
     let copy = match value.is_null() || unsafe { *value } == 0 {
         true => std::ptr::null_mut(),
         // SAFETY: as above.
-        false => unsafe { libc::strdup(value) },
+        false => unsafe { copy_of(value) },
     };
     if copy.is_null() {
         STATE.store(NONE, Ordering::Release);
@@ -66,6 +66,26 @@ fn look_up() -> Option<&'static CStr> {
     STATE.store(SIMULATED, Ordering::Release);
     // SAFETY: just made.
     Some(unsafe { CStr::from_ptr(copy) })
+}
+
+/// A copy that is never freed, of memory of its own: the program's allocator may be what opens a file, while it sets itself up.
+///
+/// # Safety
+/// It must be a string.
+unsafe fn copy_of(value: *const libc::c_char) -> *mut libc::c_char {
+    // SAFETY: the caller says so.
+    let bytes = unsafe { CStr::from_ptr(value) }.to_bytes_with_nul();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, which overwrites nothing; it has room for the string.
+    unsafe {
+        let place = libc::mmap(std::ptr::null_mut(), bytes.len(), protection, flags, -1, 0);
+        if place == libc::MAP_FAILED {
+            return std::ptr::null_mut();
+        }
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len());
+        place.cast()
+    }
 }
 
 /// The simulated machine; none when nothing is simulated or its folder cannot be read.

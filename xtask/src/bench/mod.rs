@@ -22,6 +22,7 @@ mod finish;
 mod goals;
 mod gpu;
 mod gpu_start;
+mod graphs;
 mod install;
 mod lab;
 mod locks;
@@ -51,7 +52,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, monitors, locks, gpu, gpu-start, simgpu.
+    /// report, monitors, locks, gpu, graphs, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -65,7 +66,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 19] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 20] = [
     (
         "overhead",
         overhead::measure,
@@ -87,6 +88,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 19] = [
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),
     ("locks", locks::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("gpu", gpu::measure, &[]),
+    ("graphs", graphs::measure, &[]),
     ("gpu-start", gpu_start::measure, &[]),
     ("simgpu", simgpu::measure, &[]),
 ];

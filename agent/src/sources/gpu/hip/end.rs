@@ -10,6 +10,7 @@ use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
 use crate::events;
+use crate::sources::gpu::handlers;
 use crate::sources::gpu::helper::Work;
 use crate::sources::gpu::hip::{ops, work};
 use crate::sources::gpu::hip_functions;
@@ -75,6 +76,10 @@ pub fn collect() {
         let deadline = begin + left;
         let idle = WORK.begin() && WORK.wait_until(deadline);
         if idle {
+            // Now and then HIP 5 reports from there too, what the program has waited for itself.
+            if !words::is_of_runtime() {
+                handlers::catch_up();
+            }
             wait_for_records(deadline);
         } else {
             // A GPU that hangs does not recover: no second try.
@@ -157,7 +162,8 @@ fn wait_for_records(deadline: u64) {
         let late_ns = if has_graphs { LATE_GRAPH_NS } else { LATE_NS };
         let is_quiet = now.wrapping_sub(quiet_since) > late_ns
             && (missing_graphs == 0 || now.wrapping_sub(begin) > EMPTY_GRAPH_NS);
-        if now > deadline || (ops::outstanding() == 0 && (is_quiet || !hip_functions::is_late())) {
+        let is_told = !hip_functions::is_late() && missing_graphs == 0;
+        if now > deadline || (ops::outstanding() == 0 && (is_quiet || is_told)) {
             return;
         }
         sys::nap(NAP_NS);
