@@ -632,6 +632,31 @@ fn what_iterations_would_take_with_a_faster_kernel_is_what_they_take() {
 }
 
 #[test]
+fn what_iterations_would_take_without_an_idle_time_is_what_they_take() {
+    let loads = Job {
+        ranks: 8,
+        iterations: 30,
+        load_ns: 4_000_000,
+        ..Job::default()
+    };
+    let at_once = Job {
+        load_ns: 0,
+        ..loads.clone()
+    };
+    let gaps = [loads, at_once].map(|job| {
+        let scratch = Scratch::new();
+        let answer = ask(&written(&job, &scratch), &Options::default(), 2);
+        rows(&answer, "without_gaps")
+    });
+    let load = &gaps[0][0];
+    assert_eq!(load["gap"], "code on the host: load_batch (train.py:42)");
+    let off =
+        load["predicted_ns"].as_f64().unwrap() / gaps[1][0]["iteration_ns"].as_f64().unwrap() - 1.0;
+    println!("predicted within {:.2} %", 100.0 * off.abs());
+    assert!(off.abs() < 0.02, "{off} {load}");
+}
+
+#[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();
     let mut files = written(&faulty(Cause::Sleep, 7), &scratch);

@@ -143,25 +143,28 @@ pub(super) fn drifts(lanes: &[Lane]) -> Vec<Option<Drift>> {
 /// A kernel that takes less time by this part.
 pub(super) const FASTER: f64 = 0.2;
 
-/// What iterations would gain by a faster kernel.
+/// What iterations would gain if something took less time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Saving {
-    pub(super) kernel: String,
-    /// How long it is all that the GPU does in an iteration, the mean of the ranks.
+    pub(super) name: String,
+    /// How long it takes alone in an iteration, the mean of the ranks.
     pub(super) alone_ns: f64,
     pub(super) saved_ns: f64,
 }
 
-/// What an iteration would gain if a kernel were faster on all ranks, the most first. The rank with the most to do besides communication decides of its length:
-/// each has less to do then by what nothing hides of the kernel.
-pub(super) fn savings(lanes: &[Lane]) -> Vec<Saving> {
+/// Names, and how long a GPU did nothing else than each in all iterations.
+type Parts = Vec<(String, u64)>;
+
+/// What an iteration would gain if parts of it took less time on all ranks by a share, the most first. The rank with the most to do besides communication
+/// decides of its length: each has less to do then by that share.
+pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) -> Vec<Saving> {
     let ranks: Vec<(f64, f64, BTreeMap<&str, u64>)> = lanes
         .iter()
         .filter(|lane| !lane.iterations.is_empty())
         .map(|lane| {
             let count = lane.iterations.len() as f64;
             let own: u64 = lane.iterations.iter().map(own_ns).sum();
-            let kernels = lane.kernels.iter();
+            let kernels = parts(lane).iter();
             let kernels = kernels.map(|(name, ns)| (name.as_str(), *ns));
             (own as f64 / count, count, kernels.collect())
         })
@@ -188,15 +191,15 @@ pub(super) fn savings(lanes: &[Lane]) -> Vec<Saving> {
                 .map(|(_, count, kernels)| alone(*count, kernels))
                 .sum();
             Saving {
-                kernel: name.to_owned(),
+                name: name.to_owned(),
                 alone_ns: sum / ranks.len() as f64,
-                saved_ns: as_it_was - longest(&|count, kernels| FASTER * alone(count, kernels)),
+                saved_ns: as_it_was - longest(&|count, kernels| share * alone(count, kernels)),
             }
         })
         .collect();
     found.sort_by(|one, other| {
         let saved = other.saved_ns.total_cmp(&one.saved_ns);
-        saved.then_with(|| one.kernel.cmp(&other.kernel))
+        saved.then_with(|| one.name.cmp(&other.name))
     });
     found
 }

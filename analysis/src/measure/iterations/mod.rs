@@ -13,17 +13,19 @@
 //! | `alone` | how long kernels were all that a GPU did |
 //! | `differences` | what was different in slow iterations |
 //! | `verdicts` | warm-up, outliers, and where the length of iterations changes |
-//! | `lane` | all iterations of a rank on one GPU |
+//! | `gpu` | a GPU of a process, whose operations are divided |
+//! | `lane` | all iterations of a rank on one GPU, as they were found |
 //! | `part` | what was found of a file, in a Parquet file |
 //! | `job` | what the ranks of a job have in common |
 //! | `map` | ranks by iterations, for a picture |
-//! | `tables` | the answer |
+//! | `tables`, `remarks` | the answer |
 //!
 //! Each file is measured alone, so that memory does not grow with the number of ranks; what comes of it, a [`Lane`] for each GPU of a process, needs no model.
 
 mod alone;
 mod assign;
 mod differences;
+mod gpu;
 mod job;
 mod lane;
 mod map;
@@ -32,6 +34,7 @@ mod occurrences;
 mod part;
 mod period;
 mod records;
+mod remarks;
 mod sums;
 mod tables;
 mod union;
@@ -90,6 +93,6 @@ impl Iterations {
     #[must_use]
     pub fn find(&self, model: &Model, options: &Options) -> Vec<Lane> {
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lane::lanes(std::mem::take(&mut records), model, options)
+        gpu::lanes(std::mem::take(&mut records), model, options)
     }
 }

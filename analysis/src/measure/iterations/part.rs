@@ -12,7 +12,7 @@ use crate::model::{Notice, Process};
 use crate::parquet::{self, Columns, ParquetError, Values};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The key beside the table.
 const KEY: &str = "rsys.overlap";
 

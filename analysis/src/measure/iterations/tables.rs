@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use super::Options;
-use super::job::{Drift, FASTER, Together, drifts, savings, together};
+use super::job::{Drift, FASTER, Saving, Together, drifts, savings, together};
 use super::lane::{Detail, Iteration, Lane, SENSORS};
 use super::map::map;
-use super::marker::MarkerKind;
+use super::remarks::notes;
 use super::sums::{FIELDS, Sums};
 use super::verdicts::{Verdict, median};
 use crate::table::{Answer, Cell, Column, Table};
@@ -54,6 +54,7 @@ pub fn answer(lanes: &[Lane], options: &Options) -> Answer {
         ranks(lanes, &drifts),
         slowest(lanes, &together),
         faster(lanes, &together),
+        without(lanes, &together),
         changes(lanes),
         job(lanes, &together),
         map(lanes),
@@ -268,26 +269,53 @@ fn slowest(lanes: &[Lane], together: &[Together]) -> Table {
 
 /// What iterations would gain by faster kernels.
 fn faster(lanes: &[Lane], together: &[Together]) -> Table {
-    let columns = [
+    let title = format!(
+        "If a kernel took {:.0} % less time on all ranks, by how long it is all that the GPU does in an iteration",
+        100.0 * FASTER
+    );
+    let savings = savings(lanes, |lane| &lane.kernels, FASTER);
+    what_if(
+        ("faster_kernels", title),
         Column::plain("kernel", "kernel"),
-        Column::ns("alone_ns", "alone"),
+        savings,
+        together,
+    )
+}
+
+/// What iterations would gain without an idle time.
+fn without(lanes: &[Lane], together: &[Together]) -> Table {
+    let title = "If the GPUs were not idle for a cause on any rank".to_owned();
+    let savings = savings(lanes, |lane| &lane.gaps, 1.0);
+    what_if(
+        ("without_gaps", title),
+        Column::plain("gap", "idle by"),
+        savings,
+        together,
+    )
+}
+
+fn what_if(
+    (key, title): (&'static str, String),
+    what: Column,
+    savings: Vec<Saving>,
+    together: &[Together],
+) -> Table {
+    let columns = [
+        what,
+        Column::ns("alone_ns", "in an iteration"),
         Column::ns("iteration_ns", "iteration"),
         Column::ns("predicted_ns", "then"),
         Column::ns("saved_ns", "saved"),
         Column::share("saved_share", "of it"),
     ];
-    let title = format!(
-        "If a kernel took {:.0} % less time on all ranks, by how long it is all that the GPU does in an iteration",
-        100.0 * FASTER
-    );
-    let mut table = Table::new("faster_kernels", title, &columns);
+    let mut table = Table::new(key, title, &columns);
     table.rows_in_text = ROWS;
     let closed = together.iter().filter(|one| one.verdict != Verdict::Open);
     let usual_ns = median(&mut closed.map(|one| one.max_ns).collect::<Vec<_>>()) as f64;
     if usual_ns > 0.0 {
-        for saving in savings(lanes) {
+        for saving in savings {
             table.push(vec![
-                saving.kernel.into(),
+                saving.name.into(),
                 saving.alone_ns.into(),
                 usual_ns.into(),
                 (usual_ns - saving.saved_ns).into(),
@@ -412,86 +440,4 @@ fn iteration(lane: &Lane, one: Option<&Iteration>, detail: &Detail) -> Vec<Cell>
     cells.extend([sums.hidden_share().into(), sums.overlap_ratio().into()]);
     cells.extend(detail.sensors.map(Cell::from));
     cells
-}
-
-fn notes(lanes: &[Lane], options: &Options, count: usize) -> Vec<String> {
-    let mut notes = Vec::new();
-    if lanes.is_empty() {
-        notes.push("no operation of a GPU is in these traces".to_owned());
-        return notes;
-    }
-    let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
-    if let (Some(marker), 0) = (&options.marker, count) {
-        notes.push(format!(
-            "no range, mark, operator, function, call or kernel is called {marker}; a star stands for any end (--marker '{marker}*')"
-        ));
-    }
-    let whole = lanes
-        .iter()
-        .filter(|lane| lane.marker_kind == MarkerKind::Whole);
-    if options.marker.is_none() && whole.clone().count() > 0 {
-        notes.push(format!(
-            "no iterations were found on {}: nothing is called step, iteration or the like, and neither ranges nor kernels recur; --marker names what does",
-            counted(whole.count() as u64, "GPU")
-        ));
-    }
-    let without = lanes
-        .iter()
-        .filter(|lane| lane.iterations.is_empty())
-        .count() as u64;
-    if without > 0 && count > 0 {
-        notes.push(format!("{} without the marker", counted(without, "GPU")));
-    }
-    let mut markers: Vec<(&str, &str)> = lanes
-        .iter()
-        .filter(|lane| !lane.iterations.is_empty())
-        .map(|lane| (lane.marker_kind.text(), lane.marker.as_str()))
-        .collect();
-    markers.sort_unstable();
-    markers.dedup();
-    if markers.len() > 1 {
-        notes.push("not all ranks have the same marker: iterations of one number need not be the same; --marker names one".to_owned());
-    }
-    let counts = lanes.iter().map(|lane| lane.iterations.len());
-    let is_numbered = lanes.iter().all(|lane| lane.is_numbered);
-    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max())
-        && least != most
-        && !is_numbered
-        && count > 0
-    {
-        notes.push(format!(
-            "ranks have between {least} and {most} iterations, and no numbers in their names: the same number need not mean the same iteration"
-        ));
-    }
-    for (number, text) in [
-        (
-            sum(|lane| lane.unlinked),
-            "operations of GPUs whose call is not in the traces: the time at which they began decides of their iteration",
-        ),
-        (
-            sum(|lane| lane.untyped),
-            "kernels of collectives of which the operation is not known (rsys-sample -I rccl records it): they are no part of overlap_ratio, which is of all-reduce and reduce-scatter",
-        ),
-        (
-            sum(|lane| lane.nested),
-            "markers within others of the same name, which count for nothing",
-        ),
-    ] {
-        if number > 0 {
-            notes.push(format!("{number} {text}"));
-        }
-    }
-    if are_too_many(count) {
-        notes.push(format!(
-            "{count} iterations of ranks are too many for the table iterations, which is left out: --parts DIR writes them as Parquet files"
-        ));
-    }
-    notes
-}
-
-fn counted(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
 }
