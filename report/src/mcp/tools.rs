@@ -91,7 +91,7 @@ pub(super) const TOOLS: [Tool; 16] = [
         "Which rank made the others wait in collectives of RCCL, by how much, and what it did meanwhile.",
     ),
     question(
-        "overlap",
+        OVERLAP,
         "Each iteration of each rank: computation, communication that nothing hid, copies, idleness by cause; the slowest, and what was different in them.",
     ),
     question(
@@ -105,6 +105,7 @@ pub(super) const TOOLS: [Tool; 16] = [
 ];
 
 const LIST: &str = "list_runs";
+const OVERLAP: &str = "overlap";
 const TABLES: &str = "tables";
 const QUERY: &str = "query";
 
@@ -150,6 +151,13 @@ impl Tool {
                 "description": "text (the default): long tables are cut; json: all rows, keys with units; csv: the first table",
             });
             put("form", form);
+        }
+        if self.name == OVERLAP {
+            let marker = json!({
+                "type": "string",
+                "description": "what recurs once in each iteration: the name of a range, function, call or kernel; by default it is found",
+            });
+            put("marker", marker);
         }
         if !self.by.is_empty() {
             let by = json!({
@@ -220,6 +228,9 @@ impl Tool {
         }
         for by in self.words(arguments)? {
             command.args(["--by", by]);
+        }
+        if let Some(marker) = text("marker")? {
+            command.arg(format!("--marker={marker}"));
         }
         if self.name == TABLES {
             command.arg("--tables");
