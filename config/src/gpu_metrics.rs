@@ -87,6 +87,7 @@ pub const METRICS: &[Metric] = &[
         &[track("GPU Fan", "rpm", &["fan"])]),
     metric("link", "speed and width of the PCIe link",
         &[track("GPU Link Speed", "GT/s", &["link_speed"]), track("GPU Link Width", "lanes", &["link_width"])]),
+    metric("engines", "what the graphics driver says of each process: time of each engine, memory", &[]),
     metric("events", "what the driver tells: page faults, migrations, evicted queues, throttling, resets", &[]),
     metric("occupancy", "compute units that a process occupies, of each process", &[]),
 ];

@@ -7,6 +7,7 @@
 //! comes out.
 
 mod driver;
+mod fdinfo;
 mod file;
 mod gpu;
 mod host;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use nix::time::ClockId;
 use rsys_config::Numbers;
 use rsys_machine::roots::Roots;
 
+use super::fdinfo::Engines;
 use super::file::SCRATCH_BYTES;
 use super::gpu::Gpus;
 use super::host::Host;
@@ -79,7 +81,7 @@ struct Watch {
     run: RunContext,
     host: Option<Host>,
     gpus: Option<Gpus>,
-    processes: HashMap<ProcessKey, (Process, Option<Usage>)>,
+    processes: HashMap<ProcessKey, (Process, Option<(Usage, Engines)>)>,
     scratch: Vec<u8>,
 }
 
@@ -221,10 +223,11 @@ impl Watch {
             let Ok(process) = Process::open(pid) else {
                 continue;
             };
-            let usage = self
-                .gpus
-                .as_ref()
-                .map(|gpus| Usage::new(&self.roots, pid, &gpus.ids, gpus.memory, gpus.occupancy));
+            let usage = self.gpus.as_ref().map(|gpus| {
+                let usage = Usage::new(&self.roots, pid, &gpus.ids, gpus.memory, gpus.occupancy);
+                let folder = PathBuf::from(format!("/proc/{pid}"));
+                (usage, Engines::new(&folder, &gpus.engines))
+            });
             self.processes.insert(key, (process, usage));
         }
         for key in changes.ended {
@@ -248,8 +251,9 @@ impl Watch {
         self.processes.retain(|key, (process, usage)| {
             let mut own = Vec::new();
             let is_there = process.read(time_ns, &mut self.scratch, &mut own).is_ok();
-            if let Some(usage) = usage {
+            if let Some((usage, engines)) = usage {
                 usage.read(time_ns, &mut self.scratch, &mut own);
+                engines.read(time_ns, &mut own);
                 if let Some(gpus) = &mut self.gpus {
                     own.extend(gpus.events_of(usage.pid));
                 }

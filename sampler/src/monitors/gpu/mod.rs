@@ -16,6 +16,7 @@ use rsys_machine::roots::Roots;
 pub use self::choice::Choice;
 use self::choice::{Wanted, chosen};
 use super::driver::Events;
+use super::fdinfo::Address;
 use super::kfd::{self, GpuId};
 use crate::counters::{Gauge, Group, Reading, Unit};
 use crate::smi;
@@ -26,6 +27,9 @@ const NO_LIBRARY: &str = "none";
 
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
+
+/// Of a process too.
+const ENGINES: &str = "engines";
 
 /// What happens, not what is.
 const EVENTS: &str = "events";
@@ -49,6 +53,8 @@ pub struct Gpus {
     events: Option<Events>,
     /// For the counters of processes.
     pub ids: Vec<GpuId>,
+    /// Those on whose engines processes are watched.
+    pub engines: Vec<Address>,
     /// Whether the memory of processes is read.
     pub memory: bool,
     /// Whether the occupancy of processes is read.
@@ -175,8 +181,16 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
             None
         }
     };
+    let addresses = chosen
+        .iter()
+        .filter_map(|gpu| Some((gpu.index, gpu.pci_address()?)));
+    let engines = match wanted.has(ENGINES) {
+        true => addresses.collect(),
+        false => Vec::new(),
+    };
     let gpus = Gpus {
         sensors: found,
+        engines,
         events,
         smi,
         quiet: choice.quiet,
