@@ -118,8 +118,18 @@ pub const BACKENDS: &[Backend] = &[
         "regions of the program's own: rsys.h, rocprofsys_user_*",
     ),
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
-    backend("ompt", &["openmp"], "OpenMP regions").switch("USE_OMPT"),
-    backend("kokkosp", &["kokkos"], "Kokkos kernels and regions").switch("USE_KOKKOSP"),
+    backend(
+        "ompt",
+        &["openmp"],
+        "OpenMP regions, loops, tasks, waits, locks and offloading",
+    )
+    .switch("USE_OMPT"),
+    backend(
+        "kokkosp",
+        &["kokkos"],
+        "Kokkos kernels, regions, fences, copies and allocations",
+    )
+    .switch("USE_KOKKOSP"),
     backend(
         "mutex-locks",
         &[],

@@ -24,7 +24,7 @@ fn missing_backends_make_one_line() {
     assert_eq!(
         all.as_deref(),
         Some(
-            "backends 'rocprofiler', 'mpip', 'kokkosp' are not part of this build; the run goes on without them"
+            "backends 'rocprofiler', 'mpip' are not part of this build; the run goes on without them"
         )
     );
     assert_eq!(
@@ -32,8 +32,10 @@ fn missing_backends_make_one_line() {
         Some("backend 'mpip' is not part of this build; the run goes on without it")
     );
     assert_eq!(
-        missing_warning(&list(&["roctracer", "mpip", "ompt", "ompt"]), &[]).as_deref(),
-        Some("backends 'mpip', 'ompt' are not part of this build; the run goes on without them")
+        missing_warning(&list(&["roctracer", "rocprofiler", "mpip", "mpip"]), &[]).as_deref(),
+        Some(
+            "backends 'rocprofiler', 'mpip' are not part of this build; the run goes on without them"
+        )
     );
     assert_eq!(missing_warning(&list(&["mpip"]), &list(&["mpi"])), None);
     assert_eq!(missing_warning(&list(&["mpip"]), &list(&["all"])), None);

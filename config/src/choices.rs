@@ -94,10 +94,10 @@ choices! {
 
     /// Whose names the categories in a trace have.
     CategoryNames {
-        Rsys = "rsys": "short ones: kernel, copy, fill, hip, hsa, roctx, rccl, mutex, rwlock, spinlock; stacks have none";
+        Rsys = "rsys": "short ones: kernel, copy, fill, hip, hsa, roctx, rccl, openmp, kokkos, mutex, rwlock, spinlock; stacks have none";
         Original = "original": concat!(
             "those of rocprof-sys: rocm_kernel_dispatch, rocm_memory_copy (copies and fills), ",
-            "rocm_scratch_memory, rocm_hip_api, rocm_hsa_api, rocm_marker_api, rocm_rccl_api, pthread (locks); ",
+            "rocm_scratch_memory, rocm_hip_api, rocm_hsa_api, rocm_marker_api, rocm_rccl_api, ompt, pthread (locks); ",
             "stacks have timer_sampling or overflow_sampling"
         );
     }

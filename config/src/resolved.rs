@@ -147,6 +147,10 @@ pub struct Resolved {
     pub locks_shortest: Duration,
     /// `LAUNCH_STACKS`.
     pub launch_stacks: bool,
+    /// `KOKKOSP_NAME_LENGTH_MAX`.
+    pub kokkos_name_bytes: u32,
+    /// `KOKKOSP_DEEP_COPY`.
+    pub kokkos_deep_copy: bool,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
     /// `DEBUG_SETTINGS`.
@@ -327,6 +331,8 @@ impl Resolved {
             gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
             gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
             launch_stacks: read.bool("LAUNCH_STACKS"),
+            kokkos_name_bytes: u32::try_from(read.int("KOKKOSP_NAME_LENGTH_MAX")).unwrap_or(0),
+            kokkos_deep_copy: read.bool("KOKKOSP_DEEP_COPY"),
             verbose: if read.bool("DEBUG") {
                 3
             } else {

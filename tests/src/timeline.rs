@@ -10,7 +10,7 @@ use crate::trace::Trace;
 /// Name of the tracks of waits.
 const WAITING: &str = "waiting";
 /// Names of the tracks of calls and ranges that were told.
-const TOLD: &str = "'calls', 'roctx', 'regions'";
+const TOLD: &str = "'calls', 'roctx', 'regions', 'openmp', 'kokkos'";
 
 /// Name of the tracks of times off the processor.
 const OFF_CPU: &str = "off-CPU";

@@ -9,8 +9,8 @@ use rsys_tests::{Run, TestResult, target_dir, workload, workspace_dir};
 /// The row.
 const ROW: &str = r#"
     /// A call of the probe's library.
-    Probe = 6 {
-        name: "probe", track: Calls, backend: Some("kokkosp"), with_gpu: false, owns_operations: true,
+    Probe = 31 {
+        name: "probe", track: Calls, backend: Some("probe"), with_gpu: false, owns_operations: true,
         when_full: Drop
     }
 "#;
@@ -81,11 +81,17 @@ fn a_source_is_one_row_and_one_file() -> TestResult {
     let place = target_dir().join("new-source");
     let code = place.join("code");
     copy(&workspace_dir(), &code)?;
-    let last_row = "name: \"rsys\", track: Ranges, backend: None, with_gpu: false, owns_operations: true,\n        when_full: Wait\n    }\n";
+    let rows_end = "}\n\nimpl Category {\n";
     edit(
         &code.join("wire/src/sources.rs"),
-        last_row,
-        &format!("{last_row}{ROW}"),
+        rows_end,
+        &format!("{}{rows_end}", ROW.trim_start_matches('\n')),
+    )?;
+    let all = "    backend(ALL, &[], \"every backend of this build\"),\n";
+    edit(
+        &code.join("config/src/backends.rs"),
+        all,
+        &format!("{all}    backend(\"probe\", &[], \"a probe\"),\n"),
     )?;
     assert_eq!(SOURCE.trim().lines().count(), 10);
     std::fs::write(
@@ -94,7 +100,8 @@ fn a_source_is_one_row_and_one_file() -> TestResult {
     )?;
     let list = code.join("agent/src/sources/mod.rs");
     edit(&list, "mod roctx;\n", "mod probe;\nmod roctx;\n")?;
-    edit(&list, "; 7] = [", "; 8] = [&probe::SOURCE, ")?;
+    let sources = "static SOURCES: &[&Source] = &[";
+    edit(&list, sources, &format!("{sources}&probe::SOURCE, "))?;
 
     let build = Command::new(env!("CARGO"))
         .args(["build", "-q", "-p", "rsys-agent", "-p", "rsys-sampler"])
@@ -116,7 +123,7 @@ fn a_source_is_one_row_and_one_file() -> TestResult {
 
     let run = Run::new()
         .profiler(place.join("target/debug/rsys-sample"))
-        .options(["-I", "kokkosp"])
+        .options(["-I", "probe"])
         .command(workload("probe").args(["7"]));
     let outcome = run.run()?;
     let trace = outcome.expect_success().trace()?;

@@ -287,6 +287,10 @@ pub struct AgentSettings {
     pub launch_stacks: bool,
     /// The shortest wait for a lock that is recorded, in nanoseconds.
     pub shortest_wait_ns: u64,
+    /// Kernels and the like of Kokkos whose names have so many bytes or more are left out; 0 for none.
+    pub kokkos_name_bytes: u32,
+    /// Whether deep copies of Kokkos are recorded.
+    pub kokkos_deep_copy: bool,
     /// What each thread counts beside its samples.
     pub counters: EventList,
     /// By which event samples are taken, instead of by a clock.
@@ -315,6 +319,8 @@ impl Default for AgentSettings {
             gpu_level: GpuLevel::Standard,
             launch_stacks: true,
             shortest_wait_ns: 1_000,
+            kokkos_name_bytes: 0,
+            kokkos_deep_copy: true,
             counters: EventList::default(),
             overflow: None,
             boot_offset_ns: 0,
@@ -370,7 +376,7 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} boot={} late={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} boot={} late={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -378,6 +384,8 @@ impl AgentSettings {
             self.events.to_words(),
             u8::from(self.launch_stacks),
             self.shortest_wait_ns,
+            self.kokkos_name_bytes,
+            u8::from(self.kokkos_deep_copy),
             self.boot_offset_ns,
             self.late_unless_child_of,
             u8::from(self.verbose)
@@ -414,6 +422,8 @@ impl AgentSettings {
                 ("level", "lite") => settings.gpu_level = GpuLevel::Lite,
                 ("level", "full") => settings.gpu_level = GpuLevel::Full,
                 ("stacks", _) => settings.launch_stacks = value == "1",
+                ("kokkos", _) => settings.kokkos_name_bytes = value.parse().unwrap_or(0),
+                ("copies", _) => settings.kokkos_deep_copy = value == "1",
                 ("depth", _) => {
                     settings.max_depth = value
                         .parse()

@@ -12,6 +12,10 @@ pub enum Track {
     Ranges,
     /// The same by interfaces that are no runtime's.
     Regions,
+    /// Parallel regions, work-sharing, waits and tasks of OpenMP.
+    OpenMp,
+    /// Kernels, regions and copies of Kokkos.
+    Kokkos,
 }
 
 /// What becomes of an event whose thread's ring is full.
@@ -103,6 +107,16 @@ sources! {
     /// Something that the profiler says about itself.
     Profiler = 5 {
         name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
+    /// Something that an OpenMP runtime says, through OMPT or a wrapped function of libgomp.
+    Openmp = 9 {
+        name: "openmp", track: OpenMp, backend: Some("ompt"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
+    /// Something that Kokkos tells its tools.
+    Kokkos = 10 {
+        name: "kokkos", track: Kokkos, backend: Some("kokkosp"), with_gpu: false, owns_operations: true,
         when_full: Wait
     }
     /// A wait for a mutex, a condition, a semaphore, a barrier or the end of a thread.

@@ -504,6 +504,8 @@ proptest! {
             gpu_level: GpuLevel::Lite,
             launch_stacks: false,
             shortest_wait_ns: 250,
+            kokkos_name_bytes: 64,
+            kokkos_deep_copy: false,
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             boot_offset_ns: -7,

@@ -34,6 +34,11 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("gdb"), "gdb"),
     (Probe::Program("valgrind"), "valgrind"),
     (Probe::Program("clang"), "clang"),
+    (Probe::Library("libomp.so.5"), "libomp-dev"),
+    (
+        Probe::Library("libtrilinos_kokkoscore.so"),
+        "libtrilinos-kokkos-dev",
+    ),
     (Probe::Program("musl-gcc"), "musl-tools"),
     (Probe::Compiles("-m32"), "gcc-multilib"),
     (Probe::Program("perl"), "perl"),

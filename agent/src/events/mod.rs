@@ -4,6 +4,7 @@
 //! ([`rings`]) and gives it back when it ends. Where a ring is full, the event's source says whether its thread waits, so that nothing is
 //! lost while the sampler lives, or the event is dropped and counted ([`Category::when_full`]). Signal handlers must not record events.
 
+mod places;
 mod rings;
 mod stacks;
 pub mod texts;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rsys_wire::event::{self, Arg, ArgWords, Category, Encode, GpuOp, Labelled};
 use rsys_wire::sources::WhenFull;
 
+pub use crate::events::places::place;
 pub use crate::events::rings::{prepare, register_hook};
 #[cfg(any(feature = "locks", test))]
 pub use crate::events::stacks::launch_stack_with;
@@ -81,7 +83,12 @@ pub fn begin_at(
 /// The innermost call or range of the category ends now.
 #[inline]
 pub fn end(category: Category, args: &[Arg<'_>]) {
-    let time_ns = sys::boottime_ns();
+    end_at(sys::boottime_ns(), category, args);
+}
+
+/// The innermost call or range of the category ended at a time (CLOCK_BOOTTIME ns).
+#[inline]
+pub fn end_at(time_ns: u64, category: Category, args: &[Arg<'_>]) {
     rings::put(WhenFull::Wait, |ring| {
         event::put_end(ring, time_ns, category, args)
     });
@@ -121,12 +128,12 @@ pub fn mark(category: Category, name: u64, correlation: u64, args: &[Arg<'_>]) {
     });
 }
 
-/// A range begins now that any thread may end.
-pub fn async_begin(category: Category, id: u64, name: u64, args: &[Arg<'_>]) {
+/// A range begins now that any thread may end. Returns whether that was recorded.
+pub fn async_begin(category: Category, id: u64, name: u64, args: &[Arg<'_>]) -> bool {
     let time_ns = sys::boottime_ns();
     rings::put(category.when_full(), |ring| {
         event::put_async_begin(ring, time_ns, category, id, name, args)
-    });
+    })
 }
 
 /// Such a range ends now.

@@ -70,6 +70,12 @@ impl StaticText {
         }
     }
 
+    /// What it says.
+    #[inline]
+    pub fn text(&self) -> &'static str {
+        self.text
+    }
+
     /// Its key; the text is recorded now if that was not done before.
     #[inline]
     pub fn key(&self) -> u64 {
@@ -126,6 +132,15 @@ pub fn named<R>(message: *const c_char, then: impl FnOnce(u64, &[Arg<'_>]) -> R)
     match key(text) {
         0 => then(0, &[(Key::Name, Value::Text(text))]),
         key => then(key, &[]),
+    }
+}
+
+/// The key of a text, which is recorded now if it has none: for short texts that come again.
+#[inline]
+pub fn key_of(text: &[u8]) -> u64 {
+    match key(text) {
+        0 => events::text(text),
+        key => key,
     }
 }
 

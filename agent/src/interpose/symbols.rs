@@ -26,6 +26,8 @@ const MOST_PATH: usize = 1024;
 /// Which objects are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Where {
+    /// All of them.
+    Anywhere,
     /// Those behind ours.
     Behind,
     /// The one with code at this address.
@@ -46,6 +48,11 @@ struct Search<'a> {
 /// The function of this name in the first library behind us that has it, or null.
 pub fn behind(name: &CStr) -> *mut () {
     pointer(search(name, Where::Behind).found)
+}
+
+/// The function of this name in the first object that has it, the program before all libraries, or null.
+pub fn first(name: &CStr) -> *mut () {
+    pointer(search(name, Where::Anywhere).found)
 }
 
 /// As [`behind`]. The library then stays loaded.
@@ -177,6 +184,7 @@ unsafe extern "C" fn visit(
         })
     };
     let wanted = match search.place {
+        Where::Anywhere => true,
         Where::Behind if search.behind => true,
         Where::Behind => {
             search.behind = holds(here());

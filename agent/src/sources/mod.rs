@@ -1,17 +1,20 @@
 //! The sources of events, each a folder or file of its own, and the loops over all of them.
 //!
-//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`], [`rccl`] and [`regions`] what the program says about itself. Libraries of
+//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`], [`rccl`], [`openmp`], [`kokkos`] and [`regions`] what the program says about itself. Libraries of
 //! the program's own choice have their functions exported here in front of them, and `dlsym` hands the wrappers to those who open the
 //! libraries themselves ([`crate::interpose::wrapped`]); each wrapper calls the real function, if there is one, and returns what that
 //! returns.
 
 pub mod gpu;
+mod kokkos;
 mod locks;
 mod marker_words;
+mod openmp;
 mod rccl;
 mod regions;
 mod roctx;
 mod source;
+mod table;
 
 use std::ffi::CStr;
 
@@ -22,10 +25,13 @@ use crate::state;
 pub use self::source::{Answer, Ending, Source};
 
 /// All sources. A function's name belongs to the first whose prefix it has.
-static SOURCES: [&Source; 7] = [
+static SOURCES: &[&Source] = &[
     &gpu::SOURCE,
     &roctx::SOURCE,
     &rccl::SOURCE,
+    &openmp::SOURCE,
+    &openmp::GOMP,
+    &kokkos::SOURCE,
     &locks::SOURCE,
     &regions::SOURCE,
     regions::NEW,

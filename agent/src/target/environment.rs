@@ -88,9 +88,9 @@ pub fn rest_of<'a>(string: *const c_char, start: &[u8]) -> Option<&'a CStr> {
     c_string(string.wrapping_add(start.len()))
 }
 
-/// Whether a byte separates the entries of LD_PRELOAD (ld.so(8)) or HSA_TOOLS_LIB.
+/// Whether a byte separates the entries of LD_PRELOAD (ld.so(8)), HSA_TOOLS_LIB or KOKKOS_TOOLS_LIBS.
 pub fn is_separator(byte: u8) -> bool {
-    matches!(byte, b':' | b' ')
+    matches!(byte, b':' | b' ' | b';')
 }
 
 /// The agent's path in a list of libraries.

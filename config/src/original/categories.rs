@@ -9,6 +9,7 @@ const NAMES: &[(&str, &str)] = &[
     ("hsa", "rocm_hsa_api"),
     ("roctx", "rocm_marker_api"),
     ("rccl", "rocm_rccl_api"),
+    ("openmp", "ompt"),
     ("kernel", "rocm_kernel_dispatch"),
     ("copy", "rocm_memory_copy"),
     ("fill", "rocm_memory_copy"),

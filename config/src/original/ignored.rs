@@ -164,17 +164,25 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "critical traces are not part of this profiler",
     ),
     row("USE_ROCPROFILER", NO_BACKEND),
-    row("USE_KOKKOSP", NO_BACKEND),
     row("USE_MPI", NO_BACKEND),
     row("USE_MPIP", NO_BACKEND),
-    row("USE_OMPT", NO_BACKEND),
     row("USE_UCX", NO_BACKEND),
     row("USE_SHMEM", NO_BACKEND),
     row("USE_HIPFILE", NO_BACKEND),
     row("USE_AINIC", NO_BACKEND),
     row("USE_UNIFIED_MEMORY_PROFILING", NO_BACKEND),
-    row("KOKKOS_*", NO_BACKEND),
-    row("KOKKOSP_*", NO_BACKEND),
+    row(
+        "KOKKOS_*",
+        "names of early versions: KOKKOSP_NAME_LENGTH_MAX and KOKKOSP_DEEP_COPY are used",
+    ),
+    row(
+        "KOKKOSP_KERNEL_LOGGER",
+        "kernels stand in the trace; nothing is printed while the program runs",
+    ),
+    row(
+        "KOKKOSP_PREFIX",
+        "names stand as the program gives them, in a category of their own",
+    ),
     row("SHMEM_*", NO_BACKEND),
     row("MPIP_*", NO_BACKEND),
     row("MPI_*", NO_BACKEND),
@@ -282,7 +290,7 @@ mod tests {
     #[test]
     fn names_with_and_without_prefix() {
         for name in [
-            "USE_OMPT",
+            "USE_UCX",
             "rocprofsys_causal_mode",
             "OMNITRACE_USE_MPIP",
             "WALL_COMPONENTS",

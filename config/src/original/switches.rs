@@ -16,6 +16,25 @@ pub(crate) const BACKENDS: &[Setting] = &[
     switch("USE_ROCM", "Record what ROCm programs do, as -I rocm (without the sensors)"),
     switch("USE_ROCTRACER", "Record HIP calls, kernels and copies, as -I roctracer"),
     switch("USE_ROCTX", "Record ROCTx ranges and marks, as -I roctx"),
+    switch("USE_OMPT", "Record what OpenMP runtimes do, as -I ompt"),
+    switch("USE_KOKKOSP", "Record what Kokkos tells its tools, as -I kokkosp"),
+    Setting::new(
+        Category::Backends,
+        "KOKKOSP_NAME_LENGTH_MAX",
+        Kind::Int { min: 0, max: 4096, unit: "bytes" },
+        "0",
+        "Leave out kernels, regions and fences of Kokkos whose names have so many bytes or more; 0: none",
+    )
+    .details("Kokkos names what the program has not named by the type of its function, which may be very long.")
+    .advanced(),
+    Setting::new(
+        Category::Backends,
+        "KOKKOSP_DEEP_COPY",
+        Kind::Bool,
+        "true",
+        "Record deep copies of Kokkos, with -I kokkosp",
+    )
+    .advanced(),
     switch("USE_RCCLP", "Record RCCL collectives, as -I rcclp").aliases(&["USE_RCCL"]),
     switch("TRACE_THREAD_LOCKS", "Record waits for mutexes, conditions and the like, as -I mutex-locks"),
     switch("TRACE_THREAD_RW_LOCKS", "Record waits for reader-writer locks, as -I rw-locks"),

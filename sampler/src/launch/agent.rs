@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
 use rsys_wire::program::{AGENT_FILE, LOCKS_AGENT_FILE};
+use rsys_wire::sources::Category;
 
 /// Environment variable with the agent's path, for unusual installations.
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
@@ -18,6 +19,10 @@ const HSA_TOOLS_LIB: &str = "HSA_TOOLS_LIB";
 /// Where a tool has registered with rocprofiler-register, AMD's builds of the HSA runtime load
 /// those of `HSA_TOOLS_LIB` only if this is on. It is used for nothing else (ROCr 6.1 to 7.2).
 const HSA_TOOLS_BESIDE_OTHERS: &str = "HSA_TOOLS_ROCPROFILER_V1_TOOLS";
+
+/// The libraries, separated by semicolons, of which Kokkos opens the first as its tool. Kokkos 3.7 and later know both variables and want
+/// them to agree; before, the second alone.
+const KOKKOS_TOOLS: [&str; 2] = ["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"];
 
 /// Why the agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,6 +111,8 @@ pub fn target_environment(
     let mut preload = None;
     let mut tools = agent.as_os_str().to_owned();
     let mut beside_others = None;
+    let with_kokkos = settings.events.has(Category::Kokkos);
+    let mut kokkos_tools = [None, None];
     let mut environment: Vec<_> = inherited
         .into_iter()
         .filter_map(|(name, value)| {
@@ -116,6 +123,11 @@ pub fn target_environment(
             } else if name == HSA_TOOLS_LIB && settings.events.any_of_runtimes() {
                 // Ours comes first: the others then wrap what is ours, as they would the runtime.
                 tools = tools_value(agent, &value);
+                None
+            } else if let Some(place) = KOKKOS_TOOLS.iter().position(|known| name == *known)
+                && with_kokkos
+            {
+                kokkos_tools[place] = Some(value);
                 None
             } else if name == HSA_TOOLS_BESIDE_OTHERS {
                 // Whoever has set it knows why.
@@ -138,6 +150,11 @@ pub fn target_environment(
             environment.push((HSA_TOOLS_BESIDE_OTHERS.into(), "1".into()));
         }
     }
+    if with_kokkos {
+        let [tools, profile] = kokkos_tools;
+        let value = kokkos_value(agent, tools.or(profile).as_deref());
+        environment.extend(KOKKOS_TOOLS.map(|name| (name.into(), value.clone())));
+    }
     environment.push((ENV_SESSION.into(), session.into()));
     environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
     environment
@@ -149,6 +166,21 @@ fn tools_value(agent: &Path, existing: &OsStr) -> OsString {
     for other in others.filter(|other| !other.is_empty() && *other != agent.as_os_str().as_bytes())
     {
         value.push(" ");
+        value.push(OsStr::from_bytes(other));
+    }
+    value
+}
+
+/// The agent, and behind it the tool that the user has chosen, which the agent then serves.
+fn kokkos_value(agent: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut value = agent.as_os_str().to_owned();
+    let others = existing
+        .unwrap_or_default()
+        .as_bytes()
+        .split(|byte| *byte == b';');
+    for other in others.filter(|other| !other.is_empty() && *other != agent.as_os_str().as_bytes())
+    {
+        value.push(";");
         value.push(OsStr::from_bytes(other));
     }
     value
@@ -170,7 +202,6 @@ fn preload_value(agent: &Path, existing: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rsys_wire::sources::Category;
 
     fn with_preload(existing: Option<&str>) -> String {
         let inherited = existing
@@ -230,6 +261,42 @@ mod tests {
         assert_eq!(
             tools(Some("/a.so /x/agent.so /b.so"), true),
             ["/x/agent.so /a.so /b.so"]
+        );
+    }
+
+    #[test]
+    fn kokkos_finds_the_agent_in_both_variables_and_the_users_tool_behind_it() {
+        let tools = |existing: &[(&str, &str)], kokkos| {
+            let mut settings = AgentSettings::default();
+            if kokkos {
+                settings.events = settings.events.with(Category::Kokkos);
+            }
+            let inherited = existing
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()));
+            let environment =
+                target_environment(inherited, Path::new("/x/agent.so"), "s", &settings);
+            KOKKOS_TOOLS.map(|name| {
+                let mut values = environment.iter().filter(|(known, _)| known == name);
+                let value = values
+                    .next()
+                    .map(|(_, value)| value.to_str().unwrap().to_owned());
+                assert!(values.next().is_none(), "{name} twice");
+                value.unwrap_or_default()
+            })
+        };
+        let [new, old] = KOKKOS_TOOLS;
+        assert_eq!(tools(&[], false), ["", ""]);
+        assert_eq!(tools(&[(old, "/a.so")], false), ["", "/a.so"]);
+        assert_eq!(tools(&[], true), ["/x/agent.so"; 2]);
+        assert_eq!(tools(&[(old, "/a.so")], true), ["/x/agent.so;/a.so"; 2]);
+        assert_eq!(
+            tools(&[(new, "/b.so;/c.so")], true),
+            ["/x/agent.so;/b.so;/c.so"; 2]
+        );
+        assert_eq!(
+            tools(&[(new, "/x/agent.so;/b.so")], true),
+            ["/x/agent.so;/b.so"; 2]
         );
     }
 

@@ -242,6 +242,8 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         },
         launch_stacks: resolved.launch_stacks,
         shortest_wait_ns: u64::try_from(resolved.locks_shortest.as_nanos()).unwrap_or(u64::MAX),
+        kokkos_name_bytes: resolved.kokkos_name_bytes,
+        kokkos_deep_copy: resolved.kokkos_deep_copy,
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)

@@ -131,6 +131,24 @@ keys! {
     Values = 77 "values",
     /// The value of a counter.
     CounterValue = 78 "value_of_counter",
+    /// Threads of a team, as they were asked for or as there are.
+    Threads = 100 "threads",
+    /// Iterations of a work-sharing construct, or whatever its kind counts.
+    Iterations = 101 "iterations",
+    /// The space of memory, as Kokkos calls it.
+    Space = 102 "space",
+    /// The label of what is read by a copy.
+    SourceLabel = 103 "src_label",
+    /// The label of what is written by a copy.
+    DestinationLabel = 104 "dst_label",
+    /// The space of memory from which a copy reads.
+    SourceSpace = 105 "src_space",
+    /// The space of memory into which a copy writes.
+    DestinationSpace = 106 "dst_space",
+    /// Instance of an execution space, as Kokkos numbers them.
+    Instance = 107 "instance",
+    /// Teams that an offloaded region asks for.
+    Teams = 108 "teams",
 }
 
 /// The value of an argument.

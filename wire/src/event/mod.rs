@@ -16,6 +16,7 @@
 //! | stack | as of a sample | id, frames |
 //! | label | [`Labelled`] | id, bytes, the text, arguments |
 //! | fact | – | bytes of the key (0–31) and of the value (32–63), key, value |
+//! | place | – | key, address, bytes, the text |
 //!
 //! A *name* is the key of a text that was recorded in any ring of the process before, or 0 when an argument [`Key::Name`] has it.
 //! An *argument* is one head word (key 0–15, form 16–23, bytes of a text 32–63) and its value; a small value is in the head word (32–63).
@@ -35,7 +36,7 @@ pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
     TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,
-    put_label, put_mark, put_slice, put_stack, put_text, put_thread,
+    put_label, put_mark, put_place, put_slice, put_stack, put_text, put_thread,
 };
 
 /// What a GPU did.
@@ -140,6 +141,15 @@ pub enum Event<'a> {
         /// By this number.
         key: u64,
         /// What it says.
+        text: Vec<u8>,
+    },
+    /// A text that names a place in the code: other events refer to it as to a text, and it is shown with the function and line.
+    Place {
+        /// By this number.
+        key: u64,
+        /// The return address of the call that is named.
+        address: u64,
+        /// What happens there.
         text: Vec<u8>,
     },
     /// A call or range begins, nested in those that have begun before in the same category and thread.
@@ -259,3 +269,4 @@ const GPU: u8 = 39;
 const STACK: u8 = 40;
 const LABEL: u8 = 41;
 const FACT: u8 = 42;
+const PLACE: u8 = 46;

@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL,
-    Labelled, MARK, OpKind, STACK, Stack, TEXT, THREAD,
+    Labelled, MARK, OpKind, PLACE, STACK, Stack, TEXT, THREAD,
 };
 use crate::words::{bytes_of, name_of};
 
@@ -22,6 +22,11 @@ pub(crate) fn parse(kind: u8, flags: u8, body: &[u64]) -> Option<Event<'_>> {
         },
         (TEXT, [key, bytes, text @ ..]) => Event::Text {
             key: *key,
+            text: bytes_of(text, usize::try_from(*bytes).ok()?)?,
+        },
+        (PLACE, [key, address, bytes, text @ ..]) => Event::Place {
+            key: *key,
+            address: *address,
             text: bytes_of(text, usize::try_from(*bytes).ok()?)?,
         },
         (BEGIN, [time_ns, name, correlation, words @ ..]) => Event::Begin {

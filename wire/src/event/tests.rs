@@ -116,6 +116,17 @@ fn operations_labels_and_facts_come_back() {
 }
 
 #[test]
+fn places_come_back() {
+    through_a_ring(
+        |ring| put_place(ring, 7, 0x40_1234, b"parallel"),
+        |event| {
+            let (key, address, text) = (7, 0x40_1234, b"parallel".to_vec());
+            assert_eq!(event, Event::Place { key, address, text });
+        },
+    );
+}
+
+#[test]
 fn stacks_come_back() {
     for (frames, python) in [
         (&[][..], &[][..]),

@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, BEGIN, Category, END, Encode, FACT, GPU, GpuOp, LABEL,
-    Labelled, MARK, STACK, Stack, TEXT, THREAD,
+    Labelled, MARK, PLACE, STACK, Stack, TEXT, THREAD,
 };
 use crate::ring::Producer;
 use crate::words::{ThreadName, name_words};
@@ -62,6 +62,21 @@ pub fn put_text(ring: &Producer<'_>, key: u64, text: &[u8]) -> bool {
     record.put(head(TEXT, 0, words));
     record.put(key);
     record.put(text.len() as u64);
+    record.put_bytes(text);
+    record.commit();
+    true
+}
+
+/// Writes a text that names a place in the code: what happens at the call that returns to `address`.
+#[must_use]
+pub fn put_place(ring: &Producer<'_>, key: u64, address: u64, text: &[u8]) -> bool {
+    let text = cut(text);
+    let words = 4_usize.wrapping_add(text.len().div_ceil(8));
+    let Some(mut record) = ring.begin(words) else {
+        return false;
+    };
+    record.put(head(PLACE, 0, words));
+    record.put_all(&[key, address, text.len() as u64]);
     record.put_bytes(text);
     record.commit();
     true

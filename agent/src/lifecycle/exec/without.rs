@@ -12,7 +12,12 @@ use crate::target::environment::{agent_in, c_string, pointers, rest_of};
 const ON_STACK: usize = 4096;
 
 /// Lists of libraries that have the agent in them, and what separates their entries.
-const LISTS: [&[u8]; 2] = [b"LD_PRELOAD=", b"HSA_TOOLS_LIB="];
+const LISTS: [&[u8]; 4] = [
+    b"LD_PRELOAD=",
+    b"HSA_TOOLS_LIB=",
+    b"KOKKOS_TOOLS_LIBS=",
+    b"KOKKOS_PROFILE_LIBRARY=",
+];
 
 /// Calls `execute` with copies of the variables, without what is ours, and of arguments that are in no vector. The strings are the
 /// program's, but for lists of which a part is left. Returns what it returns: the call failed, or it started another process. `None`

@@ -32,6 +32,15 @@ struct NewStack {
     python: Vec<u64>,
 }
 
+/// A text that names a place whose function was not looked up yet.
+#[derive(Debug)]
+struct NewPlace {
+    key: u64,
+    address: u64,
+    time_ns: u64,
+    text: String,
+}
+
 /// What stacks are put together with.
 #[derive(Debug, Default)]
 struct Merger {
@@ -46,6 +55,7 @@ pub struct EventTables {
     texts: HashMap<u64, String>,
     stacks: HashMap<u64, Vec<FrameId>>,
     new_stacks: Vec<NewStack>,
+    new_places: Vec<NewPlace>,
     merger: Merger,
     labels: HashMap<(Labelled, u64), Label>,
     calls: KeptCalls,
@@ -62,6 +72,12 @@ impl EventTables {
                 let text = demangled(&String::from_utf8_lossy(text));
                 self.texts.insert(*key, text);
             }
+            Event::Place { key, address, text } => self.new_places.push(NewPlace {
+                key: *key,
+                address: *address,
+                time_ns: now_ns,
+                text: String::from_utf8_lossy(text).into_owned(),
+            }),
             Event::Stack(stack) if !self.stacks.contains_key(&stack.id) => {
                 self.new_stacks.push(NewStack {
                     id: stack.id,
@@ -138,14 +154,21 @@ impl EventTables {
                 frames.want(word, stack.time_ns);
             }
         }
+        for place in &self.new_places {
+            frames.want(place.address, place.time_ns);
+        }
     }
 
-    /// Takes over the frames of new stacks.
+    /// Takes over the frames of new stacks, and the names of new places.
     pub fn settle(&mut self, frames: &mut Frames, marks: StackMarks, view: PythonView) {
         let merger = &mut self.merger;
         for stack in self.new_stacks.drain(..) {
             let shown = merger.merge(&stack, frames, marks, view);
             self.stacks.insert(stack.id, shown.to_vec());
+        }
+        for place in self.new_places.drain(..) {
+            let text = place_name(&place, frames);
+            self.texts.insert(place.key, text);
         }
     }
 
@@ -201,6 +224,46 @@ impl EventTables {
     }
 }
 
+/// What happens at a place, with the function that the program's author wrote there, and the line: `barrier solve (main.c:12)`.
+fn place_name(place: &NewPlace, frames: &Frames) -> String {
+    let Some(&innermost) = frames.frames_of(place.address, place.time_ns).last() else {
+        return place.text.clone();
+    };
+    let frame = frames.frame(innermost);
+    let function = written_function(&frames.function(frame.function).name);
+    let mut name = place.text.clone();
+    if !function.is_empty() {
+        name.push(' ');
+        name.push_str(function);
+    }
+    if let Some(source) = &frame.source
+        && frame.line != 0
+    {
+        let file = source.rsplit('/').next().unwrap_or(source);
+        name.push_str(&format!(" ({file}:{})", frame.line));
+    }
+    name
+}
+
+/// The function that holds an OpenMP construct, of the name of the body that gcc (`f._omp_fn.0`) or clang (`f.omp_outlined`, and up to 16
+/// `.omp_outlined.` alone) has made of the construct. Empty where the name does not say.
+fn written_function(name: &str) -> &str {
+    let body = [
+        "._omp_",
+        ".omp_outlined",
+        ".omp_task_entry",
+        "__omp_offloading",
+    ]
+    .iter()
+    .filter_map(|mark| name.find(mark))
+    .min();
+    body.map_or(name, |end| {
+        name[..end]
+            .trim_end_matches('.')
+            .trim_end_matches(" [clone ")
+    })
+}
+
 impl Merger {
     /// The frames of a stack, outermost first, as those of a sample would be.
     fn merge(
@@ -254,4 +317,23 @@ pub struct StackMarks {
     pub broken: FrameId,
     /// Only Python is wanted, and there is none.
     pub no_python: FrameId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written_function;
+
+    #[test]
+    fn bodies_that_compilers_make_are_their_functions() {
+        for (name, written) in [
+            ("solve", "solve"),
+            ("solve._omp_fn.0", "solve"),
+            ("solve.omp_outlined", "solve"),
+            ("ns::solve(int) [clone .omp_outlined.3]", "ns::solve(int)"),
+            (".omp_outlined.", ""),
+            (".omp_outlined._debug__", ""),
+        ] {
+            assert_eq!(written_function(name), written, "{name}");
+        }
+    }
 }

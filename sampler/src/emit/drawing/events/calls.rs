@@ -31,16 +31,22 @@ enum Group {
     Ranges,
     /// The same by interfaces of our own.
     Regions,
+    /// What its OpenMP runtime says.
+    OpenMp,
+    /// What Kokkos tells its tools.
+    Kokkos,
 }
 
 impl Group {
-    const COUNT: usize = 3;
+    const COUNT: usize = 5;
 
     fn of(category: Category) -> Self {
         match category.source().track {
             Track::Calls => Group::Calls,
             Track::Ranges => Group::Ranges,
             Track::Regions => Group::Regions,
+            Track::OpenMp => Group::OpenMp,
+            Track::Kokkos => Group::Kokkos,
         }
     }
 
@@ -55,7 +61,28 @@ impl Group {
                 "regions",
                 "Regions and marks of this thread, as the program says",
             ),
+            Group::OpenMp => (
+                "openmp",
+                "OpenMP: regions, loops, tasks and waits of this thread",
+            ),
+            Group::Kokkos => (
+                "kokkos",
+                "Kokkos: kernels, regions, fences and copies of this thread",
+            ),
         }
+    }
+}
+
+/// The tracks of ranges of this category that any thread may end, and what they are for.
+fn shared_title(category: Category) -> (&'static str, &'static str) {
+    match category {
+        Category::Openmp => ("openmp locks", "OpenMP locks: from acquired to released"),
+        Category::Kokkos => ("kokkos sections", "Sections of Kokkos: from start to stop"),
+        Category::User => (
+            "own ranges",
+            "Ranges that any thread may end, as the program says",
+        ),
+        _ => ("roctx ranges", "Ranges that any thread may end, by roctx"),
     }
 }
 
@@ -104,8 +131,7 @@ pub struct Calls {
     early_ends: HashMap<(Category, u64), u64>,
     locks: Locks,
     counters: HashMap<String, TrackSequence>,
-    /// Of roctx, and of interfaces of our own.
-    rows: [Rows; 2],
+    shared: HashMap<&'static str, Rows>,
     samples: Vec<Sample>,
     root: Option<FrameId>,
     stack: Vec<FrameId>,
@@ -315,21 +341,13 @@ impl Calls {
             return;
         };
         pen.tally.ranges += 1;
-        let is_own = range.category == Category::User;
-        let (title, description) = if is_own {
-            (
-                "own ranges",
-                "Ranges that any thread may end, as the program says",
-            )
-        } else {
-            ("roctx ranges", "Ranges that any thread may end, by roctx")
-        };
-        let Rows { lanes, tracks } = &mut self.rows[usize::from(is_own)];
-        let row = lanes.place(begin_ns, end_ns);
-        while tracks.len() <= row {
+        let (title, description) = shared_title(range.category);
+        let shared = self.shared.entry(title).or_default();
+        let row = shared.lanes.place(begin_ns, end_ns);
+        while shared.tracks.len() <= row {
             let process = pen.output.process_track();
             let track = pen.output.child_track(process, title, Some(description));
-            tracks.push(track);
+            shared.tracks.push(track);
         }
         let name = match &range.text {
             Some(text) => Name::Once(text),
@@ -346,7 +364,7 @@ impl Calls {
             category,
             ..Drawn::default()
         };
-        let row = &mut tracks[row];
+        let row = &mut shared.tracks[row];
         row.event(out, begin_ns, EventKind::SliceBegin, &event);
         row.slice_end(out, end_ns);
     }

@@ -73,6 +73,7 @@ pub fn is_worth_a_file(event: &Event<'_>) -> bool {
         event,
         Event::Thread { .. }
             | Event::Text { .. }
+            | Event::Place { .. }
             | Event::Stack(_)
             | Event::Label { .. }
             | Event::Fact { .. }
@@ -101,7 +102,7 @@ impl Events {
                 pen.output.rename_thread(uuid, tid, &name);
             }
             Event::Label { what, id, .. } => self.gpu.rename(*what, *id, pen.known),
-            Event::Text { .. } | Event::Stack(_) | Event::Fact { .. } => {}
+            Event::Text { .. } | Event::Place { .. } | Event::Stack(_) | Event::Fact { .. } => {}
         }
     }
 
