@@ -1,9 +1,9 @@
 //! Collectives over ranks: who made the others wait, by how much, and why.
 //!
-//! [`Collectives`] joins calls and kernels of each rank ([`joining`]). When all was read, [`Collectives::find`] matches ranks by communicator and number
-//! ([`study`]) on one time axis ([`clocks`]). Ranks that stand out ([`mod@stragglers`]) are looked at again, beside some that do not: their
-//! files are read once more ([`Found::looks`], [`doings`]), and what they did more of is the cause ([`causes`]). What the job would gain without them is found by
-//! going through its collectives once more ([`replay`]).
+//! [`Collectives`] joins calls and kernels of each rank (`joining`). When all was read, [`Collectives::find`] matches ranks by communicator and number
+//! (`study`) on one time axis (`clocks`). Ranks that stand out (`stragglers`) are looked at again, beside some that do not: their
+//! files are read once more ([`Found::looks`], `doings`), and what they did more of is the cause (`causes`). What the job would gain without them is found by
+//! going through its collectives once more (`replay`).
 
 mod causes;
 mod clocks;
