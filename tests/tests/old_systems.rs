@@ -87,7 +87,8 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 #[test]
 fn what_is_built_needs_an_old_c_library_only() -> TestResult {
     let agent = target_dir().join("release/librsys_agent.so");
-    for path in [agent.clone(), sampler()?, avail()?, report()?] {
+    let locks = agent.with_file_name("librsys_agent_locks.so");
+    for path in [agent.clone(), locks, sampler()?, avail()?, report()?] {
         let needs = needs(&path)?;
         let shown = path.display();
         assert!(!needs.versions.is_empty(), "{shown}: nothing was read");

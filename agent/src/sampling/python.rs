@@ -170,10 +170,10 @@ pub fn frames(
     (walked.count, flags_of(walked.end, walked.interpreter))
 }
 
-/// Who holds the interpreter's lock (GIL), if this address lies in the one of the calling thread's interpreter: the kernel's id of the thread,
-/// or 0 where that is not known. `cached` is the thread's own word.
+/// The interpreter's lock (GIL), if this address lies in the one of the calling thread's interpreter: where it begins, and the kernel's id of
+/// the thread that holds it, or 0 where that is not known. `cached` is the thread's own word.
 #[cfg(any(feature = "locks", test))]
-pub fn holder_of_lock_at(address: u64, cached: &mut u64) -> Option<u32> {
+pub fn lock_at(address: u64, cached: &mut u64) -> Option<(u64, u32)> {
     if state::settings().python == PythonChoice::Off {
         return None;
     }
@@ -182,7 +182,8 @@ pub fn holder_of_lock_at(address: u64, cached: &mut u64) -> Option<u32> {
     let own = Guarded.read_u64(own)?;
     let lock = outside::lock(&Guarded, interpreter, own)?;
     let holder = || outside::lock_holder(&Guarded, interpreter, &lock);
-    lock.contains(&address).then(|| holder().unwrap_or(0))
+    lock.contains(&address)
+        .then(|| (lock.start, holder().unwrap_or(0)))
 }
 
 /// A thread that `threading` started has its name from the start; what is in the midst of a change is looked at again.

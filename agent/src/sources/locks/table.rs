@@ -104,9 +104,10 @@ impl Lock {
         )
     }
 
-    /// A thread has waited for it.
-    pub fn count_wait(&self, ns: u64) {
-        self.contended.fetch_add(1, Ordering::Relaxed);
+    /// A thread has waited for it, or, where the wait is not whole, will go on.
+    pub fn count_wait(&self, ns: u64, is_whole: bool) {
+        self.contended
+            .fetch_add(u64::from(is_whole), Ordering::Relaxed);
         self.wait_ns.fetch_add(ns, Ordering::Relaxed);
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
@@ -215,8 +216,8 @@ mod tests {
             (mutex.kind(), spin.kind()),
             (Some(Kind::Mutex), Some(Kind::Spin))
         );
-        mutex.count_wait(7);
-        mutex.count_wait(5);
+        mutex.count_wait(7, true);
+        mutex.count_wait(5, true);
         assert_eq!(mutex.wait_ns.load(Ordering::Relaxed), 12);
         assert_eq!(mutex.longest_ns.load(Ordering::Relaxed), 7);
         assert!(all().any(|lock| std::ptr::eq(lock, mutex)));

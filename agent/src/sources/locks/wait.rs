@@ -219,12 +219,12 @@ pub fn rest(
     let begin_ns = sys::boottime_ns();
     // Python waits for its interpreter's lock by a condition.
     let gil = match waiting.kind {
-        Kind::Condition => python::holder_of_lock_at(address, &mut thread.python),
+        Kind::Condition => python::lock_at(address, &mut thread.python),
         _ => None,
     };
-    let waiting = if gil.is_some() { &GIL } else { waiting };
+    let (waiting, address) = gil.map_or((waiting, address), |(lock, _)| (&GIL, lock));
     let (holder, holder_stack) = match gil {
-        Some(owner) => {
+        Some((_, owner)) => {
             let lock = thread.lock(Kind::Gil, address);
             lock.mark_contended();
             match lock.holder() {
@@ -278,7 +278,9 @@ impl Wait {
     fn record(&self, waiting: &'static Waiting, lock: &Lock) {
         let [begin_ns, end_ns] = self.when_ns;
         let waited_ns = end_ns.saturating_sub(begin_ns);
-        lock.count_wait(waited_ns);
+        // Python waits for its lock in turns, of which the last one gets it.
+        let is_turn = waiting.kind == Kind::Gil && self.result != 0;
+        lock.count_wait(waited_ns, !is_turn);
         let category = waiting.kind.category();
         if waited_ns < state::settings().shortest_wait_ns
             || !events::records(category)

@@ -86,11 +86,12 @@ impl Annotations {
         }
     }
 
-    /// Adds a text under a name of ours, if there is one.
+    /// Adds a text under a name of ours, if there is one. It is written once: many events have the same.
     pub fn push_text(&mut self, name: &str, text: Option<String>, output: &mut Output) {
         if let Some(text) = text {
-            let id = output.buffer().intern(name);
-            self.held.push((id, Held::Text(text)));
+            let out = output.buffer();
+            let (id, text) = (out.intern(name), out.intern(&text));
+            self.held.push((id, Held::Interned(text)));
         }
     }
 
