@@ -34,4 +34,4 @@ pub mod table;
 
 mod pass;
 
-pub use pass::{answers, pass, pass_counted, processors};
+pub use pass::{answers, pass, pass_counted, pass_in_order, processors};

@@ -14,6 +14,7 @@ use crate::check;
 use crate::collectives;
 use crate::cut;
 use crate::diff::{DiffOptions, diff};
+use crate::export::{ExportOptions, export};
 use crate::files;
 use crate::manual;
 use crate::mcp::{self, McpOptions};
@@ -69,6 +70,8 @@ enum Verb {
     Recover(RecoverOptions),
     /// Open traces in the Perfetto UI
     View(ViewOptions),
+    /// Write traces in the format of another tool
+    Export(ExportOptions),
     /// SQL over tables of all records; without a query, the tables and their columns
     Query(QueryOptions),
     /// Answer programs that ask: a server for the Model Context Protocol on standard input and output
@@ -206,6 +209,7 @@ pub fn command() -> clap::Command {
 
 /// Does what the arguments say; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
+    rsys_analysis::read::understand(&[rsys_databases::OPENER]);
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -225,6 +229,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Check(options)), _) => check_traces(&options),
         (Some(Verb::Recover(options)), _) => recover_traces(&options),
         (Some(Verb::View(options)), _) => view_traces(options),
+        (Some(Verb::Export(options)), _) => export(options),
         (Some(Verb::Query(options)), _) => query::query(options),
         (Some(Verb::Mcp(options)), _) => mcp::serve(&options),
         (None, Some(shell)) => say(&manual::completions(command(), shell)).map(|()| 0),

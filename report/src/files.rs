@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 /// How traces in Perfetto's protobuf form end.
 pub const PERFETTO: &[&str] = &[".proto", ".pftrace", ".perfetto-trace", ".perfetto"];
 
-/// How traces end that questions can be put to: those, also packed, and what PyTorch's profiler writes.
+/// How traces end that questions can be put to: those, also packed, and what other profilers write.
 pub const READABLE: &[&str] = &[
     ".proto",
     ".pftrace",
@@ -18,6 +18,7 @@ pub const READABLE: &[&str] = &[
     ".perfetto-trace.gz",
     ".trace.json",
     ".trace.json.gz",
+    ".rpd",
 ];
 
 /// How deep below a named folder traces are looked for: `<output>/<time>/<prefix>/`.

@@ -9,6 +9,7 @@
 //! - `collectives` compares ranks, and reads some traces twice for that.
 //! - `overlap` asks for iterations, a file at a time.
 //! - `diff` compares runs.
+//! - `export` writes the formats of other tools.
 //! - `page` writes all answers to a page.
 //! - `query` writes tables of records, and has them asked in SQL.
 //! - `cache` keeps what was found out.
@@ -28,6 +29,7 @@ mod cli;
 mod collectives;
 mod contents;
 mod diff;
+mod export;
 mod manual;
 mod mcp;
 mod overlap;

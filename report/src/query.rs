@@ -8,13 +8,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use rsys_analysis::measure::Measure;
+use rsys_analysis::read::BytesRead;
+use rsys_analysis::{answers, pass_in_order};
 use rsys_query::{Failure, Form};
 use rsys_tables::catalog::{TABLES, Table};
 use rsys_tables::record::Recorder;
 use rsys_tables::store::Store;
 
-use crate::ask::{CacheOptions, Inputs, Jobs, read_once};
+use crate::ask::{CacheOptions, Inputs, Jobs};
 use crate::cache::{self, Identity};
+use crate::progress::Progress;
 
 /// Text is for people.
 const ROWS_IN_TEXT: u64 = 100;
@@ -82,7 +86,7 @@ pub(crate) fn query(options: QueryOptions) -> Result<i32> {
 }
 
 /// The file of the tables of these traces: one that was kept, or a new one.
-fn tables(inputs: &[PathBuf], options: CacheOptions, jobs: Jobs) -> Result<File> {
+pub(crate) fn tables(inputs: &[PathBuf], options: CacheOptions, jobs: Jobs) -> Result<File> {
     let asked = Inputs::new(inputs.to_vec(), None, jobs);
     let (files, notes) = asked.files()?;
     for note in notes {
@@ -121,7 +125,14 @@ fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<
     let failed = "cannot write the file of tables";
     let (recorder, outcome) =
         Recorder::new(file.try_clone().context(failed)?, identity).context(failed)?;
-    let (_, _) = read_once(files, &mut [Box::new(recorder)], "", jobs.count());
+    let read = BytesRead::default();
+    let progress = Progress::on_terminal(read.clone(), cache::bytes_of(files));
+    // Numbers of rows are the same whenever the tables are made.
+    let mut measures: [Box<dyn Measure>; 1] = [Box::new(recorder)];
+    let model = pass_in_order(files, &mut measures, &read, jobs.count());
+    // What belongs together is joined when all was read.
+    answers(&mut measures, &model, "", jobs.count());
+    drop(progress);
     outcome.take().context(failed)?;
     Ok(file)
 }

@@ -36,6 +36,27 @@ pub fn pass_counted(
     read_bytes: &BytesRead,
     jobs: usize,
 ) -> Model {
+    pass_by(files, measures, read_bytes, jobs, jobs)
+}
+
+/// [`pass_counted`], which reads one file after the other, so that questions see batches, and ids are given out, in the order of the files.
+pub fn pass_in_order(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    read_bytes: &BytesRead,
+    jobs: usize,
+) -> Model {
+    pass_by(files, measures, read_bytes, jobs, 1)
+}
+
+/// At most `readers` files are read at the same time.
+fn pass_by(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    read_bytes: &BytesRead,
+    jobs: usize,
+    readers: usize,
+) -> Model {
     let kinds = measures
         .iter()
         .fold(Kinds::default(), |kinds, measure| kinds.or(measure.needs()));
@@ -47,7 +68,7 @@ pub fn pass_counted(
         whole: Mutex::default(),
     };
     if jobs > 1 && !measures.is_empty() {
-        at_once(files, measures, &input, jobs);
+        at_once(files, measures, &input, (jobs, readers));
     } else {
         let mut in_turn = InTurn {
             measures,
@@ -88,8 +109,13 @@ pub fn answers(
 }
 
 /// Reads and measures on several threads: on as many as there are files at most, and as many as there are questions.
-fn at_once(files: &[PathBuf], measures: &mut [Box<dyn Measure>], input: &Input<'_>, jobs: usize) {
-    let (readers, measurers) = (jobs.min(files.len()), jobs.min(measures.len()));
+fn at_once(
+    files: &[PathBuf],
+    measures: &mut [Box<dyn Measure>],
+    input: &Input<'_>,
+    (jobs, readers): (usize, usize),
+) {
+    let (readers, measurers) = (readers.min(files.len()), jobs.min(measures.len()));
     let line = Line::new(measures, readers);
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -195,7 +221,12 @@ fn unreadable(file: &Path, error: &read::OpenError) -> Notice {
 
     let text = match error.source() {
         Some(source) => format!("cannot be read: {source}"),
-        None => "neither a Perfetto trace in protobuf form nor JSON of a profiler".to_owned(),
+        // The place is said by the notice.
+        None => {
+            let told = error.to_string();
+            let place = format!("{}: ", file.display());
+            told.strip_prefix(&place).unwrap_or(&told).to_owned()
+        }
     };
     Notice {
         file: file.display().to_string(),

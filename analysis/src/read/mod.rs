@@ -9,8 +9,8 @@ mod perfetto;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
@@ -33,8 +33,38 @@ pub enum OpenError {
     #[error("cannot read {}", .0.display())]
     Io(PathBuf, #[source] io::Error),
     /// Its first bytes are of no kind that is known.
-    #[error("{}: neither a Perfetto trace in protobuf form nor JSON of a profiler", .0.display())]
+    #[error("{}: neither a Perfetto trace in protobuf form nor JSON of a profiler, nor a database of one", .0.display())]
     Unknown(PathBuf),
+    /// It is read in place, so it cannot be packed.
+    #[error("{}: a packed database; unpack it first", .0.display())]
+    Packed(PathBuf),
+}
+
+/// A kind of file that is read elsewhere, so that what reads it need not be built into this crate.
+#[derive(Debug, Clone, Copy)]
+pub struct FurtherKind {
+    /// What such files begin with, at most 16 bytes.
+    pub begins_with: &'static [u8],
+    /// A reader for a file.
+    pub open: fn(&Path, Kinds) -> Opened,
+}
+
+/// A reader, or why there is none.
+pub type Opened = Result<Box<dyn Reader>, OpenError>;
+
+static FURTHER_KINDS: OnceLock<&'static [FurtherKind]> = OnceLock::new();
+
+/// Has [`open`] know further kinds of files from now on. Only the first call counts.
+pub fn understand(kinds: &'static [FurtherKind]) {
+    FURTHER_KINDS.get_or_init(|| kinds);
+}
+
+/// The further kind of a file that begins like this.
+fn further_kind(start: &[u8]) -> Option<FurtherKind> {
+    let kinds = FURTHER_KINDS.get()?.iter();
+    kinds
+        .copied()
+        .find(|kind| start.starts_with(kind.begins_with))
 }
 
 /// The records of one file.
@@ -77,7 +107,7 @@ type Input = Box<dyn Read + Send>;
 ///
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
-pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
+pub fn open(path: &Path, kinds: Kinds) -> Opened {
     open_counted(path, kinds, &BytesRead::default(), true)
 }
 
@@ -85,12 +115,7 @@ pub fn open(path: &Path, kinds: Kinds) -> Result<Box<dyn Reader>, OpenError> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_counted(
-    path: &Path,
-    kinds: Kinds,
-    read_bytes: &BytesRead,
-    is_ahead: bool,
-) -> Result<Box<dyn Reader>, OpenError> {
+pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead: bool) -> Opened {
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
     let file = Counted {
         file: Chain::open(path).map_err(failed)?,
@@ -99,6 +124,14 @@ pub fn open_counted(
     let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;
     if start.starts_with(&[0x1F, 0x8B]) {
         (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;
+        if further_kind(&start).is_some() {
+            return Err(OpenError::Packed(path.to_path_buf()));
+        }
+    }
+    if let Some(kind) = further_kind(&start) {
+        let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
+        read_bytes.0.fetch_add(bytes, Ordering::Relaxed);
+        return (kind.open)(path, kinds);
     }
     if kineto::is_json(&start) {
         return Ok(Box::new(KinetoReader::new(path, input, kinds)));

@@ -90,7 +90,7 @@ impl Args {
             let place = match key {
                 b"device" => &mut self.device,
                 b"stream" => &mut self.stream,
-                b"correlation" => &mut self.correlation,
+                b"correlation" | b"corr_id" => &mut self.correlation,
                 b"External id" | b"external id" => &mut self.external_id,
                 b"bytes" | b"size" => &mut self.bytes,
                 b"grid" => &mut self.grid,

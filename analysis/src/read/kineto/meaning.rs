@@ -31,6 +31,18 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
         b"user_annotation" => Meaning::Host(HostKind::Range),
         b"python_function" => Meaning::Host(HostKind::Function),
         b"cpu_instant_event" => Meaning::Mark,
+        // Of `rsys-report export --to chrome`.
+        b"gpu_other" => Meaning::Gpu(OpKind::Other),
+        b"wait" => Meaning::Host(HostKind::Wait),
+        b"off_processor" => Meaning::Host(HostKind::OffCpu),
+        // Of traces of rocprofv3 and rocprof-sys that were converted.
+        b"kernel_dispatch" | b"rocm_kernel_dispatch" => Meaning::Gpu(OpKind::Kernel),
+        b"memory_copy" | b"rocm_memory_copy" => Meaning::Gpu(OpKind::Copy),
+        b"scratch_memory" | b"rocm_scratch_memory" => Meaning::Gpu(OpKind::Other),
+        b"hip_api" | b"hip_runtime_api" | b"rocm_hip_api" => Meaning::Host(HostKind::Runtime),
+        b"hsa_api" | b"rocm_hsa_api" => Meaning::Host(HostKind::Hsa),
+        b"rccl_api" | b"rocm_rccl_api" => Meaning::Host(HostKind::Collective),
+        b"marker_api" | b"rocm_marker_api" => Meaning::Host(HostKind::Range),
         b"" if pid == b"CPU functions" => Meaning::Host(HostKind::Operator),
         _ => Meaning::None,
     }

@@ -1,0 +1,54 @@
+//! Databases of SQLite that other profilers write, as records for `rsys-analysis`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`rpd`] | rocmProfileData's (schema versions 1 to 3, also merged) and rocm-trace-lite's |
+//! | [`stream`] | rows from a thread of their own: a query is read while it runs, whatever its length |
+//! | [`places`] | processes, threads, GPUs and queues of a file |
+//!
+//! [`OPENER`] is what `rsys_analysis::read::understand` takes.
+
+#![forbid(unsafe_code)]
+
+mod places;
+mod rpd;
+mod stream;
+
+use std::path::Path;
+
+use rsys_analysis::model::Kinds;
+use rsys_analysis::read::{FurtherKind, OpenError, Opened};
+use rusqlite::{Connection, OpenFlags};
+
+/// What files of SQLite begin with (<https://www.sqlite.org/fileformat2.html>, 1.3.1).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// How such files are known and read.
+pub const OPENER: FurtherKind = FurtherKind {
+    begins_with: MAGIC,
+    open,
+};
+
+/// A reader for a database.
+///
+/// # Errors
+/// When it cannot be read, or is of no profiler that is known.
+fn open(path: &Path, kinds: Kinds) -> Opened {
+    let unreadable = |error: rusqlite::Error| {
+        OpenError::Io(path.to_path_buf(), std::io::Error::other(error.to_string()))
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let database = Connection::open_with_flags(path, flags).map_err(unreadable)?;
+    let mut names = database
+        .prepare("select name from sqlite_master where type in ('table', 'view')")
+        .map_err(unreadable)?;
+    let names = names.query_map([], |row| row.get::<_, String>(0));
+    let names: Result<Vec<String>, _> = names.map_err(unreadable)?.collect();
+    let names = names.map_err(unreadable)?;
+    let has = |name: &str| names.iter().any(|one| one == name);
+    // rocprofiler-sdk calls its own databases rocpd as well; its tables end in an id.
+    if has("rocpd_api") && has("rocpd_op") && has("rocpd_string") && !has("rocpd_kernel_dispatch") {
+        return Ok(Box::new(rpd::reader(path, kinds)));
+    }
+    Err(OpenError::Unknown(path.to_path_buf()))
+}

@@ -1,0 +1,140 @@
+//! Rows of a database, read by a thread of their own.
+//!
+//! A statement borrows its connection, which a reader that is asked again and again could not hold; and SQLite reads while records are measured.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+
+/// Records that are handed over at once.
+const CHUNK: usize = 4096;
+/// Chunks that may wait.
+const CHUNKS: usize = 4;
+
+/// What a thread hands over.
+pub(crate) enum Message<R> {
+    Records(Vec<R>),
+    /// Something that the user has to know.
+    Notice(String),
+}
+
+/// Where a thread puts what it reads.
+pub(crate) struct Sink<R> {
+    records: Vec<R>,
+    to: SyncSender<Message<R>>,
+}
+
+/// Nobody reads any more.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+impl<R> Sink<R> {
+    pub(crate) fn put(&mut self, record: R) -> Result<(), Closed> {
+        self.records.push(record);
+        match self.records.len() < CHUNK {
+            true => Ok(()),
+            false => self.flush(),
+        }
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Closed> {
+        let records = std::mem::take(&mut self.records);
+        self.to.send(Message::Records(records)).map_err(|_| Closed)
+    }
+
+    pub(crate) fn say(&mut self, text: String) -> Result<(), Closed> {
+        self.flush()?;
+        self.to.send(Message::Notice(text)).map_err(|_| Closed)
+    }
+
+    /// Hands each row of a query to `take`, whose `None` is counted as a row that is left out. What cannot be read is said.
+    pub(crate) fn rows(
+        &mut self,
+        database: &Connection,
+        what: &str,
+        sql: &str,
+        mut take: impl FnMut(&Row<'_>) -> Option<R>,
+    ) -> Result<(), Closed> {
+        let (mut left_out, mut first) = (0_u64, None);
+        let mut failed = None;
+        match database.prepare(sql) {
+            Err(error) => failed = Some(error),
+            Ok(mut statement) => {
+                let mut rows = statement.raw_query();
+                loop {
+                    match rows.next() {
+                        Ok(None) => break,
+                        Err(error) => {
+                            failed = Some(error);
+                            break;
+                        }
+                        Ok(Some(row)) => match take(row) {
+                            Some(record) => self.put(record)?,
+                            None => {
+                                left_out += 1;
+                                first = first.or_else(|| number(row, 0));
+                            }
+                        },
+                    }
+                }
+            }
+        }
+        if let Some(error) = failed {
+            self.say(format!("{what}: what follows is left out: {error}"))?;
+        }
+        if left_out > 0 {
+            let first = first.map_or(String::new(), |id| format!(", the first with id {id}"));
+            self.say(format!(
+                "{left_out} of {what} without times that make sense are left out{first}"
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts a thread that reads a database.
+pub(crate) fn start<R: Send + 'static>(
+    path: PathBuf,
+    read: impl FnOnce(&Connection, &mut Sink<R>) -> Result<(), Closed> + Send + 'static,
+) -> Receiver<Message<R>> {
+    let (to, from) = sync_channel(CHUNKS);
+    thread::spawn(move || {
+        let mut sink = Sink {
+            records: Vec::new(),
+            to,
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let done = match Connection::open_with_flags(path, flags) {
+            Ok(database) => read(&database, &mut sink),
+            Err(error) => sink.say(format!("cannot be read: {error}")),
+        };
+        // With nobody who reads there is nobody to tell.
+        drop(done.and_then(|()| sink.flush()));
+    });
+    from
+}
+
+/// A whole number, also where a file has it as text or with a fraction; `None` if it is none.
+pub(crate) fn number(row: &Row<'_>, column: usize) -> Option<i64> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Integer(number) => Some(number),
+        ValueRef::Real(number) if number.abs() < 9e18 => Some(number as i64),
+        ValueRef::Text(text) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// A text, empty if it is none.
+pub(crate) fn text(row: &Row<'_>, column: usize) -> String {
+    match row.get_ref(column) {
+        Ok(ValueRef::Text(text) | ValueRef::Blob(text)) => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        Ok(ValueRef::Integer(number)) => number.to_string(),
+        Ok(ValueRef::Real(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}

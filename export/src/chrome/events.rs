@@ -1,0 +1,344 @@
+//! Events with times.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use super::places::IDS_MAX;
+use super::{File, Form};
+use crate::Failure;
+use crate::copies::Direction;
+use crate::json::{Measured, Micros, Quoted};
+use crate::rows::each;
+use crate::stacks::Stacks;
+
+/// The name of an operation, by which HTA knows what it is.
+fn operation_name<'n>(kind: &str, name: &'n str, direction: &str) -> &'n str {
+    match (kind, Direction::of(direction)) {
+        ("copy", Some(Direction::HostToHost)) => "Memcpy HtoH (Host -> Host)",
+        ("copy", Some(Direction::HostToDevice)) => "Memcpy HtoD (Host -> Device)",
+        ("copy", Some(Direction::DeviceToHost)) => "Memcpy DtoH (Device -> Host)",
+        ("copy", Some(Direction::DeviceToDevice)) => "Memcpy DtoD (Device -> Device)",
+        ("copy", None) => "Memcpy",
+        ("fill", _) => "Memset (Device)",
+        _ => name,
+    }
+}
+
+impl File<'_> {
+    pub(super) fn operations(&mut self) -> Result<(), Failure> {
+        const COLUMNS: [&str; 13] = [
+            "process_id",
+            "kind",
+            "name",
+            "start_ns",
+            "duration_ns",
+            "device",
+            "queue",
+            "correlation",
+            "bytes",
+            "grid",
+            "direction",
+            "call",
+            "activity",
+        ];
+        let run = self.run;
+        each(run.view, "operations", &COLUMNS, |row| {
+            let (id, start_ns, duration_ns) = (row.number(0), row.number(3), row.number(4));
+            let kind = row.text(1);
+            if run.during(id, start_ns, start_ns + duration_ns).is_none() {
+                return Ok(());
+            }
+            let cat = match kind {
+                "kernel" => "kernel",
+                "copy" => "gpu_memcpy",
+                "fill" => "gpu_memset",
+                // HTA takes whatever has a stream for a kernel.
+                _ if self.form == Form::Kineto => return Ok(()),
+                _ => "gpu_other",
+            };
+            let Some(place) = self.places.get_mut(&id) else {
+                return Ok(());
+            };
+            let device = row.number(5);
+            let stream = place.streams.number(0, device, row.text(6));
+            let (pid, owner) = (place.gpu(device), place.owner.clone());
+            let correlation = row.known(7).map(|id| place.correlation(id));
+            let name = operation_name(kind, row.text(2), row.text(10));
+            let line = self.event();
+            write!(
+                line,
+                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{stream},\"ts\":{},\"dur\":{},\"args\":{{\"device\":{device},\"stream\":{stream}{owner}",
+                Quoted(name),
+                Micros(start_ns),
+                Micros(duration_ns)
+            )?;
+            if let Some(id) = correlation {
+                write!(line, ",\"correlation\":{id},\"External id\":{id}")?;
+            }
+            if let Some(bytes) = row.known(8) {
+                write!(line, ",\"bytes\":{bytes}")?;
+            }
+            let mut sizes = numbers(row.text(9)).peekable();
+            if sizes.peek().is_some() {
+                let sizes: Vec<&str> = sizes.collect();
+                write!(line, ",\"grid\":[{}]", sizes.join(","))?;
+            }
+            if row.text(12) == "communication" && row.text(11).starts_with("nccl") {
+                let collective = row.text(11).trim_start_matches("nccl").to_lowercase();
+                write!(line, ",\"Collective name\":{}", Quoted(&collective))?;
+            }
+            line.extend_from_slice(b"}}");
+            if let Some(id) = correlation.filter(|_| !row.text(11).is_empty()) {
+                write!(
+                    line,
+                    ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":{id},\"pid\":{pid},\"tid\":{stream},\"ts\":{}}}",
+                    Micros(start_ns)
+                )?;
+            }
+            self.put()
+        })
+    }
+
+    pub(super) fn calls(&mut self) -> Result<(), Failure> {
+        const COLUMNS: [&str; 11] = [
+            "process_id",
+            "runtime",
+            "name",
+            "start_ns",
+            "duration_ns",
+            "thread",
+            "correlation",
+            "bytes",
+            "address",
+            "place",
+            "stack_id",
+        ];
+        let run = self.run;
+        let stacks = match self.form == Form::Kineto && !self.has_operators()? {
+            true => Some(Stacks::read(run.view)?),
+            false => None,
+        };
+        each(run.view, "calls", &COLUMNS, |row| {
+            let (id, start_ns, duration_ns) = (row.number(0), row.number(3), row.number(4));
+            let runtime = row.text(1);
+            if run.during(id, start_ns, start_ns + duration_ns).is_none()
+                || !run.only.has_calls_of(runtime)
+            {
+                return Ok(());
+            }
+            let Some(place) = self.places.get(&id) else {
+                return Ok(());
+            };
+            let cat = match runtime {
+                "HIP" => "cuda_runtime",
+                "HSA" => "hsa_api",
+                _ => "rccl_api",
+            };
+            let (pid, tid) = (place.pid, row.number(5));
+            let correlation = row.known(6).map(|id| place.correlation(id));
+            let owner = place.owner.clone();
+            // TraceLens and HTA ask for the operator that launched a kernel: here it is a function.
+            let launcher = stacks
+                .as_ref()
+                .filter(|_| runtime == "HIP")
+                .zip(row.known(10));
+            if let Some((stacks, stack)) = launcher
+                && !stacks.is_empty(stack as usize)
+            {
+                let function = stacks.frame(stack as usize).function;
+                let line = self.event();
+                write!(
+                    line,
+                    "{{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{\"place\":{}{owner}",
+                    Quoted(function),
+                    Micros(start_ns),
+                    Micros(duration_ns),
+                    Quoted(row.text(9))
+                )?;
+                if let Some(id) = correlation {
+                    write!(line, ",\"External id\":{id}")?;
+                }
+                line.extend_from_slice(b"}}");
+                self.put()?;
+            }
+            let line = self.event();
+            write!(
+                line,
+                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{",
+                Quoted(row.text(2)),
+                Micros(start_ns),
+                Micros(duration_ns)
+            )?;
+            let members = line.len();
+            line.extend_from_slice(owner.as_bytes());
+            if let Some(id) = correlation {
+                write!(line, ",\"correlation\":{id},\"External id\":{id}")?;
+            }
+            for (key, column) in [("bytes", 7), ("address", 8)] {
+                if let Some(value) = row.known(column) {
+                    write!(line, ",\"{key}\":{value}")?;
+                }
+            }
+            if !row.text(9).is_empty() {
+                write!(line, ",\"place\":{}", Quoted(row.text(9)))?;
+            }
+            // The comma in front of the first member.
+            if line.len() > members {
+                line.remove(members);
+            }
+            line.extend_from_slice(b"}}");
+            if let Some(id) = correlation.filter(|_| runtime == "HIP") {
+                write!(
+                    line,
+                    ",\n{{\"ph\":\"s\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":{id},\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}",
+                    Micros(start_ns)
+                )?;
+            }
+            self.put()
+        })
+    }
+
+    /// Whether operators of a framework were recorded.
+    fn has_operators(&self) -> Result<bool, Failure> {
+        let mut found = HashSet::new();
+        each(self.run.view, "ranges", &["process_id", "kind"], |row| {
+            if row.text(1) == "operator" && self.run.process(row.number(0)).is_some() {
+                found.insert(());
+            }
+            Ok(())
+        })?;
+        Ok(!found.is_empty())
+    }
+
+    pub(super) fn ranges(&mut self) -> Result<(), Failure> {
+        self.slices("ranges", |kind| match kind {
+            "operator" => ("cpu_op", 0),
+            "function" => ("python_function", 0),
+            _ => ("user_annotation", 0),
+        })
+    }
+
+    pub(super) fn waits(&mut self) -> Result<(), Failure> {
+        // On rows of their own: they may begin in one call and end in another.
+        self.slices("waits", |kind| match kind {
+            "off processor" => ("off_processor", IDS_MAX),
+            _ => ("wait", IDS_MAX),
+        })
+    }
+
+    /// Slices of threads; `of_kind` says their category, and what is added to the id of the thread.
+    fn slices(
+        &mut self,
+        table: &str,
+        of_kind: impl Fn(&str) -> (&'static str, u64),
+    ) -> Result<(), Failure> {
+        const COLUMNS: [&str; 6] = [
+            "process_id",
+            "kind",
+            "name",
+            "start_ns",
+            "duration_ns",
+            "thread",
+        ];
+        let run = self.run;
+        each(run.view, table, &COLUMNS, |row| {
+            let (id, start_ns, duration_ns) = (row.number(0), row.number(3), row.number(4));
+            let Some(place) = self.places.get(&id) else {
+                return Ok(());
+            };
+            if run.during(id, start_ns, start_ns + duration_ns).is_none() {
+                return Ok(());
+            }
+            let (pid, owner) = (place.pid, place.owner.clone());
+            let (cat, more) = of_kind(row.text(1));
+            let line = self.event();
+            write!(
+                line,
+                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{},\"ts\":{},\"dur\":{}",
+                Quoted(row.text(2)),
+                row.number(5) + more,
+                Micros(start_ns),
+                Micros(duration_ns)
+            )?;
+            if let Some(members) = owner.strip_prefix(',') {
+                write!(line, ",\"args\":{{{members}}}")?;
+            }
+            line.push(b'}');
+            self.put()
+        })
+    }
+
+    pub(super) fn marks(&mut self) -> Result<(), Failure> {
+        let run = self.run;
+        const COLUMNS: [&str; 4] = ["process_id", "name", "time_ns", "thread"];
+        each(run.view, "markers", &COLUMNS, |row| {
+            let (id, time_ns) = (row.number(0), row.number(2));
+            let Some(place) = self
+                .places
+                .get(&id)
+                .filter(|_| run.at(id, time_ns).is_some())
+            else {
+                return Ok(());
+            };
+            let (pid, owner) = (place.pid, place.owner.clone());
+            let line = self.event();
+            write!(
+                line,
+                "{{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"user_annotation\",\"name\":{},\"pid\":{pid},\"tid\":{},\"ts\":{}",
+                Quoted(row.text(1)),
+                row.number(3),
+                Micros(time_ns)
+            )?;
+            if let Some(members) = owner.strip_prefix(',') {
+                write!(line, ",\"args\":{{{members}}}")?;
+            }
+            line.push(b'}');
+            self.put()
+        })
+    }
+
+    pub(super) fn counters(&mut self) -> Result<(), Failure> {
+        let run = self.run;
+        const COLUMNS: [&str; 6] = [
+            "process_id",
+            "belongs_to",
+            "name",
+            "unit",
+            "time_ns",
+            "value",
+        ];
+        each(run.view, "counters", &COLUMNS, |row| {
+            let (id, time_ns) = (row.number(0), row.number(4));
+            let Some(place) = self
+                .places
+                .get(&id)
+                .filter(|_| run.at(id, time_ns).is_some())
+            else {
+                return Ok(());
+            };
+            let pid = place.pid;
+            let name = format!("{} {}", row.text(1), row.text(2));
+            let unit = if row.text(3).is_empty() {
+                "value"
+            } else {
+                row.text(3)
+            };
+            let line = self.event();
+            write!(
+                line,
+                "{{\"ph\":\"C\",\"name\":{},\"pid\":{pid},\"tid\":0,\"ts\":{},\"args\":{{{}:{}}}}}",
+                Quoted(name.trim()),
+                Micros(time_ns),
+                Quoted(unit),
+                Measured(row.measured(5))
+            )?;
+            self.put()
+        })
+    }
+}
+
+/// The numbers in a text such as `4×1×1`.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !letter.is_ascii_digit());
+    words.filter(|word| !word.is_empty())
+}

@@ -1,0 +1,114 @@
+//! What says whose the events are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::File;
+use crate::Failure;
+use crate::rows::each;
+
+/// Rows of GPUs stand below those of processes.
+const BELOW_PROCESSES: u64 = 5_000_000;
+
+impl File<'_> {
+    /// The members of the document in front of the events.
+    pub(super) fn head(&mut self) -> Result<(), Failure> {
+        let mut head = json!({
+            "schemaVersion": 1,
+            "displayTimeUnit": "ms",
+            "baseTimeNanoseconds": 0,
+            "traceName": format!("rsys {}", env!("CARGO_PKG_VERSION")),
+        });
+        let processes = self.run.processes().map(|(_, process)| process);
+        let hosts: BTreeSet<&str> = processes.clone().map(|one| one.host.as_str()).collect();
+        let ranks: BTreeSet<u64> = processes.filter_map(|process| process.rank).collect();
+        if let Some(host) = hosts
+            .first()
+            .filter(|host| hosts.len() == 1 && !host.is_empty())
+        {
+            head["hostname"] = json!(host);
+        }
+        if let Some(rank) = ranks.first().filter(|_| ranks.len() == 1) {
+            head["distributedInfo"] = json!({
+                "backend": "nccl",
+                "rank": rank,
+                "world_size": self.run.rank_count(),
+            });
+        }
+        let mut devices: BTreeMap<u64, String> = BTreeMap::new();
+        each(
+            self.run.view,
+            "devices",
+            &["process_id", "device", "name"],
+            |row| {
+                if self.run.process(row.number(0)).is_some() {
+                    devices.insert(row.number(1), row.text(2).to_owned());
+                }
+                Ok(())
+            },
+        )?;
+        let devices = devices
+            .into_iter()
+            .map(|(id, name)| json!({ "id": id, "name": name }));
+        head["deviceProperties"] = devices.collect();
+        let head = head.to_string();
+        write!(self.out, "{},\"traceEvents\":[", &head[..head.len() - 1])?;
+        Ok(())
+    }
+
+    /// Names of processes, threads and streams.
+    pub(super) fn names(&mut self) -> Result<(), Failure> {
+        let mut names: Vec<Value> = Vec::new();
+        let mut name = |what: &str, pid: u64, tid: u64, key: &str, value: Value| {
+            names.push(json!({
+                "ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": { key: value },
+            }));
+        };
+        for (id, process) in self.run.processes() {
+            let Some(place) = self.places.get(&(id as u64)) else {
+                continue;
+            };
+            let (pid, title) = (place.pid, process.title());
+            name("process_name", pid, 0, "name", json!(title));
+            name("process_labels", pid, 0, "labels", json!("CPU"));
+            name("process_sort_index", pid, 0, "sort_index", json!(pid));
+            let mut last = None;
+            for (device, stream, number) in place.streams.all() {
+                let gpu = place.gpu(device);
+                if last.replace(device) != Some(device) {
+                    let label = format!("GPU {device}");
+                    name("process_name", gpu, 0, "name", json!(title));
+                    name("process_labels", gpu, 0, "labels", json!(label));
+                    let order = BELOW_PROCESSES + gpu;
+                    name("process_sort_index", gpu, 0, "sort_index", json!(order));
+                }
+                name("thread_name", gpu, number, "name", json!(stream));
+            }
+        }
+        each(
+            self.run.view,
+            "threads",
+            &["process_id", "thread", "name"],
+            |row| {
+                if let Some(place) = self.places.get(&row.number(0)) {
+                    name(
+                        "thread_name",
+                        place.pid,
+                        row.number(1),
+                        "name",
+                        json!(row.text(2)),
+                    );
+                }
+                Ok(())
+            },
+        )?;
+        for one in names {
+            let line = self.event();
+            write!(line, "{one}")?;
+            self.put()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Each table of records as a CSV file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use rsys_tables::catalog::{TABLES, Table};
+
+use crate::rows::{Cell, Row, each};
+use crate::run::Run;
+use crate::{BUFFER_BYTES, Failure};
+
+/// Writes `<table>.csv` into a new folder for each table that has rows.
+///
+/// # Errors
+/// When the store is damaged, or a file cannot be written.
+pub(crate) fn write(run: &Run<'_>, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)?;
+    for table in TABLES {
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+        let chooser = Chooser::new(table);
+        let mut out: Option<BufWriter<File>> = None;
+        let mut line = Vec::new();
+        each(run.view, table.name, &names, |row| {
+            if !chooser.has(run, row) {
+                return Ok(());
+            }
+            let out = match &mut out {
+                Some(out) => out,
+                None => {
+                    let file = File::create_new(folder.join(format!("{}.csv", table.name)))?;
+                    let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
+                    writeln!(file, "{}", names.join(","))?;
+                    out.insert(file)
+                }
+            };
+            line.clear();
+            for column in 0..names.len() {
+                if column > 0 {
+                    line.push(b',');
+                }
+                match row.cell(column) {
+                    None => {}
+                    Some(Cell::Integer(number)) => write!(line, "{number}")?,
+                    Some(Cell::Number(number)) => write!(line, "{number}")?,
+                    Some(Cell::Text(text)) => quoted(&mut line, text),
+                }
+            }
+            line.push(b'\n');
+            Ok(out.write_all(&line)?)
+        })?;
+        if let Some(mut out) = out {
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a table has what decides whether a row is written.
+struct Chooser {
+    name: &'static str,
+    process: Option<usize>,
+    times: Option<(usize, usize)>,
+    runtime: Option<usize>,
+}
+
+impl Chooser {
+    fn new(table: &Table) -> Self {
+        let place = |name: &str| table.column(name).map(|(place, _)| place);
+        let point = place("time_ns").map(|place| (place, place));
+        let is_record = !matches!(table.name, "processes");
+        Self {
+            name: table.name,
+            process: place("process_id"),
+            times: point
+                .or_else(|| place("start_ns").zip(place("end_ns")))
+                .filter(|_| is_record),
+            runtime: place("runtime"),
+        }
+    }
+
+    fn has(&self, run: &Run<'_>, row: Row<'_>) -> bool {
+        let only = run.only;
+        let is_of_kind = match self.name {
+            "operations" => only.gpu,
+            "ranges" | "markers" => only.ranges,
+            "samples" | "waits" => only.samples,
+            "counters" | "counter_tracks" => only.sensors,
+            "calls" => self
+                .runtime
+                .is_none_or(|runtime| only.has_calls_of(row.text(runtime))),
+            _ => true,
+        };
+        let Some(process) = self.process.filter(|_| is_of_kind) else {
+            return is_of_kind;
+        };
+        let process = row.number(process);
+        match self.times {
+            Some((time, end)) if time == end => run.at(process, row.number(time)).is_some(),
+            Some((start, end)) => run
+                .during(process, row.number(start), row.number(end))
+                .is_some(),
+            None => run.process(process).is_some(),
+        }
+    }
+}
+
+/// A text as CSV has it (RFC 4180).
+fn quoted(line: &mut Vec<u8>, text: &str) {
+    if !text.contains(['"', ',', '\r', '\n']) {
+        return line.extend_from_slice(text.as_bytes());
+    }
+    line.push(b'"');
+    line.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+    line.push(b'"');
+}
