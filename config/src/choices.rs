@@ -102,6 +102,13 @@ choices! {
         );
     }
 
+    /// How calls and what they caused on a GPU refer to each other in a trace.
+    Flows {
+        Both = "both": "an arrow from the call to the operation, and their number as `correlation` on both";
+        Arrows = "arrows": "the arrow alone: half of the rows that a viewer keeps of a kernel, for sets of arguments that are equal are kept once";
+        Numbers = "numbers": "the number alone: no arrows";
+    }
+
     /// The clock of the windows of time.
     WindowClock {
         Realtime = "realtime": "wall-clock time, also while the machine sleeps (CLOCK_BOOTTIME)";

@@ -58,7 +58,7 @@ mod value;
 mod windows;
 
 pub use choices::{
-    CategoryNames, Closing, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
+    CategoryNames, Closing, Flows, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
     WindowClock,
 };
 pub use environment::Environment;

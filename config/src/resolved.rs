@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backends::Selection;
 use crate::choices::{
-    CategoryNames, Closing, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
+    CategoryNames, Closing, Flows, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
     WindowClock,
 };
 use crate::limits::FileLimits;
@@ -45,6 +45,8 @@ pub struct Resolved {
     pub use_pid: bool,
     /// `CATEGORY_NAMES`.
     pub category_names: CategoryNames,
+    /// `FLOWS`.
+    pub flows: Flows,
     /// `MERGE`.
     pub merge: bool,
     /// `SPLIT_TRACE`.
@@ -234,6 +236,7 @@ impl Resolved {
             perfetto_file,
             use_pid: read.bool("USE_PID"),
             category_names: CategoryNames::from_word(read.text("CATEGORY_NAMES")),
+            flows: Flows::from_word(read.text("FLOWS")),
             merge: read.bool("MERGE"),
             split_trace: FileLimits::parse(read.text("SPLIT_TRACE")).unwrap_or_default(),
             compress_trace: read.bool("COMPRESS_TRACE"),

@@ -236,6 +236,7 @@ fn every_word_of_a_choice_has_a_meaning() {
                     resolved.gpu_source.as_str(),
                     resolved.gpu_level.as_str(),
                     resolved.category_names.as_str(),
+                    resolved.flows.as_str(),
                     resolved.closing.as_str(),
                 ];
                 assert!(words.contains(&choice.name), "{}", choice.name);

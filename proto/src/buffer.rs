@@ -126,6 +126,22 @@ impl PacketBuffer {
         self.packets += 1;
     }
 
+    /// Appends a packet that consists of two pieces.
+    #[inline]
+    pub(crate) fn packet_of<const N: usize, const M: usize>(
+        &mut self,
+        first: &wire::Short<N>,
+        second: &wire::Short<M>,
+    ) {
+        let mut frame = wire::Short::<8>::new();
+        frame.byte(const { wire::short_bytes_key(trace::PACKET) });
+        frame.varint((first.len() + second.len()) as u64);
+        frame.append_to(&mut self.bytes);
+        first.append_to(&mut self.bytes);
+        second.append_to(&mut self.bytes);
+        self.packets += 1;
+    }
+
     /// Appends the complete packet in `encoded`, framing included.
     #[inline]
     pub(crate) fn short_packet<const N: usize>(&mut self, encoded: &wire::Short<N>) {

@@ -1,9 +1,9 @@
 //! The interning tables of call stacks: functions, files, frames and stacks.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::fields::{callstack, frame, interned, mapping};
+use crate::hashing::FastMap;
 use crate::wire::{put_bytes, put_message, put_u64};
 
 macro_rules! iid {
@@ -194,13 +194,13 @@ impl CallstackTables {
 /// Values and their interning ids, from 1.
 #[derive(Debug)]
 struct Table<K> {
-    ids: HashMap<K, u32>,
+    ids: FastMap<K, u32>,
 }
 
 impl<K> Default for Table<K> {
     fn default() -> Self {
         Self {
-            ids: HashMap::new(),
+            ids: FastMap::default(),
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::fields::{annotation, event, interned};
 use crate::strings::{DefinedSet, StringId, StringTable};
-use crate::wire::{put_bytes, put_f64, put_fixed64, put_i64, put_message, put_u64};
+use crate::wire::{
+    Short, put_bytes, put_f64, put_fixed64, put_i64, put_message, put_u64, short_bytes_key,
+    short_varint_key, varint_key,
+};
 
 /// What kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +75,7 @@ pub struct Annotation<'a> {
 
 impl<'a> Annotation<'a> {
     /// An annotation.
+    #[inline]
     pub fn new(key: StringId, value: Value<'a>) -> Self {
         Self { key, value }
     }
@@ -189,6 +193,63 @@ fn define(
     }
 }
 
+/// Bytes of a `TrackEvent` body that is built on the stack.
+pub(crate) const SHORT_BYTES: usize = 256;
+/// So many annotations, of at most 20 bytes each, and one flow fit beside the rest.
+const SHORT_ANNOTATIONS: usize = 9;
+
+/// A `TrackEvent` body as [`put_event`] makes it, built on the stack; `None` for an event that is long, or may be: with texts, or of rare kinds.
+#[inline]
+pub(crate) fn short_event(kind: EventKind, details: &Event<'_>) -> Option<Short<SHORT_BYTES>> {
+    let is_rare = details.track.is_some()
+        || details.counter.is_some()
+        || details.correlation_id.is_some()
+        || !details.terminating_flows.is_empty();
+    if is_rare || details.flows.len() > 1 || details.annotations.len() > SHORT_ANNOTATIONS {
+        return None;
+    }
+    let mut body = Short::new();
+    body.byte(const { short_varint_key(event::TYPE) });
+    body.byte(kind as u8);
+    match details.name {
+        Name::None => {}
+        Name::Interned(id) => {
+            body.byte(const { short_varint_key(event::NAME_IID) });
+            body.varint(u64::from(id.get()));
+        }
+        Name::Once(_) => return None,
+    }
+    if let Some(id) = details.category {
+        body.byte(const { short_varint_key(event::CATEGORY_IIDS) });
+        body.varint(u64::from(id.get()));
+    }
+    for &flow in details.flows {
+        body.varint(const { (event::FLOW_IDS << 3 | 1) as u64 });
+        for byte in flow.to_le_bytes() {
+            body.byte(byte);
+        }
+    }
+    for annotation in details.annotations {
+        let (field, value) = match annotation.value {
+            Value::Interned(id) => (annotation::STRING_VALUE_IID, u64::from(id.get())),
+            Value::Uint(value) => (annotation::UINT_VALUE, value),
+            Value::Int(value) => (annotation::INT_VALUE, value.cast_unsigned()),
+            Value::Bool(value) => (annotation::BOOL_VALUE, u64::from(value)),
+            Value::Pointer(value) => (annotation::POINTER_VALUE, value),
+            Value::Text(_) | Value::Double(_) => return None,
+        };
+        body.byte(const { short_bytes_key(event::DEBUG_ANNOTATIONS) });
+        let length = body.len();
+        body.byte(0);
+        body.byte(const { short_varint_key(annotation::NAME_IID) });
+        body.varint(u64::from(annotation.key.get()));
+        body.varint(u64::from(varint_key(field)));
+        body.varint(value);
+        body.set(length, (body.len() - length - 1) as u8);
+    }
+    Some(body)
+}
+
 /// Appends a `TrackEvent` body.
 pub(crate) fn put_event(body: &mut Vec<u8>, kind: EventKind, details: &Event<'_>) {
     put_u64(body, event::TYPE, kind as u64);
@@ -234,5 +295,99 @@ fn put_annotation(body: &mut Vec<u8>, note: &Annotation<'_>) {
         Value::Double(value) => put_f64(body, annotation::DOUBLE_VALUE, value),
         Value::Bool(value) => put_u64(body, annotation::BOOL_VALUE, u64::from(value)),
         Value::Pointer(value) => put_u64(body, annotation::POINTER_VALUE, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events of all kinds and sizes that are built on the stack.
+    #[test]
+    fn both_ways_write_the_same() {
+        let mut strings = StringTable::default();
+        let ids: Vec<StringId> = (0..300).map(|n| strings.intern(&n.to_string())).collect();
+        let (small, large) = (ids[0], StringId::MAX);
+        let values = [
+            Value::Interned(large),
+            Value::Uint(u64::MAX),
+            Value::Uint(0),
+            Value::Int(-1),
+            Value::Bool(true),
+            Value::Pointer(0x7fff_ffff_f000),
+            Value::Interned(ids[200]),
+        ];
+        let flows = [u64::MAX - 5];
+        for count in 0..=SHORT_ANNOTATIONS {
+            for (key, flows) in [(small, &flows[..]), (large, &flows[..]), (ids[299], &[])] {
+                for name in [Name::None, Name::Interned(small), Name::Interned(large)] {
+                    for turn in 0..values.len() {
+                        let values = values.iter().cycle().skip(turn).take(count);
+                        let annotations: Vec<Annotation<'_>> =
+                            values.map(|value| Annotation::new(key, *value)).collect();
+                        let event = Event {
+                            name,
+                            category: (count % 2 == 0).then_some(key),
+                            flows,
+                            annotations: &annotations,
+                            ..Event::default()
+                        };
+                        let mut expected = Vec::new();
+                        put_event(&mut expected, EventKind::SliceBegin, &event);
+                        let short = short_event(EventKind::SliceBegin, &event);
+                        assert_eq!(short.expect("it fits").as_bytes(), expected);
+                    }
+                }
+            }
+        }
+        // The largest of all fits: no byte was written over another.
+        let annotations = [Annotation::new(large, Value::Uint(u64::MAX)); SHORT_ANNOTATIONS];
+        let event = Event {
+            name: Name::Interned(large),
+            category: Some(large),
+            flows: &flows,
+            annotations: &annotations,
+            ..Event::default()
+        };
+        let short = short_event(EventKind::SliceEnd, &event).expect("it fits");
+        assert!(short.len() <= SHORT_BYTES);
+        let mut expected = Vec::new();
+        put_event(&mut expected, EventKind::SliceEnd, &event);
+        assert_eq!(short.as_bytes(), expected);
+    }
+
+    #[test]
+    fn what_may_be_long_is_not_built_on_the_stack() {
+        let mut strings = StringTable::default();
+        let id = strings.intern("a");
+        let text = [Annotation::new(id, Value::Text("b"))];
+        let many = [Annotation::new(id, Value::Uint(1)); SHORT_ANNOTATIONS + 1];
+        for event in [
+            Event {
+                name: Name::Once("c"),
+                ..Event::default()
+            },
+            Event {
+                annotations: &text,
+                ..Event::default()
+            },
+            Event {
+                annotations: &many,
+                ..Event::default()
+            },
+            Event {
+                flows: &[1, 2],
+                ..Event::default()
+            },
+            Event {
+                counter: Some(CounterValue::Int(1)),
+                ..Event::default()
+            },
+        ] {
+            assert!(
+                short_event(EventKind::Instant, &event).is_none(),
+                "{event:?}"
+            );
+        }
     }
 }

@@ -32,6 +32,7 @@ mod buffer;
 mod callstacks;
 mod event;
 pub mod fields;
+pub mod hashing;
 mod ids;
 pub mod message;
 pub mod packets;

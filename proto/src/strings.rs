@@ -1,8 +1,9 @@
 //! The strings of a trace, numbered once for all its sequences.
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+
+use crate::hashing::FastMap;
 
 /// A string of a [`StringTable`]. Its number doubles as the interning id in every sequence that uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +26,7 @@ impl StringId {
 /// ("already defined here") instead of a table of its own.
 #[derive(Debug, Default)]
 pub struct StringTable {
-    ids: HashMap<Arc<str>, StringId>,
+    ids: FastMap<Arc<str>, StringId>,
     strings: Vec<Arc<str>>,
 }
 

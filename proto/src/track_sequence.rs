@@ -1,7 +1,7 @@
 //! The events of one track, each as small as it can be.
 
 use crate::buffer::{DeltaClock, PacketBuffer, SequenceId, fill_packet_head, put_packet_head};
-use crate::event::{CounterValue, Definitions, Event, EventKind, Name, put_event};
+use crate::event::{CounterValue, Definitions, Event, EventKind, Name, put_event, short_event};
 use crate::fields::{event, packet, trace};
 use crate::schema::{self, TracePacket, clock};
 use crate::strings::StringId;
@@ -182,6 +182,16 @@ impl TrackSequence {
         let time_ns = self.carry(out, time_ns, kind, details);
         let time = self.clock.advance(time_ns);
         let (id, defined) = (self.id, &mut self.defined);
+        // Nearly all events are of this kind.
+        if defined.cover(details)
+            && let Some(body) = short_event(kind, details)
+        {
+            let mut head = Short::<32>::new();
+            fill_packet_head(&mut head, time, id);
+            head.byte(const { wire::short_bytes_key(packet::TRACK_EVENT) });
+            head.varint(body.len() as u64);
+            return out.packet_of(&head, &body);
+        }
         out.raw_packet(|body, strings| {
             put_packet_head(body, time, id);
             if !defined.cover(details) {

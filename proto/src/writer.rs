@@ -17,15 +17,61 @@ pub const BLOCK_BYTES: usize = 256 << 10;
 /// How hard to compress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// As fast as zlib's first level with files a quarter smaller.
+    /// As little as makes it worth it: 2 ns for each byte of calls and kernels.
+    Light,
+    /// As fast as zlib's first level with files a quarter smaller: an eighth smaller than [`Light`](Self::Light) for calls and kernels, for 2.5 times the time.
     Quick,
-    /// A fifth smaller, for more than twice the time: 4 ns for each byte.
+    /// A fifth smaller for samples, for more than twice the time: 4 ns for each byte. Calls and kernels get 3 % smaller, for up to ten times the time.
     Thorough,
 }
 
-/// A file that grows more slowly than this, before compression, is compressed thoroughly: that takes less than two percent of a processor
-/// for each such file.
-const UNHURRIED_BYTES_PER_SECOND: f64 = 4e6;
+/// The share of a processor that compressing one file may take with each effort; beyond, the next lower one is taken.
+const THOROUGH_SHARE: f64 = 0.02;
+const QUICK_SHARE: f64 = 0.05;
+
+/// What compressing takes, in nanoseconds for each byte: it depends on what the bytes are, on the machine, and on what else it does.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    quick_ns: f64,
+    thorough_ns: f64,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            quick_ns: 4.0,
+            thorough_ns: 5.0,
+        }
+    }
+}
+
+impl Costs {
+    /// For a file that has grown by `bytes` in `time`.
+    fn effort_for(self, bytes: usize, time: Duration) -> Effort {
+        let share = |ns: f64| ns * bytes as f64 / 1e9 / time.as_secs_f64().max(1e-6);
+        if share(self.thorough_ns) <= THOROUGH_SHARE {
+            Effort::Thorough
+        } else if share(self.quick_ns) <= QUICK_SHARE {
+            Effort::Quick
+        } else {
+            Effort::Light
+        }
+    }
+
+    /// Compressing `bytes` took `time`.
+    fn took(&mut self, effort: Effort, bytes: usize, time: Duration) {
+        // Of a few packets the clock says little.
+        if bytes < 1 << 14 {
+            return;
+        }
+        let ns = time.as_nanos() as f64 / bytes as f64;
+        match effort {
+            Effort::Light => {}
+            Effort::Quick => self.quick_ns += (ns - self.quick_ns) / 4.0,
+            Effort::Thorough => self.thorough_ns += (ns - self.thorough_ns) / 4.0,
+        }
+    }
+}
 
 thread_local! {
     /// Traces are many, and a compressor has half a megabyte: those that a thread writes share one.
@@ -65,6 +111,7 @@ pub struct TraceWriter<W> {
     written: Written,
     /// When this was last flushed, or made.
     flushed: Instant,
+    costs: Costs,
     broken: bool,
 }
 
@@ -77,6 +124,7 @@ impl<W: Write> TraceWriter<W> {
             compression,
             written: Written::default(),
             flushed: Instant::now(),
+            costs: Costs::default(),
             broken: false,
         }
     }
@@ -127,8 +175,15 @@ impl<W: Write> TraceWriter<W> {
         let written = match self.compression {
             Compression::None => write(bytes),
             Compression::Zlib => {
-                let effort = effort_for(bytes.len(), self.flushed.elapsed());
-                COMPRESSOR.with_borrow_mut(|one| write(one.block(bytes, effort)))
+                let begun = Instant::now();
+                let effort = self
+                    .costs
+                    .effort_for(bytes.len(), begun.duration_since(self.flushed));
+                COMPRESSOR.with_borrow_mut(|one| {
+                    let block = one.block(bytes, effort);
+                    self.costs.took(effort, bytes.len(), begun.elapsed());
+                    write(block)
+                })
             }
         };
         self.flushed = Instant::now();
@@ -198,18 +253,10 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// For a file that has grown by `bytes` in `time`.
-fn effort_for(bytes: usize, time: Duration) -> Effort {
-    if bytes as f64 <= UNHURRIED_BYTES_PER_SECOND * time.as_secs_f64() {
-        Effort::Thorough
-    } else {
-        Effort::Quick
-    }
-}
-
 /// Turns packets into `compressed_packets`, reusing its memory.
 #[derive(Default)]
 pub struct Compressor {
+    light: Option<libdeflater::Compressor>,
     quick: Option<libdeflater::Compressor>,
     thorough: Option<libdeflater::Compressor>,
     stream: Vec<u8>,
@@ -226,6 +273,7 @@ impl Compressor {
     /// The packets in `bytes`, which are whole ones in file format, as packets of compressed packets.
     pub fn block(&mut self, bytes: &[u8], effort: Effort) -> &[u8] {
         let (zlib, level) = match effort {
+            Effort::Light => (&mut self.light, 1),
             Effort::Quick => (&mut self.quick, 6),
             Effort::Thorough => (&mut self.thorough, 9),
         };
@@ -285,13 +333,21 @@ mod tests {
     #[test]
     fn haste_is_for_those_who_write_much() {
         let second = Duration::from_secs(1);
-        assert_eq!(effort_for(1_000_000, second), Effort::Thorough);
-        assert_eq!(effort_for(1_000_000, second / 10), Effort::Quick);
-        assert_eq!(effort_for(1, Duration::ZERO), Effort::Quick);
+        let mut costs = Costs::default();
+        assert_eq!(costs.effort_for(1_000_000, second), Effort::Thorough);
+        assert_eq!(costs.effort_for(1_000_000, second / 10), Effort::Quick);
+        assert_eq!(costs.effort_for(1_000_000, second / 50), Effort::Light);
+        assert_eq!(costs.effort_for(100_000, Duration::ZERO), Effort::Light);
+        // What turns out to be dear is done with less effort.
+        for _ in 0..20 {
+            costs.took(Effort::Thorough, 1 << 20, second / 16);
+        }
+        assert_eq!(costs.effort_for(1_000_000, second), Effort::Quick);
+        assert_eq!(costs.effort_for(100_000, second), Effort::Thorough);
     }
 
     #[test]
-    fn both_efforts_hold_the_same() {
+    fn all_efforts_hold_the_same() {
         let mut packets = Vec::new();
         for number in 0_u32..5000 {
             wire::put_message(&mut packets, trace::PACKET, |body| {
@@ -299,7 +355,7 @@ mod tests {
             });
         }
         let mut compressor = Compressor::default();
-        let lengths = [Effort::Quick, Effort::Thorough].map(|effort| {
+        let lengths = [Effort::Light, Effort::Quick, Effort::Thorough].map(|effort| {
             let block = compressor.block(&packets, effort).to_vec();
             let (_, stream) =
                 block.split_at(block.windows(2).position(|two| two[0] == 0x78).unwrap_or(0));
@@ -309,6 +365,6 @@ mod tests {
             assert!(found == packets);
             block.len()
         });
-        assert!(lengths[1] <= lengths[0], "{lengths:?}");
+        assert!(lengths.is_sorted_by(|one, next| one >= next), "{lengths:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Where the traces go and how they are named.
 
 use super::{Category, Kind, Setting};
-use crate::choices::CategoryNames;
+use crate::choices::{CategoryNames, Flows};
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
@@ -105,6 +105,17 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .details("For scripts that were made for rocprof-sys and look for slices by their category.")
     .option(None, "category-names", "NAMES"),
+    Setting::new(
+        Category::Output,
+        "FLOWS",
+        Kind::Choice(Flows::CHOICES),
+        Flows::Both.as_str(),
+        "How the calls of a GPU runtime and what they caused refer to each other in the trace",
+    )
+    .details(
+        "For traces with very many kernels, which viewers are slow to load; docs/gpu.md has figures. The answers of `rsys-report` are the same with each.          Operations and groups of RCCL have their numbers in any case.",
+    )
+    .option(None, "flows", "HOW"),
     Setting::new(
         Category::Output,
         "COMPRESS_TRACE",

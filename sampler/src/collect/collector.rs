@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rsys_wire::handshake::HelloKind;
-use rsys_wire::record::{Record, Records};
+use rsys_wire::record::{Kind, Record, Records};
 
 use super::adopt::{self, Adoption};
 use super::sweep::Rings;
@@ -362,7 +362,9 @@ impl Live {
     /// Keeps track of which threads have rings.
     fn follow_threads<'a>(&mut self, rings: impl Iterator<Item = &'a RingWords>) {
         for ring in rings {
-            for record in Records::new(&ring.words) {
+            // Of a flood of events there is none to look at.
+            const KINDS: [Kind; 2] = [Kind::ThreadStart, Kind::ThreadEnd];
+            for record in Records::of_kinds(&ring.words, &KINDS) {
                 let before = match record {
                     Ok(Record::ThreadStart { tid, .. }) => {
                         self.adoption.started(tid);

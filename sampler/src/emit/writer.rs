@@ -29,7 +29,7 @@ use crate::waits::record::WaitRecord;
 
 /// Memory that waiting batches may take. When they take more, the rings are left alone: they are a
 /// buffer of their own, and what does not fit there is counted there.
-const WAITING_BYTES_MAX: usize = 32 << 20;
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Time between two looks at the threads: their names, and whether they still run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

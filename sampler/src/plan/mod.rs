@@ -113,6 +113,7 @@ impl Plan {
             },
             split: resolved.split_trace,
             category_names: resolved.category_names,
+            flows: resolved.flows,
             frequency_hz: resolved.sampling_freq_hz,
             realtime_hz: resolved
                 .sampling_realtime

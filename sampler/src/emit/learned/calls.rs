@@ -4,7 +4,9 @@
 //! is the number of what it shares with others and the time since others, in a chunk of calls with
 //! neighbouring correlations: eight bytes. A chunk is forgotten when it is old, and no call in it awaits an operation.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+
+use rsys_proto::hashing::FastMap;
 
 /// What operations need of the call that caused them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -54,7 +56,7 @@ struct Chunk {
 #[derive(Debug, Default)]
 struct Shared {
     list: Vec<(Call, usize)>,
-    numbers: HashMap<Call, u32>,
+    numbers: FastMap<Call, u32>,
     free: Vec<u32>,
     /// Most calls are as the one before.
     last: Option<(Call, u32)>,
@@ -63,7 +65,9 @@ struct Shared {
 /// The calls of a process.
 #[derive(Debug, Default)]
 pub struct KeptCalls {
-    chunks: BTreeMap<u64, Chunk>,
+    chunks: FastMap<u64, Chunk>,
+    /// Their numbers in order.
+    order: BTreeSet<u64>,
     /// The latest chunks, oldest first.
     latest: VecDeque<u64>,
     shared: Shared,
@@ -80,6 +84,7 @@ impl KeptCalls {
         let (number, at) = place(correlation);
         let chunk = self.chunks.entry(number).or_insert_with(|| {
             self.latest.push_back(number);
+            self.order.insert(number);
             Chunk {
                 calls: Box::new([0; CHUNK]),
                 starts: Box::new([0; CHUNK]),
@@ -101,39 +106,26 @@ impl KeptCalls {
             self.age();
         }
         if self.chunks.len() > MOST
-            && let Some((_, chunk)) = self.chunks.pop_first()
+            && let Some(oldest) = self.order.first().copied()
         {
-            self.shared.forget(&chunk);
+            self.forget(oldest);
         }
     }
 
-    /// The call with a correlation, if it is known.
-    pub fn get(&self, correlation: u64) -> Option<&Call> {
+    /// The call with a correlation of which an operation was recorded now, and when it began (to 64 ns), if it is known. There may be more
+    /// operations of it, but not much later.
+    pub fn told(&mut self, correlation: u64) -> Option<(Call, u64)> {
         let (number, at) = place(correlation);
-        let entry = self.chunks.get(&number)?.calls[at];
-        self.shared.get(entry)
-    }
-
-    /// When it began, to 64 ns, if it is known.
-    pub fn start_ns(&self, correlation: u64) -> Option<u64> {
-        let (number, at) = place(correlation);
-        let chunk = self.chunks.get(&number)?;
-        let is_known = chunk.calls[at] & !AWAITED != 0;
+        let chunk = self.chunks.get_mut(&number)?;
+        let call = *self.shared.get(chunk.calls[at])?;
         let steps = i64::from(chunk.starts[at]) * STEP_NS;
-        is_known.then(|| chunk.base_ns.saturating_add_signed(steps))
-    }
-
-    /// An operation of a call was recorded. There may be more, but not much later.
-    pub fn is_recorded(&mut self, correlation: u64) {
-        let (number, at) = place(correlation);
-        let Some(chunk) = self.chunks.get_mut(&number) else {
-            return;
-        };
+        let start_ns = chunk.base_ns.saturating_add_signed(steps);
         if chunk.calls[at] & AWAITED != 0 {
             chunk.calls[at] &= !AWAITED;
             chunk.awaited -= 1;
             self.forget_if_done(number);
         }
+        Some((call, start_ns))
     }
 
     /// The oldest of the latest chunks is one of them no more.
@@ -148,9 +140,14 @@ impl KeptCalls {
 
     fn forget_if_done(&mut self, number: u64) {
         let is_done = |chunk: &Chunk| chunk.is_old && chunk.awaited == 0;
-        if self.chunks.get(&number).is_some_and(is_done)
-            && let Some(chunk) = self.chunks.remove(&number)
-        {
+        if self.chunks.get(&number).is_some_and(is_done) {
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        self.order.remove(&number);
+        if let Some(chunk) = self.chunks.remove(&number) {
             self.shared.forget(&chunk);
         }
     }
@@ -237,13 +234,11 @@ mod tests {
             kept.insert(correlation, call(correlation), 0, true);
         }
         many(&mut kept, 1_000_000);
-        assert_eq!(kept.get(1), Some(&call(1)));
         for correlation in 1..=10_000 {
-            assert_eq!(kept.get(correlation), Some(&call(correlation)));
-            kept.is_recorded(correlation);
+            assert_eq!(kept.told(correlation), Some((call(correlation), 0)));
         }
-        assert_eq!(kept.get(1), None);
-        assert!(kept.chunks.len() <= LATEST);
+        assert_eq!(kept.told(1), None);
+        assert!(kept.chunks.len() <= LATEST && kept.order.len() == kept.chunks.len());
         assert_eq!(
             kept.shared.numbers.len(),
             1,
@@ -255,11 +250,10 @@ mod tests {
     fn what_is_recorded_stays_for_a_while() {
         let mut kept = KeptCalls::default();
         kept.insert(5, call(3), 0, true);
-        kept.is_recorded(5);
-        kept.is_recorded(5);
-        assert_eq!(kept.get(5), Some(&call(3)));
+        assert_eq!(kept.told(5), Some((call(3), 0)));
+        assert_eq!(kept.told(5), Some((call(3), 0)));
         many(&mut kept, 1_000_000);
-        assert_eq!(kept.get(5), None);
+        assert_eq!(kept.told(5), None);
     }
 
     #[test]
@@ -270,9 +264,11 @@ mod tests {
         }
         assert_eq!(kept.chunks.len(), MOST);
         assert_eq!(kept.shared.numbers.len(), MOST);
-        assert_eq!(kept.get(1), None);
+        assert_eq!(kept.order.len(), MOST);
+        assert_eq!(kept.told(1), None);
         let last = MOST as u64 + 999;
-        assert_eq!(kept.get(last * CHUNK as u64 + 1), Some(&call(last)));
+        let told = kept.told(last * CHUNK as u64 + 1);
+        assert_eq!(told, Some((call(last), 0)));
     }
 
     #[test]
@@ -280,8 +276,8 @@ mod tests {
         let mut kept = KeptCalls::default();
         kept.insert(9, call(1), 0, true);
         kept.insert(9, call(2), 0, false);
-        assert_eq!(kept.get(9), Some(&call(2)));
         assert_eq!(kept.chunks[&0].awaited, 0);
+        assert_eq!(kept.told(9), Some((call(2), 0)));
         assert_eq!(kept.shared.numbers.len(), 1);
     }
 
@@ -290,10 +286,13 @@ mod tests {
         let mut kept = KeptCalls::default();
         for (correlation, start_ns) in [(7, 5_000_000), (8, 5_000_640), (6, 4_999_936)] {
             kept.insert(correlation, call(1), start_ns, false);
-            assert_eq!(kept.start_ns(correlation), Some(start_ns));
+            assert_eq!(kept.told(correlation), Some((call(1), start_ns)));
         }
         kept.insert(9, call(1), 1 << 50, false);
-        assert!(kept.start_ns(9) > Some(5_000_000));
-        assert_eq!(kept.start_ns(5), None);
+        assert!(
+            kept.told(9)
+                .is_some_and(|(_, start_ns)| start_ns > 5_000_000)
+        );
+        assert_eq!(kept.told(5), None);
     }
 }

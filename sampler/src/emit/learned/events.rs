@@ -1,13 +1,13 @@
 //! What events refer to by numbers: texts, call stacks, labels, calls.
 
-use std::collections::HashMap;
-
+use rsys_proto::hashing::FastMap;
 use rsys_wire::event::{Args, Event, Key, Labelled, Read};
 use rsys_wire::record::{PYTHON_BROKEN, PYTHON_TRUNCATED, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 
 use super::calls::{Call, KeptCalls};
 use crate::emit::learned::frames::{FrameId, Frames};
 use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
+use crate::os;
 use crate::python::PythonView;
 use crate::python::merge::Ends;
 use crate::resolve::demangled;
@@ -49,40 +49,46 @@ struct Merger {
     shown: ShownStack,
 }
 
+/// The number of a text among all that a process recorded: another one for each, also if it has the key of one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextNumber(pub u32);
+
 /// What other events refer to by numbers.
 #[derive(Debug, Default)]
 pub struct EventTables {
-    texts: HashMap<u64, String>,
-    stacks: HashMap<u64, Vec<FrameId>>,
+    texts: FastMap<u64, (TextNumber, String)>,
+    /// How many texts were recorded.
+    text_count: u32,
+    stacks: FastMap<u64, Vec<FrameId>>,
     new_stacks: Vec<NewStack>,
     new_places: Vec<NewPlace>,
     merger: Merger,
-    labels: HashMap<(Labelled, u64), Label>,
+    labels: FastMap<(Labelled, u64), Label>,
     calls: KeptCalls,
     /// The thread whose events each ring holds.
-    event_threads: HashMap<u32, u32>,
+    event_threads: FastMap<u32, u32>,
 }
 
 impl EventTables {
     /// Takes what an event defines.
-    pub fn learn(&mut self, ring: u32, event: &Event<'_>, now_ns: u64) {
+    pub fn learn(&mut self, ring: u32, event: &Event<'_>) {
         match event {
             Event::Thread { tid, .. } => _ = self.event_threads.insert(ring, *tid),
             Event::Text { key, text } => {
                 let text = demangled(&String::from_utf8_lossy(text));
-                self.texts.insert(*key, text);
+                self.insert_text(*key, text);
             }
             Event::Place { key, address, text } => self.new_places.push(NewPlace {
                 key: *key,
                 address: *address,
-                time_ns: now_ns,
+                time_ns: os::boot_time_ns(),
                 text: String::from_utf8_lossy(text).into_owned(),
             }),
             Event::Stack(stack) if !self.stacks.contains_key(&stack.id) => {
                 self.new_stacks.push(NewStack {
                     id: stack.id,
                     flags: stack.flags,
-                    time_ns: now_ns,
+                    time_ns: os::boot_time_ns(),
                     words: stack.frames.to_vec(),
                     python_flags: stack.python_flags,
                     python: stack.python.to_vec(),
@@ -147,6 +153,12 @@ impl EventTables {
         self.calls.insert(correlation, call, start_ns, awaited);
     }
 
+    fn insert_text(&mut self, key: u64, text: String) {
+        let number = TextNumber(self.text_count);
+        self.text_count += 1;
+        self.texts.insert(key, (number, text));
+    }
+
     /// Asks for the addresses of new stacks.
     pub fn want(&self, frames: &mut Frames) {
         for stack in &self.new_stacks {
@@ -166,22 +178,15 @@ impl EventTables {
             let shown = merger.merge(&stack, frames, marks, view);
             self.stacks.insert(stack.id, shown.to_vec());
         }
-        for place in self.new_places.drain(..) {
+        for place in std::mem::take(&mut self.new_places) {
             let text = place_name(&place, frames);
-            self.texts.insert(place.key, text);
+            self.insert_text(place.key, text);
         }
     }
 
-    /// The call that caused an operation, if the call is known.
-    pub fn cause(&mut self, correlation: u64) -> Option<Call> {
-        let call = self.calls.get(correlation).copied();
-        self.calls.is_recorded(correlation);
-        call
-    }
-
-    /// When the call began that caused an operation, if the call is known.
-    pub fn submitted_ns(&self, correlation: u64) -> Option<u64> {
-        self.calls.start_ns(correlation)
+    /// The call that caused an operation which was recorded now, and when it began (to 64 ns), if the call is known.
+    pub fn cause(&mut self, correlation: u64) -> Option<(Call, u64)> {
+        self.calls.told(correlation)
     }
 
     /// The frames of a stack, outermost first; empty when it was not recorded.
@@ -191,7 +196,13 @@ impl EventTables {
 
     /// What a text says.
     pub fn text(&self, key: u64) -> Option<&str> {
-        self.texts.get(&key).map(String::as_str)
+        self.numbered_text(key).map(|(_, text)| text)
+    }
+
+    /// What a text says, and its number.
+    pub fn numbered_text(&self, key: u64) -> Option<(TextNumber, &str)> {
+        let (number, text) = self.texts.get(&key)?;
+        Some((*number, text))
     }
 
     /// A label.
@@ -218,7 +229,7 @@ impl EventTables {
             Read::Double(value) => value.to_string(),
             Read::Pointer(value) => format!("{value:#x}"),
             Read::Known(key) => self.text(*key).unwrap_or("?").to_owned(),
-            Read::Size3([x, y, z]) => format!("{x}×{y}×{z}"),
+            Read::Size3(size) => size3_text(*size),
             Read::Text(text) => String::from_utf8_lossy(text).into_owned(),
         }
     }
@@ -262,6 +273,12 @@ fn written_function(name: &str) -> &str {
             .trim_end_matches('.')
             .trim_end_matches(" [clone ")
     })
+}
+
+/// A size in three dimensions as text.
+#[must_use]
+pub fn size3_text([x, y, z]: [u32; 3]) -> String {
+    format!("{x}×{y}×{z}")
 }
 
 impl Merger {

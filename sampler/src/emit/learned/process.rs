@@ -1,14 +1,13 @@
 //! All that is learnt of one process.
 
 use rsys_wire::event::Event;
-use rsys_wire::record::{INTERPRETER_FREE_THREADED, INTERPRETER_KNOWN, Record, Records};
+use rsys_wire::record::{INTERPRETER_FREE_THREADED, INTERPRETER_KNOWN, Kind, Record, Records};
 
 use super::events::{EventTables, StackMarks};
 use super::frames::Frames;
 use super::thread_numbers::ThreadNumbers;
 use crate::emit::batch::RingWords;
 use crate::identity::Identity;
-use crate::os;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
@@ -156,7 +155,7 @@ impl Learned {
         view: PythonView,
     ) {
         for ring in rings {
-            for record in Records::new(&ring.words) {
+            for record in Records::of_kinds(&ring.words, &[Kind::Sample]) {
                 if let Ok(Record::Sample {
                     time_ns, frames, ..
                 }) = record
@@ -198,7 +197,7 @@ impl Learned {
     /// Takes what other events refer to. Returns a note that is new.
     fn learn_event(&mut self, ring: u32, event: &Event<'_>) -> Option<String> {
         let Event::Fact { key, value } = event else {
-            self.events.learn(ring, event, os::boot_time_ns());
+            self.events.learn(ring, event);
             return None;
         };
         let key = String::from_utf8_lossy(key).into_owned();

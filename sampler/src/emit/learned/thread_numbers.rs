@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_wire::record::{Record, Records};
+use rsys_wire::record::{Kind, Record, Records};
 
 use crate::emit::batch::RingWords;
 
@@ -30,7 +30,7 @@ impl ThreadNumbers {
     /// Takes in the starts of a batch.
     pub fn announce<'a>(&mut self, pid: u32, rings: impl Iterator<Item = &'a RingWords>) {
         let starts = rings
-            .flat_map(|ring| Records::new(&ring.words))
+            .flat_map(|ring| Records::of_kinds(&ring.words, &[Kind::ThreadStart]))
             .filter_map(|record| match record {
                 Ok(Record::ThreadStart { time_ns, tid, .. }) => Some((time_ns, tid)),
                 _ => None,

@@ -1,5 +1,6 @@
 //! The table of call stacks of a trace.
 
+use rsys_proto::hashing::FastMap;
 use rsys_proto::{
     CallstackIid, FrameDesc, FrameIid, MappingDesc, PacketBuffer, Sample, SampleSequence,
 };
@@ -10,6 +11,9 @@ use crate::emit::learned::frames::{FrameId, Frames};
 /// not grow with the length of a run.
 const STACK_FRAMES_MAX: usize = 6 << 20;
 
+/// So many stacks of events are found by their parts; beyond, they are put together anew.
+const OF_EVENTS_MAX: usize = 1 << 15;
+
 /// The call stacks of a trace, and the ids of their frames.
 #[derive(Debug)]
 pub struct Stacks {
@@ -19,6 +23,8 @@ pub struct Stacks {
     /// How many frames the table's stacks hold, with something for each stack.
     held: usize,
     highest: u32,
+    /// Stacks of events that were put together before, by what they consist of.
+    of_events: FastMap<(u64, u32), CallstackIid>,
     counter: String,
     frequency_hz: Option<f64>,
 }
@@ -36,6 +42,7 @@ impl Stacks {
             scratch: Vec::new(),
             held: 0,
             highest: 0,
+            of_events: FastMap::default(),
             counter: counter.to_owned(),
             frequency_hz,
         }
@@ -46,6 +53,24 @@ impl Stacks {
         self.sequence.samples(out, samples);
         samples.clear();
         self.renew_if_large(out);
+    }
+
+    /// The id of a stack that `key` stands for; `frames` puts it together.
+    pub fn callstack_of(
+        &mut self,
+        tables: &Frames,
+        key: (u64, u32),
+        frames: impl FnOnce() -> Vec<FrameId>,
+    ) -> CallstackIid {
+        if let Some(&known) = self.of_events.get(&key) {
+            return known;
+        }
+        let callstack = self.callstack(tables, &frames());
+        if self.of_events.len() >= OF_EVENTS_MAX {
+            self.of_events.clear();
+        }
+        self.of_events.insert(key, callstack);
+        callstack
     }
 
     /// The id of a stack.

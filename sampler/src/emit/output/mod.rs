@@ -8,12 +8,12 @@ pub mod callstacks;
 pub mod categories;
 mod clocks;
 mod counter_tracks;
+mod known;
 pub mod metadata;
 mod samples;
 pub mod sink;
 mod tracks;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use rsys_config::{CategoryNames, FileLimits};
@@ -23,12 +23,12 @@ use rsys_proto::{
 
 use self::clocks::{clock_readings, system_info};
 use self::counter_tracks::CounterGroups;
+use self::known::KnownIds;
 use self::metadata::Datum;
 use self::samples::SampleTables;
 use self::sink::Sink;
 pub use self::tracks::Group;
 use self::tracks::{METADATA_TRACK, PROCESS_TRACK, TrackIds};
-use super::learned::events::EventTables;
 use crate::identity::Identity;
 use crate::run::RunContext;
 
@@ -46,8 +46,9 @@ pub struct Output {
     category_names: CategoryNames,
     /// That of the functions in samples, if they have one.
     sample_category: Option<StringId>,
-    /// The texts that events refer to by numbers.
-    event_texts: HashMap<u64, StringId>,
+    known: KnownIds,
+    /// What the number is called that ties calls to operations.
+    correlation: StringId,
     pid: u32,
     tracks: TrackIds,
     counter_groups: CounterGroups,
@@ -110,6 +111,7 @@ impl Output {
             &data,
         );
         let samples = SampleTables::new(out, run);
+        let correlation = out.intern("correlation");
         let sample_category = run
             .category_names
             .of_samples(run.overflow.is_some())
@@ -118,7 +120,8 @@ impl Output {
             writer,
             category_names: run.category_names,
             sample_category,
-            event_texts: HashMap::new(),
+            known: KnownIds::default(),
+            correlation,
             pid: identity.pid,
             tracks: TrackIds::new(namespace),
             counter_groups: CounterGroups::new(&run.boot_id),
@@ -172,24 +175,10 @@ impl Output {
         self.part_begin_ns = last_time_ns;
     }
 
-    /// The id of a text that events refer to by `key`, if it is known.
-    pub fn event_text(&mut self, known: &EventTables, key: u64) -> Option<StringId> {
-        let text = known.text(key)?;
-        let out = self.writer.buffer();
-        match self.event_texts.get(&key) {
-            Some(&id) if out.strings().text(id) == text => Some(id),
-            _ => {
-                let id = out.intern(text);
-                self.event_texts.insert(key, id);
-                Some(id)
-            }
-        }
-    }
-
-    /// How the categories of slices are called.
+    /// What the number is called that ties calls to operations.
     #[must_use]
-    pub fn category_names(&self) -> CategoryNames {
-        self.category_names
+    pub fn correlation(&self) -> StringId {
+        self.correlation
     }
 
     /// The category of the functions in samples, if they have one.

@@ -1,6 +1,6 @@
 //! Samples and their call stacks, in a table for each time base.
 
-use rsys_proto::{CallstackIid, CpuMode, PacketBuffer, Sample};
+use rsys_proto::{CallstackIid, CpuMode, PacketBuffer, Sample, StringId};
 
 use super::Output;
 use super::callstacks::Stacks;
@@ -45,13 +45,19 @@ impl Output {
         self.samples = SampleTables::new(self.writer.buffer(), run);
     }
 
-    /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch.
-    pub fn gpu_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+    /// The id of the stack of a kernel's time, for [`Output::gpu_samples`] of the same batch: of the stack with the id `key.0` under the kernel with
+    /// the name `key.1`, put together by `frames` if need be.
+    pub fn gpu_callstack(
+        &mut self,
+        tables: &Frames,
+        key: (u64, StringId),
+        frames: impl FnOnce() -> Vec<FrameId>,
+    ) -> CallstackIid {
         let out = self.writer.buffer();
         self.samples
             .gpu
             .get_or_insert_with(|| Stacks::new(out, GPU_TIME, None))
-            .callstack(tables, frames)
+            .callstack_of(tables, (key.0, key.1.get()), frames)
     }
 
     /// Appends the times of kernels.
@@ -61,13 +67,19 @@ impl Output {
         }
     }
 
-    /// The id of the stack from which a call was made, for [`Output::call_samples`] of the same batch.
-    pub fn call_callstack(&mut self, tables: &Frames, frames: &[FrameId]) -> CallstackIid {
+    /// The id of the stack from which a call was made, for [`Output::call_samples`] of the same batch: of the stack with the id `key`, put together by
+    /// `frames` if need be.
+    pub fn call_callstack(
+        &mut self,
+        tables: &Frames,
+        key: u64,
+        frames: impl FnOnce() -> Vec<FrameId>,
+    ) -> CallstackIid {
         let out = self.writer.buffer();
         self.samples
             .calls
             .get_or_insert_with(|| Stacks::new(out, CALL_TIME, None))
-            .callstack(tables, frames)
+            .callstack_of(tables, (key, 0), frames)
     }
 
     /// Appends the times of calls. A sample has the time at which its call's slice begins, and the thread's id.

@@ -1,7 +1,6 @@
 //! The tracks of a process and its threads.
 
-use std::collections::HashMap;
-
+use rsys_proto::hashing::FastMap;
 use rsys_proto::{ChildOrdering, NamedTrack, ProcessNamespace, ThreadTrack, TrackSequence};
 
 use super::Output;
@@ -27,7 +26,7 @@ pub(super) struct TrackIds {
     next: u32,
     /// The tracks of threads, and whether the thread has ended. A thread has one: a second would
     /// make it two threads in viewers.
-    threads: HashMap<u32, (u64, bool)>,
+    threads: FastMap<u32, (u64, bool)>,
 }
 
 impl TrackIds {
@@ -35,7 +34,7 @@ impl TrackIds {
         Self {
             namespace,
             next: FIRST_THREAD_TRACK,
-            threads: HashMap::new(),
+            threads: FastMap::default(),
         }
     }
 }

@@ -1,29 +1,28 @@
 //! The arguments of events as annotations.
 
+use std::borrow::Cow;
+
 use rsys_proto::{Annotation, StringId, Value};
 use rsys_wire::event::{Args, Key, Read};
 
-use crate::emit::learned::events::EventTables;
+use crate::emit::learned::events::{EventTables, size3_text};
 use crate::emit::output::Output;
 
-/// The arguments of one event, with the memory that their values need.
+/// The arguments of one event, in memory that serves the next as well.
 #[derive(Debug, Default)]
 pub struct Annotations {
-    held: Vec<(StringId, Held)>,
-}
-
-/// A value that annotations can borrow from.
-#[derive(Debug)]
-enum Held {
-    Uint(u64),
-    Int(i64),
-    Double(f64),
-    Pointer(u64),
-    Interned(StringId),
-    Text(String),
+    held: Vec<Annotation<'static>>,
+    /// Texts that will not come again, and their places in the list.
+    texts: Vec<(usize, String)>,
 }
 
 impl Annotations {
+    /// Begins with another event.
+    pub fn clear(&mut self) {
+        self.held.clear();
+        self.texts.clear();
+    }
+
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
     pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
         for (key, value) in args {
@@ -40,28 +39,37 @@ impl Annotations {
 
     /// Adds one argument.
     pub fn push(&mut self, key: Key, value: &Read, known: &EventTables, output: &mut Output) {
-        let id = output.buffer().intern(key.name());
-        if self.held.iter().any(|(held, _)| *held == id) {
+        let id = output.key(key);
+        if self.held.iter().any(|held| held.key == id) {
             return;
         }
-        let held = match value {
-            Read::Uint(value) => Held::Uint(*value),
-            Read::Int(value) => Held::Int(*value),
-            Read::Double(value) => Held::Double(*value),
-            Read::Pointer(value) => Held::Pointer(*value),
+        let value = match value {
+            Read::Uint(value) => Value::Uint(*value),
+            Read::Int(value) => Value::Int(*value),
+            Read::Double(value) => Value::Double(*value),
+            Read::Pointer(value) => Value::Pointer(*value),
             Read::Known(text) => match output.event_text(known, *text) {
-                Some(text) => Held::Interned(text),
+                Some(text) => Value::Interned(text),
                 None => return,
             },
-            Read::Size3(_) | Read::Text(_) => Held::Text(known.plain(value)),
+            Read::Size3(size) => match output.size3(*size) {
+                Some(text) => Value::Interned(text),
+                None => self.text(size3_text(*size)),
+            },
+            Read::Text(text) => self.text(String::from_utf8_lossy(text).into_owned()),
         };
-        self.held.push((id, held));
+        self.held.push(Annotation::new(id, value));
     }
 
-    /// Adds a number under a name of ours.
-    pub fn push_number(&mut self, name: &str, value: u64, output: &mut Output) {
-        let id = output.buffer().intern(name);
-        self.held.push((id, Held::Uint(value)));
+    /// Keeps a text for the next place.
+    fn text(&mut self, text: String) -> Value<'static> {
+        self.texts.push((self.held.len(), text));
+        Value::Text("")
+    }
+
+    /// Adds a number under a name that the caller has interned.
+    pub fn push_number(&mut self, key: StringId, value: u64) {
+        self.held.push(Annotation::new(key, Value::Uint(value)));
     }
 
     /// Adds values with names of the program's own; what makes no sense is left out.
@@ -73,16 +81,17 @@ impl Annotations {
             };
             let value = String::from_utf8_lossy(value);
             let number = || u64::from_str_radix(&value, 16).ok();
-            let held = match kind {
-                b'i' => number().map(|bits| Held::Int(bits.cast_signed())),
-                b'u' => number().map(Held::Uint),
-                b'd' => number().map(|bits| Held::Double(f64::from_bits(bits))),
-                b'p' => number().map(Held::Pointer),
-                b's' => Some(Held::Text(value.clone().into_owned())),
+            let value = match kind {
+                b'i' => number().map(|bits| Value::Int(bits.cast_signed())),
+                b'u' => number().map(Value::Uint),
+                b'd' => number().map(|bits| Value::Double(f64::from_bits(bits))),
+                b'p' => number().map(Value::Pointer),
+                b's' => Some(self.text(value.clone().into_owned())),
                 _ => None,
             };
             let id = output.buffer().intern(&String::from_utf8_lossy(name));
-            self.held.extend(held.map(|held| (id, held)));
+            self.held
+                .extend(value.map(|value| Annotation::new(id, value)));
         }
     }
 
@@ -91,25 +100,19 @@ impl Annotations {
         if let Some(text) = text {
             let out = output.buffer();
             let (id, text) = (out.intern(name), out.intern(&text));
-            self.held.push((id, Held::Interned(text)));
+            self.held.push(Annotation::new(id, Value::Interned(text)));
         }
     }
 
     /// The annotations.
-    pub fn list(&self) -> Vec<Annotation<'_>> {
-        self.held
-            .iter()
-            .map(|(key, held)| {
-                let value = match held {
-                    Held::Uint(value) => Value::Uint(*value),
-                    Held::Int(value) => Value::Int(*value),
-                    Held::Double(value) => Value::Double(*value),
-                    Held::Pointer(value) => Value::Pointer(*value),
-                    Held::Interned(id) => Value::Interned(*id),
-                    Held::Text(text) => Value::Text(text),
-                };
-                Annotation::new(*key, value)
-            })
-            .collect()
+    pub fn list(&self) -> Cow<'_, [Annotation<'_>]> {
+        if self.texts.is_empty() {
+            return Cow::Borrowed(&self.held);
+        }
+        let mut list: Vec<Annotation<'_>> = self.held.clone();
+        for (place, text) in &self.texts {
+            list[*place].value = Value::Text(text);
+        }
+        Cow::Owned(list)
     }
 }

@@ -1,8 +1,8 @@
 //! Calls, ranges and marks: two tracks beside each thread's own, and one for ranges that any thread
 //! may end.
 
-use std::collections::HashMap;
-
+use rsys_config::Flows;
+use rsys_proto::hashing::FastMap;
 use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
 use rsys_wire::event::{Args, Category, Event, Key, Read};
 use rsys_wire::sources::Track;
@@ -14,10 +14,8 @@ use super::{EventThread, EventWriter};
 use crate::counters::{Counter, Unit};
 use crate::emit::digest;
 use crate::emit::drawing::counters::counter_value;
-use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::{FrameId, Frames};
 use crate::emit::output::Output;
-use crate::emit::output::categories;
 
 /// The outermost frame of the time in calls: some viewers put the samples of all clocks into one flame graph.
 const ROOT: &str = "[calls]";
@@ -125,16 +123,16 @@ struct Range {
 /// All calls, ranges and marks of a process.
 #[derive(Debug, Default)]
 pub struct Calls {
-    threads: HashMap<u32, Threads>,
-    ranges: HashMap<(Category, u64), Range>,
+    threads: FastMap<u32, Threads>,
+    ranges: FastMap<(Category, u64), Range>,
     /// Ends that came before their beginnings, from another ring.
-    early_ends: HashMap<(Category, u64), u64>,
+    early_ends: FastMap<(Category, u64), u64>,
     locks: Locks,
-    counters: HashMap<String, TrackSequence>,
-    shared: HashMap<&'static str, Rows>,
+    counters: FastMap<String, TrackSequence>,
+    shared: FastMap<&'static str, Rows>,
     samples: Vec<Sample>,
     root: Option<FrameId>,
-    stack: Vec<FrameId>,
+    annotations: Annotations,
 }
 
 /// At most this many frames of a holder's stack are written out.
@@ -189,7 +187,8 @@ impl Calls {
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 let is_drawn = pen.run.windows.events.active(time_ns);
-                let nest = self.nest(thread, Group::of(category), pen.output);
+                let group = Group::of(category);
+                let nest = nest(&mut self.threads, thread, group, pen.output);
                 nest.open.push(Open {
                     begin_ns: time_ns,
                     is_drawn,
@@ -200,14 +199,8 @@ impl Calls {
                 if is_drawn {
                     pen.tally.calls += 1;
                     let what = (EventKind::SliceBegin, category, name, correlation);
-                    write(
-                        &mut nest.sequence,
-                        time_ns,
-                        what,
-                        args,
-                        (pen.known, pen.frames),
-                        pen.output,
-                    );
+                    let annotations = &mut self.annotations;
+                    write(&mut nest.sequence, time_ns, what, args, annotations, pen);
                 } else {
                     pen.tally.outside_window += 1;
                 }
@@ -218,17 +211,18 @@ impl Calls {
                 args,
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
-                let nest = self.nest(thread, Group::of(category), pen.output);
+                let group = Group::of(category);
+                let nest = nest(&mut self.threads, thread, group, pen.output);
                 match nest.open.pop() {
                     Some(open) if open.is_drawn => {
                         let begin_ns = open.begin_ns;
                         let window = pen.run.windows.events.window_at(begin_ns);
                         let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
                         let end_ns = end_ns.max(begin_ns);
-                        let mut annotations = Annotations::default();
-                        annotations.add(args, pen.known, pen.output);
+                        self.annotations.clear();
+                        self.annotations.add(args, pen.known, pen.output);
                         let event = Drawn {
-                            annotations: &annotations.list(),
+                            annotations: &self.annotations.list(),
                             ..Drawn::default()
                         };
                         nest.sequence.event(
@@ -270,16 +264,11 @@ impl Calls {
                     return;
                 }
                 pen.tally.marks += 1;
-                let nest = self.nest(thread, Group::of(category), pen.output);
+                let group = Group::of(category);
+                let nest = nest(&mut self.threads, thread, group, pen.output);
                 let what = (EventKind::Instant, category, name, correlation);
-                write(
-                    &mut nest.sequence,
-                    time_ns,
-                    what,
-                    args,
-                    (pen.known, pen.frames),
-                    pen.output,
-                );
+                let annotations = &mut self.annotations;
+                write(&mut nest.sequence, time_ns, what, args, annotations, pen);
             }
             Event::AsyncBegin {
                 time_ns,
@@ -315,24 +304,6 @@ impl Calls {
         }
     }
 
-    fn nest(&mut self, thread: &EventThread, group: Group, output: &mut Output) -> &mut Nest {
-        let uuid = output.thread_uuid(thread.tid, &thread.name);
-        let threads = self.threads.entry(thread.tid).or_default();
-        if threads.thread != uuid {
-            *threads = Threads {
-                thread: uuid,
-                ..Threads::default()
-            };
-        }
-        threads.nests[group as usize].get_or_insert_with(|| {
-            let (name, description) = group.title();
-            Nest {
-                sequence: output.child_track(uuid, name, Some(description)),
-                open: Vec::new(),
-            }
-        })
-    }
-
     fn range(&mut self, range: &Range, end_ns: u64, pen: &mut EventWriter<'_>) {
         let schedule = &pen.run.windows.events;
         let part = schedule.first_part(range.begin_ns, end_ns.max(range.begin_ns));
@@ -356,9 +327,8 @@ impl Calls {
                 .event_text(pen.known, range.name)
                 .map_or(Name::Once("?"), Name::Interned),
         };
-        let category = categories::of_call(pen.output.category_names(), range.category);
+        let category = Some(pen.output.call_category(range.category));
         let out = pen.output.buffer();
-        let category = Some(out.intern(category));
         let event = Drawn {
             name,
             category,
@@ -398,10 +368,8 @@ impl Calls {
         pen.tally.call_stacks += 1;
         let frames = &mut *pen.frames;
         let root = *self.root.get_or_insert_with(|| frames.pseudo_frame(ROOT));
-        self.stack.clear();
-        self.stack.push(root);
-        self.stack.extend_from_slice(stack);
-        let callstack = pen.output.call_callstack(frames, &self.stack);
+        let all = || std::iter::once(root).chain(stack.iter().copied()).collect();
+        let callstack = pen.output.call_callstack(frames, call.stack, all);
         let time_ns = end_ns - call.begin_ns;
         let sample = pen.output.sample(call.begin_ns, tid, callstack, time_ns);
         self.samples.push(sample);
@@ -440,15 +408,41 @@ impl Calls {
     }
 }
 
+/// The track of a thread for events of a group.
+fn nest<'a>(
+    threads: &'a mut FastMap<u32, Threads>,
+    thread: &EventThread,
+    group: Group,
+    output: &mut Output,
+) -> &'a mut Nest {
+    let uuid = output.thread_uuid(thread.tid, &thread.name);
+    let threads = threads.entry(thread.tid).or_default();
+    if threads.thread != uuid {
+        *threads = Threads {
+            thread: uuid,
+            ..Threads::default()
+        };
+    }
+    threads.nests[group as usize].get_or_insert_with(|| {
+        let (name, description) = group.title();
+        Nest {
+            sequence: output.child_track(uuid, name, Some(description)),
+            open: Vec::new(),
+        }
+    })
+}
+
 /// Writes the beginning of a call, or a mark.
 fn write(
     sequence: &mut TrackSequence,
     time_ns: u64,
     (kind, category, name, correlation): (EventKind, Category, u64, u64),
     args: Args<'_>,
-    (known, frames): (&EventTables, &Frames),
-    output: &mut Output,
+    annotations: &mut Annotations,
+    pen: &mut EventWriter<'_>,
 ) {
+    let (known, frames) = (&*pen.known, &*pen.frames);
+    let output = &mut *pen.output;
     let own_name = if name == 0 { own_name(args) } else { None };
     let name = match &own_name {
         Some(text) => Name::Once(text),
@@ -456,7 +450,7 @@ fn write(
             .event_text(known, name)
             .map_or(Name::Once("?"), Name::Interned),
     };
-    let mut annotations = Annotations::default();
+    annotations.clear();
     annotations.add(args, known, output);
     if let Some(holder) = args.number(Key::HolderStack) {
         let stack = known.stack(holder);
@@ -466,17 +460,19 @@ fn write(
     let mut flows = [0; 1];
     let mut flow_count = 0;
     if correlation != 0 {
-        annotations.push_number("correlation", correlation, output);
         // The flow of a collective has no end of its own: its kernels hang on the calls within it.
-        if category.source().owns_operations {
+        let owns_operations = category.source().owns_operations;
+        if owns_operations && pen.run.flows != Flows::Numbers {
             flows = [output.flow(correlation)];
             flow_count = 1;
         }
+        if !owns_operations || pen.run.flows != Flows::Arrows {
+            annotations.push_number(output.correlation(), correlation);
+        }
     }
-    let category = categories::of_call(output.category_names(), category);
     let event = Drawn {
         name,
-        category: Some(output.buffer().intern(category)),
+        category: Some(output.call_category(category)),
         flows: &flows[..flow_count],
         annotations: &annotations.list(),
         ..Drawn::default()

@@ -1,19 +1,19 @@
 //! What GPUs did: a group of tracks for each GPU, one track for each stream or queue, arrows from
 //! the calls, and the time of kernels as call stacks.
 
-use std::collections::HashMap;
-
-use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
+use rsys_config::Flows;
+use rsys_proto::hashing::FastMap;
+use rsys_proto::{Event as Drawn, EventKind, Name, Sample, StringId, TrackSequence};
 use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
 
 use super::EventWriter;
 use super::args::Annotations;
 use super::lanes::Lanes;
+use super::merged::merge;
 use crate::emit::digest::Operation;
 use crate::emit::learned::calls::Call;
 use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::FrameId;
-use crate::emit::output::categories;
 use crate::emit::output::{Group, Output};
 
 /// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one
@@ -42,7 +42,7 @@ struct Rows {
 struct Device {
     name: String,
     group: Group,
-    lines: HashMap<Line, Rows>,
+    lines: FastMap<Line, Rows>,
     streams: usize,
     queues: usize,
 }
@@ -50,18 +50,18 @@ struct Device {
 /// All that GPUs did for a process.
 #[derive(Debug, Default)]
 pub struct Gpu {
-    devices: HashMap<u32, Device>,
+    devices: FastMap<u32, Device>,
     samples: Vec<Sample>,
     /// The frames of kernels, by their names.
-    frames: HashMap<String, FrameId>,
-    stack: Vec<FrameId>,
+    frames: FastMap<StringId, FrameId>,
+    root: Option<FrameId>,
+    annotations: Annotations,
 }
 
 impl Gpu {
     /// Draws an operation.
     pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, pen: &mut EventWriter<'_>) {
-        let submitted_ns = pen.known.submitted_ns(op.correlation);
-        let call = pen.known.cause(op.correlation);
+        let cause = pen.known.cause(op.correlation);
         let end_ns = op.end_ns.max(op.start_ns);
         *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
         let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
@@ -74,8 +74,9 @@ impl Gpu {
             OpKind::Copy | OpKind::Fill => pen.tally.moves += 1,
             OpKind::Barrier | OpKind::Scratch | OpKind::Other => pen.tally.other_ops += 1,
         }
-        pen.tally.ops_without_call += u64::from(call.is_none());
-        let mut call = call.unwrap_or_default();
+        pen.tally.ops_without_call += u64::from(cause.is_none());
+        let submitted_ns = cause.map(|(_, submitted_ns)| submitted_ns);
+        let mut call = cause.map_or_else(Call::default, |(call, _)| call);
         if let (0, Some(stack)) = (call.stack, args.number(Key::LaunchStack)) {
             // Packets that a program wrote by itself: no call launched it.
             call.stack = stack;
@@ -84,11 +85,15 @@ impl Gpu {
             0 if op.kind == OpKind::Kernel => call.kernel,
             name => name,
         };
-        let name = match pen.known.text(name_key) {
-            Some(text) => text.to_owned(),
-            None => default_name(op.kind, &call, args, pen.known),
+        let name = match pen.output.event_text(pen.known, name_key) {
+            Some(name) => name,
+            None => {
+                let name = default_name(op.kind, &call, args, pen.known);
+                pen.output.buffer().intern(&name)
+            }
         };
-        let mut annotations = Annotations::default();
+        let annotations = &mut self.annotations;
+        annotations.clear();
         annotations.add(args, pen.known, pen.output);
         if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
             annotations.push(Key::Bytes, &Read::Uint(bytes), pen.known, pen.output);
@@ -113,12 +118,12 @@ impl Gpu {
         if let Some(stream) = stream {
             annotations.push(Key::Stream, &Read::Pointer(stream), pen.known, pen.output);
         }
-        let flows = if op.correlation == 0 {
-            None
-        } else {
-            annotations.push_number("correlation", op.correlation, pen.output);
-            Some(pen.output.flow(op.correlation))
-        };
+        let has_call = op.correlation != 0;
+        if has_call && pen.run.flows != Flows::Arrows {
+            annotations.push_number(pen.output.correlation(), op.correlation);
+        }
+        let flows =
+            (has_call && pen.run.flows != Flows::Numbers).then(|| pen.output.flow(op.correlation));
         let line = match (stream, op.queue) {
             (Some(stream), _) => Line::Stream(stream),
             (None, 0) => Line::Copies,
@@ -138,11 +143,13 @@ impl Gpu {
             pen.digest.operation(op.device, &device.name, operation);
         }
         let track = device.track(line, (start_ns, end_ns), pen.known, pen.output);
+        let category = pen
+            .output
+            .operation_category(op.kind, pen.run.category_names);
         let out = pen.output.buffer();
-        let category = categories::of_operation(pen.run.category_names, op.kind);
         let event = Drawn {
-            name: Name::Interned(out.intern(&name)),
-            category: Some(out.intern(category)),
+            name: Name::Interned(name),
+            category: Some(category),
             flows: flows.as_slice(),
             annotations: &annotations.list(),
             ..Drawn::default()
@@ -150,7 +157,7 @@ impl Gpu {
         track.event(out, start_ns, EventKind::SliceBegin, &event);
         track.slice_end(out, end_ns);
         if op.kind == OpKind::Kernel {
-            self.sample(&name, &call, (start_ns, end_ns), pen);
+            self.sample(name, &call, (start_ns, end_ns), pen);
         }
     }
 
@@ -178,7 +185,7 @@ impl Gpu {
     /// Adds a kernel's time under the stack that launched it.
     fn sample(
         &mut self,
-        kernel: &str,
+        kernel: StringId,
         call: &Call,
         (start_ns, end_ns): (u64, u64),
         pen: &mut EventWriter<'_>,
@@ -186,21 +193,20 @@ impl Gpu {
         let stack = pen.known.stack(call.stack);
         pen.tally.launch_stacks += u64::from(!stack.is_empty());
         pen.tally.kernel_ns = pen.tally.kernel_ns.saturating_add(end_ns - start_ns);
-        let mut frame = |name: &str| match self.frames.get(name) {
-            Some(frame) => *frame,
-            None => {
-                let frame = pen.frames.pseudo_frame(name);
-                self.frames.insert(name.to_owned(), frame);
-                frame
-            }
-        };
-        let (root, leaf) = (frame(ROOT), frame(kernel));
+        let frames = &mut *pen.frames;
+        let root = *self.root.get_or_insert_with(|| frames.pseudo_frame(ROOT));
+        let leaf = *self.frames.entry(kernel).or_insert_with(|| {
+            let name = pen.output.buffer().strings().text(kernel);
+            frames.pseudo_frame(name)
+        });
         pen.digest.kernel(leaf, end_ns - start_ns);
-        self.stack.clear();
-        self.stack.push(root);
-        self.stack.extend_from_slice(stack);
-        self.stack.push(leaf);
-        let callstack = pen.output.gpu_callstack(pen.frames, &self.stack);
+        let all = || {
+            let inner = stack.iter().copied().chain([leaf]);
+            std::iter::once(root).chain(inner).collect()
+        };
+        // A stack that is not known has no id either: it may become known.
+        let stack_id = if stack.is_empty() { 0 } else { call.stack };
+        let callstack = pen.output.gpu_callstack(frames, (stack_id, kernel), all);
         let tid = match call.tid {
             0 => pen.output.pid(),
             tid => tid,
@@ -214,6 +220,7 @@ impl Gpu {
     /// Writes the samples of a batch.
     pub fn flush(&mut self, output: &mut Output) {
         if !self.samples.is_empty() {
+            merge(&mut self.samples);
             output.gpu_samples(&mut self.samples);
         }
     }
@@ -245,7 +252,7 @@ impl Device {
         Self {
             group: output.group(number, &name, &description),
             name,
-            lines: HashMap::new(),
+            lines: FastMap::default(),
             streams: 0,
             queues: 0,
         }

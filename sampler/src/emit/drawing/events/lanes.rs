@@ -3,7 +3,7 @@
 //! On one track slices must nest. Operations of a GPU may overlap, and are recorded late and out of
 //! order; each goes to the first row where it overlaps nothing that was drawn.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// At most this many slices of a row are remembered; nothing is drawn before the oldest of them.
 const REMEMBERED: usize = 4096;
@@ -11,8 +11,8 @@ const REMEMBERED: usize = 4096;
 /// The slices of one row, as far as they are remembered.
 #[derive(Debug, Default)]
 struct Row {
-    /// Starts and ends.
-    busy: BTreeMap<u64, u64>,
+    /// Starts and ends, in order: most come at the end.
+    busy: VecDeque<(u64, u64)>,
     /// Nothing before this time is known.
     floor: u64,
 }
@@ -23,20 +23,28 @@ impl Row {
     /// A slice may begin when an earlier drawn one ends. It must not end when an earlier drawn one
     /// begins: of equal times, viewers take what was written first.
     fn take(&mut self, start: u64, end: u64) -> bool {
-        let before = self.busy.range(..=start).next_back();
-        let after = self.busy.range(start..).next();
-        let free = start >= self.floor
-            && before.is_none_or(|(_, &before)| before <= start)
-            && after.is_none_or(|(&after, _)| end < after);
-        if free {
-            self.busy.insert(start, end);
-            if self.busy.len() > REMEMBERED
-                && let Some((_, oldest)) = self.busy.pop_first()
-            {
-                self.floor = self.floor.max(oldest);
-            }
+        if start < self.floor {
+            return false;
         }
-        free
+        let is_last = self.busy.back().is_none_or(|&(last, _)| last < start);
+        let at = if is_last {
+            self.busy.len()
+        } else {
+            self.busy.partition_point(|&(other, _)| other < start)
+        };
+        let before = at.checked_sub(1).and_then(|before| self.busy.get(before));
+        let is_free = before.is_none_or(|&(_, before)| before <= start)
+            && self.busy.get(at).is_none_or(|&(after, _)| end < after);
+        if !is_free {
+            return false;
+        }
+        self.busy.insert(at, (start, end));
+        if self.busy.len() > REMEMBERED
+            && let Some((_, oldest)) = self.busy.pop_front()
+        {
+            self.floor = self.floor.max(oldest);
+        }
+        true
     }
 }
 

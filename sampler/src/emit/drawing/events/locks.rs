@@ -7,7 +7,6 @@ use rsys_wire::event::{Args, Category, Key};
 
 use super::EventWriter;
 use crate::emit::digest::{LockUse, place};
-use crate::emit::output::categories;
 
 /// At most this many stacks are told apart at each lock, of waiters and of holders.
 const STACKS_MAX: usize = 64;
@@ -110,8 +109,7 @@ impl Locks {
                     annotations.push(Annotation::new(out.intern(key), Value::Text(place)));
                 }
             }
-            let category = categories::of_call(pen.output.category_names(), counts.category);
-            let category = Some(pen.output.buffer().intern(category));
+            let category = Some(pen.output.call_category(counts.category));
             let event = Drawn {
                 name: Name::Once(&name),
                 category,

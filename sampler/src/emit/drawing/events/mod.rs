@@ -8,6 +8,7 @@ mod calls;
 mod gpu;
 mod lanes;
 mod locks;
+mod merged;
 
 use rsys_wire::event::{Event, Labelled};
 
