@@ -153,6 +153,8 @@ pub struct Resolved {
     pub kokkos_name_bytes: u32,
     /// `KOKKOSP_DEEP_COPY`.
     pub kokkos_deep_copy: bool,
+    /// `MPI_FUNCTIONS`, with what `MPIP_PERMIT_LIST` and `MPIP_REJECT_LIST` say.
+    pub mpi_functions: String,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
     /// `DEBUG_SETTINGS`.
@@ -336,6 +338,7 @@ impl Resolved {
             launch_stacks: read.bool("LAUNCH_STACKS"),
             kokkos_name_bytes: u32::try_from(read.int("KOKKOSP_NAME_LENGTH_MAX")).unwrap_or(0),
             kokkos_deep_copy: read.bool("KOKKOSP_DEEP_COPY"),
+            mpi_functions: mpi_functions(&read),
             verbose: if read.bool("DEBUG") {
                 3
             } else {
@@ -354,6 +357,15 @@ fn split_period(text: &str) -> (String, Option<u64>) {
         Some((event.to_owned(), Some(period)))
     });
     parts.unwrap_or_else(|| (text.to_owned(), None))
+}
+
+/// The functions of MPI that are recorded, and with a minus those that are not.
+fn mpi_functions(read: &Reader<'_>) -> String {
+    let rejected = read.text("MPIP_REJECT_LIST");
+    let rejected = rejected.split([',', ' ']).filter(|name| !name.is_empty());
+    rejected.fold(read.text("MPI_FUNCTIONS").to_owned(), |list, name| {
+        format!("{list} -{name}")
+    })
 }
 
 fn nonzero(time: Duration) -> Option<Duration> {

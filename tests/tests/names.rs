@@ -120,7 +120,7 @@ fn a_trace_that_is_named_as_a_file_is_that_file() -> TestResult {
 fn warnings_are_coloured_on_a_terminal_only() -> TestResult {
     let shown = |variable: Option<(&str, &str)>, options: &[&str]| -> anyhow::Result<String> {
         let mut run = Run::new()
-            .options(["-I", "mpip"])
+            .options(["-I", "rocprofiler"])
             .options(options)
             .env("TERM", "xterm")
             .command("true");
@@ -129,7 +129,7 @@ fn warnings_are_coloured_on_a_terminal_only() -> TestResult {
         }
         let (status, screen) = Terminal::start(&run)?.wait()?;
         assert!(
-            status.success() && screen.contains("'mpip' is not part of this build"),
+            status.success() && screen.contains("'rocprofiler' is not part of this build"),
             "{screen}"
         );
         Ok(screen)
@@ -154,7 +154,7 @@ fn warnings_are_coloured_on_a_terminal_only() -> TestResult {
     }
     // Neither does a pipe or a file get any, whatever the variables say.
     let outcome = Run::new()
-        .options(["-I", "mpip"])
+        .options(["-I", "rocprofiler"])
         .env("CLICOLOR_FORCE", "1")
         .command("true")
         .run()?;

@@ -7,6 +7,7 @@
 
 use crate::VERSION;
 use crate::counting::{EventList, Overflow};
+use crate::name_list::NameList;
 use crate::sources::EventChoice;
 
 /// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
@@ -300,6 +301,8 @@ pub struct AgentSettings {
     /// The process id of the sampler, if processes that are no children of it may begin late: when they have something to record. 0 when
     /// all begin at once.
     pub late_unless_child_of: u32,
+    /// Which functions of MPI are recorded: all where it is empty. Names and patterns with `*`; with a minus in front, what is left out.
+    pub mpi_functions: NameList,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -325,6 +328,7 @@ impl Default for AgentSettings {
             overflow: None,
             boot_offset_ns: 0,
             late_unless_child_of: 0,
+            mpi_functions: NameList::default(),
             verbose: false,
         }
     }
@@ -376,7 +380,7 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} boot={} late={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} boot={} late={} mpi={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -388,6 +392,7 @@ impl AgentSettings {
             u8::from(self.kokkos_deep_copy),
             self.boot_offset_ns,
             self.late_unless_child_of,
+            self.mpi_functions,
             u8::from(self.verbose)
         )
     }
@@ -442,6 +447,7 @@ impl AgentSettings {
                 }
                 ("boot", _) => settings.boot_offset_ns = value.parse().unwrap_or(0),
                 ("late", _) => settings.late_unless_child_of = value.parse().unwrap_or(0),
+                ("mpi", names) => settings.mpi_functions = NameList::parse(names),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

@@ -32,6 +32,7 @@ pub mod gpu;
 pub mod handshake;
 pub mod launchers;
 pub mod layout;
+pub mod name_list;
 pub mod program;
 pub mod record;
 pub mod release;

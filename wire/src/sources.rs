@@ -119,6 +119,11 @@ sources! {
         name: "kokkos", track: Kokkos, backend: Some("kokkosp"), with_gpu: false, owns_operations: true,
         when_full: Wait
     }
+    /// A call of MPI.
+    Mpi = 6 {
+        name: "mpi", track: Calls, backend: Some("mpip"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
     /// A wait for a mutex, a condition, a semaphore, a barrier or the end of a thread.
     MutexLocks = 11 {
         name: "mutex", track: Calls, backend: Some("mutex-locks"), with_gpu: false, owns_operations: true,

@@ -6,8 +6,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use crate::interpose::interposed::Interposed;
 use crate::interpose::real_dlsym::{Function, Versioned, real, real_versioned};
-use crate::interpose::symbols;
 use crate::sources;
 use crate::state;
 
@@ -222,8 +222,17 @@ unsafe fn decide(
     {
         return Some(answer(ask(handle), &|| ask(libc::RTLD_NEXT)));
     }
-    let (wrapped, is_always_there) = sources::find(name)?;
-    let is_there = || is_always_there || !wrapped.real::<0>().is_null();
+    let sources::Found {
+        function,
+        is_on,
+        is_always_there,
+    } = sources::find(name)?;
+    let is_there = || is_always_there || function.is_in_a_library();
+    if !is_on {
+        // What no library has, the program must not find with us either.
+        let is_only_ours = handle != libc::RTLD_NEXT && Interposed::is_ours(ask(handle));
+        return (is_only_ours && !is_there()).then(|| ask(libc::RTLD_NEXT));
+    }
     if handle == libc::RTLD_NEXT && is_there() {
         // What comes behind whom only the real one can tell.
         return None;
@@ -232,7 +241,7 @@ unsafe fn decide(
         libc::RTLD_NEXT => std::ptr::null(),
         _ => ask(handle),
     };
-    let ours = handle == libc::RTLD_NEXT || (!found.is_null() && symbols::is_ours(found));
+    let ours = handle == libc::RTLD_NEXT || Interposed::is_ours(found);
     Some(if ours {
         // What only we have, the program must not find.
         if is_there() {
@@ -243,7 +252,7 @@ unsafe fn decide(
     } else if found.is_null() {
         found
     } else {
-        match wrapped.wrapper_of(found) {
+        match function.in_front_of(found) {
             wrapper if wrapper.is_null() => found,
             wrapper => wrapper,
         }

@@ -120,6 +120,11 @@ pub fn beside(address: *const (), name: &CStr) -> *mut () {
     pointer(search(name, Where::At(address.addr() as u64)).found)
 }
 
+/// What this library exports under a name, or null.
+pub fn own(name: &CStr) -> *const () {
+    pointer(search(name, Where::At(here())).found)
+}
+
 /// Whether an address lies in this library.
 pub fn is_ours(address: *const ()) -> bool {
     let ours = modules::find(here());

@@ -10,6 +10,7 @@ mod kokkos;
 mod locks;
 mod marker_words;
 mod openmp;
+mod mpi;
 mod rccl;
 mod regions;
 mod roctx;
@@ -19,7 +20,7 @@ mod table;
 use std::ffi::CStr;
 
 use crate::events;
-use crate::interpose::wrapped::Wrapped;
+use crate::interpose::interposed::Interposed;
 use crate::state;
 
 pub use self::source::{Answer, Ending, Source};
@@ -32,30 +33,45 @@ static SOURCES: &[&Source] = &[
     &openmp::SOURCE,
     &openmp::GOMP,
     &kokkos::SOURCE,
+    &mpi::SOURCE,
     &locks::SOURCE,
     &regions::SOURCE,
     regions::NEW,
     regions::OLD,
 ];
 
-/// The wrapped function of this name, if its source is on, and whether it does its part without any library.
-pub fn find(name: &CStr) -> Option<(&'static Wrapped, bool)> {
+/// A function that a source stands in front of.
+#[derive(Debug)]
+pub struct Found {
+    /// The function.
+    pub function: Interposed,
+    /// Whether its source is on.
+    pub is_on: bool,
+    /// Whether it does its part without any library.
+    pub is_always_there: bool,
+}
+
+/// The function of this name that a source stands in front of.
+pub fn find(name: &CStr) -> Option<Found> {
     let bytes = name.to_bytes();
-    let source = SOURCES
-        .iter()
-        .find(|source| !source.wrapped.is_empty() && bytes.starts_with(source.prefix))?;
-    if !source
-        .categories
-        .iter()
-        .any(|category| events::records(*category))
-    {
-        return None;
-    }
-    let wrapped = source
-        .wrapped
-        .iter()
-        .find(|wrapped| wrapped.name() == name)?;
-    Some((wrapped, source.is_always_there))
+    let (source, function) = SOURCES.iter().find_map(|source| {
+        if let Some(table) = source.table {
+            let number = (table.find)(bytes)?;
+            return Some((source, Interposed::OfTable(table, number)));
+        }
+        if source.wrapped.is_empty() || !bytes.starts_with(source.prefix) {
+            return None;
+        }
+        let mut functions = source.wrapped.iter();
+        let wrapped = functions.find(|wrapped| wrapped.name() == name)?;
+        Some((source, Interposed::Wrapped(wrapped)))
+    })?;
+    let mut categories = source.categories.iter();
+    Some(Found {
+        function,
+        is_on: categories.any(|category| events::records(*category)),
+        is_always_there: source.is_always_there,
+    })
 }
 
 /// Who answers for `dlsym` when it is asked for this name.

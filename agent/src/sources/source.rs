@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use rsys_wire::sources::Category;
 
+use crate::interpose::table::FunctionTable;
 use crate::interpose::wrapped::Wrapped;
 
 /// How the process ends, or seems to.
@@ -30,6 +31,8 @@ pub struct Source {
     pub prefix: &'static [u8],
     /// The functions that are wrapped however the program comes by them.
     pub wrapped: &'static [&'static Wrapped],
+    /// The functions that pass through one trampoline.
+    pub table: Option<&'static FunctionTable>,
     /// Whether its functions do their part without any library: marks do no harm, communication cannot be made up.
     pub is_always_there: bool,
     /// Functions of its own that `dlsym` answers with, whether the source is on or not.
@@ -48,6 +51,7 @@ impl Source {
         categories: &[],
         prefix: b"",
         wrapped: &[],
+        table: None,
         is_always_there: false,
         answers: &[],
         after_fork_in_child: || {},

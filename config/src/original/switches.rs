@@ -39,6 +39,7 @@ pub(crate) const BACKENDS: &[Setting] = &[
     switch("TRACE_THREAD_LOCKS", "Record waits for mutexes, conditions and the like, as -I mutex-locks"),
     switch("TRACE_THREAD_RW_LOCKS", "Record waits for reader-writer locks, as -I rw-locks"),
     switch("TRACE_THREAD_SPIN_LOCKS", "Record waits for spin locks, as -I spin-locks"),
+    switch("USE_MPIP", "Record MPI calls, as -I mpip"),
     Setting::new(
         Category::Backends,
         "ROCM_DOMAINS",

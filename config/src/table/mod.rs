@@ -8,6 +8,7 @@ mod diagnostics;
 mod general;
 mod gpu;
 mod locks;
+mod mpi;
 mod output;
 mod processes;
 mod profile;
@@ -37,6 +38,7 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         switches::BACKENDS,
         gpu::SETTINGS,
         locks::SETTINGS,
+        mpi::SETTINGS,
         diagnostics::SETTINGS,
     ]
     .into_iter()

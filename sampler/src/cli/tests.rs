@@ -139,11 +139,11 @@ fn lists_of_backends_end_where_the_command_begins() {
 #[test]
 fn a_backend_that_is_not_built_is_one_warning() {
     assert_eq!(
-        good("-I mpip -- x").warnings,
-        ["backend 'mpip' is not part of this build; the run goes on without it"]
+        good("-I rocprofiler -- x").warnings,
+        ["backend 'rocprofiler' is not part of this build; the run goes on without it"]
     );
-    assert_eq!(good("-I mpip ompt -- x").warnings.len(), 1);
-    assert!(good("-q -I mpip -- x").warnings.is_empty());
+    assert_eq!(good("-I rocprofiler ompt -- x").warnings.len(), 1);
+    assert!(good("-q -I rocprofiler -- x").warnings.is_empty());
     assert!(good("x").warnings.is_empty());
 }
 
@@ -379,13 +379,13 @@ fn answers_that_run_nothing() {
         exit.to_string()
     };
     assert!(answer("--list-keys").contains("%rank%, %r"));
-    let dry = answer("--dry-run -f 100 -I mpip -- ./a -x");
+    let dry = answer("--dry-run -f 100 -I rocprofiler -- ./a -x");
     assert!(
         dry.starts_with("command: ./a -x\nprogram: ")
             && dry.contains("\nSAMPLING_FREQ = 100 (option -f)\n"),
         "{dry}"
     );
-    assert!(dry.contains("warning: backend 'mpip'"), "{dry}");
+    assert!(dry.contains("warning: backend 'rocprofiler'"), "{dry}");
     // No command is needed to ask.
     let file = answer("--export-config -f 100 --ring-size 512");
     assert!(

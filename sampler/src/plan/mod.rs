@@ -15,6 +15,7 @@ use rsys_wire::handshake::{
     AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH, PythonChoice,
     UnwinderChoice,
 };
+use rsys_wire::name_list::NameList;
 use rsys_wire::sources::{EventChoice, SOURCES, Source};
 
 use crate::jobs::place::Place;
@@ -249,6 +250,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)
             .next_power_of_two(),
+        mpi_functions: NameList::parse(&resolved.mpi_functions),
         verbose: resolved.verbose >= 3,
         ..AgentSettings::default()
     }

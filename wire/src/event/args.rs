@@ -149,6 +149,30 @@ keys! {
     Instance = 107 "instance",
     /// Teams that an offloaded region asks for.
     Teams = 108 "teams",
+    /// Tag of a message.
+    Tag = 60 "tag",
+    /// Size of an element in bytes.
+    TypeBytes = 61 "type_bytes",
+    /// Number of a message among those of the same sender, receiver, tag and communicator.
+    Message = 62 "message",
+    /// What a call gives to other ranks, in bytes.
+    Sent = 63 "sent_bytes",
+    /// What a call gets from other ranks, in bytes.
+    Received = 64 "received_bytes",
+    /// Whether the call returns when its operation is done: 1.
+    Blocking = 65 "blocking",
+    /// The sender, of a call that sends to another rank.
+    From = 66 "source",
+    /// Tag of a message that is received, beside that of another.
+    ReceivedTag = 67 "received_tag",
+    /// Number of a message that is received, beside that of another.
+    ReceivedMessage = 68 "received_message",
+    /// How many requests were completed.
+    Completed = 69 "completed",
+    /// Handle of a window of memory.
+    Window = 58 "window",
+    /// Handle of a file.
+    File = 59 "file",
 }
 
 /// The value of an argument.

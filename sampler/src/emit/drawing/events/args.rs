@@ -25,12 +25,17 @@ impl Annotations {
 
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
     pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
+        let bytes = args.get(Key::Bytes);
         for (key, value) in args {
             if matches!(key, Key::Name | Key::LaunchStack | Key::HolderStack) {
                 continue;
             }
             if let (Key::Values, Read::Text(values)) = (key, &value) {
                 self.push_values(values, output);
+                continue;
+            }
+            // What a call sends or receives stands there where it is not what the call names.
+            if matches!(key, Key::Sent | Key::Received) && bytes.as_ref() == Some(&value) {
                 continue;
             }
             self.push(key, &value, known, output);
@@ -44,6 +49,7 @@ impl Annotations {
             return;
         }
         let value = match value {
+            Read::Uint(value) if key == Key::Blocking => Value::Bool(*value != 0),
             Read::Uint(value) => Value::Uint(*value),
             Read::Int(value) => Value::Int(*value),
             Read::Double(value) => Value::Double(*value),

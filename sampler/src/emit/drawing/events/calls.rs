@@ -10,6 +10,7 @@ use rsys_wire::sources::Track;
 use super::args::Annotations;
 use super::lanes::Lanes;
 use super::locks::Locks;
+use super::traffic::Traffic;
 use super::{EventThread, EventWriter};
 use crate::counters::{Counter, Unit};
 use crate::emit::digest;
@@ -128,6 +129,7 @@ pub struct Calls {
     /// Ends that came before their beginnings, from another ring.
     early_ends: FastMap<(Category, u64), u64>,
     locks: Locks,
+    traffic: Traffic,
     counters: FastMap<String, TrackSequence>,
     shared: FastMap<&'static str, Rows>,
     samples: Vec<Sample>,
@@ -187,6 +189,9 @@ impl Calls {
             } => {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 let is_drawn = pen.run.windows.events.active(time_ns);
+                if is_drawn {
+                    self.traffic.call(time_ns, args);
+                }
                 let group = Group::of(category);
                 let nest = nest(&mut self.threads, thread, group, pen.output);
                 nest.open.push(Open {
@@ -377,6 +382,7 @@ impl Calls {
 
     /// Writes the samples of a batch.
     pub fn flush(&mut self, output: &mut Output) {
+        self.traffic.flush(output);
         if !self.samples.is_empty() {
             output.call_samples(&mut self.samples);
         }

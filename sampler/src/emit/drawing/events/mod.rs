@@ -9,6 +9,7 @@ mod gpu;
 mod lanes;
 mod locks;
 mod merged;
+mod traffic;
 
 use rsys_wire::event::{Event, Labelled};
 
