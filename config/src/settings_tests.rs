@@ -300,7 +300,7 @@ fn bad_environment_is_told_at_once_and_by_name() {
 fn other_variables_are_let_alone() {
     let settings = load(&[
         ("RSYS_SAMPLNG_FREQ", "5"),
-        ("ROCPROFSYS_USE_MPIP", "ON"),
+        ("ROCPROFSYS_USE_ROCPROFILER", "ON"),
         ("RSYS_BLESS", "1"),
         ("PATH", "/bin"),
     ])
@@ -314,7 +314,7 @@ fn other_variables_are_let_alone() {
         notes,
         [
             (
-                "environment variable ROCPROFSYS_USE_MPIP: USE_MPIP has no effect: this backend is not part of this build"
+                "environment variable ROCPROFSYS_USE_ROCPROFILER: USE_ROCPROFILER has no effect: this backend is not part of this build"
                     .to_owned(),
                 false
             ),

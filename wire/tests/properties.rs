@@ -10,6 +10,7 @@ use rsys_wire::handshake::{
     PythonChoice, UnwinderChoice,
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
+use rsys_wire::name_list::NameList;
 use rsys_wire::record::{self, ForeignText, Record, Records};
 use rsys_wire::ring::{Consumer, Drained, DropCause, Producer, RingHeader};
 use rsys_wire::sources::{Category, EventChoice};
@@ -506,6 +507,7 @@ proptest! {
             shortest_wait_ns: 250,
             kokkos_name_bytes: 64,
             kokkos_deep_copy: false,
+            mpi_functions: NameList::parse("MPI_Send -Wtime I*"),
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             boot_offset_ns: -7,

@@ -383,11 +383,15 @@ mod tests {
 
     trampoline!(trampoline, handler);
 
+    /// # Safety
+    /// As `weigh`.
     #[unsafe(naked)]
     unsafe extern "C" fn jumps() {
         stub!(1, trampoline)
     }
 
+    /// # Safety
+    /// As `weigh`.
     #[unsafe(naked)]
     unsafe extern "C" fn forwards() {
         stub!(2, trampoline)

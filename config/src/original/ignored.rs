@@ -186,8 +186,10 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "names stand as the program gives them, in a category of their own",
     ),
     row("SHMEM_*", NO_BACKEND),
-    row("MPIP_*", INTERNAL),
-    row("MPI_*", INTERNAL),
+    row("MPI_MAX_COMM_UPDATES", INTERNAL),
+    row("MPI_INIT", INTERNAL),
+    row("MPI_FINALIZE", INTERNAL),
+    row("MPI_THREAD*", INTERNAL),
     row("ROCTRACER_*", NO_GPU),
     row("ROCM_EVENTS", NO_GPU_COUNTERS),
     row("ROCM_GROUP_BY_QUEUE", NO_GPU),
@@ -294,7 +296,7 @@ mod tests {
         for name in [
             "USE_UCX",
             "rocprofsys_causal_mode",
-            "OMNITRACE_USE_MPIP",
+            "OMNITRACE_USE_ROCPROFILER",
             "WALL_COMPONENTS",
         ] {
             assert!(find(name).is_some(), "{name}");
