@@ -86,9 +86,10 @@ impl Paths {
     }
 }
 
-/// The name of a runtime.
-fn runtime(kind: HostKind) -> Option<&'static str> {
+/// The name of the runtime that a call belongs to.
+fn runtime(kind: HostKind, name: &str) -> Option<&'static str> {
     match kind {
+        HostKind::Collective if name.starts_with("MPI_") => Some("MPI"),
         HostKind::Runtime => Some("HIP"),
         HostKind::Hsa => Some("HSA"),
         HostKind::Collective => Some("RCCL"),
@@ -110,7 +111,7 @@ impl Measure for Calls {
 
     fn take(&mut self, batch: &Batch) {
         for slice in &batch.host {
-            if runtime(slice.kind).is_some() {
+            if runtime(slice.kind, "").is_some() {
                 self.call(slice);
             }
         }
@@ -118,9 +119,10 @@ impl Measure for Calls {
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         let times = self.times(model);
-        let mut runtimes: BTreeMap<(ProcessId, HostKind), Times> = BTreeMap::new();
+        let mut runtimes: BTreeMap<Runtime, Times> = BTreeMap::new();
         for (key, times) in &times {
-            let sum = runtimes.entry((key.process, key.kind)).or_default();
+            let name = runtime(key.kind, model.text(key.name));
+            let sum = runtimes.entry((key.process, key.kind, name)).or_default();
             sum.count += times.count;
             sum.outermost_ns += times.outermost_ns;
             sum.blocked_ns += times.blocked_ns;
@@ -215,7 +217,7 @@ impl Calls {
     fn table(
         &self,
         times: &HashMap<Key, Times>,
-        runtimes: &BTreeMap<(ProcessId, HostKind), Times>,
+        runtimes: &BTreeMap<Runtime, Times>,
         model: &Model,
     ) -> Table {
         let columns = [&NAME_COLUMNS[..], &PROCESS_COLUMNS, &NUMBERS].concat();
@@ -227,11 +229,12 @@ impl Calls {
             .map(|(key, durations)| {
                 let name = model.text(key.name);
                 let times = times.get(key).copied().unwrap_or_default();
-                let sum = runtimes.get(&(key.process, key.kind));
+                let runtime = runtime(key.kind, name);
+                let sum = runtimes.get(&(key.process, key.kind, runtime));
                 let sum_ns = sum.map_or(0, |sum| sum.outermost_ns);
                 let waits = waits_for(name).map(|what| what.text());
                 let [median, p95] = durations.quantiles.at([0.5, 0.95]).unwrap_or_default();
-                let mut cells = vec![name.into(), runtime(key.kind).into()];
+                let mut cells = vec![name.into(), runtime.into()];
                 cells.extend(process_cells(model, key.process));
                 cells.extend::<[Cell; 11]>([
                     durations.count.into(),
@@ -255,7 +258,10 @@ impl Calls {
     }
 }
 
-fn runtimes_table(runtimes: &BTreeMap<(ProcessId, HostKind), Times>, model: &Model) -> Table {
+/// A runtime in one process: of kinds that are ordered, and by name.
+type Runtime = (ProcessId, HostKind, Option<&'static str>);
+
+fn runtimes_table(runtimes: &BTreeMap<Runtime, Times>, model: &Model) -> Table {
     let numbers = [
         Column::plain("count", "calls"),
         Column::ns("time_ns", "time"),
@@ -269,11 +275,11 @@ fn runtimes_table(runtimes: &BTreeMap<(ProcessId, HostKind), Times>, model: &Mod
     let title = "Time of threads in GPU runtimes";
     let mut table = Table::new("runtimes", title, &columns.concat());
     let mut order: Vec<_> = runtimes.iter().collect();
-    order.sort_by_key(|((process, kind), _)| (model.process(*process).order(), *kind));
-    for ((process, kind), times) in order {
+    order.sort_by_key(|((process, kind, name), _)| (model.process(*process).order(), *kind, *name));
+    for ((process, _, name), times) in order {
         let mut cells = process_cells(model, *process).to_vec();
         cells.extend::<[Cell; 4]>([
-            runtime(*kind).into(),
+            (*name).into(),
             times.count.into(),
             times.outermost_ns.into(),
             times.blocked_ns.into(),

@@ -65,7 +65,7 @@ pub enum HostKind {
     Runtime,
     /// A call of the HSA runtime.
     Hsa,
-    /// A call of RCCL.
+    /// A call of RCCL or MPI.
     Collective,
     /// A range that the program marked.
     Range,

@@ -67,7 +67,7 @@ pub(super) const TOOLS: [Tool; 16] = [
     ),
     question(
         "calls",
-        "Calls of HIP, HSA and RCCL, and how long those held their threads.",
+        "Calls of HIP, HSA, RCCL and MPI, and how long those held their threads.",
     ),
     Tool {
         name: "functions",
@@ -88,7 +88,7 @@ pub(super) const TOOLS: [Tool; 16] = [
     ),
     question(
         "collectives",
-        "Which rank made the others wait in collectives of RCCL, by how much, and what it did meanwhile.",
+        "Which rank made the others wait in collectives of RCCL or MPI, by how much, and what it did meanwhile.",
     ),
     question(
         OVERLAP,

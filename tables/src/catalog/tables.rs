@@ -154,13 +154,13 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "calls",
-        about: "calls of HIP, HSA and RCCL",
+        about: "calls of HIP, HSA, RCCL and MPI",
         columns: &[
             int("call_id", Row, "number of the row"),
             text(
                 "runtime",
                 Code("kind", &["HIP", "HSA", "RCCL"]),
-                "`HIP` (or another runtime that gives work to GPUs), `HSA`, `RCCL`",
+                "`HIP` (or another runtime that gives work to GPUs), `HSA`, `RCCL` (and MPI, whose functions begin with `MPI_`)",
             ),
             text("name", Word("name"), "name of the function"),
             START,

@@ -205,9 +205,6 @@ impl Observed {
                 if let Some(number) = communicator.next_operation() {
                     args.push(Key::Sequence, Value::Uint(number));
                 }
-                if arguments.request == 0 {
-                    args.push(Key::Blocking, Value::Uint(1));
-                }
             }
             if is_numbered {
                 message(kind, arguments, library, communicator, (args, request));
@@ -234,6 +231,10 @@ impl Observed {
             None => {}
         }
         let volume = arguments.volume(kind, library, communicator);
+        // Nobody waits for anybody where there is nothing to move.
+        if kind == b'c' && arguments.request == 0 && volume.count != Some(0) {
+            args.push(Key::Blocking, Value::Uint(1));
+        }
         if let Some(count) = volume.count {
             args.push(Key::Count, Value::Uint(count));
         }

@@ -14,6 +14,7 @@ mod filter;
 mod library;
 mod names;
 mod requests;
+mod stubs;
 mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering};

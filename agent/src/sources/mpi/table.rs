@@ -37,62 +37,18 @@
 //! | `.` | anything else |
 
 use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals};
-use crate::sources::mpi::call;
 
 /// Functions have four numbers each: this plus [`LARGE`], [`PROFILING`], both or neither.
-const VARIANTS: usize = 4;
+pub(super) const VARIANTS: usize = 4;
 /// The variant for large counts.
-const LARGE: usize = 1;
+pub(super) const LARGE: usize = 1;
 /// `PMPI_`.
-const PROFILING: usize = 2;
+pub(super) const PROFILING: usize = 2;
 
-crate::trampoline!(trampoline, call::handle);
-
-macro_rules! functions {
-    ($($name:ident $roles:literal $($large:ident)?;)*) => {
-        /// Functions in the order of their names.
-        #[allow(non_camel_case_types, dead_code, reason = "named as the functions, and used by number")]
-        #[repr(u16)]
-        enum Function { $($name,)* }
-
-        /// Names and roles in one text, so that there is nothing to relocate.
-        const TEXT: &str = concat!($(stringify!($name), $roles,)*);
-        /// Where each name and its roles begin in the text.
-        static PLACES: [[u16; 2]; COUNT + 1] = places(&[$((stringify!($name).len(), $roles.len()),)*]);
-        /// Names, for what is computed when this is compiled.
-        pub const NAMES: [&str; COUNT] = [$(stringify!($name),)*];
-        /// How many functions there are.
-        pub const COUNT: usize = [$($roles,)*].len();
-
-        $(
-            const _: () = {
-                functions!(@stub concat!("MPI_", stringify!($name)), $name, 0);
-                functions!(@stub concat!("PMPI_", stringify!($name)), $name, PROFILING);
-                $(functions!(@$large $name);)?
-            };
-        )*
-    };
-    (@c $name:ident) => {
-        const _: () = {
-            functions!(@stub concat!("MPI_", stringify!($name), "_c"), $name, LARGE);
-            functions!(@stub concat!("PMPI_", stringify!($name), "_c"), $name, LARGE + PROFILING);
-        };
-    };
-    (@stub $symbol:expr, $name:ident, $variant:expr) => {
-        const _: () = {
-            /// # Safety
-            /// As the function of the library.
-            #[cfg_attr(not(test), unsafe(export_name = $symbol))]
-            #[allow(dead_code, reason = "exported")]
-            #[unsafe(naked)]
-            unsafe extern "C" fn stub() {
-                crate::stub!(Function::$name as usize * VARIANTS + $variant, trampoline)
-            }
-        };
-    };
-}
-
-functions! {
+/// The rows: `with_functions!(then)` hands them to the macro `then`.
+macro_rules! with_functions {
+    ($then:ident) => {
+        $then! {
     Abort ".c."; Accumulate "p.ntd..ypx" c; Add_error_class ".."; Add_error_code "..."; Add_error_string "...";
     Address "..."; Allgather "cbntBMTc" c; Allgather_init "cbntBMTc.q" c; Allgatherv "cbntBV.Tc" c;
     Allgatherv_init "cbntBV.Tc.q" c; Alloc_mem "...."; Allreduce "cbBntpc" c; Allreduce_init "cbBntpc.q" c;
@@ -194,7 +150,31 @@ functions! {
     Win_lock_all "..x"; Win_post "...x"; Win_set_attr ".x.."; Win_set_errhandler ".x."; Win_set_info ".x.";
     Win_set_name ".x."; Win_shared_query ".x...." c; Win_start "...x"; Win_sync ".x"; Win_test ".xl"; Win_unlock "..x";
     Win_unlock_all ".x"; Win_wait ".x"; Wtick "."; Wtime ".";
+        }
+    };
 }
+pub(super) use with_functions;
+
+macro_rules! names {
+    ($($name:ident $roles:literal $($large:ident)?;)*) => {
+        /// Functions in the order of their names.
+        #[allow(non_camel_case_types, dead_code, reason = "named as the functions, and used by number")]
+        #[derive(Debug, Clone, Copy)]
+        #[repr(u16)]
+        pub(super) enum Function { $($name,)* }
+
+        /// Names and roles in one text, so that there is nothing to relocate.
+        const TEXT: &str = concat!($(stringify!($name), $roles,)*);
+        /// Where each name and its roles begin in the text.
+        static PLACES: [[u16; 2]; COUNT + 1] = places(&[$((stringify!($name).len(), $roles.len()),)*]);
+        /// Names, for what is computed when this is compiled.
+        pub const NAMES: [&str; COUNT] = [$(stringify!($name),)*];
+        /// How many functions there are.
+        pub const COUNT: usize = [$($roles,)*].len();
+    };
+}
+
+with_functions!(names);
 
 const fn places(lengths: &[(usize, usize)]) -> [[u16; 2]; COUNT + 1] {
     let mut places = [[0; 2]; COUNT + 1];
@@ -209,25 +189,6 @@ const fn places(lengths: &[(usize, usize)]) -> [[u16; 2]; COUNT + 1] {
 }
 
 const _: () = assert!(COUNT * VARIANTS <= MOST_FUNCTIONS && TEXT.len() < u16::MAX as usize);
-
-crate::later_stubs!(
-    "rsys_mpi_stubs_1",
-    MOST_FUNCTIONS,
-    COUNT * VARIANTS,
-    trampoline
-);
-crate::later_stubs!(
-    "rsys_mpi_stubs_2",
-    2 * MOST_FUNCTIONS,
-    COUNT * VARIANTS,
-    trampoline
-);
-crate::later_stubs!(
-    "rsys_mpi_stubs_3",
-    3 * MOST_FUNCTIONS,
-    COUNT * VARIANTS,
-    trampoline
-);
 
 unsafe extern "C" {
     fn rsys_mpi_stubs_1();

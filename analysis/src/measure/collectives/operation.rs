@@ -12,6 +12,7 @@ pub(in crate::measure) enum Operation {
     Rooted,
     Send,
     Receive,
+    Barrier,
     Unknown,
 }
 
@@ -35,6 +36,14 @@ impl Operation {
             "alltoall" => Self::AllToAll,
             "alltoallv" => Self::AllToAllV,
             "broadcast" | "bcast" | "reduce" | "gather" | "scatter" => Self::Rooted,
+            // MPI's; what `MPI_Reduce_scatter` is about is not the same on all ranks.
+            "iallreduce" => Self::AllReduce,
+            "iallgather" => Self::AllGather,
+            "reducescatterblock" | "ireducescatterblock" => Self::ReduceScatter,
+            "ialltoall" => Self::AllToAll,
+            "ialltoallv" => Self::AllToAllV,
+            "ibcast" | "ireduce" | "igather" | "iscatter" | "gatherv" | "scatterv" => Self::Rooted,
+            "barrier" | "ibarrier" => Self::Barrier,
             "send" => Self::Send,
             "recv" => Self::Receive,
             _ => Self::Unknown,
@@ -50,6 +59,7 @@ impl Operation {
                 | Self::ReduceScatter
                 | Self::AllToAll
                 | Self::AllToAllV
+                | Self::Barrier
         )
     }
 

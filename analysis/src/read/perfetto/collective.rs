@@ -1,4 +1,4 @@
-//! What the annotations of a call of RCCL say of the operation.
+//! What the annotations of a call of RCCL or MPI say of the operation.
 
 use crate::model::{CollectiveCall, TextId, Texts};
 use crate::perfetto::EventHead;
@@ -22,7 +22,8 @@ pub(super) fn collective(
     texts: &mut Texts,
 ) -> Option<CollectiveCall> {
     let mut call = CollectiveCall::default();
-    let mut has_data = false;
+    // Messages of MPI have no number in their communicator: they are not among the operations of all ranks.
+    let (mut has_data, mut is_message) = (false, false);
     for encoded in head.annotations() {
         let (key, value) = names.annotation(encoded, texts);
         match texts.get(key) {
@@ -32,6 +33,7 @@ pub(super) fn collective(
                 call.data_type = value.text(texts).unwrap_or_default();
                 has_data = true;
             }
+            "tag" | "received_tag" | "type_bytes" => is_message = true,
             "bytes" => call.bytes = value.count().unwrap_or(0),
             "rank" => call.rank = value.count(),
             "ranks" => call.ranks = value.count(),
@@ -40,5 +42,5 @@ pub(super) fn collective(
             _ => {}
         }
     }
-    (has_data || call.sequence.is_some()).then_some(call)
+    (has_data && !is_message || call.sequence.is_some()).then_some(call)
 }

@@ -45,6 +45,7 @@ const CATEGORIES: [(&str, Meaning); 29] = [
     ("rccl", Meaning::Host(HostKind::Collective)),
     ("rocm_rccl_api", Meaning::Host(HostKind::Collective)),
     ("rccl_api", Meaning::Host(HostKind::Collective)),
+    ("mpi", Meaning::Host(HostKind::Collective)),
     ("roctx", Meaning::Host(HostKind::Range)),
     ("rocm_marker_api", Meaning::Host(HostKind::Range)),
     ("marker_api", Meaning::Host(HostKind::Range)),

@@ -205,10 +205,15 @@ impl Slices {
 /// A call that moves data between ranks is a slice of its thread, and a record of its own.
 fn put_collective(slice: HostSlice, call: CollectiveCall, batch: &mut Batch) {
     batch.host.push(slice);
+    // Calls of MPI cause nothing that could be linked to them: each is told from others by its time.
+    let link = match slice.link {
+        0 => slice.start_ns | 1 << 63,
+        link => link,
+    };
     batch.collectives.push(CollectiveCall {
         start_ns: slice.start_ns,
         end_ns: slice.end_ns,
-        link: slice.link,
+        link,
         process: slice.process,
         thread: slice.thread,
         name: slice.name,

@@ -323,6 +323,13 @@ fn is_mutual(name: &str) -> bool {
         "gather",
         "scatter",
         "group",
+        "scan",
+        "exscan",
+        "neighbor",
+        // With counts for each rank, some of which may be 0: of MPI, who waits for whom is not known.
+        "allgatherv",
+        "alltoallv",
+        "alltoallw",
     ]
     .iter()
     .any(|one_sided| {
@@ -363,6 +370,8 @@ mod tests {
             "rcclRecv",
             "ncclGroupEnd",
             "MPI_Bcast",
+            "MPI_Exscan",
+            "MPI_Alltoallv",
         ] {
             assert!(!is_mutual(name), "{name}");
         }
