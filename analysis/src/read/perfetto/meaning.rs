@@ -20,7 +20,7 @@ pub(super) enum Meaning {
 }
 
 /// Categories: ours, rocprof-sys's, rocprofv3's.
-const CATEGORIES: [(&str, Meaning); 29] = [
+const CATEGORIES: [(&str, Meaning); 30] = [
     ("kernel", Meaning::Gpu(OpKind::Kernel)),
     ("rocm_kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
     ("kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
