@@ -23,19 +23,19 @@ fn missing_backends_make_one_line() {
     let all = missing_warning(&list(&["roctracer", "all", "mpi"]), &list(&["ompt"]));
     assert_eq!(
         all.as_deref(),
-        Some(
-            "backend 'rocprofiler' is not part of this build; the run goes on without it"
-        )
+        Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
     );
     assert_eq!(
         missing_warning(&list(&["rocprofiler"]), &[]).as_deref(),
         Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
     );
     assert_eq!(
-        missing_warning(&list(&["roctracer", "rocprofiler", "rocprofiler", "mpip"]), &[]).as_deref(),
-        Some(
-            "backend 'rocprofiler' is not part of this build; the run goes on without it"
+        missing_warning(
+            &list(&["roctracer", "rocprofiler", "rocprofiler", "mpip"]),
+            &[]
         )
+        .as_deref(),
+        Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
     );
     let rocprofiler = list(&["rocprofiler"]);
     assert_eq!(missing_warning(&rocprofiler, &rocprofiler), None);

@@ -19,7 +19,7 @@ const FIRST: &[Row] = &[
     ("USE_ROCTX", "true", "true"),
     ("USE_KOKKOSP", "false", "false"),
     ("USE_CAUSAL", "false", ""),
-    ("USE_MPIP", "true", ""),
+    ("USE_MPIP", "true", "true"),
     ("USE_PID", "false", "false"),
     ("USE_RCCLP", "false", "false"),
     ("USE_ROCPROFILER", "true", ""),
