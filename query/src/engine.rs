@@ -12,8 +12,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, OpenFlags};
 use thiserror::Error;
 
-use crate::records;
 use crate::show::{Form, Writer};
+use crate::{grouped, records, shape};
 
 /// What a query may keep in memory beside the columns that it reads.
 const HEAP_BYTES_MAX: i64 = 4 << 30;
@@ -58,13 +58,17 @@ pub fn query(
     let view = Arc::new(View::new(Store::open(store)?));
     let connection = connection(&view).map_err(|error| Failure::Answer(error.to_string()))?;
     let wrong = |error: rusqlite::Error| Failure::Query(told(&error));
+    let grouped;
     let mut statement = connection.prepare(sql).map_err(wrong)?;
     if statement.column_count() == 0 {
         return Err(Failure::Query("is none: it asks for nothing".to_owned()));
     }
     let names = statement.column_names().map(str::to_owned);
     let mut writer = Writer::new(form, names.collect(), out);
-    let mut rows = statement.raw_query();
+    grouped = self::grouped(&view, sql)?;
+    let of_groups = grouped.as_ref();
+    let mut of_groups = of_groups.and_then(|(connection, sql)| connection.prepare(sql).ok());
+    let mut rows = of_groups.as_mut().unwrap_or(&mut statement).raw_query();
     let mut shown = Shown {
         rows: 0,
         is_cut: false,
@@ -83,13 +87,37 @@ pub fn query(
     Ok(shown)
 }
 
-/// An empty database in memory with the tables, which reads and does nothing else.
-fn connection(view: &Arc<View>) -> rusqlite::Result<Connection> {
+/// A database of groups, and what to ask it, if the query does no more than to group the rows of a table.
+fn grouped(view: &View, sql: &str) -> Result<Option<(Connection, String)>, Failure> {
+    let Some(grouping) = shape::grouping(sql) else {
+        return Ok(None);
+    };
+    let Some(groups) = grouped::groups(view, &grouping)? else {
+        return Ok(None);
+    };
+    let made = || {
+        let mut connection = empty()?;
+        grouped::store(&mut connection, &grouping, groups)?;
+        connection.authorizer(Some(allowed))?;
+        Ok(connection)
+    };
+    let connection = made().map_err(|error: rusqlite::Error| Failure::Answer(told(&error)))?;
+    Ok(Some((connection, grouping.sql)))
+}
+
+/// An empty database in memory.
+fn empty() -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_in_memory_with_flags(flags)?;
+    let connection = Connection::open_in_memory_with_flags(flags)?;
     connection.pragma_update(None, "hard_heap_limit", HEAP_BYTES_MAX)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.pragma_update(None, "trusted_schema", true)?;
+    Ok(connection)
+}
+
+/// A database with the tables, which reads and does nothing else.
+fn connection(view: &Arc<View>) -> rusqlite::Result<Connection> {
+    let mut connection = empty()?;
     for table in TABLES {
         records::register(&connection, view, table)?;
     }

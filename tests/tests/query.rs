@@ -153,6 +153,36 @@ fn samples_are_those_of_the_functions() -> TestResult {
     Ok(())
 }
 
+/// Queries that only group are answered column by column, all others by SQLite: a comment makes one of the others of each.
+#[test]
+fn groups_are_those_of_sqlite() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let outcome = gpu_run(&["--host", "--freq", "1000"])?;
+    let trace = outcome.trace_of("hip_ops")?;
+    for sql in [
+        "select count(*) from operations",
+        "select count(*), sum(duration_ns), min(start_ns), avg(bytes), max(correlation) from operations where kind = 'none'",
+        "select kind, count(*) from operations where name = 'none' group by kind",
+        "select kind, count(*), count(bytes), sum(bytes), avg(bytes), min(bytes), max(bytes) from operations group by kind",
+        "select queue, name, count(*) as n, avg(duration_ns) / 1000 as us from operations group by queue, name order by n desc, name, queue",
+        "SELECT direction, kind, Count(*) FROM operations GROUP BY direction, kind;",
+        "select name, sum(duration_ns) * 100 / count(*) as hundredths, round(avg(duration_ns), 1) from operations where kind <> 'copy' \
+         and duration_ns >= 1000 and grid is not null group by name having count(*) > 1 and name like '%e%' order by 2 desc, 1 limit 5 offset 1",
+        "select device, kind, max(end_ns) - min(start_ns) from operations where bytes is null and start_ns > -1 group by kind, device order by device desc",
+        "select runtime, name, count(*), count(stack_id), sum(duration_ns) from calls group by runtime, name",
+        "select function, line, sum(weight), count(*) from samples where basis = 'cpu' group by function, line order by sum(weight) desc, function, line",
+        "select place, count(*) from operations where place > 'a' group by place",
+        "select thread_id, count(*), 'it''s' from calls group by thread_id order by count(*)",
+        "select belongs_to, name, count(*), count(value) from counters group by belongs_to, name",
+        "select case when count(*) > 10 then 'many' else 'few' end as often, name from calls group by name",
+    ] {
+        let found = rows(trace.path(), sql)?;
+        let expected = rows(trace.path(), &format!("/* all */ {sql}"))?;
+        ensure!(found == expected, "{sql}: {found:?} {expected:?}");
+    }
+    Ok(())
+}
+
 /// The queries of the documentation.
 fn documented() -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace_dir().join("docs/query.md"))?;

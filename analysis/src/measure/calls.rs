@@ -46,11 +46,18 @@ struct Paths {
     ids: IdMap<Path, usize>,
     /// By id; what contains a call has the smaller id.
     times: Vec<(Path, u64)>,
+    /// The one that was entered last.
+    last: usize,
 }
 
 impl Paths {
     /// Adds a call and those within it, however deep they are.
     fn add(&mut self, nested: Nested<(Key, u64)>) {
+        if nested.inside.is_empty() {
+            let (key, duration_ns) = nested.what;
+            self.enter(None, key, duration_ns);
+            return;
+        }
         let mut left = vec![(None, nested)];
         while let Some((outer, nested)) = left.pop() {
             let (key, duration_ns) = nested.what;
@@ -62,12 +69,20 @@ impl Paths {
     /// Adds a call within another; returns its path.
     fn enter(&mut self, outer: Option<usize>, key: Key, duration_ns: u64) -> usize {
         let path = (outer, key);
+        // Many calls of one name follow one another.
+        if let Some(last) = self.times.get_mut(self.last)
+            && last.0 == path
+        {
+            last.1 += duration_ns;
+            return self.last;
+        }
         let times = &mut self.times;
         let id = *self.ids.entry(path).or_insert_with(|| {
             times.push((path, 0));
             times.len() - 1
         });
         self.times[id].1 += duration_ns;
+        self.last = id;
         id
     }
 

@@ -65,6 +65,17 @@ pub trait Measure: Send {
     /// Takes in a batch of records. What their ids stand for is only known at the end.
     fn take(&mut self, batch: &Batch);
 
+    /// Whether so much is kept that [`Measure::settle`] should be called.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Makes less of what is kept. Of the model so far, texts and stacks are as they will be at the end; what it says of processes, threads, GPUs,
+    /// queues and counters is known at the end only.
+    fn settle(&mut self, model: &Model) {
+        let _ = model;
+    }
+
     /// The answer, when all was read; `label` is the name of the run. The order in which files were read must not show in it.
     fn answer(&mut self, model: &Model, label: &str) -> Answer;
 }

@@ -99,9 +99,27 @@ impl<const N: usize> PackedRows<N> {
 
     /// [`PackedRows::sort`], with the rows that `keep` wants: it is shown them in order.
     pub(super) fn settle(&mut self, mut keep: impl FnMut(&Row<N>) -> bool) {
+        self.store(self.waiting.len());
+        let mut first_gone = None;
+        if let [run] = self.runs.as_slice() {
+            // Mostly all stay, and then nothing is to be packed again.
+            let kept = run.kept(&mut keep);
+            if kept == run.length {
+                self.waiting = Vec::new();
+                self.chunk = RefCell::default();
+                return;
+            }
+            first_gone = Some(kept);
+        }
         let mut settled = Run::default();
+        let mut number = 0;
         self.drain(|row| {
-            if keep(&row) {
+            let stays = match first_gone {
+                Some(gone) if number <= gone => number < gone,
+                _ => keep(&row),
+            };
+            number += 1;
+            if stays {
                 settled.push(row);
             }
         });
@@ -243,6 +261,18 @@ impl<const N: usize> Run<N> {
         let number = self.pieces.len() - 1;
         let place = self.pieces[number].len();
         self.chunks.push((first, number as u32, place as u32));
+    }
+
+    /// How many rows from the first one on `keep` wants: it is shown the one behind these as well.
+    fn kept(&self, mut keep: impl FnMut(&Row<N>) -> bool) -> usize {
+        let mut rows = Vec::new();
+        for number in 0..self.chunks.len() {
+            self.unpack(number, &mut rows);
+            if let Some(place) = rows.iter().position(|row| !keep(row)) {
+                return number * CHUNK_ROWS + place;
+            }
+        }
+        self.length
     }
 
     /// Unpacks a chunk that is there.

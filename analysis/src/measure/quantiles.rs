@@ -33,7 +33,8 @@ static BOUNDS: LazyLock<Vec<f64>> = LazyLock::new(|| {
 });
 
 /// Values with so many binary digits in common behind the first one begin their search at the same bucket.
-const DIGITS: u32 = 5;
+/// No bucket is so narrow that two end among them.
+const DIGITS: u32 = 6;
 
 /// For each number of binary digits and the [`DIGITS`] behind the first one, the first bucket that holds such values.
 static FIRST: LazyLock<Vec<u16>> = LazyLock::new(|| {
@@ -51,12 +52,9 @@ fn bucket(value: u64) -> usize {
     let zeros = value.leading_zeros();
     let behind = (value << zeros << 1) >> (u64::BITS - DIGITS);
     let place = (u64::BITS - zeros) << DIGITS | behind as u32;
-    let mut bucket = usize::from(FIRST[place as usize]);
-    // One or two steps.
-    while BOUNDS[bucket] < value as f64 {
-        bucket += 1;
-    }
-    bucket
+    let bucket = usize::from(FIRST[place as usize]);
+    // One step at most; no jump, which could not be foreseen.
+    bucket + usize::from(BOUNDS[bucket] < value as f64)
 }
 
 fn middle(bucket: usize) -> f64 {
@@ -148,12 +146,13 @@ impl<const EXACT: usize> Quantiles<EXACT> {
             Self::Exact(small, large) => {
                 let small = small.iter().map(|value| u64::from(*value));
                 let mut values: Vec<u64> = small.chain(large.iter().copied()).collect();
-                values.sort_unstable();
                 let last = values.len().checked_sub(1)?;
+                // Not sorted, for only a few places are asked for.
                 Some(shares.map(|share| {
                     let place = share * last as f64;
-                    let low = values[place as usize] as f64;
-                    let high = values[(place as usize + 1).min(last)] as f64;
+                    let (_, low, above) = values.select_nth_unstable(place as usize);
+                    let low = *low as f64;
+                    let high = above.iter().min().map_or(low, |high| *high as f64);
                     low + (high - low) * place.fract()
                 }))
             }

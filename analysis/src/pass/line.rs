@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::Input;
 use crate::measure::Measure;
 use crate::model::Batch;
 
@@ -89,13 +90,13 @@ impl<'m> Line<'m> {
     }
 
     /// Shows batches to questions until all have taken the last one.
-    pub(super) fn measure(&self) {
+    pub(super) fn measure(&self, input: &Input<'_>) {
         let _watch = Watch(self);
         let mut state = self.lock();
         while !state.is_broken {
             if let Some((place, measure, batch)) = state.work() {
                 drop(state);
-                measure.take(&batch);
+                input.show(&batch, measure);
                 // Before the line is told, so that whoever takes the batch out is its only owner.
                 drop(batch);
                 state = self.lock();

@@ -8,7 +8,7 @@ mod line;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use crate::measure::Measure;
@@ -65,7 +65,7 @@ fn pass_by(
         read_bytes,
         is_ahead: jobs > 1,
         is_only: files.len() == 1,
-        whole: Mutex::default(),
+        whole: RwLock::default(),
     };
     if jobs > 1 && !measures.is_empty() {
         at_once(files, measures, &input, (jobs, readers));
@@ -128,9 +128,9 @@ fn at_once(
             });
         }
         for _ in 1..measurers {
-            scope.spawn(|| line.measure());
+            scope.spawn(|| line.measure(input));
         }
-        line.measure();
+        line.measure(input);
     });
 }
 
@@ -140,7 +140,7 @@ trait Sink {
     fn empty(&mut self) -> Batch;
 
     /// Takes a batch with records. `false`: no more are wanted.
-    fn take(&mut self, batch: Batch) -> bool;
+    fn take(&mut self, batch: Batch, input: &Input<'_>) -> bool;
 }
 
 impl Sink for &Line<'_> {
@@ -148,7 +148,7 @@ impl Sink for &Line<'_> {
         Line::empty(self)
     }
 
-    fn take(&mut self, batch: Batch) -> bool {
+    fn take(&mut self, batch: Batch, _: &Input<'_>) -> bool {
         self.push(batch)
     }
 }
@@ -164,9 +164,9 @@ impl Sink for InTurn<'_> {
         std::mem::take(&mut self.batch)
     }
 
-    fn take(&mut self, mut batch: Batch) -> bool {
+    fn take(&mut self, mut batch: Batch, input: &Input<'_>) -> bool {
         for measure in self.measures.iter_mut() {
-            measure.take(&batch);
+            input.show(&batch, measure.as_mut());
         }
         batch.clear();
         self.batch = batch;
@@ -182,12 +182,24 @@ struct Input<'a> {
     is_ahead: bool,
     /// Whether there is one file: its model is all.
     is_only: bool,
-    whole: Mutex<Model>,
+    whole: RwLock<Model>,
 }
 
 impl Input<'_> {
-    fn whole(&self) -> MutexGuard<'_, Model> {
-        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    fn whole(&self) -> RwLockReadGuard<'_, Model> {
+        self.whole.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn whole_mut(&self) -> RwLockWriteGuard<'_, Model> {
+        self.whole.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows a batch to a question.
+    fn show(&self, batch: &Batch, measure: &mut dyn Measure) {
+        measure.take(batch);
+        if measure.is_full() {
+            measure.settle(&self.whole());
+        }
     }
 
     /// Reads a whole file.
@@ -196,22 +208,30 @@ impl Input<'_> {
         match read::open_counted(file, self.kinds, self.read_bytes, self.is_ahead) {
             Ok(mut reader) => loop {
                 let mut batch = sink.empty();
-                let goes_on = reader.read(&mut part.model, &mut batch);
-                if !self.is_only {
+                let goes_on = if self.is_only {
+                    reader.read(&mut self.whole_mut(), &mut batch)
+                } else {
+                    let goes_on = reader.read(&mut part.model, &mut batch);
                     if part.has_news() {
-                        part.tell(&mut self.whole());
+                        part.tell(&mut self.whole_mut());
                     }
                     part.rename(&mut batch);
-                }
-                if !sink.take(batch) || !goes_on {
+                    goes_on
+                };
+                if !sink.take(batch, self) || !goes_on {
                     break;
                 }
             },
-            Err(error) => part.model.notices.push(unreadable(file, &error)),
+            Err(error) => {
+                let notice = unreadable(file, &error);
+                match self.is_only {
+                    true => self.whole_mut().notices.push(notice),
+                    false => part.model.notices.push(notice),
+                }
+            }
         }
-        match self.is_only {
-            true => *self.whole() = part.model,
-            false => part.finish(&mut self.whole()),
+        if !self.is_only {
+            part.finish(&mut self.whole_mut());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use rsys_proto::fields::{annotation, interned};
-use rsys_proto::message::{Fields, Value};
+use rsys_proto::message::{Fields, Value, varint};
 
 use super::packet_head::EventHead;
 use crate::model::{TextId, Texts};
@@ -212,6 +212,19 @@ impl EventNames {
             [NAME_IID, iid, ..] if iid < 0x80 => Some(self.keys.get(u64::from(iid))),
             _ => None,
         }
+    }
+
+    /// The number that an encoded annotation holds, where its key stands in front as above and nothing stands behind it.
+    #[inline]
+    pub fn number_behind_key(encoded: &[u8]) -> Option<u64> {
+        const UINT: u8 = (annotation::UINT_VALUE << 3) as u8;
+        const POINTER: u8 = (annotation::POINTER_VALUE << 3) as u8;
+        let [_, _, UINT | POINTER, value @ ..] = encoded else {
+            return None;
+        };
+        let mut rest = value;
+        let number = varint(&mut rest)?;
+        rest.is_empty().then_some(number)
     }
 
     /// Key and value of an encoded annotation.

@@ -17,6 +17,13 @@ use crate::judges;
 const QUESTIONS: [&str; 4] = ["timeline", "kernels", "gaps", "summary"];
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// Answers and tables that were kept, asked again.
+const KEPT_SUMMARY: &str = "summary, kept";
+const KEPT_QUERY: &str = "query, kept";
+/// What the kept tables are asked.
+const GROUPS_SQL: &str = "select name, queue, count(*) as count, sum(duration_ns) as total_ns, max(duration_ns) as max_ns \
+     from operations where kind = 'kernel' group by name, queue order by total_ns desc";
+
 /// The processes of a job.
 const PROCESSES: u64 = 8;
 
@@ -108,6 +115,13 @@ impl Case<'_> {
         let peer = self.form.files == 1 && self.kernels <= PEER_KERNELS_MAX;
         let mut ways: Vec<(&str, Vec<Finished>)> =
             QUESTIONS.iter().map(|one| (*one, Vec::new())).collect();
+        for way in [KEPT_SUMMARY, KEPT_QUERY] {
+            // The first keeps what the others find.
+            match self.run(lab, way) {
+                Ok(_) => ways.push((way, Vec::new())),
+                Err(error) => table.note(format!("{way}: not measured: {error:#}")),
+            }
+        }
         if peer {
             ways.push((PEER, Vec::new()));
         }
@@ -158,13 +172,24 @@ impl Case<'_> {
     }
 
     fn run(&self, lab: &Lab, way: &str) -> Result<Finished> {
-        let mut command = if way == PEER {
-            peer(lab, self.folder)?
-        } else {
-            let mut command = Command::new(lab.places.rsys_sample.with_file_name("rsys-report"));
-            command.args([way, "--json"]).arg(self.folder);
-            command
-        };
+        let mut command = Command::new(lab.places.rsys_sample.with_file_name("rsys-report"));
+        match way {
+            PEER => command = peer(lab, self.folder)?,
+            KEPT_SUMMARY => {
+                command
+                    .args(["summary", "--json", "--cache"])
+                    .arg(self.folder);
+            }
+            KEPT_QUERY => {
+                command
+                    .args(["query", "--json", "--cache"])
+                    .arg(self.folder)
+                    .arg(GROUPS_SQL);
+            }
+            way => {
+                command.args([way, "--json", "--no-cache"]).arg(self.folder);
+            }
+        }
         let terms = Terms {
             limit: LIMIT,
             ..lab.terms(true)

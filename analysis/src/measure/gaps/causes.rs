@@ -70,6 +70,13 @@ impl Example {
     }
 }
 
+/// Adds to examples, of which the longest stay.
+pub(super) fn keep_longest(examples: &mut Vec<Example>, more: impl IntoIterator<Item = Example>) {
+    examples.extend(more);
+    examples.sort_unstable_by(|one, other| other.cmp(one));
+    examples.truncate(EXAMPLES);
+}
+
 /// The time of one cause at one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Time {
@@ -106,9 +113,7 @@ impl Causes {
         let time = self.of.entry((cause, place)).or_default();
         time.ns += ns;
         time.count += count;
-        time.examples.extend(examples);
-        time.examples.sort_unstable_by(|one, other| other.cmp(one));
-        time.examples.truncate(EXAMPLES);
+        keep_longest(&mut time.examples, examples);
     }
 
     /// Adds all times of another at one place.

@@ -1,54 +1,128 @@
-//! What need not be kept of the host: what it did while all GPUs of its process worked.
+//! What need not be kept of the host: what it did while all GPUs of its process worked, and in idle times that were explained.
 //!
 //! Idle times are explained by what threads did in them, and by the calls that submitted the operations which end them. As long as there are few records
 //! all are kept, for operations may be told long after their calls. When they are many, those go that no idle time so far can ask about: an
-//! operation that is told later makes idle times shorter, never longer. The last seconds stay in any case.
+//! operation that is told later makes idle times shorter, never longer. Where that frees little, because the GPU is idle again and again, idle times
+//! are explained on the way. The last seconds stay in any case.
 
+use super::explain::{Gpu, HANDOVER_NS, Known};
 use super::host::{Host, Thread, end_of};
 use super::stretches::{Stretch, Stretches};
-use crate::measure::entry;
+use super::{Gaps, entry};
 use crate::measure::packed_rows::Row;
-use crate::model::ProcessId;
+use crate::model::{DeviceId, Model, ProcessId};
 
 /// When what is forgotten.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
-    /// So many rows may be kept whatever they say.
+    /// So many rows may be kept of a process whatever they say.
     pub(super) rows: usize,
+    /// So many of one that has used no GPU.
+    pub(super) rows_without_gpu: usize,
     /// So long before the last operation of a process nothing is forgotten.
     pub(super) recent_ns: u64,
 }
 
 impl Default for Memory {
-    /// Some 200 MB, and longer than operations of a stream commonly wait.
+    /// Some 100 and 200 MB, and longer than operations of a stream commonly wait.
     fn default() -> Self {
         Self {
-            rows: 1 << 24,
+            rows: 1 << 23,
+            rows_without_gpu: 1 << 24,
             recent_ns: 10_000_000_000,
         }
     }
 }
 
-/// Forgets what no idle time asks about.
-pub(super) fn forget(host: &mut Host, devices: &mut [Stretches], recent_ns: u64) {
-    devices.iter_mut().for_each(Stretches::sort);
-    for index in 0..host.processes() {
-        let process = ProcessId::new(index);
-        let own = devices.iter().filter(|one| one.process() == Some(process));
-        let own: Vec<&Stretches> = own.collect();
-        let last = own.iter().filter_map(|list| list.last());
-        let Some(last_ns) = last.map(|one| one.end_ns).min() else {
-            continue;
+/// How a process is forgotten.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Course {
+    /// Something is forgotten when there are this many rows.
+    limit: usize,
+    /// Idle times are explained on the way.
+    explains: bool,
+}
+
+impl Gaps {
+    /// Processes of which too many rows are kept.
+    pub(super) fn full(&self) -> impl Iterator<Item = ProcessId> {
+        let processes = (0..self.host.processes()).map(ProcessId::new);
+        processes.filter(|&process| {
+            let rows = self.host.rows(process);
+            let course = self.courses.get(process.index());
+            let limit = course.map_or(0, |course| course.limit);
+            rows >= limit.max(self.memory.rows)
+                && (rows >= limit.max(self.memory.rows_without_gpu) || self.has_gpu(process))
+        })
+    }
+
+    fn has_gpu(&self, process: ProcessId) -> bool {
+        let mut devices = self.devices.iter();
+        devices.any(|one| one.process() == Some(process))
+    }
+
+    /// Forgets what no idle time of a process asks about.
+    pub(super) fn forget(&mut self, process: ProcessId, model: &Model) {
+        let rows = self.host.rows(process);
+        let course = *entry(&mut self.courses, process.index());
+        let own = self.devices.iter_mut();
+        let own = own.filter(|one| one.process() == Some(process));
+        let last_ns = own.filter_map(|list| {
+            list.sort();
+            list.last().map(|last| last.end_ns)
+        });
+        let (last_ns, has_gpu) = match last_ns.min() {
+            Some(last_ns) => (last_ns, true),
+            None => (self.host.span(process).map_or(0, |span| span.1), false),
         };
-        let until_ns = last_ns.saturating_sub(recent_ns);
-        let busy = Busy {
+        let until_ns = last_ns.saturating_sub(self.memory.recent_ns);
+        if course.explains && has_gpu {
+            self.explain_until(process, until_ns, model);
+        }
+        let own = self.devices.iter();
+        let own: Vec<&Stretches> = own.filter(|one| one.process() == Some(process)).collect();
+        let mut busy = Busy {
             list: common(own.iter().map(|list| list.iter()), until_ns),
             until_ns,
         };
-        let stretches = own.iter().flat_map(|list| list.iter());
+        // What launched the first operation may be asked for at its begin and its end.
+        let firsts = own.iter().filter_map(|list| list.first());
+        let firsts: Vec<Stretch> = firsts.collect();
+        firsts.iter().for_each(|first| busy.split(first.end_ns));
+        let stretches = own.iter().flat_map(|list| list.iter()).chain(firsts);
         let mut links: Vec<u64> = stretches.map(|one| one.link).collect();
         links.sort_unstable();
-        host.forget(process, &busy, &links);
+        self.host.forget(process, &busy, &links);
+        let left = self.host.rows(process);
+        *entry(&mut self.courses, process.index()) = Course {
+            limit: 2 * left,
+            explains: course.explains || left > rows / 2,
+        };
+    }
+
+    /// Explains the idle times of a process that end by a time.
+    fn explain_until(&mut self, process: ProcessId, until_ns: u64, model: &Model) {
+        self.host.sort(process, model);
+        self.barriers.sort();
+        for (index, stretches) in self.devices.iter_mut().enumerate() {
+            if stretches.process() != Some(process) {
+                continue;
+            }
+            let id = DeviceId::new(index);
+            let known = Known {
+                model,
+                host: &self.host,
+                barriers: &self.barriers,
+                id,
+                process,
+            };
+            let mut gpu = Gpu::new(known, entry(&mut self.explained, index));
+            stretches.settle(until_ns, |start_ns, next| gpu.idle(start_ns, next));
+            self.barriers.forget(id, until_ns, HANDOVER_NS);
+        }
+        // Operations wait in their streams.
+        let until_ns = until_ns.saturating_sub(self.memory.recent_ns);
+        self.host.orders.forget(process, until_ns);
     }
 }
 
@@ -87,6 +161,18 @@ fn common(
 }
 
 impl Busy {
+    /// Makes a time the end of one and the begin of another.
+    fn split(&mut self, at_ns: u64) {
+        let place = self.list.partition_point(|one| one.1 <= at_ns);
+        if let Some(one) = self.list.get_mut(place)
+            && one.0 < at_ns
+        {
+            let behind = (at_ns, one.1);
+            one.1 = at_ns;
+            self.list.insert(place + 1, behind);
+        }
+    }
+
     /// Says of times in order of their begins whether they lie within one of these, at neither end.
     fn cover(&self) -> impl FnMut(u64, u64) -> bool {
         let mut list = self.list.iter().peekable();
@@ -115,15 +201,19 @@ impl Host {
             .intervals()
             .peekable();
         let mut is_first_of_stretch = contains(links);
-        let orders = &self.orders;
+        // Calls of other names than those that gave work to the GPU wait for no operation.
+        let submitting = entry(&mut self.submitting, process.index());
+        let (known, has_gpu) = (submitting.clone(), !links.is_empty());
         entry(&mut self.submissions, process.index()).settle(|row| {
-            let [link, start_ns, _, thread, _, stream] = *row;
+            let [link, start_ns, _, thread, name, _] = *row;
             while seen.next_if(|one| one.1 <= link).is_some() {}
             let is_seen = seen.peek().is_some_and(|one| one.0 <= link);
-            let stays = !is_seen
-                || is_first_of_stretch(link)
-                || start_ns >= busy.until_ns
-                || orders.has(process, stream);
+            if is_seen {
+                submitting.insert(name);
+            }
+            let may_submit = has_gpu && (known.is_empty() || known.contains(&name));
+            let stays =
+                !is_seen && may_submit || is_first_of_stretch(link) || start_ns >= busy.until_ns;
             if stays {
                 entry(&mut starts, thread as usize).push(start_ns);
             }
@@ -137,7 +227,7 @@ impl Host {
             }
         }
         *entry(&mut self.forgotten_ns, process.index()) = busy.until_ns;
-        self.count();
+        self.count(process);
     }
 }
 
@@ -168,8 +258,12 @@ impl Thread {
         let mut is_busy = busy.cover();
         self.stacks
             .settle(|row| is_asked_for(row[0]) || !is_busy(row[0], row[0]));
-        if self.is_sampled {
-            self.scopes = Default::default();
+        let mut is_busy = busy.cover();
+        match self.is_sampled {
+            true => self.scopes = Default::default(),
+            false => self
+                .scopes
+                .retain(|start_ns, end_ns| !is_busy(start_ns, end_ns)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What threads of the host did while a GPU was idle.
 
+use std::collections::BTreeSet;
+
 use super::orders::{Order, Orders};
 use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
@@ -143,12 +145,14 @@ pub(super) struct Host {
     pub(super) orders: Orders,
     /// First and last time that is known of each process.
     spans: Vec<Option<(u64, u64)>>,
+    /// About so many rows are kept of each process.
+    rows: Vec<usize>,
     /// The links of operations that were told, by process.
     pub(super) seen: Vec<IntervalSet>,
+    /// The names of calls that gave work to a GPU, by process, as far as something was forgotten.
+    pub(super) submitting: Vec<BTreeSet<u64>>,
     /// Up to when something was forgotten, by process.
     pub(super) forgotten_ns: Vec<u64>,
-    /// About so many rows are kept.
-    rows: usize,
 }
 
 impl Host {
@@ -156,7 +160,6 @@ impl Host {
         for slice in &batch.host {
             self.slice(slice);
         }
-        self.rows += batch.host.len() + batch.samples.len();
         for sample in &batch.samples {
             self.widen(sample.process, sample.time_ns, sample.time_ns);
             let waits = match sample.basis {
@@ -199,20 +202,23 @@ impl Host {
         }
     }
 
-    /// How many rows are kept, or a few more.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
+    /// How many rows are kept of a process, or a few more.
+    pub(super) fn rows(&self, process: ProcessId) -> usize {
+        self.rows.get(process.index()).copied().unwrap_or(0)
     }
 
-    /// Counts the rows.
-    pub(super) fn count(&mut self) {
-        let of_threads = self.threads.iter().map(|thread| {
+    /// Counts the rows of a process.
+    pub(super) fn count(&mut self, process: ProcessId) {
+        let own = |thread: &&Thread| thread.process == Some(process);
+        let of_threads = self.threads.iter().filter(own).map(|thread| {
             let lists = [&thread.calls, &thread.waits, &thread.looks];
-            lists.map(PackedRows::len).iter().sum::<usize>() + thread.stacks.len()
+            let rows: usize = lists.map(PackedRows::len).iter().sum();
+            rows + thread.stacks.len() + thread.scopes.len()
         });
-        self.rows = of_threads.sum::<usize>()
-            + self.submissions.iter().map(PackedRows::len).sum::<usize>()
-            + self.launches.iter().map(PackedRows::len).sum::<usize>();
+        let of_threads: usize = of_threads.sum();
+        let of_process = entry(&mut self.submissions, process.index()).len()
+            + entry(&mut self.launches, process.index()).len();
+        *entry(&mut self.rows, process.index()) = of_threads + of_process;
     }
 
     /// How many processes may have rows.
@@ -229,6 +235,7 @@ impl Host {
         let span = entry(&mut self.spans, process.index());
         let (first_ns, last_ns) = span.get_or_insert((start_ns, end_ns));
         (*first_ns, *last_ns) = (start_ns.min(*first_ns), end_ns.max(*last_ns));
+        *entry(&mut self.rows, process.index()) += 1;
     }
 
     fn slice(&mut self, slice: &HostSlice) {
@@ -275,24 +282,19 @@ impl Host {
         }
     }
 
-    /// Brings everything into the order of time.
-    pub(super) fn sort(&mut self, model: &Model) {
-        for submissions in &mut self.submissions {
-            // Of several with one link, the first counts.
-            let mut last = None;
-            submissions.settle(|row| last.replace(row[0]) != Some(row[0]));
-        }
-        let submissions = self.submissions.iter().enumerate();
-        let submissions = submissions.flat_map(|(process, rows)| {
-            let process = ProcessId::new(process);
-            rows.iter().map(move |row| (process, Submission::of(row)))
-        });
-        self.orders.sort(submissions, model);
-        for launches in &mut self.launches {
-            let mut last = None;
-            launches.settle(|row| last.replace(row[0]) != Some(row[0]));
-        }
-        for thread in &mut self.threads {
+    /// Brings everything of a process into the order of time.
+    pub(super) fn sort(&mut self, process: ProcessId, model: &Model) {
+        let submissions = entry(&mut self.submissions, process.index());
+        // Of several with one link, the first counts.
+        let mut last = None;
+        submissions.settle(|row| last.replace(row[0]) != Some(row[0]));
+        self.orders
+            .sort(process, submissions.iter().map(Submission::of), model);
+        let mut last = None;
+        entry(&mut self.launches, process.index())
+            .settle(|row| last.replace(row[0]) != Some(row[0]));
+        let threads = self.threads.iter_mut();
+        for thread in threads.filter(|thread| thread.process == Some(process)) {
             for list in [&mut thread.calls, &mut thread.waits] {
                 let mut end_ns = 0;
                 list.settle(|busy| {

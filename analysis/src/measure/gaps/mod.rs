@@ -11,6 +11,7 @@
 mod call_places;
 mod causes;
 mod explain;
+mod explained;
 mod forget;
 mod host;
 mod orders;
@@ -23,13 +24,14 @@ mod stretches;
 pub(in crate::measure) use self::parts::{Idle, PartCause};
 pub(in crate::measure) use self::stretches::Stretch;
 
-use self::causes::{Causes, Outside};
-use self::explain::Gpu;
-use self::forget::{Memory, forget};
+use self::causes::{Cause, Causes, Outside};
+use self::explain::{Gpu, Known};
+use self::explained::Explained;
+use self::forget::{Course, Memory};
 use self::host::Host;
 use self::stretches::{Barriers, Stretches};
 use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
-use crate::model::{Activity, Batch, DeviceId, Kinds, Model};
+use crate::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Column, Row, Table};
 
 /// The question, while records are read.
@@ -39,16 +41,23 @@ pub struct Gaps {
     barriers: Barriers,
     host: Host,
     memory: Memory,
-    /// Something is forgotten when there are this many rows.
-    limit: usize,
+    /// How much is forgotten, by process.
+    courses: Vec<Course>,
+    /// What was found out on the way, by GPU.
+    explained: Vec<Explained>,
 }
 
 impl Gaps {
-    /// The question, which forgets what it does not need when it has kept `rows` rows, except of the last `recent_ns`.
+    /// The question, which forgets what it does not need when it has kept `rows` rows of a process, except of the last `recent_ns`.
     #[must_use]
     pub fn forgetful(rows: usize, recent_ns: u64) -> Self {
+        let memory = Memory {
+            rows,
+            rows_without_gpu: rows,
+            recent_ns,
+        };
         Self {
-            memory: Memory { rows, recent_ns },
+            memory,
             ..Self::default()
         }
     }
@@ -79,33 +88,46 @@ impl Measure for Gaps {
             self.host.operation(record);
         }
         self.host.take(batch);
-        if self.host.rows() >= self.limit.max(self.memory.rows) {
-            forget(&mut self.host, &mut self.devices, self.memory.recent_ns);
-            self.limit = 2 * self.host.rows();
+    }
+
+    fn is_full(&self) -> bool {
+        self.full().next().is_some()
+    }
+
+    fn settle(&mut self, model: &Model) {
+        let full: Vec<ProcessId> = self.full().collect();
+        for process in full {
+            self.forget(process, model);
         }
     }
 
     fn answer(&mut self, model: &Model, label: &str) -> Answer {
-        self.host.sort(model);
-        self.barriers.sort();
-        self.devices.iter_mut().for_each(Stretches::sort);
-        let stretches = &self.devices;
+        self.sort(model);
+        let mut explained = std::mem::take(&mut self.explained);
+        let mut late = 0;
         let mut devices = Table::new("devices", "Why each GPU was idle", &columns());
         for id in model.devices_in_order() {
-            let own = stretches.get(id.index());
-            let Some((own, (first, last))) =
-                own.and_then(|own| Some((own, own.first().zip(own.last())?)))
+            let own = self.devices.get(id.index());
+            let Some((own, ends)) = own.and_then(|own| Some((own, own.first().zip(own.last())?)))
             else {
                 continue;
             };
-            let gpu = Gpu::new(model, &self.host, &self.barriers, id, stretches);
             let busy_ns: u64 = own.iter().map(|one| one.end_ns - one.start_ns).sum();
-            let idle_ns = last.end_ns - first.start_ns - busy_ns;
-            let outside = gpu.outside((first, last), own.known_from_ns);
-            let causes = gpu.explain(own);
+            let idle_ns = ends.1.end_ns - ends.0.start_ns - busy_ns + own.settled_idle_ns();
+            let known = self.known(model, id);
+            let outside = self.outside(known, ends, own.known_from_ns);
+            let mut causes = std::mem::take(entry(&mut explained, id.index()));
+            Gpu::new(known, &mut causes).explain(own);
+            let causes = causes.finish(model, &self.host, &self.devices, id);
             devices.push(row(model, id, idle_ns, &causes, &outside));
+            late += own.late();
         }
         let mut notes = notes(model);
+        if late > 0 {
+            notes.push(format!(
+                "gaps: {late} operations were told so late that idle times around them had been explained; these count as idle in whole"
+            ));
+        }
         let is_empty = devices.rows.is_empty();
         if is_empty {
             notes.push("no operation of a GPU is in these traces".to_owned());
@@ -120,6 +142,67 @@ impl Measure for Gaps {
             notes,
             is_empty,
             ..Answer::default()
+        }
+    }
+}
+
+impl Gaps {
+    /// Brings everything into the order of time.
+    pub(in crate::measure) fn sort(&mut self, model: &Model) {
+        for process in (0..self.host.processes()).map(ProcessId::new) {
+            self.host.sort(process, model);
+        }
+        self.barriers.sort();
+        self.devices.iter_mut().for_each(Stretches::sort);
+    }
+
+    /// What the idle times of a GPU are explained by, when all was read.
+    fn known<'a>(&'a self, model: &'a Model, id: DeviceId) -> Known<'a> {
+        Known {
+            model,
+            host: &self.host,
+            barriers: &self.barriers,
+            id,
+            process: model.device(id).process,
+        }
+    }
+
+    /// Explains the times of the process before the first stretch and after the last.
+    /// What was there before `known_from_ns` was forgotten in part.
+    fn outside(
+        &self,
+        known: Known<'_>,
+        (first, last): (Stretch, Stretch),
+        known_from_ns: u64,
+    ) -> Outside {
+        let (mut before, mut after) = (Explained::default(), Explained::default());
+        let process = known.model.process(known.process);
+        // What the file says of its process, else the first and last that it has of it.
+        let span = self.host.span(known.process);
+        let (first_ns, last_ns) = span.unwrap_or((first.start_ns, last.end_ns));
+        let start_ns = if process.start_ns == 0 {
+            first_ns
+        } else {
+            process.start_ns
+        };
+        let start_ns = start_ns.min(first.start_ns);
+        let from_ns = known_from_ns.clamp(start_ns, first.start_ns);
+        let (unknown, unknown_ns) = (&mut before.causes, from_ns - start_ns);
+        unknown.add(Cause::NoSamples, String::new(), start_ns, unknown_ns);
+        Gpu::new(known, &mut before).idle(from_ns, &first);
+        let end_ns = if process.end_ns == 0 {
+            last_ns
+        } else {
+            process.end_ns
+        };
+        let end_ns = end_ns.max(last.end_ns);
+        Gpu::new(known, &mut after).after_last(last.end_ns, end_ns, &last);
+        let finish = |explained: Explained| {
+            explained.finish(known.model, known.host, &self.devices, known.id)
+        };
+        Outside {
+            before: finish(before),
+            after: finish(after),
         }
     }
 }

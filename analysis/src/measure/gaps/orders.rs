@@ -39,32 +39,47 @@ impl Orders {
         });
     }
 
-    /// Whether anything was put into a stream.
-    pub(super) fn has(&self, process: ProcessId, stream: u64) -> bool {
-        stream != 0 && self.of.contains_key(&(process, stream))
+    /// Forgets what was put into the streams of a process before a time, but for what stood there last.
+    pub(super) fn forget(&mut self, process: ProcessId, until_ns: u64) {
+        for (&(of, _), orders) in &mut self.of {
+            if of == process {
+                let behind = orders.partition_point(|order| order.time_ns < until_ns);
+                orders.drain(..behind.saturating_sub(1));
+            }
+        }
+        for (&(of, _), times) in &mut self.operations {
+            if of == process {
+                let behind = times.partition_point(|time_ns| *time_ns < until_ns);
+                times.drain(..behind.saturating_sub(1));
+            }
+        }
     }
 
-    /// Brings everything into the order of time, with the calls that submitted operations.
+    /// Brings everything of a process into the order of time, with the calls that submitted operations.
     pub(super) fn sort(
         &mut self,
-        submissions: impl Iterator<Item = (ProcessId, Submission)>,
+        process: ProcessId,
+        submissions: impl Iterator<Item = Submission>,
         model: &Model,
     ) {
-        if self.of.is_empty() {
+        if !self.of.keys().any(|(of, _)| *of == process) {
             return;
         }
-        for (process, submission) in submissions {
+        for submission in submissions {
             let stream = (process, submission.stream);
             if self.of.contains_key(&stream) && submits(model.text(submission.name)) {
                 let times = self.operations.entry(stream).or_default();
                 times.push(submission.start_ns);
             }
         }
-        for orders in self.of.values_mut() {
+        let own = |(of, _): &Stream| *of == process;
+        for (_, orders) in self.of.iter_mut().filter(|(stream, _)| own(stream)) {
             orders.sort_unstable();
         }
-        for times in self.operations.values_mut() {
+        for (_, times) in self.operations.iter_mut().filter(|(stream, _)| own(stream)) {
             times.sort_unstable();
+            // Those that are still kept are shown again each time.
+            times.dedup();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Idle times of a GPU in parts of a run, and the calls of the host, for questions about these parts.
 
 use super::explain::Gpu;
+use super::explained::Explained;
 use super::stretches::Stretches;
 use super::{Gaps, Stretch};
 use crate::model::{DeviceId, HostKind, Model, ProcessId, TextId, ThreadId};
@@ -38,13 +39,6 @@ impl Gaps {
     /// The question, which forgets nothing.
     pub(in crate::measure) fn keeping_all() -> Self {
         Self::forgetful(usize::MAX, 0)
-    }
-
-    /// Brings everything into the order of time: before anything else is asked.
-    pub(in crate::measure) fn settle(&mut self, model: &Model) {
-        self.host.sort(model);
-        self.barriers.sort();
-        self.devices.iter_mut().for_each(Stretches::sort);
     }
 
     /// The times in which a GPU worked without a break, in order.
@@ -92,7 +86,8 @@ impl Gaps {
         device: DeviceId,
         times: &[Idle],
     ) -> Vec<PartCause> {
-        let mut gpu = Gpu::new(model, &self.host, &self.barriers, device, &self.devices);
+        let mut found = Explained::default();
+        let mut gpu = Gpu::new(self.known(model, device), &mut found);
         let last = self.devices.get(device.index()).and_then(Stretches::last);
         for time in times {
             match (time.next, last) {
@@ -101,7 +96,7 @@ impl Gaps {
                 (None, None) => {}
             }
         }
-        let causes = gpu.finish();
+        let causes = found.finish(model, &self.host, &self.devices, device);
         let mut parts: Vec<PartCause> = causes
             .times()
             .map(|(cause, text, place, ns)| PartCause {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::causes::Example;
-use super::host::Look;
+use super::causes::{Cause, Example, keep_longest};
 use crate::model::{StackId, TextId, ThreadId};
 
 /// Times of a thread between its calls, which are divided together.
@@ -13,7 +12,8 @@ pub(super) struct Pool {
     pub(super) count: u64,
     /// The longest, whatever was seen in it.
     pub(super) longest: Option<Example>,
-    pub(super) looks: Vec<(Look, Span)>,
+    /// What was seen in them, by cause and place.
+    pub(super) seen: BTreeMap<(Cause, String), Seen>,
 }
 
 /// One of these times: begin and length.
@@ -36,5 +36,33 @@ pub(super) struct Around {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) weight_ns: u64,
-    pub(super) spans: BTreeMap<Span, u64>,
+    /// In how many of the times it was seen.
+    pub(super) count: u64,
+    /// Those of them in which it was seen longest.
+    pub(super) examples: Vec<Example>,
+}
+
+impl Pool {
+    /// Adds a time and what its samples say: causes, places and weights.
+    pub(super) fn add(
+        &mut self,
+        (start_ns, length_ns): Span,
+        looks: impl Iterator<Item = (Cause, String, u64)>,
+    ) {
+        self.time_ns += length_ns;
+        self.count += 1;
+        self.longest = self.longest.max(Some(Example::new(start_ns, length_ns)));
+        let mut weights: BTreeMap<(Cause, String), u64> = BTreeMap::new();
+        for (cause, place, weight_ns) in looks {
+            let sum_ns = weights.entry((cause, place)).or_default();
+            *sum_ns = sum_ns.saturating_add(weight_ns);
+        }
+        for (of, weight_ns) in weights {
+            let seen = self.seen.entry(of).or_default();
+            seen.weight_ns = seen.weight_ns.saturating_add(weight_ns);
+            seen.count += 1;
+            let example = Example::new(start_ns, weight_ns.min(length_ns));
+            keep_longest(&mut seen.examples, [example]);
+        }
+    }
 }

@@ -26,13 +26,27 @@ impl Scopes {
             .push((slice.start_ns, Reverse(slice.end_ns), slice.name));
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// Forgets those for which `is_kept` does not hold, by begin and end. They are in order after [`Scopes::sort`].
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
+        self.slices
+            .retain(|&(start_ns, Reverse(end_ns), _)| is_kept(start_ns, end_ns));
+        self.slices.shrink_to_fit();
+        self.innermost = Vec::new();
+    }
+
     /// Finds the innermost at each time.
     pub(super) fn sort(&mut self) {
-        let mut slices = std::mem::take(&mut self.slices);
-        slices.sort_unstable();
+        self.slices.sort_unstable();
+        self.innermost.clear();
+        let slices = std::mem::take(&mut self.slices);
         let mut now_ns = 0;
         let mut open: Vec<(u64, TextId)> = Vec::new();
-        for (start_ns, Reverse(end_ns), name) in slices {
+        for &(start_ns, Reverse(end_ns), name) in &slices {
             while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
                 self.put(&mut now_ns, inner.0, inner.1);
             }
@@ -45,6 +59,7 @@ impl Scopes {
         while let Some((end_ns, name)) = open.pop() {
             self.put(&mut now_ns, end_ns, name);
         }
+        self.slices = slices;
     }
 
     fn put(&mut self, now_ns: &mut u64, end_ns: u64, name: TextId) {

@@ -32,7 +32,7 @@ impl Stretch {
     }
 }
 
-/// The stretches of one GPU, in no order until [`Stretches::sort`]: some ten bytes for each.
+/// The stretches of one GPU, in no order until [`Stretches::sort`]: some ten bytes for each, three once the idle time behind it is explained.
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
     /// Those that came last.
@@ -41,6 +41,22 @@ pub(super) struct Stretches {
     process: Option<ProcessId>,
     /// What its process did before this was forgotten in part before anything was known of the GPU.
     pub(super) known_from_ns: u64,
+    settled: Option<Settled>,
+    /// The ends of the stretches of which one was made.
+    ends: PackedRows<1>,
+}
+
+/// The idle times that were explained already: of the stretches around them one was made.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    /// The first of all.
+    first: Stretch,
+    /// The begin of the last.
+    until_ns: u64,
+    /// The idle times between them.
+    idle_ns: u64,
+    /// Operations that were told later.
+    late: u64,
 }
 
 /// So many are united before they are packed.
@@ -51,6 +67,9 @@ impl Stretches {
     #[inline]
     pub(super) fn add(&mut self, record: &GpuRecord) {
         self.process = Some(record.process);
+        if let Some(settled) = &mut self.settled {
+            settled.late += u64::from(record.start_ns < settled.until_ns);
+        }
         if let Some(last) = self.recent.last_mut()
             && last.start_ns < record.start_ns
             && record.start_ns <= last.end_ns
@@ -93,6 +112,7 @@ impl Stretches {
     /// Brings the stretches into order; no two touch then. The order of arrival does not count.
     pub(super) fn sort(&mut self) {
         self.pack(0);
+        self.ends.sort();
         self.packed.unite(|before, row| {
             let touches = row[0] <= before[4];
             if touches {
@@ -107,9 +127,44 @@ impl Stretches {
         self.packed.iter().map(Stretch::of)
     }
 
+    /// Once sorted: shows the idle times that end by a time, each with its begin and the stretch behind it, and makes one stretch of all around them.
+    pub(super) fn settle(&mut self, until_ns: u64, mut idle: impl FnMut(u64, &Stretch)) {
+        let Some(first) = self.first() else { return };
+        let settled = self.settled.get_or_insert(Settled {
+            first,
+            until_ns: 0,
+            idle_ns: 0,
+            late: 0,
+        });
+        let ends = &mut self.ends;
+        self.packed.unite(|before, row| {
+            let goes = row[0] <= until_ns;
+            if goes {
+                idle(before[4], &Stretch::of(*row));
+                settled.idle_ns += row[0] - before[4];
+                settled.until_ns = row[0];
+                ends.push([before[4]]);
+                *before = [before[0], row[1], row[2], row[3], row[4]];
+            }
+            goes
+        });
+    }
+
+    /// The idle times that were explained already, together.
+    pub(super) fn settled_idle_ns(&self) -> u64 {
+        self.settled.map_or(0, |settled| settled.idle_ns)
+    }
+
+    /// How many operations were told when the idle times around them had been explained.
+    pub(super) fn late(&self) -> u64 {
+        self.settled.map_or(0, |settled| settled.late)
+    }
+
     /// Once sorted: the first stretch.
     pub(super) fn first(&self) -> Option<Stretch> {
-        self.packed.get(0).map(Stretch::of)
+        let first = self.packed.get(0).map(Stretch::of)?;
+        let settled = self.settled.map(|settled| settled.first);
+        Some(settled.map_or(first, |settled| settled.min(first)))
     }
 
     /// Once sorted: the last stretch.
@@ -121,8 +176,13 @@ impl Stretches {
     /// Once sorted: the end of the last stretch that had ended at a time.
     pub(super) fn ended_by(&self, time_ns: u64) -> Option<u64> {
         let behind = self.packed.partition_point(|row| row[4] <= time_ns);
-        let last = self.packed.get(behind.checked_sub(1)?)?;
-        Some(last[4])
+        match behind.checked_sub(1) {
+            Some(last) => Some(self.packed.get(last)?[4]),
+            None => {
+                let behind = self.ends.partition_point(|row| row[0] <= time_ns);
+                Some(self.ends.get(behind.checked_sub(1)?)?[0])
+            }
+        }
     }
 }
 
@@ -145,6 +205,13 @@ impl Barriers {
 
     pub(super) fn sort(&mut self) {
         self.list.sort_unstable();
+    }
+
+    /// Forgets those of a GPU that ended so long before a time that nothing behind it waited for them.
+    pub(super) fn forget(&mut self, device: DeviceId, until_ns: u64, within_ns: u64) {
+        let until_ns = until_ns.saturating_sub(within_ns);
+        self.list
+            .retain(|&(of, end_ns)| of != device || end_ns >= until_ns);
     }
 
     /// Whether one of a GPU ended at a time or up to `within_ns` before.

@@ -21,7 +21,7 @@ use crate::model::{Activity, CounterId, DeviceId, Model, ProcessId, TextId};
 /// The lanes of all GPUs, in the order of output.
 pub(super) fn lanes(mut records: Records, model: &Model, options: &Options) -> Vec<Lane> {
     records.sort();
-    records.gaps.settle(model);
+    records.gaps.sort(model);
     let mut markers: BTreeMap<ProcessId, Option<Marked>> = BTreeMap::new();
     let mut found = Vec::new();
     for id in model.devices_in_order() {

@@ -195,10 +195,14 @@ impl Meanings {
             match (field.number, field.value) {
                 (event::DEBUG_ANNOTATIONS, Value::Bytes(encoded)) => {
                     // Most say nothing that is asked for, and then their values need not be read.
-                    if let Some(key) = names.key_in_front(encoded)
-                        && self.key(key, texts) == Key::Unknown
-                    {
-                        continue;
+                    if let Some(key) = names.key_in_front(encoded) {
+                        if self.key(key, texts) == Key::Unknown {
+                            continue;
+                        }
+                        if let Some(number) = EventNames::number_behind_key(encoded) {
+                            self.detail(&mut details, key, Datum::Uint(number), texts);
+                            continue;
+                        }
                     }
                     let (key, value) = names.annotation(encoded, texts);
                     self.detail(&mut details, key, value, texts);

@@ -1,0 +1,211 @@
+//! What was found out of the idle times of one GPU so far, and what of it can only be told at the end.
+
+use std::collections::BTreeMap;
+
+use super::call_places::CallPlaces;
+use super::causes::{Cause, Causes, Example};
+use super::explain::HANDOVER_NS;
+use super::host::{Host, Thread};
+use super::places::place;
+use super::pools::{Around, CallAt, Pool};
+use super::stretches::Stretches;
+use crate::measure::packed_rows::PackedRows;
+use crate::model::{DeviceId, Model, StackId, TextId, ThreadId};
+
+/// What stands in front of an operation that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Behind {
+    /// A call that makes its stream wait for an event.
+    Event(TextId),
+    /// Nothing that the trace tells of its own GPU.
+    Unknown,
+}
+
+/// What was found out of one GPU.
+#[derive(Debug, Default)]
+pub(super) struct Explained {
+    pub(super) causes: Causes,
+    pub(super) call_places: CallPlaces,
+    pub(super) pools: BTreeMap<Around, Pool>,
+    /// What threads that are named at the end did before calls.
+    before_calls: BTreeMap<(ThreadId, Option<CallAt>), Causes>,
+    /// Operations that were held up, perhaps by other GPUs: begin, how long, and the number of what is known.
+    held_up: PackedRows<3>,
+    /// What is known of those, by number: the place and what is in front.
+    holds: BTreeMap<(String, Behind), u64>,
+}
+
+impl Explained {
+    /// An operation was held up from one time to its begin; by which GPU is seen when all were read.
+    pub(super) fn hold_up(
+        &mut self,
+        (from_ns, begin_ns): (u64, u64),
+        place: String,
+        behind: Behind,
+    ) {
+        let next = self.holds.len() as u64;
+        let number = *self.holds.entry((place, behind)).or_insert(next);
+        self.held_up.push([begin_ns, begin_ns - from_ns, number]);
+    }
+
+    /// Divides the time of a pool by its samples, exactly. Of a single time (`is_one`), the rest is likely at the same place.
+    pub(super) fn divide(&mut self, around: &Around, pool: Pool, is_sampled: bool, is_one: bool) {
+        let weights = pool.seen.values().map(|seen| u128::from(seen.weight_ns));
+        let sum: u128 = weights.sum();
+        // Samples of the processor stand for what the thread has used: the rest it was not there.
+        let total = sum.max(u128::from(pool.time_ns));
+        let mut shares = Vec::with_capacity(pool.seen.len());
+        let mut left_ns = pool.time_ns;
+        for ((cause, place), seen) in pool.seen {
+            let share = u128::from(seen.weight_ns) * u128::from(pool.time_ns) / total;
+            let share = u64::try_from(share).unwrap_or(left_ns).min(left_ns);
+            left_ns -= share;
+            shares.push((share, cause, place, seen));
+        }
+        shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
+        let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
+        let most_seen = most_seen.filter(|_| is_one);
+        let waits = Some(&around.waits).filter(|waits| !waits.is_empty());
+        let most_seen = most_seen.or_else(|| waits.cloned());
+        if sum >= u128::from(pool.time_ns)
+            && let Some(first) = shares.first_mut()
+        {
+            // What rounding leaves is a few nanoseconds.
+            first.0 += std::mem::take(&mut left_ns);
+        }
+        for (share, cause, place, seen) in shares {
+            let examples = seen.examples.iter();
+            let examples =
+                examples.map(|one| Example::new(one.start_ns.0, one.duration_ns.min(share)));
+            self.causes
+                .add_parts(cause, place, share, seen.count, examples);
+        }
+        let longest = pool.longest.map(|one| {
+            let longest_ns = one.duration_ns.min(left_ns);
+            Example::new(one.start_ns.0, longest_ns)
+        });
+        let rest = (left_ns, pool.count, longest);
+        match (is_sampled, most_seen) {
+            (true, Some(place)) => {
+                let (ns, count, longest) = rest;
+                self.causes
+                    .add_parts(Cause::OffProcessor, place, ns, count, longest);
+            }
+            (true, None) => self.before_call(around, Cause::OffProcessor, rest),
+            (false, _) => self.before_call(around, Cause::NoSamples, rest),
+        }
+    }
+
+    /// Time of a thread before a call.
+    fn before_call(
+        &mut self,
+        around: &Around,
+        cause: Cause,
+        (ns, count, longest): (u64, u64, Option<Example>),
+    ) {
+        if ns > 0 {
+            let of = (around.thread, around.next);
+            let causes = self.before_calls.entry(of).or_default();
+            causes.add_parts(cause, String::new(), ns, count, longest);
+        }
+    }
+
+    /// The causes, when all was read. `stretches` are those of all GPUs.
+    pub(super) fn finish(
+        mut self,
+        model: &Model,
+        host: &Host,
+        stretches: &[Stretches],
+        id: DeviceId,
+    ) -> Causes {
+        for (around, pool) in std::mem::take(&mut self.pools) {
+            let is_sampled = host.thread(around.thread).is_some_and(Thread::is_sampled);
+            self.divide(&around, pool, is_sampled, false);
+        }
+        self.call_places.place_all(model, &mut self.causes);
+        for ((thread, next), causes) in self.before_calls {
+            let place = thread_before(model, thread, next);
+            self.causes.absorb(causes, &place);
+        }
+        let holds: BTreeMap<u64, &(String, Behind)> = self
+            .holds
+            .iter()
+            .map(|(hold, number)| (*number, hold))
+            .collect();
+        self.held_up.sort();
+        for [begin_ns, ns, number] in self.held_up.iter() {
+            let Some((place, behind)) = holds.get(&number) else {
+                continue;
+            };
+            let gpus =
+                |within_ns| ended_before(model, stretches, id, begin_ns, within_ns).join(", ");
+            let (cause, for_what) = match *behind {
+                Behind::Event(call) => {
+                    // That it waits is certain: whoever ended towards the end of that is the one.
+                    let gpus = gpus(HANDOVER_NS.max(ns / 10));
+                    let of_gpus = match gpus.is_empty() {
+                        true => String::new(),
+                        false => format!(" for {gpus}"),
+                    };
+                    let behind = format!(", behind {}{of_gpus}", model.text(call));
+                    (Cause::Event, behind)
+                }
+                Behind::Unknown => match gpus(HANDOVER_NS) {
+                    gpus if gpus.is_empty() => (Cause::Queued, String::new()),
+                    gpus => (Cause::OtherGpu, format!(", behind {gpus}")),
+                },
+            };
+            let place = format!("{place}{for_what}");
+            self.causes.add(cause, place, begin_ns - ns, ns);
+        }
+        self.causes
+    }
+}
+
+/// The names of other GPUs that ended a stretch of work just before a time, in the order of their numbers.
+fn ended_before(
+    model: &Model,
+    stretches: &[Stretches],
+    id: DeviceId,
+    time_ns: u64,
+    within_ns: u64,
+) -> Vec<String> {
+    let others = stretches.iter().enumerate();
+    let others = others.filter(|(index, stretches)| {
+        if *index == id.index() {
+            return false;
+        }
+        let ended_ns = stretches.ended_by(time_ns);
+        ended_ns.is_some_and(|ended_ns| time_ns - ended_ns <= within_ns)
+    });
+    let mut numbers: Vec<u32> = others
+        .filter_map(|(index, _)| model.devices.get(index))
+        .map(|device| device.ordinal)
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.iter().map(|gpu| format!("GPU {gpu}")).collect()
+}
+
+/// A thread, and the call with which it went on.
+fn thread_before(model: &Model, thread: ThreadId, next: Option<CallAt>) -> String {
+    let known = model.threads.get(thread.index());
+    let text = known.map_or_else(String::new, |known| {
+        format!("thread {} {}", known.tid, model.text(known.name))
+            .trim_end()
+            .to_owned()
+    });
+    match next {
+        Some((name, stack)) => format!("{text}, before {}", call_at(model, name, stack)),
+        None => text,
+    }
+}
+
+/// A call, and where it was made if that is known.
+pub(super) fn call_at(model: &Model, name: TextId, stack: Option<StackId>) -> String {
+    let name = model.text(name);
+    match stack.map(|stack| place(model, stack)) {
+        Some(place) if !place.is_empty() => format!("{name} in {place}"),
+        _ => name.to_owned(),
+    }
+}
