@@ -27,6 +27,7 @@ mod install;
 mod lab;
 mod launches;
 mod locks;
+mod markers;
 mod memory;
 mod merge;
 mod monitors;
@@ -53,7 +54,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, writer, viewer, monitors, locks, gpu, graphs, gpu-start, simgpu.
+    /// report, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -67,7 +68,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 22] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 23] = [
     (
         "overhead",
         overhead::measure,
@@ -90,6 +91,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 22] = [
     ("viewer", launches::viewer, &[]),
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),
     ("locks", locks::measure, &[&[Tool::Bare, Tool::Rsys]]),
+    ("markers", markers::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("gpu", gpu::measure, &[]),
     ("graphs", graphs::measure, &[]),
     ("gpu-start", gpu_start::measure, &[]),
