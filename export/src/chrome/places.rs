@@ -142,7 +142,9 @@ mod tests {
     #[test]
     fn correlations_of_processes_do_not_meet() {
         let (mut first, mut second) = (Correlations::default(), Correlations::default());
-        [5, 9, APART | 2].map(|id| first.see(id));
+        for id in [5, 9, APART | 2] {
+            first.see(id);
+        }
         second.see(1);
         let next = second.start(first.start(0));
         let shown = [5, 9, APART | 2].map(|id| first.shown(id));
