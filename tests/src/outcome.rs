@@ -215,6 +215,7 @@ impl Outcome {
             total.samples += found.samples;
             total.weight += found.weight;
             total.begins += found.begins;
+            total.kernel_begins += found.kernel_begins;
             total.ends += found.ends;
         }
         Ok(total)

@@ -21,6 +21,11 @@ const DEFAULTS_SAMPLE: u32 = 12;
 const DEFAULTS_TIMEBASE: u32 = 1;
 const TIMEBASE_FREQUENCY: u32 = 2;
 const TIMEBASE_NAME: u32 = 10;
+const PACKET_INTERNED: u32 = 12;
+const INTERNED_CATEGORY: u32 = 1;
+const CATEGORY_ID: u32 = 1;
+const CATEGORY_NAME: u32 = 2;
+const EVENT_CATEGORY_ID: u32 = 3;
 const EVENT_TYPE: u32 = 9;
 const TYPE_SLICE_BEGIN: u64 = 1;
 const TYPE_SLICE_END: u64 = 2;
@@ -55,6 +60,8 @@ pub struct PacketScan {
     pub call_samples: u64,
     /// Beginnings of slices.
     pub begins: u64,
+    /// Those of kernels, by their category.
+    pub kernel_begins: u64,
     /// Ends of slices.
     pub ends: u64,
     /// Bytes of a last, incomplete packet; 0 in a file that was closed.
@@ -101,9 +108,25 @@ struct TimeBase {
     waiting: HashSet<u64>,
     kernels: HashSet<u64>,
     calls: HashSet<u64>,
+    /// What stands for the category of kernels in each sequence.
+    kernel_categories: HashSet<(u64, u64)>,
 }
 
 impl TimeBase {
+    /// Finds the category of kernels in interned data.
+    fn read_categories(&mut self, mut interned: &[u8], sequence: u64) -> Result<()> {
+        while !interned.is_empty() {
+            if let (INTERNED_CATEGORY, Value::Bytes(category)) =
+                next_field(&mut interned).context("interned data hold a torn field")?
+                && bytes_in(category, CATEGORY_NAME)? == Some(b"kernel")
+                && let Some(id) = number_in(category, CATEGORY_ID)?
+            {
+                self.kernel_categories.insert((sequence, id));
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, defaults: &[u8], sequence: u64) -> Result<()> {
         let Some(sample) = bytes_in(defaults, DEFAULTS_SAMPLE)? else {
             return Ok(());
@@ -140,6 +163,10 @@ impl TimeBase {
 fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBase) -> Result<()> {
     found.packets += 1;
     let sequence = number_in(packet, PACKET_SEQUENCE)?.unwrap_or(0);
+    // They may stand behind the event that refers to them.
+    if let Some(interned) = bytes_in(packet, PACKET_INTERNED)? {
+        time_base.read_categories(interned, sequence)?;
+    }
     while !packet.is_empty() {
         match next_field(&mut packet).context("a packet holds a torn field")? {
             (PACKET_PERF_SAMPLE, Value::Bytes(sample)) if time_base.waiting.contains(&sequence) => {
@@ -168,7 +195,12 @@ fn scan_packet(mut packet: &[u8], found: &mut PacketScan, time_base: &mut TimeBa
             }
             (PACKET_DEFAULTS, Value::Bytes(defaults)) => time_base.read(defaults, sequence)?,
             (PACKET_TRACK_EVENT, Value::Bytes(event)) => match number_in(event, EVENT_TYPE)? {
-                Some(TYPE_SLICE_BEGIN) => found.begins += 1,
+                Some(TYPE_SLICE_BEGIN) => {
+                    found.begins += 1;
+                    let category = number_in(event, EVENT_CATEGORY_ID)?.unwrap_or(0);
+                    let is_kernel = time_base.kernel_categories.contains(&(sequence, category));
+                    found.kernel_begins += u64::from(is_kernel);
+                }
                 Some(TYPE_SLICE_END) => found.ends += 1,
                 _ => {}
             },
@@ -265,6 +297,20 @@ mod tests {
                 ..PacketScan::default()
             }
         );
+    }
+
+    #[test]
+    fn kernels_are_known_by_their_category() {
+        // A beginning of category 7, which is named behind it; one of the same number in another sequence.
+        let event: &[u8] = &[0x5a, 4, 0x48, 1, 0x18, 7];
+        let names: &[u8] = &[
+            0x62, 12, 0x0a, 10, 0x08, 7, 0x12, 6, b'k', b'e', b'r', b'n', b'e', b'l',
+        ];
+        let first = [event, names, &[0x50, 1]].concat();
+        let second = [event, &[0x50, 2]].concat();
+        let packet = |body: &[u8]| [&[0x0a, body.len() as u8], body].concat();
+        let found = scan(&[packet(&first), packet(&second)].concat()).unwrap();
+        assert_eq!((found.begins, found.kernel_begins), (2, 1));
     }
 
     #[test]

@@ -139,8 +139,8 @@ fn a_kineto_file_holds_every_operation_and_call_to_the_nanosecond() -> TestResul
             same(&expected, &found).context(sql)?;
         }
         let (expected, found) = (
-            answer("timeline", &[trace.clone()])?,
-            answer("timeline", &[file.clone()])?,
+            answer("timeline", std::slice::from_ref(trace))?,
+            answer("timeline", std::slice::from_ref(&file))?,
         );
         let devices = expected["runs"][0]["devices"]
             .as_array()

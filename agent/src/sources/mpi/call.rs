@@ -201,10 +201,11 @@ impl Observed {
         if let Some(communicator) = communicator {
             communicator.put_into(args);
             is_numbered &= !communicator.joins_two();
-            if kind == b'c' && is_numbered {
-                if let Some(number) = communicator.next_operation() {
-                    args.push(Key::Sequence, Value::Uint(number));
-                }
+            if kind == b'c'
+                && is_numbered
+                && let Some(number) = communicator.next_operation()
+            {
+                args.push(Key::Sequence, Value::Uint(number));
             }
             if is_numbered {
                 message(kind, arguments, library, communicator, (args, request));
