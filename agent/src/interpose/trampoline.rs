@@ -291,7 +291,7 @@ macro_rules! stub {
     };
 }
 
-/// Bytes from one of [`later_stubs`] to the next.
+/// Bytes from one stub of `later_stubs!` to the next.
 pub const STUB_BYTES: usize = 16;
 
 /// Makes stubs without names, for numbers from `first` on, in a row at a symbol: for functions of the same names in other libraries.
