@@ -4,10 +4,30 @@
 const TRACK_BITS: u32 = 24;
 /// Bits of a flow id that the process numbers itself.
 const FLOW_BITS: u32 = 32;
+/// The upper 16 bits of flow ids that traces of several processes share; those of one process have them by chance.
+const SHARED_FLOW: u64 = 0xf10e;
+/// Bits of such an id that say whose it is.
+const SHARED_FLOW_BITS: u32 = 48;
 /// Bits of a sequence id.
 const SEQUENCE_BITS: u32 = 21;
 /// Distance between the sequence ids of processes.
 const SEQUENCES: u32 = 256;
+
+/// The id of a flow that begins in one process and ends in another. Both make it of what they both know: a text and some numbers.
+pub fn shared_flow(text: &[u8], numbers: &[u64]) -> u64 {
+    let mut hash = Fnv::new();
+    hash.bytes(text);
+    for number in numbers {
+        hash.bytes(&number.to_le_bytes());
+    }
+    let whose = hash.finish() & ((1 << SHARED_FLOW_BITS) - 1);
+    SHARED_FLOW << SHARED_FLOW_BITS | whose
+}
+
+/// Whether a flow's id is one of [`shared_flow`], and stays what it is where traces are merged.
+pub fn is_shared_flow(id: u64) -> bool {
+    id >> SHARED_FLOW_BITS == SHARED_FLOW
+}
 
 /// The identifiers of one process instance: a hash of where and when it ran, and which program image.
 ///

@@ -53,7 +53,7 @@ pub use callstacks::{
     CallstackIid, FrameDesc, FrameIid, FunctionIid, MappingDesc, MappingIid, SourceIid,
 };
 pub use event::{Annotation, CounterValue, Event, EventKind, Name, Value};
-pub use ids::{KnownNamespace, ProcessNamespace};
+pub use ids::{KnownNamespace, ProcessNamespace, is_shared_flow, shared_flow};
 pub use runtime_files::{is_library_header, is_runtime_file};
 pub use sample_sequence::{CpuMode, Sample, SampleSequence};
 pub use strings::{StringId, StringTable};

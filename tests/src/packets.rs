@@ -52,7 +52,7 @@ pub struct PacketScan {
     pub wait_samples: u64,
     /// The sum of their weights.
     pub wait_ns: u64,
-    /// `PerfSample` packets of kernels, one for those of one stack within a millisecond; they are not among the others either.
+    /// `PerfSample` packets of kernels; they are not among the others either.
     pub gpu_samples: u64,
     /// The sum of their weights.
     pub gpu_ns: u64,

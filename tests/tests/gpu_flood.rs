@@ -84,9 +84,10 @@ fn check(flood: Flood) -> TestResult {
         found.begins,
     );
     ensure!(
-        found.kernel_begins == kernels && outcome.dropped() == 0,
-        "{} of {kernels} kernels are in the trace\n{}",
+        found.kernel_begins == kernels && found.gpu_samples == kernels && outcome.dropped() == 0,
+        "{} of {kernels} kernels are in the trace, {} samples\n{}",
         found.kernel_begins,
+        found.gpu_samples,
         outcome.story()
     );
     // Each takes two microseconds, to the nanosecond: times are rounded.

@@ -29,6 +29,7 @@ fn real() -> rsys_tests::Workload {
         "-g",
         "-std=c++17",
         INCLUDE,
+        "-Wl,--no-as-needed",
         "-ltrilinos_kokkoscore",
         "-ldl",
     ])

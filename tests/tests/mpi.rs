@@ -6,12 +6,12 @@ mod languages;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 use rsys_tests::slurm::{clean_command, told};
 use rsys_tests::{
-    Cell, Scratch, TestResult, Trace, missing_tool, sampler, skip_if_missing, workload,
+    Cell, Scratch, TestResult, Trace, missing_tool, report, sampler, skip_if_missing, workload,
 };
 
 /// A library of MPI: its launcher and the compilers for it.
@@ -140,7 +140,7 @@ fn calls(trace: &Trace) -> Result<Vec<Call>> {
     let rows = trace.query(
         "select s.id as id, s.name as name, coalesce(a.key, '') as key, coalesce(a.string_value, a.int_value) as value
          from slice s left join args a using (arg_set_id)
-         where s.category = 'mpi' and s.dur != 0 order by s.ts, s.id",
+         where s.category = 'mpi' and s.name != 'completed' order by s.ts, s.id",
     )?;
     let mut found: Vec<(i64, Call)> = Vec::new();
     for row in rows.iter() {
@@ -222,7 +222,46 @@ fn every_call_of_the_program_is_there_with_its_bytes() -> TestResult {
             assert_traffic(&trace)?;
             assert_joined(&trace)?;
         }
+        assert_messages(&job)?;
     }
+    Ok(())
+}
+
+/// In a merged trace an arrow leads from every message's sender to its receiver.
+fn assert_messages(job: &Job) -> TestResult {
+    let merged = job.scratch.path().join("merged.pftrace");
+    let output = Command::new(report()?)
+        .arg("merge")
+        .arg(job.folder()?)
+        .arg("-o")
+        .arg(&merged)
+        .output()?;
+    assert!(output.status.success(), "{}", told(&output));
+    let trace = Trace::load(&merged, None)?;
+    let sent = trace.number(
+        "select count(*) from slice where category = 'mpi' and extract_arg(arg_set_id, 'debug.message') is not null
+           and extract_arg(arg_set_id, 'debug.result') is null
+           and extract_arg(arg_set_id, 'debug.peer') != extract_arg(arg_set_id, 'debug.rank')",
+    )?;
+    // Both ends know the number, the tag and each other. What failed was not sent.
+    let arrows = trace.number(
+        "select count(distinct f.slice_out) from flow f join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in
+         where extract_arg(o.arg_set_id, 'debug.message') = extract_arg(i.arg_set_id, 'debug.received_message')
+           and extract_arg(o.arg_set_id, 'debug.communicator') = extract_arg(i.arg_set_id, 'debug.communicator')
+           and extract_arg(o.arg_set_id, 'debug.tag') =
+               coalesce(extract_arg(i.arg_set_id, 'debug.received_tag'), extract_arg(i.arg_set_id, 'debug.tag'))
+           and extract_arg(o.arg_set_id, 'debug.peer') = extract_arg(i.arg_set_id, 'debug.rank')
+           and extract_arg(o.arg_set_id, 'debug.rank') =
+               coalesce(extract_arg(i.arg_set_id, 'debug.source'), extract_arg(i.arg_set_id, 'debug.peer'))",
+    )?;
+    let others = trace.number(
+        "select count(*) from flow f join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in
+         where i.category = 'mpi' and o.category = 'mpi' and o.track_id != i.track_id",
+    )?;
+    assert!(
+        sent > 0 && arrows == sent && others == sent,
+        "{sent} messages, {arrows} arrows, {others} between tracks"
+    );
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use rsys_proto::{KnownNamespace, ProcessNamespace};
+use rsys_proto::{KnownNamespace, ProcessNamespace, is_shared_flow};
 
 use super::alignment::Alignment;
 use crate::files::short_name;
@@ -136,6 +136,7 @@ impl InputPlan {
     #[must_use]
     pub fn flow(&self, id: u64) -> u64 {
         match self.own {
+            _ if is_shared_flow(id) => id,
             Some(own) if own.has_flow(id) => id,
             _ => self.ids.flow(id),
         }

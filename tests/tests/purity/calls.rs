@@ -76,6 +76,7 @@ const LIBRARY: [(&[&str], &[i64]); 9] = [
             "strlen",
             "__errno_location",
             "getauxval",
+            "getenv",
         ],
         &[],
     ),

@@ -153,7 +153,7 @@ keys! {
     Tag = 60 "tag",
     /// Size of an element in bytes.
     TypeBytes = 61 "type_bytes",
-    /// Number of a message among those of the same sender, receiver, tag and communicator.
+    /// Number of a message that is sent, among those of the same sender, receiver, tag and communicator.
     Message = 62 "message",
     /// What a call gives to other ranks, in bytes.
     Sent = 63 "sent_bytes",
@@ -165,7 +165,7 @@ keys! {
     From = 66 "source",
     /// Tag of a message that is received, beside that of another.
     ReceivedTag = 67 "received_tag",
-    /// Number of a message that is received, beside that of another.
+    /// The same number of a message that is received.
     ReceivedMessage = 68 "received_message",
     /// How many requests were completed.
     Completed = 69 "completed",

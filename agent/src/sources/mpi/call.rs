@@ -361,12 +361,7 @@ fn message(
                 return;
             };
             if let Some(number) = communicator.next_message(peer, tag, false) {
-                let key = if kind == b'x' {
-                    Key::ReceivedMessage
-                } else {
-                    Key::Message
-                };
-                args.push(key, Value::Uint(number));
+                args.push(Key::ReceivedMessage, Value::Uint(number));
                 if kind == b'x' {
                     args.push(Key::ReceivedTag, Value::Uint(tag as u64));
                 }

@@ -4,12 +4,15 @@
 //! But `mpi_alltoallw_` also asks for the size of the communicator on its own account, and some libraries have threads of their own. So a call
 //! from within a library of MPI counts only where the function that makes it is the same one in another language.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::modules;
+use crate::interpose::symbols;
 use crate::sources::mpi::table;
 use crate::sys::guard;
+
+type Dladdr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
 
 /// Places of calls that are remembered.
 const PLACES: usize = 1024;
@@ -54,8 +57,13 @@ fn look(return_address: u64, function: usize) -> bool {
     // SAFETY: zeros are valid in all its fields.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     let place: *const c_void = std::ptr::with_exposed_provenance(address as usize);
+    // Looked up, for older C libraries have it in a library of its own, which a program that has no MPI need not load.
+    // SAFETY: the signature that `dlfcn.h` declares; null is None.
+    let dladdr =
+        unsafe { std::mem::transmute::<*mut (), Option<Dladdr>>(symbols::next(c"dladdr")) };
     // SAFETY: room for the answer; the address is only looked up.
-    if unsafe { libc::dladdr(place, &raw mut found) } == 0 || found.dli_sname.is_null() {
+    let is_found = dladdr.is_some_and(|dladdr| unsafe { dladdr(place, &raw mut found) } != 0);
+    if !is_found || found.dli_sname.is_null() {
         // A function that is not exported: those of MPICH for mpi_f08 move data for the program, and ask for themselves.
         return table::roles(function).first() != Some(&b'.');
     }

@@ -10,6 +10,7 @@ use rsys_wire::sources::Track;
 use super::args::Annotations;
 use super::lanes::Lanes;
 use super::locks::Locks;
+use super::messages;
 use super::traffic::Traffic;
 use super::{EventThread, EventWriter};
 use crate::counters::{Counter, Unit};
@@ -463,14 +464,22 @@ fn write(
         annotations.push_text("holder", digest::place(stack, frames), output);
         annotations.push_text(Key::HolderStack.name(), line_of(stack, frames), output);
     }
-    let mut flows = [0; 1];
+    let mut flows = [0; 1 + messages::ARROWS_MAX];
     let mut flow_count = 0;
+    if pen.run.flows != Flows::Numbers {
+        let is_request = correlation != 0 && kind == EventKind::SliceBegin;
+        let arrows = messages::flows(category, args, is_request, known);
+        for arrow in arrows.into_iter().flatten() {
+            flows[flow_count] = arrow;
+            flow_count += 1;
+        }
+    }
     if correlation != 0 {
         // The flow of a collective has no end of its own: its kernels hang on the calls within it.
         let owns_operations = category.source().owns_operations;
         if owns_operations && pen.run.flows != Flows::Numbers {
-            flows = [output.flow(correlation)];
-            flow_count = 1;
+            flows[flow_count] = output.flow(correlation);
+            flow_count += 1;
         }
         if !owns_operations || pen.run.flows != Flows::Arrows {
             annotations.push_number(output.correlation(), correlation);

@@ -9,7 +9,6 @@ use rsys_wire::event::{Args, GpuOp, Key, Labelled, OpKind, Read};
 use super::EventWriter;
 use super::args::Annotations;
 use super::lanes::Lanes;
-use super::merged::merge;
 use crate::emit::digest::Operation;
 use crate::emit::learned::calls::Call;
 use crate::emit::learned::events::EventTables;
@@ -220,7 +219,6 @@ impl Gpu {
     /// Writes the samples of a batch.
     pub fn flush(&mut self, output: &mut Output) {
         if !self.samples.is_empty() {
-            merge(&mut self.samples);
             output.gpu_samples(&mut self.samples);
         }
     }

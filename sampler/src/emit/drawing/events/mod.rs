@@ -8,7 +8,7 @@ mod calls;
 mod gpu;
 mod lanes;
 mod locks;
-mod merged;
+mod messages;
 mod traffic;
 
 use rsys_wire::event::{Event, Labelled};
