@@ -243,17 +243,20 @@ fn assert_messages(job: &Job) -> TestResult {
            and extract_arg(arg_set_id, 'debug.result') is null
            and extract_arg(arg_set_id, 'debug.peer') != extract_arg(arg_set_id, 'debug.rank')",
     )?;
-    // Both ends know the number, the tag and each other. What failed was not sent.
-    let arrows = trace.number(
-        "select count(distinct f.slice_out) from flow f join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in
-         where extract_arg(o.arg_set_id, 'debug.message') = extract_arg(i.arg_set_id, 'debug.received_message')
-           and extract_arg(o.arg_set_id, 'debug.communicator') = extract_arg(i.arg_set_id, 'debug.communicator')
-           and extract_arg(o.arg_set_id, 'debug.tag') =
-               coalesce(extract_arg(i.arg_set_id, 'debug.received_tag'), extract_arg(i.arg_set_id, 'debug.tag'))
-           and extract_arg(o.arg_set_id, 'debug.peer') = extract_arg(i.arg_set_id, 'debug.rank')
-           and extract_arg(o.arg_set_id, 'debug.rank') =
-               coalesce(extract_arg(i.arg_set_id, 'debug.source'), extract_arg(i.arg_set_id, 'debug.peer'))",
-    )?;
+    // Both ends know the number, the tag and each other. What failed was not sent. Where the receiver waited, it began first.
+    let ends = |sender: &str, receiver: &str| {
+        trace.number(&format!(
+            "select count(distinct s.id) from flow f join slice s on s.id = f.{sender} join slice r on r.id = f.{receiver}
+             where extract_arg(s.arg_set_id, 'debug.message') = extract_arg(r.arg_set_id, 'debug.received_message')
+               and extract_arg(s.arg_set_id, 'debug.communicator') = extract_arg(r.arg_set_id, 'debug.communicator')
+               and extract_arg(s.arg_set_id, 'debug.tag') =
+                   coalesce(extract_arg(r.arg_set_id, 'debug.received_tag'), extract_arg(r.arg_set_id, 'debug.tag'))
+               and extract_arg(s.arg_set_id, 'debug.peer') = extract_arg(r.arg_set_id, 'debug.rank')
+               and extract_arg(s.arg_set_id, 'debug.rank') =
+                   coalesce(extract_arg(r.arg_set_id, 'debug.source'), extract_arg(r.arg_set_id, 'debug.peer'))",
+        ))
+    };
+    let arrows = ends("slice_out", "slice_in")? + ends("slice_in", "slice_out")?;
     let others = trace.number(
         "select count(*) from flow f join slice o on o.id = f.slice_out join slice i on i.id = f.slice_in
          where i.category = 'mpi' and o.category = 'mpi' and o.track_id != i.track_id",
