@@ -76,7 +76,7 @@ fn each_metric_names_sensors_that_there_are() {
     let of_no_gpu = METRICS.iter().filter(|metric| metric.tracks.is_empty());
     assert_eq!(
         of_no_gpu.map(|metric| metric.name).collect::<Vec<_>>(),
-        [EVENTS, OCCUPANCY]
+        [ENGINES, EVENTS, OCCUPANCY]
     );
 }
 
