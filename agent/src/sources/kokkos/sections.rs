@@ -9,6 +9,7 @@ use super::is_recorded;
 use crate::events;
 use crate::events::texts;
 use crate::sources::table::Table;
+use crate::state;
 
 /// The names of sections, by their numbers plus one.
 static NAMES: Table<1024> = Table::new();
@@ -18,8 +19,11 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// The names are known to its parent's trace alone.
 pub fn after_fork_in_child() {
-    NAMES.clear();
-    STARTED.clear();
+    // Each page of a table that is cleared becomes the child's own, also where the table was empty.
+    if state::settings().events.has(Category::Kokkos) {
+        NAMES.clear();
+        STARTED.clear();
+    }
 }
 
 /// A number that no section has, where no other tool gives it one.

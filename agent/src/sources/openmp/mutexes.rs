@@ -12,6 +12,7 @@ use super::{address, begin_at, close_at, end, end_at, is_recorded, now_ns, words
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::table::Table;
+use crate::state;
 
 callbacks! {
     /// A thread wants a lock.
@@ -30,7 +31,10 @@ static HELD: Table<4096> = Table::new();
 
 /// The ranges are its parent's.
 pub fn after_fork_in_child() {
-    HELD.clear();
+    // Each page of a table that is cleared becomes the child's own, also where the table was empty.
+    if state::settings().events.has(Category::Openmp) {
+        HELD.clear();
+    }
 }
 
 static WAITS: [StaticText; 4] = [
