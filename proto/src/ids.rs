@@ -169,6 +169,19 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    fn shared_flows_are_made_of_what_both_ends_know() {
+        let flow = shared_flow(b"5ca26389c62ed223", &[0, 1, 7, 42]);
+        assert_eq!(flow, shared_flow(b"5ca26389c62ed223", &[0, 1, 7, 42]));
+        assert!(is_shared_flow(flow));
+        for other in [[1, 0, 7, 42], [0, 1, 8, 42], [0, 1, 7, 43]] {
+            assert_ne!(flow, shared_flow(b"5ca26389c62ed223", &other));
+        }
+        assert!(!is_shared_flow(
+            ProcessNamespace::new("boot", 1, 2, 0).flow(3)
+        ));
+    }
+
+    #[test]
     fn processes_do_not_share_identifiers() {
         let mut tracks = HashSet::new();
         let mut flows = HashSet::new();

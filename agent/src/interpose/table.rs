@@ -16,7 +16,7 @@ pub const MOST_FUNCTIONS: usize = 1 << 12;
 /// The longest name with its NUL.
 pub const NAME_BYTES: usize = 64;
 
-/// The functions behind the stubs, by numbers of stubs. A small number stands for so many searches in vain.
+/// The functions behind the stubs, by numbers of stubs. A number below 4096 is no function: it counts searches that found none.
 #[derive(Debug)]
 pub struct Reals([AtomicPtr<()>; PLACES * MOST_FUNCTIONS]);
 

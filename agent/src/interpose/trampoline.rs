@@ -67,7 +67,7 @@ impl Call {
         self.result = result;
     }
 
-    /// Calls the function with the caller's arguments, of which there are so many.
+    /// Calls the function with the caller's arguments; `arguments` is how many words they are.
     #[inline]
     pub fn forward(&mut self, function: *const (), arguments: usize) {
         let on_stack = arguments.saturating_sub(REGISTERS).next_multiple_of(2);

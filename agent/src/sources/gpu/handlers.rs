@@ -59,7 +59,7 @@ impl Functions {
     }
 }
 
-/// How long the handlers of others may take: the program's own functions can be among them, and wait for whoever waits here.
+/// How long the handlers of others may take: functions of the program can be among them, and wait for a thread that waits here.
 const PATIENCE_NS: u64 = 200_000_000;
 /// After as many waits in vain there is none any more.
 const MOST_IN_VAIN: u32 = 10;
@@ -70,7 +70,7 @@ const CALLED: u32 = 2;
 /// Nobody waits any more, but the handler may still be called.
 const LEFT: u32 = 3;
 
-/// Whoever waits has one.
+/// One for each thread that waits.
 static PLACES: [AtomicU32; 64] = [const { AtomicU32::new(FREE) }; 64];
 static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 

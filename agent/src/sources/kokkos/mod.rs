@@ -1,4 +1,4 @@
-//! Kokkos: its kernels, regions, fences, copies and allocations, as it tells them to a tool.
+//! Kokkos: its kernels, regions, fences, copies and allocations, from its interface for tools.
 //!
 //! Kokkos opens the library that `KOKKOS_TOOLS_LIBS` (before 3.7: `KOKKOS_PROFILE_LIBRARY`) names first, which is the agent, and asks it for
 //! functions by name ([`hooks`]). A tool of the program's own stands behind the agent in the same variable and gets every call, too

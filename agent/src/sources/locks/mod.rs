@@ -1,7 +1,7 @@
 //! Waiting for locks: who waited for which lock, how long, and who held it.
 //!
 //! In the library `librsys_agent_locks.so` the functions of the C library that wait are exported in front of the real ones
-//! (`functions.rs`); `librsys_agent.so` is the same code without these exports, so that programs whose locks nobody asked for call
+//! (`functions.rs`); `librsys_agent.so` is the same code without these exports, so that without a backend of locks programs call
 //! the C library directly. A lock that is free is taken by the real "try" function, counted in a table of the thread
 //! (`thread.rs`) and nothing more; only who finds it taken looks at the clock (`wait.rs`). Who took a lock that others have waited for
 //! leaves its stack in the table of all locks (`table.rs`), for those who wait next.

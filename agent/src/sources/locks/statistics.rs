@@ -9,7 +9,7 @@ use super::table::{self, Lock};
 use super::thread;
 use crate::events;
 
-/// At most this many locks that nobody waited for have a line of their own: those that were taken most.
+/// At most this many uncontended locks have a line of their own: those that were taken most.
 const UNCONTENDED: u64 = 1024;
 
 /// What was counted of a lock, or of several.
@@ -76,7 +76,7 @@ pub fn record() {
     }
 }
 
-/// How often a lock that nobody waited for must have been taken for a line of its own.
+/// How often an uncontended lock must have been taken for a line of its own.
 fn least_acquisitions() -> u64 {
     // By powers of two: there is no memory to sort in.
     let mut counts = [0_u64; 65];

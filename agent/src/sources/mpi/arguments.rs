@@ -12,7 +12,7 @@ use crate::sources::mpi::library::Library;
 pub struct Side {
     /// How many elements.
     count: Option<i64>,
-    /// Whether it is so many for each rank of the communicator.
+    /// Whether it is a count for each rank of the communicator.
     is_for_each: bool,
     /// An array of counts, one for each rank, or 0.
     counts: usize,

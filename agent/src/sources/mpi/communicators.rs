@@ -174,7 +174,7 @@ fn hash_of_ranks(library: &Library, handle: usize, ranks: c_int) -> u64 {
     if are_known { sum } else { 0 }
 }
 
-/// A hash that is equal in all processes of this world and, as far as the launcher tells worlds apart, in no others.
+/// A hash that is equal in all processes of this `MPI_COMM_WORLD`, and differs between jobs as far as variables of the launcher differ.
 fn world(library: &Library) -> u64 {
     static WORLD: AtomicU64 = AtomicU64::new(0);
     let known = WORLD.load(Ordering::Relaxed);
