@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::read::BytesRead;
@@ -134,6 +134,13 @@ fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<
     answers(&mut measures, &model, "", jobs.count());
     drop(progress);
     outcome.take().context(failed)?;
+    for notice in &model.notices {
+        eprintln!("rsys-report: note: {notice}");
+    }
+    ensure!(
+        !model.processes.is_empty(),
+        "nothing was recorded in what could be read"
+    );
     Ok(file)
 }
 

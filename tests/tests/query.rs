@@ -360,3 +360,30 @@ fn tables_are_kept_as_long_as_they_are_those_of_the_traces() -> TestResult {
     ensure!(answer("--cache")? == expected, "a trace that was cut");
     Ok(())
 }
+
+#[test]
+fn what_is_no_trace_is_an_error() -> TestResult {
+    let scratch = Scratch::new("no-trace")?;
+    let input = scratch.path().join("junk.proto");
+    fs::write(&input, [0xd7; 3000])?;
+    let output = scratch.path().join("out.json");
+    let words = |path: &Path| path.display().to_string();
+    let export = [
+        "export",
+        &words(&input),
+        "--to",
+        "kineto",
+        "-o",
+        &words(&output),
+    ];
+    for words in [&["query", &words(&input), "select 1"][..], &export] {
+        let asked = Command::new(report()?).args(words).output()?;
+        let said = String::from_utf8_lossy(&asked.stderr);
+        ensure!(
+            asked.status.code() == Some(1) && said.contains("junk.proto: neither"),
+            "{said}"
+        );
+    }
+    ensure!(!output.exists(), "a file without records");
+    Ok(())
+}
