@@ -1,6 +1,7 @@
 //! What launches cost with us and without: `cargo xtask bench --only gpu` runs this.
 //!
-//! Arguments: launches of each run, repetitions. One line of JSON for each run; the ways take turns, so that all have the same machine.
+//! Arguments: launches of each run, repetitions, and then names of the stacks and ways to run, if not all. One line of JSON for each run; the ways
+//! take turns, so that all have the same machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,6 +41,9 @@ const WAYS: [(&str, Option<&[&str]>); 7] = [
     ),
 ];
 
+/// HIP without a tracer of its own, seen by the HSA source, and two that have one.
+const STACKS: [Stack; 3] = [Stack::Debian12, Stack::Wheel54, Stack::Unstable];
+
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |default: usize| {
@@ -47,7 +51,17 @@ fn main() -> Result<()> {
         word.map_or(Ok(default), |word| word.parse())
     };
     let (launches, repetitions) = (number(20_000)?, number(3)?);
-    for stack in [Stack::Wheel54, Stack::Unstable] {
+    let chosen: Vec<String> = arguments.collect();
+    let is_chosen = |name: &str, all: &[&str]| {
+        let mut of_these = chosen.iter().filter(|one| all.contains(&one.as_str()));
+        of_these.clone().next().is_none() || of_these.any(|one| one == name)
+    };
+    let stacks = STACKS.map(Stack::name);
+    let ways = WAYS.map(|(way, _)| way);
+    for stack in STACKS {
+        if !is_chosen(stack.name(), &stacks) {
+            continue;
+        }
         if let Some(reason) = stack.missing() {
             eprintln!("{}: not measured: {reason}", stack.name());
             continue;
@@ -55,6 +69,9 @@ fn main() -> Result<()> {
         let program = hip_program(stack, "hip_rate")?.arg(launches.to_string());
         for _ in 0..repetitions {
             for (way, options) in WAYS {
+                if !is_chosen(way, &ways) {
+                    continue;
+                }
                 let cpu_before_ns = children_cpu_ns();
                 let outcome = run(stack, &program, options)?;
                 let gone_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as f64;

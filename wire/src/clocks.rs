@@ -25,11 +25,11 @@ pub fn boot_offset_ns(text: &[u8]) -> i64 {
     };
     let mut words = line
         .split(|byte| byte.is_ascii_whitespace())
-        .filter(|word| !word.is_empty())
-        .skip(1)
-        .map(number);
-    let seconds = words.next().unwrap_or(0);
-    let nanoseconds = words.next().unwrap_or(0);
+        .filter(|word| !word.is_empty());
+    // The clock's name.
+    words.next();
+    let seconds = words.next().map_or(0, number);
+    let nanoseconds = words.next().map_or(0, number);
     seconds
         .wrapping_mul(1_000_000_000)
         .wrapping_add(nanoseconds)

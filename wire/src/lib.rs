@@ -42,4 +42,4 @@ mod sync;
 mod words;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;

@@ -8,6 +8,7 @@
 //! Counters run freely (they count words since the segment was made); the position in the ring is
 //! the counter modulo its capacity, which is a power of two.
 
+use crate::layout::Counter;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Why a record is missing. The order is part of the wire format.
@@ -38,6 +39,37 @@ pub const DROP_NAMES: [&str; 5] = [
     "small signal stack",
 ];
 
+/// What each ring counts for itself, because it comes with every call or operation: a counter of the whole process would go back and forth between
+/// the processors of the threads that launch and of those that are told what has ended. The order is part of the wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum RingCount {
+    /// [`Counter::Calls`].
+    Calls = 0,
+    /// [`Counter::GpuSeen`].
+    GpuSeen = 1,
+    /// [`Counter::GpuRecorded`].
+    GpuRecorded = 2,
+}
+
+/// How many of them a ring has room for.
+pub const RING_COUNTS: usize = 4;
+
+impl RingCount {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Calls, Self::GpuSeen, Self::GpuRecorded];
+
+    /// The counter of the process that this is a part of.
+    #[must_use]
+    pub const fn of_process(self) -> Counter {
+        match self {
+            Self::Calls => Counter::Calls,
+            Self::GpuSeen => Counter::GpuSeen,
+            Self::GpuRecorded => Counter::GpuRecorded,
+        }
+    }
+}
+
 /// Who uses a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -62,7 +94,9 @@ pub struct RingHeader {
     pub dropped: [AtomicU64; DROP_CAUSES],
     /// Sum of the weights of dropped samples.
     pub dropped_weight: AtomicU64,
-    reserved: [u64; 5],
+    /// What the threads that had the ring have counted, by [`RingCount`].
+    pub counts: [AtomicU64; RING_COUNTS],
+    reserved: u64,
     /// Words consumed; written by the sampler alone.
     pub tail: AtomicU64,
     reserved_too: [u64; 7],
@@ -83,7 +117,8 @@ impl RingHeader {
             head: AtomicU64::new(0),
             dropped: [(); DROP_CAUSES].map(|()| AtomicU64::new(0)),
             dropped_weight: AtomicU64::new(0),
-            reserved: [0; 5],
+            counts: [(); RING_COUNTS].map(|()| AtomicU64::new(0)),
+            reserved: 0,
             tail: AtomicU64::new(0),
             reserved_too: [0; 7],
         }
@@ -100,6 +135,18 @@ impl RingHeader {
             None => 0,
         };
         self.dropped_weight.fetch_add(weight, Ordering::Relaxed);
+    }
+
+    /// Counts one. Only for the thread that has the ring.
+    ///
+    /// # Signal safety
+    /// A relaxed load and a relaxed store.
+    #[inline]
+    pub fn count(&self, what: RingCount) {
+        if let Some(count) = self.counts.get(what as usize) {
+            let next = count.load(Ordering::Relaxed).wrapping_add(1);
+            count.store(next, Ordering::Relaxed);
+        }
     }
 
     /// Takes the ring for a thread if no other has it and at least half of its words are unused.
@@ -163,6 +210,15 @@ impl<'a> Producer<'a> {
     #[must_use]
     pub fn header(&self) -> &'a RingHeader {
         self.header
+    }
+
+    /// The word so far behind the next record, as long as the ring has it: for who wants to fetch its cache line before it is written.
+    #[inline]
+    #[must_use]
+    pub fn ahead(&self, words: u64) -> Option<&'a AtomicU64> {
+        let place = self.header.head.load(Ordering::Relaxed).wrapping_add(words);
+        let mask = (self.words.len() as u64).wrapping_sub(1);
+        self.words.get((place & mask) as usize)
     }
 
     /// Begins a record of `words` words, or returns `None` when there is no room for it.

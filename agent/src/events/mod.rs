@@ -12,15 +12,19 @@ pub mod texts;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{self, Arg, ArgWords, Category, Encode, GpuOp, Labelled};
+use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 use rsys_wire::sources::WhenFull;
 
+use crate::channel::counters;
 pub use crate::events::places::place;
-pub use crate::events::rings::{prepare, register_hook};
+pub use crate::events::rings::{count, prepare, register_hook};
 #[cfg(any(feature = "locks", test))]
 pub use crate::events::stacks::launch_stack_with;
 pub use crate::events::stacks::{callers, launch_stack};
 use crate::state;
 use crate::sys;
+use crate::sys::apart::Apart;
 
 /// Whether this process records what runtimes do.
 #[inline]
@@ -35,12 +39,12 @@ pub fn records(category: Category) -> bool {
 }
 
 /// Numbers of texts, correlations and ranges.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static NEXT: Apart<AtomicU64> = Apart(AtomicU64::new(1));
 
 /// A number that no call of this process has had.
 #[inline]
 pub fn next_correlation() -> u64 {
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    NEXT.0.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A call or range begins now. Returns whether that was recorded; if not, nor may its end be where the source drops what finds no room.
@@ -159,10 +163,14 @@ pub fn forget_parents() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A GPU did something. Returns whether it was recorded.
+/// A GPU did something, which was counted as seen. Counts it as recorded, or as lost.
 #[inline]
-pub fn gpu(op: &GpuOp, args: &ArgWords) -> bool {
-    rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args))
+pub fn gpu(op: &GpuOp, args: &ArgWords) {
+    if rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args)) {
+        count(RingCount::GpuRecorded);
+    } else {
+        counters::count(Counter::GpuLostAtEnd, 1);
+    }
 }
 
 /// Records a text and returns the key by which other events refer to it. The caller keeps the key: the same text recorded again gets another.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fen
 use rsys_wire::event;
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
-use rsys_wire::ring::{DropCause, Producer};
+use rsys_wire::ring::{DropCause, Producer, RingCount};
 use rsys_wire::sources::WhenFull;
 
 use crate::channel::counters;
@@ -19,6 +19,7 @@ use crate::sampling::seen::MOST_NEW;
 use crate::state;
 use crate::state::deferred;
 use crate::sys;
+use crate::sys::apart;
 use crate::thread_words;
 
 /// Words of a ring: a megabyte, of which only what is used is ever touched.
@@ -128,6 +129,16 @@ pub fn put(when_full: WhenFull, write: impl Fn(&Producer<'static>) -> bool) -> b
     put_in(|ring| ring.put(when_full, &write))
 }
 
+/// Counts a call or operation of the calling thread's, in its ring if it has one.
+#[inline]
+pub fn count(what: RingCount) {
+    // SAFETY: a ring is never unmapped while a thread knows it.
+    match unsafe { own().as_ref() } {
+        Some(ring) => ring.producer.header().count(what),
+        None => counters::count(what.of_process(), 1),
+    }
+}
+
 /// Does something with the calling thread's ring, unless there is none or it is being written into.
 #[inline]
 pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
@@ -171,7 +182,22 @@ impl EventRing {
     /// Writes, and waits for room if there is none.
     #[inline]
     pub fn put_or_wait(&self, write: &impl Fn(&Producer<'static>) -> bool) -> bool {
-        write(&self.producer) || self.wait_and_put(write)
+        let done = write(&self.producer);
+        self.fetch_ahead();
+        done || self.wait_and_put(write)
+    }
+
+    /// Has the processor fetch what the next records will be written to: the sampler's processor read it last, and the first locked instruction after
+    /// a store to such a line would wait for it.
+    #[inline]
+    fn fetch_ahead(&self) {
+        /// Words: some two launches ahead, a cache line each.
+        const AHEAD: [u64; 2] = [32, 40];
+        for words in AHEAD {
+            if let Some(word) = self.producer.ahead(words) {
+                apart::fetch_for_writing(word);
+            }
+        }
     }
 
     #[cold]

@@ -3,6 +3,7 @@
 //! The agent interposes some libc functions, `syscall` among them, and must leave `errno` alone,
 //! so it talks to the kernel directly ([`calls`]).
 
+pub mod apart;
 pub mod calls;
 mod files;
 pub mod guard;

@@ -7,7 +7,7 @@
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
-use rsys_wire::ring::Drained;
+use rsys_wire::ring::{Drained, RingCount};
 
 use crate::emit::account::{AgentCounts, COUNTER_NAMES};
 use crate::emit::batch::{Batch, RingWords};
@@ -140,6 +140,11 @@ impl Rings {
         if let Some(Known { segment: first, .. }) = self.segments.first() {
             for (value, (counter, _)) in counts.counters.iter_mut().zip(COUNTER_NAMES) {
                 *value = first.counter(counter);
+            }
+            for what in RingCount::ALL {
+                let segments = self.segments.iter().filter(|known| known.events);
+                let counted = segments.map(|known| known.segment.counted(what));
+                counts.add(what.of_process(), counted.fold(0, u64::saturating_add));
             }
             let without_ring = first.counter(Counter::EventsWithoutRing);
             counts.dropped_events = counts.dropped_events.saturating_add(without_ring);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use memmap2::{MmapOptions, MmapRaw};
 use rsys_wire::handshake::Hello;
 use rsys_wire::layout::{Counter, Geometry, Segment};
-use rsys_wire::ring::{Consumer, DROP_CAUSES, Drained};
+use rsys_wire::ring::{Consumer, DROP_CAUSES, Drained, RingCount};
 
 use crate::os;
 
@@ -146,6 +146,18 @@ impl MappedSegment {
             weight = weight.saturating_add(dropped);
         }
         (causes, weight)
+    }
+
+    /// What all rings have counted for themselves.
+    #[must_use]
+    pub fn counted(&self, what: RingCount) -> u64 {
+        let counts = self.consumers.iter().map(|consumer| {
+            let counts = &consumer.header().counts;
+            counts
+                .get(what as usize)
+                .map_or(0, |count| count.load(Ordering::Relaxed))
+        });
+        counts.fold(0, u64::saturating_add)
     }
 
     /// One of the process-wide counters.

@@ -26,7 +26,7 @@ pub struct Words {
     pub making_queue: u64,
     /// Whether the thread rings for packets.
     pub ringing: u64,
-    /// When HIP said that the thread begins a call, CLOCK_BOOTTIME ns.
+    /// When the thread's outermost call began, CLOCK_BOOTTIME ns.
     pub asked_ns: u64,
     /// Whether the thread, within a call of its own, calls HIP for us: that call is not recorded.
     pub is_asking: u64,

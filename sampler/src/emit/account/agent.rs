@@ -67,6 +67,14 @@ impl AgentCounts {
             .map_or(0, |(_, value)| value)
     }
 
+    /// Adds to one of the process-wide counters.
+    pub fn add(&mut self, counter: Counter, by: u64) {
+        let mut named = COUNTER_NAMES.iter().zip(&mut self.counters);
+        if let Some((_, value)) = named.find(|((named, _), _)| *named == counter) {
+            *value = value.saturating_add(by);
+        }
+    }
+
     /// Counts GPU operations as lost that the process saw begin and had no word of when it ended:
     /// one that was killed could not do so itself. Returns how many.
     pub fn lose_what_gpus_had(&mut self) -> u64 {
@@ -84,12 +92,7 @@ impl AgentCounts {
             sum.saturating_add(self.counter(*outcome))
         });
         let lost = self.counter(Counter::GpuSeen).saturating_sub(known);
-        let named = COUNTER_NAMES.iter().zip(&mut self.counters);
-        for ((counter, _), value) in named {
-            if *counter == Counter::GpuLostAtEnd {
-                *value = value.saturating_add(lost);
-            }
-        }
+        self.add(Counter::GpuLostAtEnd, lost);
         lost
     }
 

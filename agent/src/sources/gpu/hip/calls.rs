@@ -4,9 +4,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
-use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
-use crate::channel::counters;
 use crate::events;
 use crate::sources::gpu::hip::arguments::{Arguments, decode};
 use crate::sources::gpu::hip::calibrate;
@@ -267,7 +266,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
             begin_ns = sys::boottime_ns();
         }
     }
-    counters::count(Counter::Calls, 1);
+    events::count(RingCount::Calls);
     words::set_call(correlation);
     words::set_uncounted(does == Does::Launch);
     words::set_unknown_call(unknown);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
 use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
 use crate::channel::counters;
 use crate::events;
@@ -21,6 +22,7 @@ use crate::sources::gpu::hip::unknown;
 use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::words;
 use crate::sys;
+use crate::sys::apart::Apart;
 use crate::sys::recent::Recent;
 
 /// A record as HIP 5.3 to 6.4 hand it out.
@@ -62,11 +64,11 @@ const COPY_RECTANGLE: u32 = 0x1203;
 const FILL: u32 = 0x1207;
 
 /// Kernels that were launched, one by one, and counted then.
-static LAUNCHED: AtomicU64 = AtomicU64::new(0);
+static LAUNCHED: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 /// Those of them whose records have come.
-static RETURNED: AtomicU64 = AtomicU64::new(0);
+static RETURNED: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 /// Records of any kind.
-static RECORDS: AtomicU64 = AtomicU64::new(0);
+static RECORDS: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 
 /// Graphs that were launched.
 static GRAPHS: AtomicU64 = AtomicU64::new(0);
@@ -97,20 +99,21 @@ pub fn graphs() -> (bool, u64) {
 /// Kernels whose records have not come, as far as they were counted.
 pub fn outstanding() -> u64 {
     LAUNCHED
+        .0
         .load(Ordering::Acquire)
-        .saturating_sub(RETURNED.load(Ordering::Acquire))
+        .saturating_sub(RETURNED.0.load(Ordering::Acquire))
 }
 
 /// Kernels that are outstanding, which are not from now on: they are not waited for any more.
 pub fn give_up() -> u64 {
     let missing = outstanding();
-    RETURNED.fetch_add(missing, Ordering::AcqRel);
+    RETURNED.0.fetch_add(missing, Ordering::AcqRel);
     missing
 }
 
 /// Records that have come so far.
 pub fn records() -> u64 {
-    RECORDS.load(Ordering::Acquire)
+    RECORDS.0.load(Ordering::Acquire)
 }
 
 /// HIP asks whether to report an operation.
@@ -119,8 +122,8 @@ fn on_question(op: u32) {
         unknown::works(call);
     }
     if op == DISPATCH && words::set_uncounted(false) {
-        LAUNCHED.fetch_add(1, Ordering::AcqRel);
-        counters::count(Counter::GpuSeen, 1);
+        LAUNCHED.0.fetch_add(1, Ordering::AcqRel);
+        events::count(RingCount::GpuSeen);
     }
 }
 
@@ -153,7 +156,7 @@ fn direction_of(kind: u32) -> Direction {
 }
 
 fn on_record(record: &Record) {
-    RECORDS.fetch_add(1, Ordering::AcqRel);
+    RECORDS.0.fetch_add(1, Ordering::AcqRel);
     let tag = Tag::from_bits(record.correlation);
     if tag.is_paused() {
         return;
@@ -171,21 +174,15 @@ fn on_record(record: &Record) {
         graph_is_told(tag.correlation());
     }
     if !is_counted {
-        counters::count(Counter::GpuSeen, 1);
+        events::count(RingCount::GpuSeen);
     }
-    let told = tell(record, tag, kind);
-    let outcome = if told {
-        Counter::GpuRecorded
-    } else {
-        Counter::GpuLostAtEnd
-    };
-    counters::count(outcome, 1);
+    tell(record, tag, kind);
     if is_counted {
-        RETURNED.fetch_add(1, Ordering::AcqRel);
+        RETURNED.0.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
+fn tell(record: &Record, tag: Tag, kind: OpKind) {
     let correlation = tag.correlation();
     let asked_ns = tag.asked_ns(sys::boottime_ns());
     let span = times::place(record.start_ns, record.end_ns, asked_ns);
@@ -229,7 +226,7 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) -> bool {
         counters::count(Counter::GpuClamped, 1);
         args.push(Key::Clamped, Value::Known(names::key(moved)));
     }
-    events::gpu(&op, &args)
+    events::gpu(&op, &args);
 }
 
 fn name_of_kind(kind: u32) -> u64 {

@@ -3,9 +3,8 @@
 use std::ffi::{c_char, c_void};
 
 use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
-use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
-use crate::channel::counters;
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, Queue, QueueCallback, SUCCESS, Signal, Status};
@@ -15,6 +14,7 @@ use crate::sources::gpu::hsa::queues;
 use crate::sources::gpu::hsa::table::{self, Tables};
 use crate::sources::gpu::hsa::watch;
 use crate::sources::gpu::words;
+use crate::sys;
 
 /// What a function returned, as far as it is worth telling.
 pub trait Outcome {
@@ -41,7 +41,7 @@ pub fn around<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce
     if !crate::sources::gpu::hsa::records_calls() {
         return call();
     }
-    counters::count(Counter::Calls, 1);
+    events::count(RingCount::Calls);
     events::begin(Category::Hsa, name.key(), 0, args);
     let result = call();
     end(result.error());
@@ -54,7 +54,7 @@ fn blocking<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce()
     if !crate::sources::gpu::hsa::records_calls() {
         return call();
     }
-    counters::count(Counter::Calls, 1);
+    events::count(RingCount::Calls);
     // SAFETY: the thread's own words.
     let is_outermost = unsafe { (*words::words()).correlation == 0 };
     let launch_stack = if is_outermost {
@@ -75,7 +75,10 @@ fn begin(name: &StaticText, correlation: u64, args: &[Arg<'_>], launch_stack: u6
     if launch_stack != 0 {
         all.push(Key::LaunchStack, Value::Uint(launch_stack));
     }
-    events::begin_with(Category::Hsa, name.key(), correlation, &all);
+    let begin_ns = sys::boottime_ns();
+    words::set_asked_ns(begin_ns);
+    let correlation = (correlation, false);
+    events::begin_at(begin_ns, Category::Hsa, name.key(), correlation, &all);
 }
 
 fn end(error: u64) {
@@ -89,7 +92,7 @@ pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Sta
     if !crate::sources::gpu::hsa::records_calls() {
         return call();
     }
-    counters::count(Counter::Calls, 1);
+    events::count(RingCount::Calls);
     // SAFETY: the thread's own words.
     let outer = unsafe { (*words::words()).correlation };
     let (mut correlation, mut launch_stack) = (0, 0);

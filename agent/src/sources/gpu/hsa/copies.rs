@@ -4,8 +4,10 @@ use std::ffi::c_void;
 
 use rsys_wire::event::{Key, OpKind, Value};
 use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
 use crate::channel::counters;
+use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, Pitched, SUCCESS, Signal, Size3, Status};
 use crate::sources::gpu::hsa::agents;
@@ -66,11 +68,11 @@ fn follow(name: &StaticText, copy: Copy, submit: impl FnOnce() -> Status) -> Sta
         let status = submit();
         match (ticket, status) {
             (Some(_), SUCCESS) => {
-                counters::count(Counter::GpuSeen, 1);
+                events::count(RingCount::GpuSeen);
                 collector::wake();
             }
             (None, SUCCESS) => {
-                counters::count(Counter::GpuSeen, 1);
+                events::count(RingCount::GpuSeen);
                 counters::count(Counter::GpuPool, 1);
             }
             (Some(ticket), _) => cancel(ticket, copy.signal),

@@ -12,6 +12,7 @@ use rsys_wire::layout::Counter;
 
 use crate::sources::gpu::hsa::abi::Signal;
 use crate::sys;
+use crate::sys::apart::{Apart, fetch_for_writing};
 
 const CHUNK: u32 = 2048;
 const CHUNKS: usize = 2048;
@@ -82,7 +83,7 @@ pub struct Operation {
     pub device: u32,
     /// The queue's number in the trace, or 0.
     pub queue_number: u32,
-    /// When it was submitted, CLOCK_BOOTTIME ns.
+    /// When it was submitted, or the call began that did so, CLOCK_BOOTTIME ns.
     pub submitted_ns: u64,
     /// The call that submitted it, or 0.
     pub correlation: u64,
@@ -130,9 +131,9 @@ static CHUNK_LIST: [AtomicPtr<Node>; CHUNKS] =
 /// Nodes that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 /// Free nodes: a count of changes, and the index of the first plus one.
-static FREE: AtomicU64 = AtomicU64::new(0);
+static FREE: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 /// Handed over: index plus one of the latest.
-static INBOX: AtomicU32 = AtomicU32::new(0);
+static INBOX: Apart<AtomicU32> = Apart(AtomicU32::new(0));
 
 fn node_at(index: u32) -> Option<&'static Node> {
     let chunk = CHUNK_LIST
@@ -148,25 +149,37 @@ pub fn node(ticket: Ticket) -> Option<&'static Node> {
 }
 
 fn pop_free() -> Option<u32> {
-    let mut head = FREE.load(Ordering::Acquire);
+    let mut head = FREE.0.load(Ordering::Acquire);
     loop {
         let index = (head as u32).checked_sub(1)?;
         let next = node_at(index)?.next.load(Ordering::Relaxed);
         let changed = (head >> 32).wrapping_add(1) << 32 | u64::from(next);
-        match FREE.compare_exchange_weak(head, changed, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Some(index),
+        match FREE
+            .0
+            .compare_exchange_weak(head, changed, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => {
+                if let Some(next) = next.checked_sub(1).and_then(node_at) {
+                    next.fetch();
+                }
+                return Some(index);
+            }
             Err(now) => head = now,
         }
     }
 }
 
-fn push_free(index: u32) {
-    let Some(node) = node_at(index) else { return };
-    let mut head = FREE.load(Ordering::Relaxed);
+/// Makes the nodes of a chain free: from one to the other, by their `next`.
+fn push_free(first: u32, last: u32) {
+    let Some(node) = node_at(last) else { return };
+    let mut head = FREE.0.load(Ordering::Relaxed);
     loop {
         node.next.store(head as u32, Ordering::Relaxed);
-        let changed = (head >> 32).wrapping_add(1) << 32 | u64::from(index.wrapping_add(1));
-        match FREE.compare_exchange_weak(head, changed, Ordering::AcqRel, Ordering::Relaxed) {
+        let changed = (head >> 32).wrapping_add(1) << 32 | u64::from(first.wrapping_add(1));
+        match FREE
+            .0
+            .compare_exchange_weak(head, changed, Ordering::AcqRel, Ordering::Relaxed)
+        {
             Ok(_) => return,
             Err(now) => head = now,
         }
@@ -202,10 +215,10 @@ pub fn take() -> Option<Ticket> {
 
 /// Gives a node back that was not handed over.
 pub fn give_back(ticket: Ticket) {
-    push_free(ticket.index());
+    push_free(ticket.index(), ticket.index());
 }
 
-/// Hands an operation over to the collector.
+/// Hands an operation over to the collector. What comes after, another thread sees after this ([`is_inbox_empty`]).
 pub fn submit(ticket: Ticket, operation: Operation) {
     let Some(node) = node(ticket) else { return };
     // SAFETY: the node is the caller's until it is handed over.
@@ -213,11 +226,14 @@ pub fn submit(ticket: Ticket, operation: Operation) {
     node.waiting_since.store(0, Ordering::Relaxed);
     node.state
         .store(ticket.state(Phase::Pending), Ordering::Release);
-    let mut head = INBOX.load(Ordering::Relaxed);
+    let mut head = INBOX.0.load(Ordering::Relaxed);
     loop {
         node.next.store(head, Ordering::Relaxed);
         let first = ticket.index().wrapping_add(1);
-        match INBOX.compare_exchange_weak(head, first, Ordering::AcqRel, Ordering::Relaxed) {
+        match INBOX
+            .0
+            .compare_exchange_weak(head, first, Ordering::SeqCst, Ordering::Relaxed)
+        {
             Ok(_) => return,
             Err(now) => head = now,
         }
@@ -225,6 +241,16 @@ pub fn submit(ticket: Ticket, operation: Operation) {
 }
 
 impl Node {
+    /// Has the processor fetch what the next use of the node writes: the collector's processor had it last.
+    #[inline]
+    fn fetch(&self) {
+        const LINE: usize = 64;
+        let node = std::ptr::from_ref(self).cast::<u8>();
+        for offset in (0..size_of::<Node>()).step_by(LINE) {
+            fetch_for_writing(node.wrapping_add(offset));
+        }
+    }
+
     /// The operation.
     ///
     /// # Safety
@@ -348,8 +374,10 @@ impl List {
     /// Visits operations from the oldest on, and removes those of which `visit` says so. Stops after `patience` that stay in a row.
     pub fn sweep(&mut self, patience: u32, mut visit: impl FnMut(Ticket, &'static Node) -> bool) {
         let (mut before, mut link, mut staying) = (0_u32, self.first, 0_u32);
+        // The first and the last that are done with: they become free together.
+        let mut done: Option<(u32, u32)> = None;
         while let Some(index) = link.checked_sub(1) {
-            let Some(node) = node_at(index) else { return };
+            let Some(node) = node_at(index) else { break };
             let next = node.next.load(Ordering::Relaxed);
             let ticket = Ticket::new(index, node.number.load(Ordering::Relaxed));
             if visit(ticket, node) {
@@ -361,23 +389,34 @@ impl List {
                     self.last = before;
                 }
                 self.length = self.length.wrapping_sub(1);
-                push_free(index);
+                done = Some(match done {
+                    None => (index, index),
+                    Some((first, last)) => {
+                        if let Some(last) = node_at(last) {
+                            last.next.store(link, Ordering::Relaxed);
+                        }
+                        (first, index)
+                    }
+                });
                 staying = 0;
             } else {
                 before = link;
                 staying = staying.wrapping_add(1);
                 if staying >= patience {
-                    return;
+                    break;
                 }
             }
             link = next;
+        }
+        if let Some((first, last)) = done {
+            push_free(first, last);
         }
     }
 }
 
 /// Takes what was handed over and puts it into the lists of their queues.
 pub fn receive(mut list_of: impl FnMut(u32) -> Option<*mut List>) {
-    let mut link = INBOX.swap(0, Ordering::AcqRel);
+    let mut link = INBOX.0.swap(0, Ordering::AcqRel);
     // The latest comes first: turn the chain around.
     let mut turned = 0;
     while let Some(node) = link.checked_sub(1).and_then(node_at) {
@@ -401,7 +440,7 @@ pub fn receive(mut list_of: impl FnMut(u32) -> Option<*mut List>) {
 
 /// Whether something was handed over that was not received.
 pub fn is_inbox_empty() -> bool {
-    INBOX.load(Ordering::Relaxed) == 0
+    INBOX.0.load(Ordering::SeqCst) == 0
 }
 
 /// Destroys the signals of all nodes: their runtime is about to go.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use rsys_wire::event::OpKind;
 use rsys_wire::handshake::GpuLevel;
 use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
 use crate::channel::counters;
 use crate::events;
@@ -127,12 +128,12 @@ impl State {
             }
             // Barriers and the runtimes' own commands are no work of the program's.
             if packet.kind() == AGENT_DISPATCH {
-                counters::count(Counter::GpuSeen, 1);
+                events::count(RingCount::GpuSeen);
                 counters::count(Counter::GpuNotKernel, 1);
             }
             return None;
         }
-        counters::count(Counter::GpuSeen, 1);
+        events::count(RingCount::GpuSeen);
         let lite = state::settings().gpu_level == GpuLevel::Lite;
         let has_signal = packet.completion != 0;
         if has_signal {
@@ -244,7 +245,11 @@ impl State {
             agent: self.agent.load(Ordering::Relaxed),
             device: self.device.load(Ordering::Relaxed),
             queue_number: self.number.load(Ordering::Relaxed),
-            submitted_ns: sys::boottime_ns(),
+            submitted_ns: if on_time && words.correlation != 0 {
+                words.asked_ns
+            } else {
+                sys::boottime_ns()
+            },
             correlation,
             launch_stack,
             name: if kernel {

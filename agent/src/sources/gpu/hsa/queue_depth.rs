@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sources::gpu::hsa::Layout;
 use crate::sources::gpu::hsa::doorbell;
 use crate::sys;
+use crate::sys::apart::Apart;
 
 /// Packets that a queue of such a runtime holds at least.
 const LEAST_SIZE: u32 = 4096;
@@ -29,7 +30,7 @@ pub struct QueueDepth {
     /// The last of them that is watched.
     watched: AtomicU64,
     /// The last that is known to be over.
-    over: AtomicU64,
+    over: Apart<AtomicU64>,
     /// Waiting was of no use: a kernel takes long. Only a full queue is waited for.
     hopeless: AtomicBool,
 }
@@ -55,23 +56,24 @@ impl QueueDepth {
             size: AtomicU32::new(0),
             written: AtomicU64::new(0),
             watched: AtomicU64::new(0),
-            over: AtomicU64::new(0),
+            over: Apart(AtomicU64::new(0)),
             hopeless: AtomicBool::new(false),
         }
     }
 
     /// That of a new queue.
     pub fn reset(&self, size: u32) {
-        for counter in [&self.written, &self.watched, &self.over] {
+        for counter in [&self.written, &self.watched, &self.over.0] {
             counter.store(0, Ordering::Relaxed);
         }
         self.hopeless.store(false, Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
     }
 
-    /// One more packet is written on.
+    /// One more packet is written on. Under the queue's lock, as all calls of the handler of packets.
     pub fn written(&self) {
-        self.written.fetch_add(1, Ordering::Relaxed);
+        let number = self.written.load(Ordering::Relaxed).wrapping_add(1);
+        self.written.store(number, Ordering::Relaxed);
     }
 
     /// The number of the last packet.
@@ -86,7 +88,7 @@ impl QueueDepth {
 
     /// The packet with this number is over.
     pub fn is_over(&self, number: u64) {
-        self.over.fetch_max(number, Ordering::AcqRel);
+        self.over.0.fetch_max(number, Ordering::AcqRel);
     }
 
     /// Whether a sixteenth of the queue was written without a watched packet, so that the next one is watched.
@@ -100,7 +102,7 @@ impl QueueDepth {
 
     /// Whether more than `sixteenths` of the queue's size may be pending, with a watched packet among them that reports their end.
     fn is_beyond(&self, sixteenths: u64) -> bool {
-        let over = self.over.load(Ordering::Acquire);
+        let over = self.over.0.load(Ordering::Acquire);
         let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;
         self.written.load(Ordering::Relaxed).saturating_sub(over) > room
             && self.watched.load(Ordering::Relaxed) > over

@@ -9,6 +9,7 @@ use crate::sources::gpu::hsa::agents;
 use crate::sources::gpu::hsa::operations::List;
 use crate::sources::gpu::hsa::queue_depth::QueueDepth;
 use crate::sources::gpu::hsa::tags::Tags;
+use crate::sys::apart::Apart;
 use crate::sys::lock::Lock;
 
 const MOST: usize = 1024;
@@ -31,7 +32,7 @@ pub struct State {
     /// What the callback gets.
     pub callback_data: AtomicPtr<c_void>,
     /// Only the collector's.
-    list: UnsafeCell<List>,
+    list: Apart<UnsafeCell<List>>,
     /// Memory for the packets of one doorbell; under the queue's lock.
     pub batch: AtomicPtr<Packet>,
     /// How many.
@@ -58,7 +59,7 @@ static STATES: [State; MOST] = [const {
         number: AtomicU32::new(0),
         callback: UnsafeCell::new(None),
         callback_data: AtomicPtr::new(std::ptr::null_mut()),
-        list: UnsafeCell::new(List::EMPTY),
+        list: Apart(UnsafeCell::new(List::EMPTY)),
         batch: AtomicPtr::new(std::ptr::null_mut()),
         batch_room: AtomicU32::new(0),
         tags: Tags::none(),
@@ -76,7 +77,7 @@ static HIGHEST: AtomicU32 = AtomicU32::new(1);
 ///
 /// Only for the holder of the collector's lock.
 pub fn list(place: u32) -> Option<*mut List> {
-    STATES.get(place as usize).map(|state| state.list.get())
+    STATES.get(place as usize).map(|state| state.list.0.get())
 }
 
 /// A packet is over, by its queue's place and its number among those that were written there.
@@ -90,7 +91,7 @@ pub fn is_over(place: u32, number: u64) {
 pub fn for_each_list(mut what: impl FnMut(*mut List)) {
     let highest = HIGHEST.load(Ordering::Acquire) as usize;
     for state in STATES.iter().take(highest) {
-        what(state.list.get());
+        what(state.list.0.get());
     }
 }
 

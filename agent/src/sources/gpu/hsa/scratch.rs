@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
-use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
-use crate::channel::counters;
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::gpu::hsa::abi::{SUCCESS, ScratchEvent, Status};
@@ -41,7 +40,7 @@ fn end(what: usize, event: &ScratchEvent) {
     let Some((device, queue)) = queues::identity(event.queue).filter(|_| start_ns != 0) else {
         return;
     };
-    counters::count(Counter::GpuSeen, 1);
+    events::count(RingCount::GpuSeen);
     let op = GpuOp {
         kind: OpKind::Scratch,
         start_ns,
@@ -55,15 +54,7 @@ fn end(what: usize, event: &ScratchEvent) {
     let bytes = if what == 0 { event.bytes as u64 } else { 0 };
     let mut args = ArgWords::new();
     args.push(Key::Bytes, Value::Uint(bytes));
-    let told = events::gpu(&op, &args);
-    counters::count(
-        if told {
-            Counter::GpuRecorded
-        } else {
-            Counter::GpuLostAtEnd
-        },
-        1,
-    );
+    events::gpu(&op, &args);
 }
 
 macro_rules! scratch {

@@ -10,9 +10,8 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
-use rsys_wire::layout::Counter;
+use rsys_wire::ring::RingCount;
 
-use crate::channel::counters;
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::interpose::libraries;
@@ -20,6 +19,7 @@ use crate::sources::gpu::hip::table::Does;
 use crate::sources::gpu::words;
 use crate::state;
 use crate::state::pause;
+use crate::sys;
 
 const HIP: &[u8] = b"/libamdhip64.so";
 /// Returned to a program when no library has the function: hipErrorNoDevice.
@@ -123,7 +123,7 @@ pub fn tell(
 /// Records the beginning of a call. Returns the correlation of the one around it.
 #[inline(never)]
 fn begin(function: &Function, does: Does, args: &[Arg<'_>]) -> u64 {
-    counters::count(Counter::Calls, 1);
+    events::count(RingCount::Calls);
     let correlation = events::next_correlation();
     let mut all = ArgWords::new();
     all.extend(args);
@@ -133,9 +133,16 @@ fn begin(function: &Function, does: Does, args: &[Arg<'_>]) -> u64 {
             all.push(Key::LaunchStack, Value::Uint(launch_stack));
         }
     }
-    events::begin_with(Category::Hip, function.name.key(), correlation, &all);
-    // SAFETY: the thread's own words.
-    unsafe { std::mem::replace(&mut (*words::words()).correlation, correlation) }
+    let begin_ns = sys::boottime_ns();
+    words::set_asked_ns(begin_ns);
+    events::begin_at(
+        begin_ns,
+        Category::Hip,
+        function.name.key(),
+        (correlation, false),
+        &all,
+    );
+    words::set_call(correlation)
 }
 
 /// Records the end of a call, with what it made or the error that it returned.
