@@ -1,10 +1,11 @@
 #!/bin/bash
-# Analyses the traces of a large job on several nodes, iteration by iteration.
+# Analyses the traces of a large job on several nodes: its iterations, and its collectives.
 #
-#   sbatch report.sh rsys-output/4711.0           parts: rsys-output/4711.0/parts/*.parquet, answer: rsys-output/4711.0/overlap.txt
+#   sbatch report.sh rsys-output/4711.0           parts: rsys-output/4711.0/parts/*.parquet,
+#                                                 answers: rsys-output/4711.0/overlap.txt and collectives.txt
 #
 # What was made already is kept: hand it in again after a failure or a time limit, and only what is missing is done. More options
-# (--marker train_step, --assign window) stand behind the folder.
+# of overlap (--marker train_step, --assign window) stand behind the folder.
 
 #SBATCH --job-name=rsys-report
 #SBATCH --nodes=2                   # CHANGE
@@ -21,8 +22,16 @@ shift
 parts=$traces/parts
 
 # Each task makes its share of the parts.
-srun bash -c 'exec rsys-report overlap "$0" --parts "$1" --share "$SLURM_PROCID/$SLURM_NTASKS" --jobs 1 "${@:2}"' "$traces" "$parts" "$@"
+srun bash -c '
+  share=$SLURM_PROCID/$SLURM_NTASKS
+  rsys-report overlap "$0" --parts "$1" --share "$share" --jobs 1 "${@:2}" &&
+    rsys-report collectives "$0" --parts "$1" --share "$share" --jobs 1
+' "$traces" "$parts" "$@"
 
-# One puts them together; whatever is missing, it makes itself.
-rsys-report overlap "$traces" --parts "$parts" "$@" > "$traces/overlap.txt"
-cat "$traces/overlap.txt"
+# One puts them together; whatever is missing, it makes itself. A job without collectives, or without iterations, has no answer to that (exit code 1).
+for question in overlap collectives; do
+  options=()
+  if [ "$question" = overlap ]; then options=("$@"); fi
+  rsys-report "$question" "$traces" --parts "$parts" "${options[@]}" > "$traces/$question.txt" || [ -s "$traces/$question.txt" ]
+  cat "$traces/$question.txt"
+done

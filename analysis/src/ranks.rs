@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::measure::collectives::Collectives;
+use crate::measure::collectives::{self, Collectives};
 use crate::measure::iterations::{self, Iterations, Lane, Options, Part};
 use crate::measure::{Measure, notes};
 use crate::model::Model;
@@ -13,12 +13,33 @@ use crate::pass::pass_counted;
 use crate::read::BytesRead;
 use crate::table::Answer;
 
-/// Who made the others wait in collectives, and why; with the model of all files. `read_bytes` tells others how much of the first reading is done.
+/// Who made the others wait in collectives, and why; with the model of all files, which has processes and notices only. Each file is read alone, by one of
+/// `jobs` threads. `read_bytes` tells others how much of the first reading is done.
 pub fn collectives(files: &[PathBuf], read_bytes: &BytesRead, jobs: usize) -> (Answer, Model) {
+    let jobs_of_file = (jobs / files.len().max(1)).max(1);
+    collectives_of(files, jobs, |file| {
+        collectives_part(file, read_bytes, jobs_of_file)
+    })
+}
+
+/// What [`collectives()`] finds in one file.
+#[must_use]
+pub fn collectives_part(file: &Path, read_bytes: &BytesRead, jobs: usize) -> collectives::Part {
     let collectives = Collectives::default();
     let measures = &mut [Box::new(collectives.clone()) as Box<dyn Measure>];
-    let model = pass_counted(files, measures, read_bytes, jobs);
-    let mut found = collectives.find(&model);
+    let model = pass_counted(&[file.to_path_buf()], measures, read_bytes, jobs);
+    collectives::Part::of(&collectives, model)
+}
+
+/// [`collectives()`] of what `of_file` finds in each file. The files of ranks that stand out, and of some others, are read once more.
+pub fn collectives_of(
+    files: &[PathBuf],
+    jobs: usize,
+    of_file: impl Fn(&Path) -> collectives::Part + Sync,
+) -> (Answer, Model) {
+    let job = collectives::Job::default();
+    each(files, jobs, |file| job.add(of_file(file)));
+    let (mut found, model) = job.find();
     for look in found.looks(&model) {
         let measures = &mut [Box::new(look.doings.clone()) as Box<dyn Measure>];
         let file = std::slice::from_ref(&look.file);
@@ -26,6 +47,22 @@ pub fn collectives(files: &[PathBuf], read_bytes: &BytesRead, jobs: usize) -> (A
         found.learn(&look, &of_file);
     }
     (found.answer(&model), model)
+}
+
+/// Does something with each file, on `jobs` threads.
+fn each(files: &[PathBuf], jobs: usize, act: impl Fn(&Path) + Sync) {
+    let next = AtomicUsize::new(0);
+    let act_on_some = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            act(file);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(files.len()) {
+            scope.spawn(act_on_some);
+        }
+        act_on_some();
+    });
 }
 
 /// How long the iterations of all ranks took, and what of that was what. Each file is read alone, by one of `jobs` threads, so that memory does not grow
@@ -62,36 +99,27 @@ pub fn overlap_of(
     jobs: usize,
     of_file: impl Fn(&Path) -> Part + Sync,
 ) -> (Answer, Model) {
-    let next = AtomicUsize::new(0);
     let found: Mutex<(Vec<Lane>, Model, usize)> = Mutex::default();
-    let read_some = || {
-        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let part = of_file(file);
-            let mut all = found.lock().unwrap_or_else(PoisonError::into_inner);
-            let (lanes, model, count) = &mut *all;
-            let new = part.lanes.iter().map(|lane| lane.iterations.len());
-            let (before, first) = (*count, lanes.len());
-            *count += new.sum::<usize>();
-            lanes.extend(part.lanes);
-            model.processes.extend(part.processes);
-            model.notices.extend(part.notices);
-            if iterations::are_too_many(*count) {
-                // Those that came before have none any more once there were too many.
-                let first = if iterations::are_too_many(before) {
-                    first
-                } else {
-                    0
-                };
-                let few = lanes[first..].iter_mut();
-                few.for_each(|lane| lane.details = Vec::new());
-            }
+    each(files, jobs, |file| {
+        let part = of_file(file);
+        let mut all = found.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lanes, model, count) = &mut *all;
+        let new = part.lanes.iter().map(|lane| lane.iterations.len());
+        let (before, first) = (*count, lanes.len());
+        *count += new.sum::<usize>();
+        lanes.extend(part.lanes);
+        model.processes.extend(part.processes);
+        model.notices.extend(part.notices);
+        if iterations::are_too_many(*count) {
+            // Those that came before have none any more once there were too many.
+            let first = if iterations::are_too_many(before) {
+                first
+            } else {
+                0
+            };
+            let few = lanes[first..].iter_mut();
+            few.for_each(|lane| lane.details = Vec::new());
         }
-    };
-    thread::scope(|scope| {
-        for _ in 1..jobs.min(files.len()) {
-            scope.spawn(read_some);
-        }
-        read_some();
     });
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (mut lanes, mut model, _) = found;

@@ -12,13 +12,14 @@ use rsys_analysis::measure::copies::Copies;
 use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::measure::functions::{self, Functions};
 use rsys_analysis::measure::gaps::Gaps;
+use rsys_analysis::measure::iterations::is_default_marker;
 use rsys_analysis::measure::kernels::{By, Kernels};
 use rsys_analysis::measure::launch::Launch;
 use rsys_analysis::measure::memory::Memory;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::read::BytesRead;
-use rsys_analysis::table::{Answer, Table};
+use rsys_analysis::table::{Answer, Cell, Table};
 use rsys_analysis::{pass_counted, processors, read, show};
 
 use crate::cache::answers::{Answers, Kept};
@@ -251,6 +252,36 @@ pub(crate) enum Form {
     Csv,
 }
 
+/// What is to be printed, if anything is.
+pub(crate) enum Asked {
+    /// The answer, in the form that is wanted.
+    Answer(Answer, Form),
+    /// How many parts there are now, and where.
+    Parts(usize, PathBuf),
+}
+
+/// The answer to one question, as it is kept if it is to be.
+pub(crate) struct KeptAnswer(Option<Answers>);
+
+impl KeptAnswer {
+    /// The answer that was kept, and what profiling cost.
+    pub(crate) fn find(&self, name: &'static str) -> Option<(Answer, Table)> {
+        let mut found = self.0.as_ref()?.find(&[name])?;
+        let (_, answer) = found.answers.pop()?;
+        Some((answer, found.cost?))
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn keep(&self, name: &'static str, (answer, cost): &(Answer, Table)) {
+        if let Some(kept) = &self.0 {
+            kept.keep(&Kept {
+                answers: vec![(name, answer.clone())],
+                cost: Some(cost.clone()),
+            });
+        }
+    }
+}
+
 impl Form {
     /// The answer in this form.
     pub(crate) fn write(self, answer: &Answer) -> String {
@@ -266,6 +297,20 @@ impl Inputs {
     /// How many files are read, and how much is measured, at the same time.
     pub(crate) fn job_count(&self) -> usize {
         self.jobs.count()
+    }
+
+    /// What is kept of a question about these files; nothing of one that is asked with options that change the answer.
+    pub(crate) fn kept(&self, files: &[PathBuf], is_default: bool) -> KeptAnswer {
+        let place = cache::place(&self.inputs, files, self.cache.choice());
+        let place = place.filter(|_| is_default);
+        KeptAnswer(place.and_then(|place| Answers::new(place, files, &self.label())))
+    }
+
+    /// An answer with further notes and what profiling cost, as it is to be printed.
+    pub(crate) fn asked(&self, (mut answer, cost): (Answer, Table), notes: Vec<String>) -> Asked {
+        answer.notes.extend(notes);
+        answer.closing = Some(cost);
+        Asked::Answer(answer, self.form())
     }
 
     /// How the answer is written.
@@ -465,6 +510,17 @@ fn is_further(name: &str) -> bool {
         .any(|(further, _)| *further == name)
 }
 
+/// Whether ranges that launch kernels are called as iterations commonly are: then the traces are worth a second reading.
+pub(crate) fn has_iterations(answers: &[Part]) -> bool {
+    let launch = answers.iter().find(|(name, _)| *name == "launch");
+    let tables = launch.into_iter().flat_map(|(_, launch)| &launch.tables);
+    let mut ranges = tables.filter(|table| table.key == "launch_ranges");
+    ranges.any(|table| {
+        let mut names = table.rows.iter().filter_map(|row| row.cells.first());
+        names.any(|name| matches!(name, Cell::Text(name) if is_default_marker(name)))
+    })
+}
+
 /// The first findings, then the first lines of all questions.
 fn summary(answers: Vec<Part>, cost: &Table, inputs: &Inputs) -> Answer {
     let mut advice = advise(&answers, cost).brief(SUMMARY_FINDINGS);
@@ -478,6 +534,10 @@ fn summary(answers: Vec<Part>, cost: &Table, inputs: &Inputs) -> Answer {
         }
         _ => Vec::new(),
     };
+    if has_iterations(&answers) {
+        let note = format!("rsys-report overlap {first} says what each iteration consisted of");
+        advice.notes.push(note);
+    }
     let shown = answers.into_iter().filter(|(name, _)| !is_further(name));
     let parts = shown.map(|(name, answer)| (name, answer.brief(SUMMARY_ROWS)));
     // Nothing is found in traces that hold nothing.

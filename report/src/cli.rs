@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use rsys_analysis::table::Answer;
 
-use crate::ask::{self, Form, Question};
+use crate::ask::{self, Asked, Form, Question};
 use crate::check;
-use crate::collectives;
+use crate::collectives::{self, CollectiveOptions};
 use crate::cut;
 use crate::diff::{DiffOptions, diff};
 use crate::export::{ExportOptions, export};
@@ -19,7 +19,7 @@ use crate::files;
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
-use crate::overlap::{self, Asked, OverlapOptions};
+use crate::overlap::{self, OverlapOptions};
 use crate::page;
 use crate::query::{self, QueryOptions};
 use crate::recover::{self, Recovery};
@@ -53,7 +53,7 @@ enum Verb {
     #[command(flatten)]
     Ask(Question),
     /// Which rank made the others wait in collectives, by how much, and what it did meanwhile
-    Collectives(ask::Inputs),
+    Collectives(CollectiveOptions),
     /// Each iteration of each rank: computation, communication that nothing hid, copies, idleness; the slowest, and what was different in them
     Overlap(OverlapOptions),
     /// Two runs compared: what became slower, by how much, and how sure that is
@@ -220,8 +220,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     };
     let outcome = match (cli.verb, cli.completions) {
         (Some(Verb::Ask(question)), _) => ask::ask(&question).and_then(answer),
-        (Some(Verb::Collectives(inputs)), _) => collectives::ask(&inputs).and_then(answer),
-        (Some(Verb::Overlap(options)), _) => write_overlap(&options),
+        (Some(Verb::Collectives(options)), _) => collectives::ask(&options).and_then(asked),
+        (Some(Verb::Overlap(options)), _) => overlap::ask(&options).and_then(asked),
         (Some(Verb::Diff(options)), _) => write_diff(&options),
         (Some(Verb::Html(options)), _) => write_page(options),
         (Some(Verb::Merge(options)), _) => merge_traces(options),
@@ -254,8 +254,8 @@ fn answer((answer, form): (Answer, Form)) -> Result<i32> {
     Ok(i32::from(answer.is_empty))
 }
 
-fn write_overlap(options: &OverlapOptions) -> Result<i32> {
-    match overlap::ask(options)? {
+fn asked(asked: Asked) -> Result<i32> {
+    match asked {
         Asked::Answer(found, form) => answer((found, form)),
         Asked::Parts(count, folder) => {
             let parts = counted(count as u64, "part");

@@ -1,26 +1,79 @@
 //! `rsys-report collectives`: ranks compared.
 
+use std::path::Path;
+
 use anyhow::Result;
+use clap::Args;
+use rsys_analysis::measure::collectives::Part;
 use rsys_analysis::measure::cost::profiling_cost;
+use rsys_analysis::model::Notice;
+use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
-use rsys_analysis::table::Answer;
 
-use crate::ask::{Form, Inputs};
+use crate::ask::{Asked, Inputs};
 use crate::cache;
+use crate::parts::{self, PartOptions};
 use crate::progress::Progress;
 
-/// Answers, in the form that is wanted.
+/// Options of `collectives`.
+#[derive(Debug, Args)]
+pub(crate) struct CollectiveOptions {
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    parts: PartOptions,
+}
+
+impl parts::Part for Part {
+    const END: &'static str = "collectives";
+    type Options = ();
+
+    fn wrong(notice: Notice) -> Self {
+        let mut part = Self::default();
+        part.notices.push(notice);
+        part
+    }
+
+    fn read(file: &[u8], _: &(), source: &str) -> Result<Self, PartError> {
+        Self::read(file, source)
+    }
+
+    fn write(&self, _: &(), source: &str) -> std::io::Result<Vec<u8>> {
+        self.write(source)
+    }
+}
+
+/// Answers, or makes parts.
 ///
 /// # Errors
-/// When there is no trace. What is wrong with one is in the notes of the answer.
-pub(crate) fn ask(inputs: &Inputs) -> Result<(Answer, Form)> {
-    let (files, notes) = inputs.files()?;
+/// When there is no trace, or a part cannot be written. What is wrong with a trace is in the notes of the answer.
+pub(crate) fn ask(options: &CollectiveOptions) -> Result<Asked> {
+    let inputs = &options.inputs;
+    let (mut files, notes) = inputs.files()?;
+    options.parts.prepare(&mut files)?;
+    let kept = inputs.kept(&files, !options.parts.is_given());
+    if let Some(found) = kept.find("collectives") {
+        return Ok(inputs.asked(found, notes));
+    }
+    let jobs = inputs.job_count();
+    let jobs_of_file = (jobs / files.len().max(1)).max(1);
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), cache::bytes_of(&files));
-    let (mut answer, model) = ranks::collectives(&files, &read, inputs.job_count());
+    let (answer, model) = ranks::collectives_of(&files, jobs, |file: &Path| {
+        let find = || ranks::collectives_part(file, &read, jobs_of_file);
+        let mut part: Part = options.parts.part(file, &(), find);
+        // Whoever made it may have called the file by another path.
+        let path = file.display().to_string();
+        let processes = part.processes.iter_mut();
+        processes.for_each(|process| process.file.clone_from(&path));
+        part
+    });
     drop(progress);
-    answer.notes.extend(notes);
-    answer.closing = Some(profiling_cost(&model));
-    Ok((answer, inputs.form()))
+    if let Some(folder) = options.parts.only_parts::<Part>(&files, &model.notices)? {
+        return Ok(Asked::Parts(files.len(), folder));
+    }
+    let found = (answer, profiling_cost(&model));
+    kept.keep("collectives", &found);
+    Ok(inputs.asked(found, notes))
 }

@@ -34,6 +34,7 @@ mod manual;
 mod mcp;
 mod overlap;
 mod page;
+mod parts;
 mod progress;
 mod query;
 mod temp_output;

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rsys_analysis::measure::iterations::{Options, is_default_marker};
+use rsys_analysis::measure::iterations::Options;
 use rsys_analysis::measure::plots::plots;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
-use rsys_analysis::table::{Answer, Cell};
+use rsys_analysis::table::{Answer, Cell, Table};
 
-use crate::ask::{Inputs, everything};
+use crate::ask::{Inputs, everything, has_iterations};
 use crate::temp_output::TempOutput;
 
 /// What to make a page of, and where.
@@ -56,12 +56,17 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
         bail!("{} is no folder", folder.display());
     }
     let (mut answer, plots) = everything(inputs, plots())?;
-    if has_iterations(&answer) {
-        let (files, _) = inputs.files()?;
-        let options = Options::default();
-        let (iterations, _) =
-            ranks::overlap(&files, &options, &BytesRead::default(), inputs.job_count());
+    let (files, _) = inputs.files()?;
+    let (read, jobs) = (BytesRead::default(), inputs.job_count());
+    if has_iterations(&answer.parts) {
+        let (iterations, _) = ranks::overlap(&files, &Options::default(), &read, jobs);
         answer.parts.push(("overlap", iterations));
+    }
+    if files.len() > 1 && has_communication(&answer) {
+        let (mut collectives, _) = ranks::collectives(&files, &read, jobs);
+        // What is wrong with the files was said.
+        collectives.notes.clear();
+        answer.parts.push(("collectives", collectives));
     }
     if answer.is_empty && plots.is_empty {
         let notes = answer.notes.iter().find(|note| note.contains(": "));
@@ -88,15 +93,18 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     })
 }
 
-/// Whether ranges that launch kernels are called as iterations commonly are: then the traces are worth a second reading.
-fn has_iterations(answer: &Answer) -> bool {
-    let launch = answer.parts.iter().find(|(name, _)| *name == "launch");
-    let tables = launch.into_iter().flat_map(|(_, launch)| &launch.tables);
-    let mut ranges = tables.filter(|table| table.key == "launch_ranges");
-    ranges.any(|table| {
-        let mut names = table.rows.iter().filter_map(|row| row.cells.first());
-        names.any(|name| matches!(name, Cell::Text(name) if is_default_marker(name)))
-    })
+/// Whether collectives ran on some GPU.
+fn has_communication(answer: &Answer) -> bool {
+    fn is_in(table: &Table) -> bool {
+        let mut columns = table.columns.iter();
+        let place = columns.position(|column| column.key == "total_comm_ns");
+        table.rows.iter().any(|row| {
+            let cell = place.and_then(|place| row.cells.get(place));
+            matches!(cell, Some(Cell::Count(1..))) || row.below.iter().any(is_in)
+        })
+    }
+    let timeline = answer.parts.iter().find(|(name, _)| *name == "timeline");
+    timeline.is_some_and(|(_, timeline)| timeline.tables.iter().any(is_in))
 }
 
 fn refuse_existing(path: &Path, force: bool) -> Result<()> {

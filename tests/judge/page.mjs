@@ -31,7 +31,7 @@ const browser = await chromium.launchPersistentContext(profile, {
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
 const complaints = [];
-const seen = { tables: [], plots: [], flames: {}, compared: 0 };
+const seen = { tables: [], plots: [], flames: {}, maps: {}, compared: 0 };
 const must = (holds, what) => { if (!holds) complaints.push(what); };
 
 // What stands in a table: the key of each column, and the text of each cell.
@@ -209,6 +209,21 @@ async function withFindings(html) {
   await page.close();
 }
 
+// What a map of ranks tells at each of its places, which the keys go through; it has something drawn in it.
+async function mapTells(map) {
+  must((await map.locator('svg rect').count()) > 0, 'a map of ranks without anything in it');
+  const slider = map.locator('[role=slider]');
+  await slider.focus();
+  await slider.press('Home');
+  const told = [];
+  for (let place = 0; place < 200; place += 1) {
+    told.push(await map.locator('output').first().textContent());
+    if (Number(await slider.getAttribute('aria-valuenow')) >= 100) break;
+    await slider.press('ArrowRight');
+  }
+  return [...new Set(told)];
+}
+
 setTimeout(() => {
   console.error('no end after 300 s');
   browser.close().finally(() => process.exit(1));
@@ -246,7 +261,8 @@ try {
   if (causes.length) await compare(found('gaps', 'devices'), causes.map((cause) => ({ ...cause })), 'causes');
   const devices = answer.timeline?.runs?.[0]?.devices ?? [];
   if (devices.length) await compare(found('timeline', 'devices'), devices, 'timeline');
-  await use(found('functions', 'functions'), 'total_ns', 'functions');
+  const totals = new Set((answer.functions?.functions ?? []).map((row) => row.total_ns));
+  if (totals.size !== 1) await use(found('functions', 'functions'), 'total_ns', 'functions');
 
   const cost = await page.locator('#cost').textContent();
   must(cost === `Profiling itself cost: ${answer.profiling_cost?.[0]?.text}`, `cost: ${cost}`);
@@ -255,6 +271,10 @@ try {
   await page.locator('[data-plot] [role=slider]').first().focus();
   await page.keyboard.press('ArrowRight');
   must(/^at /.test(await page.locator('[data-plot] figure output').first().textContent()), 'the keys find nothing in a picture');
+  for (const kind of ['iterations', 'collectives']) {
+    const map = page.locator(`[data-plot=${kind}]`);
+    if (await map.count()) seen.maps[kind] = await mapTells(map);
+  }
   await withFindings(fs.readFileSync(file, 'utf8'));
 } catch (error) {
   complaints.push(String(error?.stack ?? error));

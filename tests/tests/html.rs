@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
+use rsys_synthetic::{Cause, Fault, Job};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
 use rsys_tests::{
     Outcome, Run, Scratch, TestResult, judged_page, missing_browser, python, report,
@@ -168,6 +169,45 @@ microseconds = 20
     ensure!(seen["flames"].get("GPU time").is_some(), "{seen}");
     let pictures = pictures(&outcome.files(), &seen)?;
     ensure!(pictures.contains_key("flame-gpu.png"), "{pictures:?}");
+    Ok(())
+}
+
+#[test]
+fn a_job_of_ranks() -> TestResult {
+    skip_if_missing!(missing_browser());
+    let scratch = Scratch::new("job-page")?;
+    let fault = Fault {
+        rank: 3,
+        cause: Cause::LongKernel,
+        amount_ns: 4_000_000,
+        every: 2,
+    };
+    let job = Job {
+        ranks: 70,
+        iterations: 10,
+        faults: vec![fault],
+        ..Job::default()
+    };
+    rsys_synthetic::write(&job, scratch.path())?;
+    let seen = judged_page(&[scratch.path().to_path_buf()], "html-job")?;
+    has(&seen, "plots", &["iterations", "collectives"])?;
+    has(
+        &seen,
+        "tables",
+        &["overlap_ranks", "stragglers", "communicators"],
+    )?;
+    // More ranks than rows: two are one. The place of the delay stands out.
+    for (plot, place) in [
+        ("iterations", "2 ranks from 2"),
+        ("collectives", "2 ranks from 2"),
+    ] {
+        let told = seen["maps"][plot].as_array().context("what a map tells")?;
+        let told: Vec<&str> = told.iter().filter_map(Value::as_str).collect();
+        ensure!(
+            told.iter().any(|line| line.contains(place)),
+            "{plot}: {told:?}"
+        );
+    }
     Ok(())
 }
 

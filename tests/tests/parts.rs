@@ -1,18 +1,24 @@
-//! `rsys-report overlap --parts`: jobs that are analysed in parts, and what others read of these; and what the page shows of iterations.
+//! `rsys-report overlap --parts` and `collectives --parts`: jobs that are analysed in parts, and what others read of these; and what the page shows of iterations.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
-use rsys_synthetic::Job;
+use rsys_synthetic::{Cause, Fault, HostClock, Job};
 use rsys_tests::{Scratch, TestResult, judge_dir, report, skip_if_missing, workspace_dir};
 use serde_json::Value;
 
 /// Runs `rsys-report overlap`, successfully.
 fn overlap(arguments: &[&str], traces: &Path) -> Result<Output> {
+    ask("overlap", arguments, traces)
+}
+
+/// Asks `rsys-report`, successfully.
+fn ask(question: &str, arguments: &[&str], traces: &Path) -> Result<Output> {
     let output = Command::new(report()?)
-        .arg("overlap")
+        .arg(question)
         .arg(traces)
         .args(arguments)
         .output()?;
@@ -51,8 +57,17 @@ impl Parts {
     }
 
     fn overlap(&self, arguments: &[&str]) -> Result<Output> {
+        self.ask("overlap", arguments)
+    }
+
+    fn collectives(&self, arguments: &[&str]) -> Result<Output> {
+        self.ask("collectives", arguments)
+    }
+
+    fn ask(&self, question: &str, arguments: &[&str]) -> Result<Output> {
         let parts = self.parts.to_str().context("a path")?;
-        overlap(&[&["--parts", parts], arguments].concat(), &self.traces)
+        let arguments = [&["--parts", parts], arguments].concat();
+        ask(question, &arguments, &self.traces)
     }
 
     fn files(&self) -> Result<Vec<PathBuf>> {
@@ -95,6 +110,137 @@ fn parts_give_the_same_answer_and_only_what_is_missing_is_made() -> TestResult {
     Ok(())
 }
 
+/// A job on three hosts, whose clocks are wrong, with communicators of some ranks and one that is late.
+fn late_job() -> Job {
+    let clock = |wall_error_ns| HostClock {
+        wall_error_ns,
+        drift_ppb: 0,
+    };
+    Job {
+        ranks: 6,
+        ranks_per_host: 2,
+        iterations: 30,
+        group: 2,
+        clocks: vec![clock(0), clock(1_000_000), clock(-300_000)],
+        faults: vec![Fault {
+            rank: 4,
+            cause: Cause::SlowLoader,
+            amount_ns: 5_000_000,
+            every: 1,
+        }],
+        missing: vec![1],
+        ..Job::default()
+    }
+}
+
+#[test]
+fn collectives_of_parts_are_those_of_the_traces() -> TestResult {
+    let job = Parts::new(&late_job())?;
+    let whole = ask("collectives", &["--json"], &job.traces)?.stdout;
+    let answer: Value = serde_json::from_slice(&whole)?;
+    ensure!(
+        answer["stragglers"][0]["cause"] == "host_code",
+        "{answer:#}"
+    );
+    for share in ["0/2", "1/2"] {
+        let said = job.collectives(&["--share", share])?;
+        ensure!(String::from_utf8(said.stdout)?.contains(" part"));
+    }
+    let made = files(&job.parts, ".collectives.parquet")?;
+    ensure!(made.len() == 5, "{made:?}");
+    let changed = |path: &PathBuf| Ok(fs::metadata(path)?.modified()?);
+    let times: Result<Vec<_>> = made.iter().map(changed).collect();
+    ensure!(job.collectives(&["--json"])?.stdout == whole);
+    fs::remove_file(&made[0])?;
+    fs::write(&made[1], &fs::read(&made[1])?[..700])?;
+    ensure!(job.collectives(&["--json", "--jobs", "1"])?.stdout == whole);
+    let again: Result<Vec<_>> = made.iter().map(changed).collect();
+    ensure!(times?[2..] == again?[2..], "parts were made again");
+    Ok(())
+}
+
+#[test]
+fn a_large_part_has_rounded_times_and_says_so() -> TestResult {
+    let job = Parts::new(&Job {
+        ranks: 3,
+        iterations: 1_000,
+        buckets: 20,
+        ..late_job()
+    })?;
+    let exact: Value =
+        serde_json::from_slice(&ask("collectives", &["--json"], &job.traces)?.stdout)?;
+    let rounded: Value = serde_json::from_slice(&job.collectives(&["--json"])?.stdout)?;
+    for part in files(&job.parts, ".collectives.parquet")? {
+        let bytes = fs::metadata(&part)?.len();
+        ensure!(bytes <= 64_000, "{}: {bytes} bytes", part.display());
+    }
+    let notes = |answer: &Value| answer["notes"].to_string().contains("are rounded to");
+    ensure!(notes(&rounded) && !notes(&exact), "{rounded:#}");
+    for key in ["communicators", "what_if"] {
+        let count = |answer: &Value| answer[key].as_array().map(Vec::len);
+        ensure!(count(&exact) == count(&rounded), "{key}");
+    }
+    // Each of so many operations is off by less than two microseconds.
+    let late = |answer: &Value| {
+        let rows = answer["ranks"].as_array().into_iter().flatten();
+        let late = rows.map(|row| {
+            (
+                row["rank"].to_string(),
+                row["late_ns"].as_u64().unwrap_or(0),
+            )
+        });
+        late.collect::<BTreeMap<_, _>>()
+    };
+    let (exact, rounded) = (late(&exact), late(&rounded));
+    ensure!(exact.keys().eq(rounded.keys()), "{rounded:?}");
+    for (rank, late_ns) in &exact {
+        ensure!(
+            late_ns.abs_diff(rounded[rank]) < 20_000 * 2_000,
+            "{rank}: {exact:?} {rounded:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_was_kept_is_taken() -> TestResult {
+    const QUESTIONS: [&str; 2] = ["collectives", "overlap"];
+    let job = Parts::new(&Job {
+        ranks: 2,
+        iterations: 1_000,
+        ..Job::default()
+    })?;
+    let answer = |question: &str, cache: &str| -> Result<Vec<u8>> {
+        Ok(ask(question, &["--json", cache], &job.traces)?.stdout)
+    };
+    let first: Result<Vec<_>> = QUESTIONS
+        .map(|one| answer(one, "--cache"))
+        .into_iter()
+        .collect();
+    // In the middle nothing looks that only wants to know whether the file is the same.
+    let trace = files(&job.traces, ".proto")?.remove(0);
+    let (mut bytes, changed) = (fs::read(&trace)?, fs::metadata(&trace)?.modified()?);
+    let middle = bytes.len() / 2;
+    ensure!(middle > 200_000, "only {} bytes", bytes.len());
+    bytes[middle - 50_000..middle + 50_000].fill(0xff);
+    fs::write(&trace, bytes)?;
+    fs::File::options()
+        .write(true)
+        .open(&trace)?
+        .set_modified(changed)?;
+    for (question, first) in QUESTIONS.into_iter().zip(first?) {
+        ensure!(
+            answer(question, "--cache")? == first,
+            "{question} was read again"
+        );
+        ensure!(
+            answer(question, "--no-cache")? != first,
+            "{question} was not read again"
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn the_batch_script_makes_parts_on_all_tasks_and_one_answer() -> TestResult {
     let job = Parts::new(&job())?;
@@ -126,14 +272,20 @@ fn the_batch_script_makes_parts_on_all_tasks_and_one_answer() -> TestResult {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{said}");
     let answer = fs::read(job.traces.join("overlap.txt"))?;
-    ensure!(output.stdout.ends_with(&answer));
+    ensure!(
+        output
+            .stdout
+            .ends_with(&fs::read(job.traces.join("collectives.txt"))?)
+    );
     ensure!(
         String::from_utf8(output.stdout)?
             .matches(": 2 parts")
             .count()
-            == 3
+            == 6
     );
     ensure!(answer == overlap(&["--marker", "step"], &job.traces)?.stdout);
+    let answer = fs::read(job.traces.join("collectives.txt"))?;
+    ensure!(answer == ask("collectives", &[], &job.traces)?.stdout);
     Ok(())
 }
 
@@ -180,6 +332,48 @@ print(sorted(set(table['host'])), duckdb.sql(f\"select distinct host from '{file
     let hosts = "['node00', 'node01'] [('node00',), ('node01',)]\n";
     let read = String::from_utf8(output.stdout)?;
     ensure!(read == format!("{line}{line}{hosts}"), "{read}{line}");
+    Ok(())
+}
+
+#[test]
+fn others_read_the_parts_of_collectives() -> TestResult {
+    skip_if_missing!(missing_readers());
+    let job = Parts::new(&late_job())?;
+    let answer: Value = serde_json::from_slice(&job.collectives(&["--json"])?.stdout)?;
+    let operations = answer["ranks"].as_array().into_iter().flatten();
+    let operations = operations.filter_map(|row| row["operations"].as_u64());
+    let operations: u64 = operations.sum();
+    let bytes: u64 = answer["operations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|row| row["message_bytes"].as_u64())
+        .max()
+        .context("bytes")?;
+    let program = "
+import sys, duckdb, polars
+files = sys.argv[1]
+print(*duckdb.sql(f\"select count(*), max(message_bytes), count(peer), sum(duration_ticks * tick_ns), max(start_ticks * tick_ns) from '{files}'\").fetchall()[0])
+table = polars.read_parquet(files)
+print(len(table), table['message_bytes'].max(), table['peer'].count(), (table['duration_ticks'] * table['tick_ns']).sum(), (table['start_ticks'] * table['tick_ns']).max())
+print(sorted(set(table['timing'])), sorted(set(table['operation'])), duckdb.sql(f\"select distinct timing, operation from '{files}' order by all\").fetchall())
+";
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .arg(job.parts.join("*.collectives.parquet"))
+        .env("PYTHONPATH", judge_dir().join("tables"))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let read = String::from_utf8(output.stdout)?;
+    let lines: Vec<&str> = read.lines().collect();
+    ensure!(lines.len() == 3 && lines[0] == lines[1], "{read}");
+    ensure!(
+        lines[0].starts_with(&format!("{operations} {bytes} 0 ")),
+        "{read} {operations} {bytes}"
+    );
+    let operations = "['kernel'] ['ncclAllGather', 'ncclAllReduce'] [('kernel', 'ncclAllGather'), ('kernel', 'ncclAllReduce')]";
+    ensure!(lines[2] == operations, "{read}");
     Ok(())
 }
 

@@ -1,13 +1,16 @@
 //! Parquet files: one table each, as DuckDB, Polars, Spark and pandas read them.
 //!
-//! Written is the smallest part of the format that all of them know (<https://parquet.apache.org/docs/file-format/>): one row group, one page for each column, values
-//! one after the other (`PLAIN`), packed with gzip; a text by key may be put beside the table. Read is what was written.
+//! Written is a part of the format that all of them know (<https://parquet.apache.org/docs/file-format/>): one row group, one page for each column; whole numbers as
+//! differences, texts as numbers in a dictionary, measured numbers one after the other; packed with gzip where that helps. A text by key may be put beside the
+//! table. Read is what was written.
 
+mod delta;
 mod read;
 mod thrift;
 mod write;
 
 use std::io;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -22,7 +25,7 @@ pub enum Values {
     /// Measured numbers.
     Numbers(Vec<Option<f64>>),
     /// Texts.
-    Texts(Vec<Option<String>>),
+    Texts(Vec<Option<Arc<str>>>),
 }
 
 impl Values {
@@ -75,6 +78,17 @@ pub enum ParquetError {
     Packing(#[from] io::Error),
 }
 
+/// Why a table of an analysis cannot be used.
+#[derive(Debug, Error)]
+pub enum PartError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+    /// It is of another version, another question, or of a file that has changed.
+    #[error("it is of another question, version or file")]
+    Outdated,
+}
+
 /// What stands at both ends of a file.
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Numbers of types, encodings and packings in the format.
@@ -85,7 +99,13 @@ const OPTIONAL: i64 = 1;
 const UTF8: i64 = 0;
 const PLAIN: i64 = 0;
 const RLE: i64 = 3;
+const DELTA_BINARY_PACKED: i64 = 5;
+const RLE_DICTIONARY: i64 = 8;
+const UNCOMPRESSED: i64 = 0;
 const GZIP: i64 = 2;
+/// Kinds of pages.
+const DATA_PAGE: i64 = 0;
+const DICTIONARY_PAGE: i64 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +115,7 @@ mod tests {
         let every = |place: usize, count: usize| !place.is_multiple_of(count);
         let counts = (0..rows).map(|at| every(at, 7).then_some(at as i64 * 1_000_003 - 5));
         let numbers = (0..rows).map(|at| every(at, 3).then_some(at as f64 / 3.0));
-        let texts = (0..rows).map(|at| every(at, 5).then(|| "\u{b5}".repeat(at % 4)));
+        let texts = (0..rows).map(|at| every(at, 5).then(|| Arc::from("\u{b5}".repeat(at % 4))));
         Columns {
             columns: vec![
                 ("counts".to_owned(), Values::Counts(counts.collect())),

@@ -112,7 +112,7 @@ impl Thrift {
     }
 }
 
-fn zigzag(value: i64) -> u64 {
+pub(super) fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
@@ -154,7 +154,7 @@ impl<'a> Input<'a> {
         Err(ParquetError::Damaged)
     }
 
-    fn zigzag(&mut self) -> Result<i64, ParquetError> {
+    pub(super) fn zigzag(&mut self) -> Result<i64, ParquetError> {
         let value = self.varint()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }

@@ -35,6 +35,7 @@ mod numbers;
 mod ordinary;
 mod overhead;
 mod process;
+mod ranks;
 mod rate;
 mod report;
 mod simgpu;
@@ -54,7 +55,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
+    /// report, ranks, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -68,7 +69,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 23] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 24] = [
     (
         "overhead",
         overhead::measure,
@@ -87,6 +88,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 23] = [
     ("names", engines::names, &[]),
     ("merge", merge::measure, &[&[Tool::Rsys]]),
     ("report", answers::measure, &[]),
+    ("ranks", ranks::measure, &[]),
     ("writer", launches::writer, &[]),
     ("viewer", launches::viewer, &[]),
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),

@@ -21,6 +21,8 @@ pub(super) type Shared = BTreeMap<usize, Span>;
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     pub(super) hosts: Vec<HostClock>,
+    /// To so many nanoseconds all times are rounded; 0: they are not.
+    pub(super) grain_ns: u64,
 }
 
 /// The clock of a host.
@@ -62,10 +64,11 @@ impl Clocks {
     /// By how much the difference of two times may be wrong, either way; `None` if nothing bounds it.
     pub(super) fn uncertainty_ns(&self, one: usize, other: usize) -> Option<u64> {
         if one == other {
-            return Some(0);
+            return Some(self.grain_ns);
         }
         let of = |host: usize| self.hosts.get(host)?.uncertainty_ns;
-        Some(of(one)?.saturating_add(of(other)?))
+        let both = of(one)?.saturating_add(of(other)?);
+        Some(both.saturating_add(self.grain_ns))
     }
 
     /// Corrects what the wall clocks say by what the collectives allow.
@@ -73,7 +76,10 @@ impl Clocks {
         if let Some(first) = self.hosts.first_mut() {
             first.uncertainty_ns = Some(0);
         }
-        shared.sort_by_key(|hosts| hosts.values().map(|span| span.0).min());
+        let start = |hosts: &Shared| hosts.values().map(|span| span.0).min();
+        shared.sort_by(|one, other| (start(one), one).cmp(&(start(other), other)));
+        // Of a job that is there several times each says the same.
+        shared.dedup();
         if shared.is_empty() || self.hosts.len() < 2 {
             return;
         }
@@ -183,6 +189,7 @@ mod tests {
         let hosts = (0..hosts).map(|_| HostClock::default());
         Clocks {
             hosts: hosts.collect(),
+            ..Clocks::default()
         }
     }
 

@@ -62,6 +62,14 @@ pub(super) struct Operations {
 }
 
 impl Operations {
+    /// Rows that are there already.
+    pub(super) fn of(rows: PackedRows<4>) -> Self {
+        Self {
+            rows,
+            ..Self::default()
+        }
+    }
+
     fn push(&mut self, row: [u64; 4]) {
         self.rows.push(row);
         self.count += 1;

@@ -1,15 +1,18 @@
 //! Collectives over ranks: who made the others wait, by how much, and why.
 //!
-//! [`Collectives`] joins calls and kernels of each rank (`joining`). When all was read, [`Collectives::find`] matches ranks by communicator and number
-//! (`study`) on one time axis (`clocks`). Ranks that stand out (`stragglers`) are looked at again, beside some that do not: their
+//! [`Collectives`] joins calls and kernels of each rank (`joining`). What that finds in a file is a [`Part`] (`part`: kept in a Parquet file), and a [`Job`] puts
+//! parts together (`gathering`). When all was read, [`Job::find`] matches ranks by communicator and number (`study`) on one time axis (`clocks`). Ranks that stand out (`stragglers`) are looked at again, beside some that do not: their
 //! files are read once more ([`Found::looks`], `doings`), and what they did more of is the cause (`causes`). What the job would gain without them is found by
 //! going through its collectives once more (`replay`).
 
 mod causes;
 mod clocks;
 mod doings;
+mod gathering;
 mod joining;
+mod map;
 mod operation;
+mod part;
 mod records;
 mod replay;
 mod stragglers;
@@ -21,11 +24,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use doings::{Doings, Look};
+pub use gathering::Job;
 pub(in crate::measure) use operation::Operation;
+pub use part::Part;
 
 use super::Measure;
 use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
+use gathering::Gathering;
 use joining::Joining;
 use records::Study;
 use stragglers::{Straggler, stragglers};
@@ -58,10 +64,12 @@ impl Collectives {
     /// Matches what was read, which is gone afterwards.
     #[must_use]
     pub fn find(&self, model: &Model) -> Found {
+        Found::of(Gathering::of(self.take_joining()), model)
+    }
+
+    fn take_joining(&self) -> Joining {
         let mut joining = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let study = Study::new(std::mem::take(&mut joining), model);
-        let stragglers = stragglers(&study, model);
-        Found { study, stragglers }
+        std::mem::take(&mut joining)
     }
 }
 
@@ -80,6 +88,12 @@ impl std::fmt::Debug for Found {
 }
 
 impl Found {
+    fn of(gathering: Gathering, model: &Model) -> Self {
+        let study = Study::new(gathering, model);
+        let stragglers = stragglers(&study, model);
+        Self { study, stragglers }
+    }
+
     /// The files that have to be read again to say why ranks were late.
     #[must_use]
     pub fn looks(&self, model: &Model) -> Vec<Look> {
@@ -108,6 +122,12 @@ impl Found {
         if let Some(straggler) = self.stragglers.get_mut(look.straggler) {
             straggler.learn(look.doings.found(model));
         }
+    }
+
+    /// How often an operation of a rank was looked at, all together: what the comparison takes grows as this does.
+    #[must_use]
+    pub fn visited(&self) -> u64 {
+        self.study.visited.get()
     }
 
     /// The answer, with the causes of what was looked at.

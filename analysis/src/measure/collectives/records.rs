@@ -1,11 +1,13 @@
 //! What is found of ranks, communicators and operations.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::super::packed_rows::PackedRows;
 use super::clocks::Clocks;
 use super::joining::{Lane, Shape};
+use super::map::Map;
 use crate::model::ProcessId;
 
 /// Begin, duration, the segment in front of it plus one (0: there is none), shape and flags, behind the number.
@@ -127,8 +129,12 @@ pub(super) struct Study {
     pub(super) totals: BTreeMap<(usize, usize), ShapeTotals>,
     /// Those with the largest skew, in this order.
     pub(super) instances: Vec<Instance>,
+    /// Ranks by collectives.
+    pub(super) map: Map,
     pub(super) nameless: u64,
     pub(super) strangers: u64,
+    /// How often an operation of a rank was looked at.
+    pub(super) visited: Cell<u64>,
 }
 
 impl ShapeTotals {

@@ -1,7 +1,8 @@
 //! Ranks that stand out: late by themselves, again or by much, and far more than others.
 //!
 //! In any run some rank is the last. A rank is named only if its segments were longer than the median of the ranks by one percent of the time from its first
-//! collective to its last, and by three times what is usual for a rank of this run.
+//! collective to its last, and by three times what is usual for a rank of this run; and if anyone waited for it: where another was later still each time, it
+//! cost nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,9 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
     // Of two ranks the better one is what is usual.
     let usual_ns = late.get((late.len().max(1) - 1) / 2).copied().unwrap_or(0);
     let is_straggler = |one: &Conduct| {
-        one.late_ns as f64 > LEAST * one.span_ns() as f64 && one.late_ns > UNUSUAL * usual_ns
+        one.blame_ns > 0
+            && one.late_ns as f64 > LEAST * one.span_ns() as f64
+            && one.late_ns > UNUSUAL * usual_ns
     };
     let mut named: Vec<(&ProcessId, &Conduct)> = conduct
         .iter()

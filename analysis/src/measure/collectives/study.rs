@@ -4,14 +4,18 @@
 //! with the segments of the others for the same operation. That needs no clock that ranks have in common, and a rank that was late because it had
 //! waited for another in some other communicator is not charged with that.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::path::Path;
 
 use super::clocks::{Clocks, HostClock, Shared};
-use super::joining::{BY_CALL, FUSED, Joining, Lane, Member, Operations};
+use super::gathering::Gathering;
+use super::joining::{BY_CALL, FUSED, Lane, Member, Operations};
+use super::map::Map;
 use super::operation::Operation;
 use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
-use crate::model::{Model, ProcessId};
+use crate::model::{Model, ProcessId, TextId};
 
 /// Instances by which clocks are compared, of all hosts together.
 const COMPARED: usize = 1 << 20;
@@ -32,61 +36,66 @@ pub(super) struct Arrival {
 
 impl Study {
     /// Matches what was read.
-    pub(super) fn new(mut joining: Joining, model: &Model) -> Self {
-        joining.finish();
+    pub(super) fn new(mut gathering: Gathering, model: &Model) -> Self {
+        let copied = copied(&gathering);
+        let grain_ns = match gathering.tick_ns {
+            0 | 1 => 0,
+            tick_ns => tick_ns,
+        };
         let mut study = Self {
             groups: Vec::new(),
-            clocks: Clocks::default(),
+            clocks: Clocks {
+                grain_ns,
+                ..Clocks::default()
+            },
             conduct: BTreeMap::new(),
-            shapes: joining.shapes,
+            shapes: gathering.shapes,
             totals: BTreeMap::new(),
             instances: Vec::new(),
+            map: Map::default(),
             nameless: 0,
             strangers: 0,
+            visited: Cell::new(0),
         };
-        let mut order: Vec<ProcessId> = (0..joining.processes.len()).map(ProcessId::new).collect();
+        let mut order: Vec<ProcessId> =
+            (0..gathering.processes.len()).map(ProcessId::new).collect();
         order.sort_by_key(|&id| model.process(id).order());
-        let mut hosts: Vec<&str> = Vec::new();
-        let mut places: BTreeMap<(String, Option<Pair>), usize> = BTreeMap::new();
+        let mut hosts: HashMap<&str, usize> = HashMap::new();
+        let mut places: BTreeMap<(TextId, &str, Option<Pair>), usize> = BTreeMap::new();
         for id in order {
-            let of_process = std::mem::take(&mut joining.processes[id.index()]);
-            study.nameless += of_process.nameless;
-            study.strangers += of_process.strangers;
-            if of_process.members.is_empty() {
+            let gathered = std::mem::take(&mut gathering.processes[id.index()]);
+            study.nameless += gathered.nameless;
+            study.strangers += gathered.strangers;
+            if gathered.members.is_empty() {
                 continue;
             }
             let process = model.process(id);
             let key = host_key(process);
-            let host = hosts.iter().position(|known| *known == key);
-            let host = host.unwrap_or_else(|| {
-                hosts.push(key);
+            let host = *hosts.entry(key).or_insert_with(|| {
                 study.clocks.hosts.push(HostClock {
                     name: process.host.clone(),
                     ..HostClock::default()
                 });
-                hosts.len() - 1
+                study.clocks.hosts.len() - 1
             });
             study.clocks.hosts[host]
                 .wall_clock
                 .points
                 .extend(&process.wall_clock);
-            let mut members: Vec<_> = of_process.members.into_iter().collect();
-            members.sort_by_key(|(member, _)| {
-                (
-                    model.text(member.communicator),
-                    member.rank,
-                    member.lane.order(model),
-                )
-            });
-            for (member, rows) in with_segments(members) {
-                let communicator = model.text(member.communicator).to_owned();
+            let mut members = gathered.members;
+            members.sort_by_key(|(member, _)| member.order(model));
+            for (member, rows) in members {
                 let pair = member.pair(model);
+                let folder = match copied.contains(&member.communicator) {
+                    true => folder_of(&process.file),
+                    false => "",
+                };
                 let groups = &mut study.groups;
                 let place = *places
-                    .entry((communicator.clone(), pair))
+                    .entry((member.communicator, folder, pair))
                     .or_insert_with(|| {
                         groups.push(Group {
-                            communicator,
+                            communicator: model.text(member.communicator).to_owned(),
                             lane: member.lane,
                             parts: Vec::new(),
                             totals: GroupTotals::default(),
@@ -123,6 +132,7 @@ impl Study {
         let most = (COMPARED / self.clocks.hosts.len()).max(1);
         let stride = lengths.sum::<usize>().div_ceil(most).max(1) as u64;
         let mut found = Vec::new();
+        let grain_ns = self.clocks.grain_ns;
         for (place, group) in self.groups.iter().enumerate() {
             self.each(place, |sequence, arrivals| {
                 let is_mutual = arrivals.first().is_some_and(|first| {
@@ -137,7 +147,8 @@ impl Study {
                 for one in arrivals {
                     let clock = &self.clocks.hosts[group.parts[one.part].host];
                     let start = clock.wall(one.start_ns);
-                    let end = clock.wall(one.start_ns + one.duration_ns);
+                    // A time that was rounded may stand for a later one.
+                    let end = clock.wall(one.start_ns + one.duration_ns + grain_ns);
                     let span = spans.entry(group.parts[one.part].host);
                     let span = span.or_insert((start, end));
                     *span = (span.0.max(start), span.1.min(end));
@@ -182,6 +193,8 @@ impl Study {
                     next = Some(next.map_or(row[0], |next: u64| next.min(row[0])));
                 }
             }
+            let visited = self.visited.get() + arrivals.len() as u64;
+            self.visited.set(visited);
             take(sequence, &arrivals);
         }
     }
@@ -190,8 +203,11 @@ impl Study {
     fn judge(&mut self, model: &Model) {
         let mut largest: BinaryHeap<Reverse<Skewed>> = BinaryHeap::new();
         let mut kept: BTreeMap<(usize, u64), Instance> = BTreeMap::new();
-        let mut conduct: BTreeMap<ProcessId, Conduct> = BTreeMap::new();
+        // At the places of the processes.
+        let mut conducts: Vec<Conduct> = Vec::new();
+        conducts.resize_with(model.processes.len(), Conduct::default);
         let mut totals: BTreeMap<(usize, usize), ShapeTotals> = BTreeMap::new();
+        let mut map = Map::new(self);
         for place in 0..self.groups.len() {
             let group = &self.groups[place];
             let parts = &group.parts;
@@ -199,7 +215,7 @@ impl Study {
             let mut segments = Vec::new();
             self.each(place, |sequence, arrivals| {
                 for one in arrivals {
-                    let conduct = conduct.entry(parts[one.part].process).or_default();
+                    let conduct = &mut conducts[parts[one.part].process.index()];
                     conduct.operations += 1;
                     let end_ns = one.start_ns + one.duration_ns;
                     let span = conduct.span.get_or_insert((one.start_ns, end_ns));
@@ -212,7 +228,9 @@ impl Study {
                 };
                 let ranks = ranks.unwrap_or(parts.len() as u64);
                 of_group.ranks = of_group.ranks.max(ranks);
-                if !self.agree(arrivals, group.lane, model) {
+                // More ranks than there are: nothing tells which belong together.
+                let is_crowded = arrivals.len() as u64 > ranks;
+                if is_crowded || !self.agree(arrivals, group.lane, model) {
                     of_group.contradictory += 1;
                     return;
                 }
@@ -243,23 +261,28 @@ impl Study {
                     segments.sort_unstable();
                     let median = segments.get((segments.len().max(1) - 1) / 2).copied();
                     for one in arrivals {
-                        let conduct = conduct.entry(parts[one.part].process).or_default();
+                        let conduct = &mut conducts[parts[one.part].process.index()];
                         let wait_ns = (last_start - one.start).unsigned_abs();
                         conduct.wait_ns += wait_ns;
                         total.wait_ns += wait_ns;
-                        if let (true, Some(median), Some(segment)) =
-                            (is_known, median, one.segment_ns)
-                            && segment > median
-                        {
+                        let known = median.zip(one.segment_ns).filter(|_| is_known);
+                        let Some((median, segment)) = known else {
+                            continue;
+                        };
+                        let late_ns = segment.saturating_sub(median);
+                        if late_ns > 0 {
                             conduct.late(Late {
-                                late_ns: segment - median,
+                                late_ns,
                                 group: place,
                                 sequence,
                             });
                         }
+                        if place == map.group {
+                            map.add(one.part, sequence, segment, late_ns);
+                        }
                     }
                     if instance.is_certain() {
-                        let conduct = conduct.entry(instance.last).or_default();
+                        let conduct = &mut conducts[instance.last.index()];
                         conduct.last += 1;
                         conduct.blame_ns += instance.blame_ns;
                         conduct.inherited_ns += instance.late_ns - instance.blame_ns;
@@ -282,8 +305,11 @@ impl Study {
         self.instances = kept.into_values().collect();
         self.instances
             .sort_by_key(|one| (Reverse(one.start_skew_ns), one.group, one.sequence));
-        self.conduct = conduct;
+        let ids = (0..).map(ProcessId::new);
+        let took_part = |(_, conduct): &(ProcessId, Conduct)| conduct.operations > 0;
+        self.conduct = ids.zip(conducts).filter(took_part).collect();
         self.totals = totals;
+        self.map = map;
     }
 
     /// Whether what the ranks have under one number is one operation: each of them has it once, and all tell the same.
@@ -357,6 +383,15 @@ impl Lane {
 }
 
 impl Member {
+    /// Where it stands among the members of a process.
+    pub(super) fn order<'a>(
+        &self,
+        model: &'a Model,
+    ) -> (&'a str, Option<u64>, Option<(u64, &'a str)>) {
+        let communicator = model.text(self.communicator);
+        (communicator, self.rank, self.lane.order(model))
+    }
+
     /// For messages: who sends, who receives, and nothing that the two sides tell differently.
     fn pair(&self, model: &Model) -> Option<Pair> {
         let Lane::With(peer, name) = self.lane else {
@@ -378,6 +413,23 @@ type Pair = (u64, u64, String);
 /// Skew, communicator and number of an operation: of equal skews the first one counts as the largest.
 type Skewed = (u64, Reverse<usize>, Reverse<u64>);
 
+/// Communicators of which some rank is there several times: of jobs that were copied, or whose names recur by chance. Folders tell their ranks apart.
+fn copied(gathering: &Gathering) -> HashSet<TextId> {
+    let members = gathering.processes.iter();
+    let members = members.flat_map(|of_process| of_process.members.iter());
+    let mut known = HashSet::new();
+    members
+        .filter(|(member, _)| !known.insert(*member))
+        .map(|(member, _)| member.communicator)
+        .collect()
+}
+
+/// The folder of a file.
+fn folder_of(file: &str) -> &str {
+    let folder = Path::new(file).parent().and_then(Path::to_str);
+    folder.unwrap_or("")
+}
+
 /// What tells hosts apart: clocks of one boot are one clock.
 fn host_key(process: &crate::model::Process) -> &str {
     let keys = [&process.boot_id, &process.host, &process.file];
@@ -386,8 +438,11 @@ fn host_key(process: &crate::model::Process) -> &str {
         .map_or("", String::as_str)
 }
 
-/// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin.
-fn with_segments(members: Vec<(Member, Operations)>) -> Vec<(Member, Rows)> {
+/// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin; `renamed` changes shapes and flags.
+pub(super) fn with_segments(
+    members: Vec<(Member, Operations)>,
+    renamed: impl Fn(u64) -> u64,
+) -> Vec<(Member, Rows)> {
     let mut all: Vec<(u64, u64, usize, u64, u64)> = Vec::new();
     let mut names = Vec::new();
     for (place, (member, mut operations)) in members.into_iter().enumerate() {
@@ -411,7 +466,7 @@ fn with_segments(members: Vec<(Member, Operations)>) -> Vec<(Member, Rows)> {
         }
         running.push(Reverse(start_ns + duration_ns));
         let segment = before.map_or(0, |before| start_ns - before + 1);
-        found[place].push([sequence, start_ns, duration_ns, segment, info]);
+        found[place].push([sequence, start_ns, duration_ns, segment, renamed(info)]);
     }
     found.iter_mut().for_each(Rows::sort);
     names.into_iter().zip(found).collect()

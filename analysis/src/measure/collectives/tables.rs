@@ -48,6 +48,7 @@ pub(super) fn answer(study: &Study, stragglers: &[Straggler], model: &Model) -> 
             instances(study, model),
             communicators(study),
             clocks(study),
+            study.map.table(study, model),
         ],
         notes,
         is_empty,
@@ -93,6 +94,12 @@ fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) 
         if count > 0 {
             notes.push(format!("{count} {what}"));
         }
+    }
+    if study.clocks.grain_ns > 0 {
+        notes.push(format!(
+            "times of parts with many operations are rounded to {} ns: who came last by less is inconclusive",
+            study.clocks.grain_ns
+        ));
     }
     for host in &study.clocks.hosts {
         if host.is_contradicted {
@@ -291,7 +298,13 @@ fn operations(study: &Study, model: &Model) -> Table {
     ];
     let mut table = Table::new("operations", "Operations", &columns);
     table.rows_in_text = 30;
-    for (&(group, shape), total) in &study.totals {
+    let mut totals: Vec<_> = study.totals.iter().collect();
+    totals.sort_by_key(|((group, shape), _)| {
+        let shape = &study.shapes[*shape];
+        let texts = [shape.name, shape.data_type].map(|id| model.text(id));
+        (*group, texts, shape.bytes, shape.ranks)
+    });
+    for (&(group, shape), total) in totals {
         let (group, shape) = (&study.groups[group], &study.shapes[shape]);
         let ranks = shape.ranks.unwrap_or(group.parts.len() as u64);
         let operation = Operation::of(model.text(shape.name));

@@ -49,7 +49,7 @@ pub use assign::Assign;
 pub use differences::Difference;
 pub use lane::{Detail, Iteration, Lane};
 pub use marker::{MarkerKind, is_default_marker};
-pub use part::{Part, PartError};
+pub use part::Part;
 use records::Records;
 pub use sums::{FIELDS, Field, Sums};
 pub use tables::{answer, are_too_many};

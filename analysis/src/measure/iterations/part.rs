@@ -1,18 +1,19 @@
 //! What was found of a file, kept in a Parquet file of its own: the iterations are its table, and what else there is stands beside it. `docs/report.md` has
 //! the columns.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::Options;
 use super::lane::{Detail, Iteration, Lane, SENSORS};
 use super::sums::{FIELDS, Field, Sums};
 use super::verdicts::Verdict;
 use crate::model::{Notice, Process};
-use crate::parquet::{self, Columns, ParquetError, Values};
+use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The key beside the table.
 const KEY: &str = "rsys.overlap";
 
@@ -25,17 +26,6 @@ pub struct Part {
     pub processes: Vec<Process>,
     /// What is wrong with it.
     pub notices: Vec<Notice>,
-}
-
-/// Why a part cannot be used.
-#[derive(Debug, Error)]
-pub enum PartError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Parquet(#[from] ParquetError),
-    /// It is of another version, another question, or of a file that has changed.
-    #[error("it is of another question, version or file")]
-    Outdated,
 }
 
 /// What stands beside the table.
@@ -92,7 +82,7 @@ impl Part {
             (name.to_owned(), Values::Counts(values.collect()))
         };
         let text = |name: &str, of: &dyn Fn(&Seen<'_>) -> String| {
-            let values = rows().map(|row| Some(of(&row)));
+            let values = rows().map(|row| Some(Arc::from(of(&row))));
             (name.to_owned(), Values::Texts(values.collect()))
         };
         let mut columns = vec![
@@ -155,7 +145,7 @@ impl Part {
 struct Rows<'a> {
     /// Number, begin and duration.
     iteration: [&'a [Option<i64>]; 3],
-    verdict: &'a [Option<String>],
+    verdict: &'a [Option<Arc<str>>],
     sums: [&'a [Option<i64>]; FIELDS.len()],
     sensors: [&'a [Option<f64>]; 3],
 }

@@ -18,6 +18,8 @@ const SECTIONS = [
   ['flame', 'Flame graphs', 'Call stacks, callers above what they call, as wide as their time.', () => [flames(part(DATA.plots, 'flame'))]],
   ['overlap', 'Iterations', 'What each step of each rank consisted of, and what was different in the slowest.',
     () => [iterationMap(answer('overlap')?.tables.find((table) => table.key === 'iteration_map'))]],
+  ['collectives', 'Collectives', 'Which rank made the others wait, and what it did meanwhile.',
+    () => [collectiveMap(answer('collectives')?.tables.find((table) => table.key === 'collective_map'))]],
   ['kernels', 'Kernels', '', () => [durations(plot('durations', 'kernel_durations'))]],
   ['launch', 'Who launched them', '', () => []],
   ['copies', 'Copies', '', () => []],

@@ -269,7 +269,25 @@ function gapBars(tables) {
   return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns'));
 }
 
-// Ranks down, iterations across: the darker, the more a rank had to do besides communication than the median of the ranks; full where that is a fifth of an iteration.
+// Ranks down, numbers across: the darker, the more `more` says of a rank there; full where that is a fifth of what `whole` is of the rank.
+function rankMap(rows, { kind, title, what, doing, whole, more }) {
+  const places = rows[0].below[0].rows;
+  const name = (row) => (row.ranks > 1 ? `${row.ranks} ranks from ${row.rank}` : `rank ${row.rank ?? '?'}`);
+  const cells = rows.flatMap((row, down) => places.map((_, at) => {
+    const part = Math.min(1, more(down, at) / (0.2 * whole(row) || 1));
+    return part < 0.02 ? null : draw('rect', { x: at, y: down, width: 1, height: 1, fill: 'var(--c1)', 'fill-opacity': part.toFixed(2) });
+  }));
+  const tell = (place) => {
+    const at = Math.floor(place * places.length);
+    const most = rows.reduce((best, _, down) => (more(down, at) > more(best, at) ? down : best), 0);
+    return `${what} ${places[at][0]}: ${name(rows[most])} ${doing(brief(more(most, at), 'ns'))}`;
+  };
+  const pixels = Math.max(44, Math.min(480, 12 * rows.length));
+  return make('div', { 'data-plot': kind },
+    figure(title, told(stretched(places.length, rows.length, pixels, cells.filter(Boolean)), title, tell, 1 / places.length)));
+}
+
+// What ranks had to do besides communication in iterations, more than the median of the ranks.
 function iterationMap(table) {
   const rows = records(table);
   if (rows.length < 2) return null;
@@ -278,19 +296,26 @@ function iterationMap(table) {
     const known = places.map((row) => row[at][1]).filter((own) => own !== null).sort((one, other) => one - other);
     return known[Math.floor((known.length - 1) / 2)] ?? 0;
   });
-  const more = (row, at) => Math.max(0, (places[row][at][1] ?? 0) - usual[at]);
-  const name = (row) => (row.ranks > 1 ? `${row.ranks} ranks from ${row.rank}` : `rank ${row.rank ?? '?'}`);
-  const cells = rows.flatMap((row, down) => places[down].map((_, at) => {
-    const part = Math.min(1, more(down, at) / (0.2 * row.iteration_ns || 1));
-    return part < 0.02 ? null : draw('rect', { x: at, y: down, width: 1, height: 1, fill: 'var(--c1)', 'fill-opacity': part.toFixed(2) });
-  }));
-  const tell = (place) => {
-    const at = Math.floor(place * usual.length);
-    const most = rows.reduce((best, _, down) => (more(down, at) > more(best, at) ? down : best), 0);
-    return `iteration ${places[0][at][0]}: ${name(rows[most])} had ${brief(more(most, at), 'ns')} more to do than the median`;
-  };
-  const title = 'Ranks (down) by iterations (across): what they had to do beyond the median of the ranks';
-  const pixels = Math.max(44, Math.min(480, 12 * rows.length));
-  return make('div', { 'data-plot': 'iterations' },
-    figure(title, told(stretched(usual.length, rows.length, pixels, cells.filter(Boolean)), title, tell, 1 / usual.length)));
+  return rankMap(rows, {
+    kind: 'iterations',
+    title: 'Ranks (down) by iterations (across): what they had to do beyond the median of the ranks',
+    what: 'iteration',
+    doing: (time) => `had ${time} more to do than the median`,
+    whole: (row) => row.iteration_ns,
+    more: (row, at) => Math.max(0, (places[row][at][1] ?? 0) - usual[at]),
+  });
+}
+
+// By how much ranks were late by themselves in the collectives of the communicator that has most of them.
+function collectiveMap(table) {
+  const rows = records(table);
+  if (rows.length < 2) return null;
+  return rankMap(rows, {
+    kind: 'collectives',
+    title: `Ranks (down) by collectives of communicator ${rows[0].communicator} (across): by how much they were late by themselves`,
+    what: 'collective',
+    doing: (time) => `came ${time} after the median, by itself`,
+    whole: (row) => row.segment_ns,
+    more: (row, at) => rows[row].below[0].rows[at][1] ?? 0,
+  });
 }
