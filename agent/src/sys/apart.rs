@@ -19,3 +19,18 @@ pub fn fetch_for_writing<T>(value: *const T) {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
     }
 }
+
+/// The same for a value that will be read soon.
+#[inline]
+pub fn fetch_for_reading<T>(value: *const T) {
+    // SAFETY: a hint, which every processor knows.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("prefetcht0 [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
+    }
+    // SAFETY: a hint.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
+    }
+}

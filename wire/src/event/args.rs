@@ -385,8 +385,28 @@ impl Args<'_> {
     /// The value under a key, if there is one.
     #[must_use]
     pub fn get(&self, key: Key) -> Option<Read> {
-        self.into_iter()
-            .find_map(|(found, value)| (found == key).then_some(value))
+        let mut rest = self.words;
+        while let Some((head, values)) = rest.split_first() {
+            if *head as u16 == key as u16 {
+                return ArgsIter { rest }.next().map(|(_, value)| value);
+            }
+            // Most events are asked for what they do not have: only heads are looked at.
+            rest = values.get(value_words(*head)..)?;
+        }
+        None
+    }
+
+    /// Whether there is a value under one of these keys.
+    #[must_use]
+    pub fn has_any(&self, keys: &[Key]) -> bool {
+        let mut rest = self.words;
+        while let Some((head, values)) = rest.split_first() {
+            if keys.iter().any(|key| *key as u16 == *head as u16) {
+                return true;
+            }
+            rest = values.get(value_words(*head)..).unwrap_or(&[]);
+        }
+        false
     }
 
     /// A number under a key, if there is one.
@@ -409,6 +429,17 @@ impl<'a> IntoIterator for Args<'a> {
     }
 }
 
+/// Words of the value behind a head word.
+#[inline]
+fn value_words(head: u64) -> usize {
+    match head >> 16 & 0xff {
+        form::UINT..=form::KNOWN | form::SMALL_SIZE3 => 1,
+        form::SIZE3 => 2,
+        form::TEXT => ((head >> 32) as usize).div_ceil(8),
+        _ => 0,
+    }
+}
+
 /// Iterates over arguments; what is not understood ends it.
 #[derive(Debug, Clone)]
 pub struct ArgsIter<'a> {
@@ -418,18 +449,13 @@ pub struct ArgsIter<'a> {
 impl Iterator for ArgsIter<'_> {
     type Item = (Key, Read);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (head, rest) = self.rest.split_first()?;
         let key = Key::from_number(*head as u16)?;
         let (form, small) = (head >> 16 & 0xff, head >> 32);
         let bytes = small as usize;
-        let words = match form {
-            form::UINT..=form::KNOWN | form::SMALL_SIZE3 => 1,
-            form::SIZE3 => 2,
-            form::TEXT => bytes.div_ceil(8),
-            _ => 0,
-        };
-        let (value, rest) = rest.split_at_checked(words)?;
+        let (value, rest) = rest.split_at_checked(value_words(*head))?;
         self.rest = rest;
         const SMALL_UINT: u64 = form::SMALL + form::UINT;
         const SMALL_POINTER: u64 = form::SMALL + form::POINTER;

@@ -20,6 +20,32 @@ fn through_a_ring(write: impl FnOnce(&Producer<'_>) -> bool, check: impl Fn(Even
 }
 
 #[test]
+fn an_argument_is_found_by_its_key_alone() {
+    // A value that looks like the head of another argument.
+    let head = 1 << 40 | 1 << 16 | Key::Workgroup as u64;
+    let args = [
+        (Key::Stream, Value::Pointer(head)),
+        (Key::Name, Value::Text(b"nine bytes")),
+        (Key::Grid, Value::Size3([1, 2, u32::MAX])),
+        (Key::Bytes, Value::Uint(7)),
+    ];
+    through_a_ring(
+        |ring| put_begin(ring, 5, Category::Hip, 0, (0, false), args.as_slice()),
+        |event| {
+            let Event::Begin { args, .. } = event else {
+                panic!("{event:?}");
+            };
+            for (key, value) in args {
+                assert_eq!(args.get(key), Some(value));
+                assert!(args.has_any(&[Key::Lock, key]));
+            }
+            assert_eq!(args.get(Key::Workgroup), None);
+            assert!(!args.has_any(&[Key::Workgroup, Key::Lock]));
+        },
+    );
+}
+
+#[test]
 fn arguments_of_all_forms_come_back() {
     let args = [
         (Key::Bytes, Value::Uint(7)),

@@ -256,7 +256,7 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {
                 return false;
             }
-            let found = read(&operation, node, now);
+            let found = read(operation, node, now);
             if !operation.own {
                 if matches!(found, Found::Nothing) {
                     node.set(ticket, Phase::Pending);
@@ -281,7 +281,7 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
     queues::is_over(operation.queue, operation.number);
     match found {
         Found::Nothing => {}
-        Found::Times(start, end) => tell(&operation, start, end),
+        Found::Times(start, end) => tell(operation, start, end),
         Found::Failed(cause) => counters::count(cause_of(cause), 1),
     }
     true

@@ -12,7 +12,7 @@ use rsys_wire::layout::Counter;
 
 use crate::sources::gpu::hsa::abi::Signal;
 use crate::sys;
-use crate::sys::apart::{Apart, fetch_for_writing};
+use crate::sys::apart::{Apart, fetch_for_reading, fetch_for_writing};
 
 const CHUNK: u32 = 2048;
 const CHUNKS: usize = 2048;
@@ -254,10 +254,10 @@ impl Node {
     /// The operation.
     ///
     /// # Safety
-    /// The node must have been handed over and not given back.
-    pub unsafe fn operation(&self) -> Option<Operation> {
-        // SAFETY: written before it was handed over.
-        unsafe { *self.operation.get() }
+    /// The node must have been handed over, and not be given back as long as the result is used.
+    pub unsafe fn operation(&self) -> Option<&Operation> {
+        // SAFETY: written before it was handed over, and not again before it was given back.
+        unsafe { &*self.operation.get() }.as_ref()
     }
 
     /// Changes the phase. Returns whether it was the expected one, of the same use.
@@ -420,6 +420,8 @@ pub fn receive(mut list_of: impl FnMut(u32) -> Option<*mut List>) {
     // The latest comes first: turn the chain around.
     let mut turned = 0;
     while let Some(node) = link.checked_sub(1).and_then(node_at) {
+        // The threads that launch had it last; it is looked at when all are turned around.
+        node.fetch();
         let next = node.next.load(Ordering::Relaxed);
         node.next.store(turned, Ordering::Relaxed);
         turned = link;
@@ -429,7 +431,12 @@ pub fn receive(mut list_of: impl FnMut(u32) -> Option<*mut List>) {
         let next = node.next.load(Ordering::Relaxed);
         node.next.store(0, Ordering::Relaxed);
         // SAFETY: it was handed over.
-        let queue = unsafe { node.operation() }.map_or(0, |operation| operation.queue);
+        let queue = unsafe { node.operation() }.map_or(0, |operation| {
+            fetch_for_reading(std::ptr::without_provenance::<u64>(
+                operation.signal as usize,
+            ));
+            operation.queue
+        });
         if let Some(list) = list_of(queue) {
             // SAFETY: a list of the collector's, who is the caller.
             unsafe { (*list).append(turned) };

@@ -25,7 +25,6 @@ impl Annotations {
 
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
     pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
-        let bytes = args.get(Key::Bytes);
         for (key, value) in args {
             if matches!(key, Key::Name | Key::LaunchStack | Key::HolderStack) {
                 continue;
@@ -35,7 +34,9 @@ impl Annotations {
                 continue;
             }
             // What a call sends or receives stands there where it is not what the call names.
-            if matches!(key, Key::Sent | Key::Received) && bytes.as_ref() == Some(&value) {
+            if matches!(key, Key::Sent | Key::Received)
+                && args.get(Key::Bytes).as_ref() == Some(&value)
+            {
                 continue;
             }
             self.push(key, &value, known, output);

@@ -165,15 +165,13 @@ fn own_name(args: Args<'_>) -> Option<String> {
 
 /// Id of the stack from which a call was made, or 0. The stacks of launches stand with their kernels' time.
 fn stack_of(args: Args<'_>) -> u64 {
-    let mut stack = 0;
-    for (key, value) in args {
-        match (key, value) {
-            (Key::Kernel | Key::Grid, _) => return 0,
-            (Key::LaunchStack, Read::Uint(id)) => stack = id,
-            _ => {}
-        }
+    if args.has_any(&[Key::Kernel, Key::Grid]) {
+        return 0;
     }
-    stack
+    match args.get(Key::LaunchStack) {
+        Some(Read::Uint(id)) => id,
+        _ => 0,
+    }
 }
 
 impl Calls {
@@ -195,12 +193,16 @@ impl Calls {
                 }
                 let group = Group::of(category);
                 let nest = nest(&mut self.threads, thread, group, pen.output);
+                let of_lock = |key| {
+                    let number = category.is_of_locks().then(|| args.number(key));
+                    number.flatten().unwrap_or_default()
+                };
                 nest.open.push(Open {
                     begin_ns: time_ns,
                     is_drawn,
                     stack: stack_of(args),
-                    lock: args.number(Key::Lock).unwrap_or_default(),
-                    holder_stack: args.number(Key::HolderStack).unwrap_or_default(),
+                    lock: of_lock(Key::Lock),
+                    holder_stack: of_lock(Key::HolderStack),
                 });
                 if is_drawn {
                     pen.tally.calls += 1;
@@ -459,7 +461,9 @@ fn write(
     };
     annotations.clear();
     annotations.add(args, known, output);
-    if let Some(holder) = args.number(Key::HolderStack) {
+    if category.is_of_locks()
+        && let Some(holder) = args.number(Key::HolderStack)
+    {
         let stack = known.stack(holder);
         annotations.push_text("holder", digest::place(stack, frames), output);
         annotations.push_text(Key::HolderStack.name(), line_of(stack, frames), output);

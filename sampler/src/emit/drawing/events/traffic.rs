@@ -26,6 +26,9 @@ struct Sum {
 impl Traffic {
     /// Takes in a call that begins.
     pub fn call(&mut self, time_ns: u64, args: Args<'_>) {
+        if !args.has_any(&[Key::Sent, Key::Received]) {
+            return;
+        }
         for (key, value) in args {
             let sum = match key {
                 Key::Sent => &mut self.sent,
