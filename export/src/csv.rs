@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use rsys_tables::catalog::{TABLES, Table};
+use rsys_tables::catalog::TABLES;
 
-use crate::rows::{Cell, Row, each};
+use crate::chooser::Chooser;
+use crate::rows::{Cell, each};
 use crate::run::Run;
 use crate::{BUFFER_BYTES, Failure};
 
@@ -54,55 +55,6 @@ pub(crate) fn write(run: &Run<'_>, folder: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Where a table has what decides whether a row is written.
-struct Chooser {
-    name: &'static str,
-    process: Option<usize>,
-    times: Option<(usize, usize)>,
-    runtime: Option<usize>,
-}
-
-impl Chooser {
-    fn new(table: &Table) -> Self {
-        let place = |name: &str| table.column(name).map(|(place, _)| place);
-        let point = place("time_ns").map(|place| (place, place));
-        let is_record = !matches!(table.name, "processes");
-        Self {
-            name: table.name,
-            process: place("process_id"),
-            times: point
-                .or_else(|| place("start_ns").zip(place("end_ns")))
-                .filter(|_| is_record),
-            runtime: place("runtime"),
-        }
-    }
-
-    fn has(&self, run: &Run<'_>, row: Row<'_>) -> bool {
-        let only = run.only;
-        let is_of_kind = match self.name {
-            "operations" => only.gpu,
-            "ranges" | "markers" => only.ranges,
-            "samples" | "waits" => only.samples,
-            "counters" | "counter_tracks" => only.sensors,
-            "calls" => self
-                .runtime
-                .is_none_or(|runtime| only.has_calls_of(row.text(runtime))),
-            _ => true,
-        };
-        let Some(process) = self.process.filter(|_| is_of_kind) else {
-            return is_of_kind;
-        };
-        let process = row.number(process);
-        match self.times {
-            Some((time, end)) if time == end => run.at(process, row.number(time)).is_some(),
-            Some((start, end)) => run
-                .during(process, row.number(start), row.number(end))
-                .is_some(),
-            None => run.process(process).is_some(),
-        }
-    }
 }
 
 /// A text as CSV has it (RFC 4180).

@@ -4,23 +4,28 @@
 //! |---|---|
 //! | [`chrome`] | JSON of PyTorch's profiler (Kineto) and of Chrome |
 //! | [`rpd`] | SQLite databases of rocmProfileData |
+//! | [`rocpd`] | SQLite databases of rocprofiler-sdk |
 //! | [`folded`], [`speedscope`], [`pprof`] | call stacks |
 //! | [`rocprofv3`] | JSON of rocprofv3 |
 //! | [`aorta`] | JSON lines of AORTA's trainer |
-//! | [`csv`] | each table as CSV |
-//! | [`run`], [`rows`], [`stacks`], [`streams`], [`copies`], [`json`] | nothing: which records are written, rows of tables, call stacks, numbers of streams, directions of copies, parts of JSON |
+//! | [`csv`], [`parquet`] | each table as a file |
+//! | [`run`], [`chooser`], [`rows`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
 //!
 //! What is written depends on the records alone: the same traces, named in whatever order, give the same bytes.
 
 #![forbid(unsafe_code)]
 
 mod aorta;
+mod chooser;
 mod chrome;
 mod copies;
 mod csv;
 mod folded;
 mod json;
+mod memory;
+mod parquet;
 mod pprof;
+mod rocpd;
 mod rocprofv3;
 mod rows;
 mod rpd;
@@ -54,6 +59,8 @@ pub enum Format {
     Chrome,
     /// A database of rocmProfileData.
     Rpd,
+    /// A database of rocprofiler-sdk.
+    Rocpd,
     /// A line for each call stack.
     Folded,
     /// JSON for speedscope.
@@ -66,6 +73,8 @@ pub enum Format {
     Aorta,
     /// A folder with a CSV file for each table.
     Csv,
+    /// A folder with a Parquet file for each table.
+    Parquet,
 }
 
 impl Format {
@@ -76,19 +85,21 @@ impl Format {
             Self::Kineto => &[".pt.trace.json.gz"],
             Self::Chrome => &[".trace.json.gz"],
             Self::Rpd => &[".rpd"],
+            Self::Rocpd => &[".db"],
             Self::Folded => &[".folded"],
             Self::Speedscope => &[".speedscope.json"],
             Self::Pprof => &[".pb.gz"],
             Self::Rocprofv3Json => &["_results.json"],
             Self::Aorta => &["_metrics.jsonl", "summary.json"],
             Self::Csv => &[".csv"],
+            Self::Parquet => &[".parquet"],
         }
     }
 
     /// Whether an output is a folder.
     #[must_use]
     pub fn is_folder(self) -> bool {
-        matches!(self, Self::Aorta | Self::Csv)
+        matches!(self, Self::Aorta | Self::Csv | Self::Parquet)
     }
 
     /// How the output for a rank ends.
@@ -257,8 +268,10 @@ fn write(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), F
             Ok(file.flush()?)
         }
         Format::Rpd => rpd::write(run, path),
+        Format::Rocpd => rocpd::write(run, path),
         Format::Rocprofv3Json => streamed(&mut |out| rocprofv3::write(run, out)),
         Format::Aorta => aorta::write(run, path),
         Format::Csv => csv::write(run, path),
+        Format::Parquet => parquet::write(run, path),
     }
 }

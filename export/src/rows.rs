@@ -14,6 +14,11 @@ pub(crate) struct Row<'c> {
 }
 
 impl<'c> Row<'c> {
+    /// A row of columns.
+    pub(crate) fn of(columns: &'c [Values], row: usize) -> Self {
+        Self { columns, row }
+    }
+
     /// A whole number; `None` if it is unknown.
     #[inline]
     pub(crate) fn known(&self, column: usize) -> Option<u64> {

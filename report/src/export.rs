@@ -20,7 +20,7 @@ pub(crate) struct ExportOptions {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
-    /// The file that is written, packed if its name ends with .gz; for aorta and csv, and with --each-rank, a folder
+    /// The file that is written, packed if its name ends with .gz; for aorta, csv and parquet, and with --each-rank, a folder
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// A file for each rank, in the folder that --output names
@@ -55,6 +55,8 @@ enum To {
     Chrome,
     /// A database of rocmProfileData: its scripts, ROCm Optiq, SQL
     Rpd,
+    /// A database of rocprofiler-sdk, with samples and call stacks: rocpd, ROCm Optiq, SQL
+    Rocpd,
     /// A line for each call stack: flame graphs
     Folded,
     /// JSON for speedscope
@@ -67,6 +69,8 @@ enum To {
     Aorta,
     /// Each table of `rsys-report query` as a CSV file in a folder
     Csv,
+    /// The same as Parquet files: DuckDB, Polars, pandas, Spark
+    Parquet,
 }
 
 impl To {
@@ -75,12 +79,14 @@ impl To {
             Self::Kineto => Format::Kineto,
             Self::Chrome => Format::Chrome,
             Self::Rpd => Format::Rpd,
+            Self::Rocpd => Format::Rocpd,
             Self::Folded => Format::Folded,
             Self::Speedscope => Format::Speedscope,
             Self::Pprof => Format::Pprof,
             Self::Rocprofv3Json => Format::Rocprofv3Json,
             Self::Aorta => Format::Aorta,
             Self::Csv => Format::Csv,
+            Self::Parquet => Format::Parquet,
         }
     }
 }

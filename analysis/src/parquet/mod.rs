@@ -3,8 +3,11 @@
 //! Written is a part of the format that all of them know (<https://parquet.apache.org/docs/file-format/>): one row group, one page for each column; whole numbers as
 //! differences, texts as numbers in a dictionary, measured numbers one after the other; packed with gzip where that helps. A text by key may be put beside the
 //! table. Read is what was written.
+//!
+//! [`Writer`] writes tables of any length, group by group of rows, packed with LZ4.
 
 mod delta;
+mod groups;
 mod read;
 mod thrift;
 mod write;
@@ -14,6 +17,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use groups::{Cells, Kind, Writer};
 pub use read::read;
 pub use write::write;
 
@@ -103,6 +107,7 @@ const DELTA_BINARY_PACKED: i64 = 5;
 const RLE_DICTIONARY: i64 = 8;
 const UNCOMPRESSED: i64 = 0;
 const GZIP: i64 = 2;
+const LZ4_RAW: i64 = 7;
 /// Kinds of pages.
 const DATA_PAGE: i64 = 0;
 const DICTIONARY_PAGE: i64 = 2;

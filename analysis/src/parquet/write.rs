@@ -71,21 +71,39 @@ pub fn write(table: &Columns) -> io::Result<Vec<u8>> {
         let meta = Thrift::Struct(meta);
         chunks.push(Thrift::Struct(vec![(2, Thrift::Long(at)), (3, meta)]));
     }
-    let group = Thrift::Struct(vec![
+    let groups = vec![group(chunks, all_bytes, rows)];
+    let columns = table.columns.iter();
+    let columns = columns.map(|(name, values)| (name.as_str(), kind(values)));
+    footer(&mut out, columns, groups, rows, &table.beside);
+    Ok(out)
+}
+
+/// A group of rows: its columns, and their bytes without packing.
+pub(super) fn group(chunks: Vec<Thrift>, plain_bytes: i64, rows: usize) -> Thrift {
+    Thrift::Struct(vec![
         (1, Thrift::List(chunks)),
-        (2, Thrift::Long(all_bytes)),
+        (2, Thrift::Long(plain_bytes)),
         (3, Thrift::Long(rows as i64)),
-    ]);
-    let beside = table
-        .beside
+    ])
+}
+
+/// What stands at the end of a file.
+pub(super) fn footer<'n>(
+    out: &mut Vec<u8>,
+    columns: impl Iterator<Item = (&'n str, i64)>,
+    groups: Vec<Thrift>,
+    rows: usize,
+    beside: &[(String, String)],
+) {
+    let beside = beside
         .iter()
         .map(|(key, value)| Thrift::Struct(vec![(1, Thrift::text(key)), (2, Thrift::text(value))]));
     let mut footer = Vec::new();
     Thrift::Struct(vec![
         (1, Thrift::Int(1)),
-        (2, Thrift::List(schema(table))),
+        (2, Thrift::List(schema(columns))),
         (3, Thrift::Long(rows as i64)),
-        (4, Thrift::List(vec![group])),
+        (4, Thrift::List(groups)),
         (5, Thrift::List(beside.collect())),
         (6, Thrift::text("rsys-report")),
     ])
@@ -93,7 +111,6 @@ pub fn write(table: &Columns) -> io::Result<Vec<u8>> {
     out.extend(&footer);
     out.extend((footer.len() as u32).to_le_bytes());
     out.extend(MAGIC);
-    Ok(out)
 }
 
 fn kind(values: &Values) -> i64 {
@@ -105,23 +122,26 @@ fn kind(values: &Values) -> i64 {
 }
 
 /// The root, which names the number of columns, and the columns.
-fn schema(table: &Columns) -> Vec<Thrift> {
+fn schema<'n>(columns: impl Iterator<Item = (&'n str, i64)>) -> Vec<Thrift> {
+    let mut all: Vec<Thrift> = columns
+        .map(|(name, kind)| {
+            let mut fields = vec![
+                (1, Thrift::Int(kind)),
+                (3, Thrift::Int(OPTIONAL)),
+                (4, Thrift::text(name)),
+            ];
+            if kind == BYTE_ARRAY {
+                fields.push((6, Thrift::Int(UTF8)));
+            }
+            Thrift::Struct(fields)
+        })
+        .collect();
     let root = Thrift::Struct(vec![
         (4, Thrift::text("schema")),
-        (5, Thrift::Int(table.columns.len() as i64)),
+        (5, Thrift::Int(all.len() as i64)),
     ]);
-    let columns = table.columns.iter().map(|(name, values)| {
-        let mut fields = vec![
-            (1, Thrift::Int(kind(values))),
-            (3, Thrift::Int(OPTIONAL)),
-            (4, Thrift::text(name)),
-        ];
-        if matches!(values, Values::Texts(_)) {
-            fields.push((6, Thrift::Int(UTF8)));
-        }
-        Thrift::Struct(fields)
-    });
-    std::iter::once(root).chain(columns).collect()
+    all.insert(0, root);
+    all
 }
 
 /// A column that is packed.
@@ -208,7 +228,7 @@ fn column(values: &Values, rows: usize) -> io::Result<Column> {
 }
 
 /// Runs of values that are there, or are not.
-fn levels(is_there: impl Iterator<Item = bool>) -> Vec<u8> {
+pub(super) fn levels(is_there: impl Iterator<Item = bool>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut run: (u64, bool) = (0, false);
     let mut end = |(length, is_there): (u64, bool)| {

@@ -1,0 +1,122 @@
+//! Databases of rocprofiler-sdk (`rocpd`, schema version 3.0.3): operations, calls, ranges, samples with their call stacks, counters.
+//!
+//! They share nothing but the name with those of rocmProfileData. Tables end in an id of the file, so that several files can be attached to each other; views
+//! without it are what tools ask.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `schema` | tables and views |
+//! | `entities` | what records refer to |
+//! | `events` | what each record says besides its times |
+//! | `records` | operations and calls |
+//! | `others` | ranges, waits, samples, counters |
+
+mod entities;
+mod events;
+mod others;
+mod records;
+mod schema;
+
+use std::path::Path;
+
+use rusqlite::{Connection, Statement, params};
+
+use crate::Failure;
+use crate::run::Run;
+use crate::stacks::Stacks;
+use entities::Entities;
+use events::Events;
+
+/// A database while it is written.
+struct Database<'d> {
+    connection: &'d Connection,
+    suffix: &'d str,
+    entities: Entities,
+    events: Events<'d>,
+}
+
+impl<'d> Database<'d> {
+    /// A statement that adds a row to a table.
+    fn insert(&self, table: &str, columns: &str) -> rusqlite::Result<Statement<'d>> {
+        let marks = vec!["?"; columns.split(',').count()].join(", ");
+        let suffix = self.suffix;
+        self.connection.prepare(&format!(
+            "insert into rocpd_{table}{suffix} ({columns}) values ({marks})"
+        ))
+    }
+}
+
+/// Writes a new database.
+///
+/// # Errors
+/// When the store is damaged, or the database cannot be written.
+pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
+    // Nothing that is there is written over.
+    drop(std::fs::File::create_new(path)?);
+    let connection = Connection::open(path)?;
+    // A file that is not finished goes away, so nothing need be durable before.
+    connection.execute_batch(
+        "pragma journal_mode = off; pragma synchronous = off; pragma foreign_keys = off; begin",
+    )?;
+    let guid = guid(run);
+    let suffix = format!("_{}", guid.replace('-', "_"));
+    connection.execute_batch(&schema::schema(&guid, &suffix))?;
+    for (tag, value) in [
+        ("schema_version", "3"),
+        ("uuid", suffix.as_str()),
+        ("guid", guid.as_str()),
+    ] {
+        let add = format!("insert into rocpd_metadata{suffix} (tag, value) values (?, ?)");
+        connection.execute(&add, params![tag, value])?;
+    }
+    let stacks = Stacks::read(run.view)?;
+    let mut database = Database {
+        connection: &connection,
+        suffix: &suffix,
+        entities: Entities::of(run),
+        events: Events::new(&connection, &suffix, &stacks)?,
+    };
+    if run.only.gpu {
+        database.operations(run)?;
+    }
+    if run.only.gpu || run.only.rccl {
+        database.calls(run)?;
+    }
+    if run.only.ranges {
+        database.ranges(run, "ranges")?;
+        database.marks(run)?;
+    }
+    if run.only.samples {
+        database.ranges(run, "waits")?;
+        database.samples(run)?;
+    }
+    if run.only.sensors {
+        database.counters(run)?;
+    }
+    let Database { entities, .. } = database;
+    entities.write(run, &connection, &suffix)?;
+    connection.execute_batch("commit")?;
+    Ok(())
+}
+
+/// What tells databases apart: made of the processes, so that the same run has the same.
+fn guid(run: &Run<'_>) -> String {
+    /// FNV-1a with 128 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>).
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let mut hash = BASIS;
+    for (_, process) in run.processes() {
+        let told = format!(
+            "{} {} {} {};",
+            process.host, process.pid, process.start_ns, process.end_ns
+        );
+        for byte in told.bytes() {
+            hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+        }
+    }
+    // A UUID of version 8, whose bits mean what its maker likes (RFC 9562).
+    let hash = hash & !(0xF << 76) & !(0x3 << 62) | 0x8 << 76 | 0x2 << 62;
+    let digits = format!("{hash:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    parts.join("-")
+}

@@ -1,0 +1,164 @@
+//! What is written, where, and what stays as it was.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use rsys_tests::{Scratch, TestResult, report, skip_if_missing};
+
+use super::{STACK, export, job, number};
+
+/// All formats and their outputs.
+const FORMATS: [&str; 11] = [
+    "kineto",
+    "chrome",
+    "rpd",
+    "rocpd",
+    "folded",
+    "speedscope",
+    "pprof",
+    "rocprofv3-json",
+    "aorta",
+    "csv",
+    "parquet",
+];
+
+/// All bytes of a file, or of the files of a folder by name.
+fn contents(path: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    if path.is_file() {
+        return Ok(vec![(String::new(), fs::read(path)?)]);
+    }
+    let mut all = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        all.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            fs::read(entry.path())?,
+        ));
+    }
+    all.sort();
+    Ok(all)
+}
+
+#[test]
+fn the_order_of_inputs_does_not_matter() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let scratch = Scratch::new("export-order")?;
+    let [first, second] = job()?;
+    for format in FORMATS {
+        let [one, other] =
+            ["one", "other"].map(|name| scratch.path().join(format!("{format}.{name}")));
+        export(&[first, second], format, &one, &["--jobs", "1"])?;
+        export(&[second, first], format, &other, &["--jobs", "2"])?;
+        ensure!(contents(&one)? == contents(&other)?, "{format}");
+        ensure!(!contents(&one)?.is_empty(), "{format}");
+    }
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_run_can_be_chosen() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let scratch = Scratch::new("export-parts")?;
+    let [trace, _] = job()?;
+    let first = number(
+        &[trace],
+        "select min(n) as n from (select min(start_ns) as n from operations union all select min(start_ns) from calls
+         union all select min(start_ns) from waits union all select min(time_ns) from samples)",
+    )?;
+    let middle = number(
+        &[trace],
+        "select start_ns as n from operations where kind = 'kernel' order by start_ns limit 1 offset 20",
+    )?;
+    let file = scratch.path().join("window.json");
+    let window = format!("{}ns..", middle - first);
+    export(&[trace], "kineto", &file, &["--window", &window])?;
+    let expected = format!(
+        "select count(*) as n from operations where kind <> 'other' and max(end_ns, start_ns + 1) > {middle}"
+    );
+    ensure!(
+        number(&[&file], "select count(*) as n from operations")? == number(&[trace], &expected)?
+    );
+    let folder = scratch.path().join("only");
+    export(&[trace], "csv", &folder, &["--only", "samples"])?;
+    let names: Vec<String> = contents(&folder)?
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    ensure!(names.contains(&"samples.csv".to_owned()), "{names:?}");
+    for left_out in ["operations.csv", "calls.csv", "counters.csv"] {
+        ensure!(!names.contains(&left_out.to_owned()), "{names:?}");
+    }
+    let text = fs::read_to_string(folder.join("samples.csv"))?;
+    let samples = number(&[trace], "select count(*) as n from samples")?;
+    ensure!(text.lines().count() as u64 == samples + 1, "{samples}");
+    Ok(())
+}
+
+#[test]
+fn mistakes_cost_nothing_that_is_there() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let scratch = Scratch::new("export-mistakes")?;
+    let trace = job()?[0].to_string_lossy().into_owned();
+    let file = scratch.path().join("run.folded");
+    fs::write(&file, "mine")?;
+    let path = file.to_string_lossy().into_owned();
+    let folder = scratch.path().join("folder");
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("letter.txt"), "mine")?;
+    let in_folder = folder.to_string_lossy().into_owned();
+    for (words, code, expected) in [
+        (vec!["--to", "folded", "-o", &path], 1, "already there"),
+        (
+            vec!["--to", "csv", "-o", &in_folder, "--force"],
+            1,
+            "was not written by export",
+        ),
+        (
+            vec!["--to", "folded", "-o", "x", "--ranks", "7"],
+            1,
+            "other ranks than those: 0",
+        ),
+        (
+            vec!["--to", "folded", "-o", "x", "--ranks", "b"],
+            2,
+            "no rank",
+        ),
+        (
+            vec!["--to", "folded", "-o", "x", "--window", "3s"],
+            2,
+            "no stretch of time",
+        ),
+        (vec!["--to", "tape", "-o", "x"], 2, "speedscope"),
+        (vec!["--to", "folded"], 2, "--output"),
+    ] {
+        let mut command = Command::new(report()?);
+        let done = command
+            .current_dir(scratch.path())
+            .arg("export")
+            .arg(&trace)
+            .args(&words)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(
+            done.status.code() == Some(code) && said.contains(expected),
+            "{words:?}: {said}"
+        );
+    }
+    ensure!(fs::read_to_string(&file)? == "mine");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(scratch.path())? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    ensure!(names.contains(&"run.folded".to_owned()));
+    ensure!(
+        !names
+            .iter()
+            .any(|name| name.starts_with('.') || name == "x"),
+        "{names:?}"
+    );
+    export(&[Path::new(&trace)], "folded", &file, &["--force"])?;
+    ensure!(fs::read_to_string(&file)?.len() > 4);
+    Ok(())
+}
