@@ -81,7 +81,7 @@ fn main() -> Result<()> {
                         .stdout
                         .lines()
                         .find_map(|line| line.strip_prefix(name));
-                    line.with_context(|| format!("{way}: no {name} in {}", outcome.stdout))
+                    line.with_context(|| format!("{way}: no {name}\n{}", outcome.story()))
                 };
                 let ended_ns: f64 = said("ended_ns=")?.parse()?;
                 println!(

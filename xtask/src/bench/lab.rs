@@ -79,6 +79,8 @@ impl Lab {
         if !rsys_sample.is_file() {
             bail!("{} is not there", rsys_sample.display());
         }
+        // Some measures run it from other folders.
+        let rsys_sample = fs::canonicalize(rsys_sample)?;
         let scratch = root
             .join("target/tmp")
             .join(format!("bench-{}", std::process::id()));

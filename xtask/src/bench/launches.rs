@@ -98,10 +98,10 @@ pub fn viewer(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
         ],
     );
     let folder = lab.scratch.join("viewed");
-    write(lab, &folder, &["launches", "1000", "stacks"], 0)?;
-    let small = load(lab, &folder, repetitions)?;
     for flows in ["both", "arrows", "numbers"] {
         let word = format!("flows={flows}");
+        write(lab, &folder, &["launches", "1000", "stacks", &word], 0)?;
+        let small = load(lab, &folder, repetitions)?;
         write(lab, &folder, &["launches", "", "stacks", &word], launches)?;
         let large = load(lab, &folder, repetitions)?;
         let for_each = |whole: f64, base: f64| (whole - base) / (launches - 1000) as f64;
