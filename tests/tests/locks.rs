@@ -212,7 +212,7 @@ fn python_runs_with_its_locks_recorded() -> TestResult {
 }
 
 #[test]
-fn without_the_backends_nothing_stands_in_front_of_locks() -> TestResult {
+fn without_the_backends_nothing_stands_in_front_of_locks_or_libraries() -> TestResult {
     skip_if_missing!(missing_tool("nm"));
     let exports = |file: &str| -> anyhow::Result<String> {
         let library = target_dir().join("release").join(file);
@@ -222,12 +222,49 @@ fn without_the_backends_nothing_stands_in_front_of_locks() -> TestResult {
             .output()?;
         Ok(String::from_utf8(output.stdout)?)
     };
-    let (plain, locks) = (
-        exports("librsys_agent.so")?,
-        exports("librsys_agent_locks.so")?,
+    let plain = exports("librsys_agent.so")?;
+    let parallel = exports("librsys_agent_parallel.so")?;
+    let locks = exports("librsys_agent_locks.so")?;
+    let of_libraries = [" MPI_Init", " ompt_start_tool", " kokkosp_", " GOMP_"];
+    for library in of_libraries {
+        assert!(!plain.contains(library), "{library}");
+        assert!(
+            parallel.contains(library) && locks.contains(library),
+            "{library}"
+        );
+    }
+    let of_locks = " pthread_mutex_lock";
+    assert!(!plain.contains(of_locks) && !parallel.contains(of_locks) && locks.contains(of_locks));
+    for names in [&plain, &parallel, &locks] {
+        assert!(names.contains(" pthread_create"));
+    }
+    // Each costs every process of a run.
+    assert!(
+        plain.lines().count() < 250,
+        "{} names",
+        plain.lines().count()
     );
-    assert!(plain.contains(" pthread_create") && !plain.contains(" pthread_mutex_lock"));
-    assert!(locks.contains(" pthread_create") && locks.contains(" pthread_mutex_lock"));
+    Ok(())
+}
+
+/// Programs look whether a library is there by a weak reference to one of its functions.
+#[test]
+fn what_is_not_recorded_is_not_there_for_weak_references() -> TestResult {
+    let looked_for = ["MPI_Init", "ompt_start_tool", "GOMP_parallel"];
+    let said = |found: &str| -> String {
+        let lines = looked_for.iter().map(|name| format!("{name} {found}\n"));
+        lines.collect()
+    };
+    for (backend, expected) in [("roctx", said("absent")), ("mpip", said("present"))] {
+        let run = Run::new().options(["-I", backend]);
+        let outcome = run.command(workload("weak_names")).run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            expected,
+            "{}",
+            outcome.story()
+        );
+    }
     Ok(())
 }
 

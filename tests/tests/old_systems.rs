@@ -87,9 +87,12 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 #[test]
 fn what_is_built_needs_an_old_c_library_only() -> TestResult {
     let agent = target_dir().join("release/librsys_agent.so");
-    let locks = agent.with_file_name("librsys_agent_locks.so");
-    for path in [agent.clone(), locks, sampler()?, avail()?, report()?] {
-        let needs = needs(&path)?;
+    let [parallel, locks] = ["librsys_agent_parallel.so", "librsys_agent_locks.so"]
+        .map(|name| agent.with_file_name(name));
+    let agents = [agent, parallel, locks];
+    let programs = [sampler()?, avail()?, report()?];
+    for path in agents.iter().chain(&programs) {
+        let needs = needs(path)?;
         let shown = path.display();
         assert!(!needs.versions.is_empty(), "{shown}: nothing was read");
         let young: Vec<_> = needs
@@ -110,7 +113,7 @@ fn what_is_built_needs_an_old_c_library_only() -> TestResult {
             .filter(|library| !LIBRARIES.contains(&library.as_str()))
             .collect();
         assert!(foreign.is_empty(), "{shown} needs {foreign:?}");
-        if path == agent {
+        if agents.contains(path) {
             // Whatever it needs, each program of a run would load.
             assert_eq!(needs.libraries, BTreeSet::from(["libc.so.6".to_owned()]));
         }

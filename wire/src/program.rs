@@ -10,13 +10,19 @@ use crate::launchers::base_name;
 /// File name of the agent.
 pub const AGENT_FILE: &str = "librsys_agent.so";
 
+/// File name of the agent that stands in front of MPI, OpenMP and Kokkos as well.
+pub const PARALLEL_AGENT_FILE: &str = "librsys_agent_parallel.so";
+
 /// File name of the agent that stands in front of the C library's locks as well.
 pub const LOCKS_AGENT_FILE: &str = "librsys_agent_locks.so";
 
-/// Whether a file of this name is the agent, in either form.
+/// Its files: each exports what the one in front of it does, and more.
+pub const AGENT_FILES: [&str; 3] = [AGENT_FILE, PARALLEL_AGENT_FILE, LOCKS_AGENT_FILE];
+
+/// Whether a file of this name is the agent, in any form.
 #[must_use]
 pub fn is_agent_file(name: &[u8]) -> bool {
-    name == AGENT_FILE.as_bytes() || name == LOCKS_AGENT_FILE.as_bytes()
+    AGENT_FILES.iter().any(|file| name == file.as_bytes())
 }
 
 /// Where a program is looked for when PATH is not set, as in the C library.

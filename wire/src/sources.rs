@@ -3,6 +3,8 @@
 //! A source is a row here and a folder or file in the agent (`agent/src/sources/`). From the row follow the agent's settings, the
 //! choice by `-I`, and the track and category on which the sampler draws its events.
 
+use crate::program::{AGENT_FILE, LOCKS_AGENT_FILE, PARALLEL_AGENT_FILE};
+
 /// The track of a thread on which events are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Track {
@@ -16,6 +18,29 @@ pub enum Track {
     OpenMp,
     /// Kernels, regions and copies of Kokkos.
     Kokkos,
+}
+
+/// The builds of the agent, which differ in the functions that they export. Each has the sources of the one before it, and more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Build {
+    /// What costs a program nothing.
+    Plain,
+    /// In front of hundreds of functions, some of which programs look for to see whether a library is there.
+    Parallel,
+    /// In front of functions that programs call all the time.
+    Locks,
+}
+
+impl Build {
+    /// The file name of its library.
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match self {
+            Build::Plain => AGENT_FILE,
+            Build::Parallel => PARALLEL_AGENT_FILE,
+            Build::Locks => LOCKS_AGENT_FILE,
+        }
+    }
 }
 
 /// What becomes of an event whose thread's ring is full.
@@ -157,6 +182,16 @@ impl Category {
         )
     }
 
+    /// The first build of the agent that records them.
+    #[must_use]
+    pub const fn build(self) -> Build {
+        match self {
+            Category::Mpi | Category::Openmp | Category::Kokkos => Build::Parallel,
+            _ if self.is_of_locks() => Build::Locks,
+            _ => Build::Plain,
+        }
+    }
+
     /// The source of these events.
     #[must_use]
     pub fn source(self) -> &'static Source {
@@ -213,6 +248,15 @@ impl EventChoice {
     #[must_use]
     pub const fn any(self) -> bool {
         self.sources & !(1 << Category::User as u32) != 0 || self.gpu
+    }
+
+    /// The build of the agent that records all of them.
+    #[must_use]
+    pub fn build(self) -> Build {
+        let on = SOURCES.iter().filter(|source| self.has(source.category));
+        on.map(|source| source.category.build())
+            .max()
+            .unwrap_or(Build::Plain)
     }
 
     /// Whether anything of runtimes is recorded: neither regions nor locks.

@@ -6,10 +6,13 @@
 //! returns.
 
 pub mod gpu;
+#[cfg(any(feature = "parallel", test))]
 mod kokkos;
 mod locks;
 mod marker_words;
+#[cfg(any(feature = "parallel", test))]
 mod mpi;
+#[cfg(any(feature = "parallel", test))]
 mod openmp;
 mod rccl;
 mod regions;
@@ -30,9 +33,13 @@ static SOURCES: &[&Source] = &[
     &gpu::SOURCE,
     &roctx::SOURCE,
     &rccl::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
     &openmp::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
     &openmp::GOMP,
+    #[cfg(any(feature = "parallel", test))]
     &kokkos::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
     &mpi::SOURCE,
     &locks::SOURCE,
     &regions::SOURCE,

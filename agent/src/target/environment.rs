@@ -303,7 +303,7 @@ mod tests {
     use std::ffi::CString;
 
     use rsys_wire::handshake::AgentSettings;
-    use rsys_wire::program::{AGENT_FILE, LOCKS_AGENT_FILE};
+    use rsys_wire::program::{AGENT_FILE, AGENT_FILES};
 
     /// What is found in a program with these arguments and variables.
     fn with<R>(
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_agent_is_found_in_any_list_of_libraries() {
-        for file in [AGENT_FILE, LOCKS_AGENT_FILE] {
+        for file in AGENT_FILES {
             let agent = format!("/x/{file}");
             for list in [
                 agent.clone(),

@@ -5,8 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
-use rsys_wire::program::{AGENT_FILE, LOCKS_AGENT_FILE};
-use rsys_wire::sources::Category;
+use rsys_wire::program::AGENT_FILE;
+use rsys_wire::sources::{Build, Category};
 
 /// Environment variable with the agent's path, for unusual installations.
 pub const ENV_AGENT: &str = "RSYS_AGENT_LIBRARY";
@@ -35,16 +35,28 @@ pub enum AgentError {
         /// Where it was looked for.
         looked: String,
     },
-    /// That which records locks is not beside it.
-    #[error(
-        "{LOCKS_AGENT_FILE} is not in {0}; install it beside {AGENT_FILE}. Waits for locks are not recorded"
-    )]
-    NoLocks(String),
+    /// The build that records what was asked for is not beside it.
+    #[error("{} is not in {folder}; install it beside {AGENT_FILE}. {} are not recorded", build.file(), what_it_adds(*build))]
+    NoBuild {
+        /// Where it was looked for.
+        folder: String,
+        /// Which it is.
+        build: Build,
+    },
     /// Its path cannot be written into LD_PRELOAD.
     #[error(
         "{0}: LD_PRELOAD cannot name a path with a blank, `:` or `$` in it; move the installation or set {ENV_AGENT}"
     )]
     Path(String),
+}
+
+/// What a build of the agent records beside what the plain one does.
+fn what_it_adds(build: Build) -> &'static str {
+    match build {
+        Build::Plain => "Samples",
+        Build::Parallel => "MPI, OpenMP and Kokkos",
+        Build::Locks => "Waits for locks, MPI, OpenMP and Kokkos",
+    }
 }
 
 /// The agent's path: from [`ENV_AGENT`], else beside the executable, else in `../lib` of it.
@@ -85,18 +97,20 @@ pub fn find_agent(executable: &Path, chosen: Option<&OsStr>) -> Result<PathBuf, 
     Ok(found)
 }
 
-/// The agent that records locks, beside the one at `agent`.
+/// A build of the agent, beside the one at `agent`.
 ///
 /// # Errors
 /// When it is not there.
-pub fn with_locks(agent: &Path) -> Result<PathBuf, AgentError> {
-    let found = agent.with_file_name(LOCKS_AGENT_FILE);
+pub fn beside(agent: &Path, build: Build) -> Result<PathBuf, AgentError> {
+    let found = agent.with_file_name(build.file());
     if found.is_file() {
-        Ok(found)
-    } else {
-        let looked = agent.parent().unwrap_or(Path::new("/"));
-        Err(AgentError::NoLocks(looked.display().to_string()))
+        return Ok(found);
     }
+    let folder = agent.parent().unwrap_or(Path::new("/"));
+    Err(AgentError::NoBuild {
+        folder: folder.display().to_string(),
+        build,
+    })
 }
 
 /// The environment of the target: `inherited`, in its order, with the agent in front of what

@@ -8,11 +8,11 @@ use super::job_record::{begin_record, end_record};
 use super::target::{Spawned, Target};
 use super::watch::Watch;
 use super::{Refusal, closing, first, observers, run_without_profiling};
-use rsys_wire::sources::{SOURCES, Source};
+use rsys_wire::sources::Build;
 
 use crate::collect::Collector;
 use crate::emit::writer::Writer;
-use crate::launch::agent::{ENV_AGENT, find_agent, target_environment, with_locks};
+use crate::launch::agent::{ENV_AGENT, beside, find_agent, target_environment};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
@@ -100,14 +100,13 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     Ok(closing::serve(watch, plan, &directory, record))
 }
 
-/// The agent that does what the plan wants. Without the one that records locks, the run goes on with the other.
+/// The build of the agent that records what the plan wants. Without it, the run goes on with the plain one.
 fn chosen_agent(agent: PathBuf, plan: &Plan) -> PathBuf {
-    let events = plan.agent.events;
-    let of_locks = |source: &&Source| source.category.is_of_locks() && events.has(source.category);
-    if !SOURCES.iter().any(|source| of_locks(&source)) {
+    let build = plan.agent.events.build();
+    if build == Build::Plain {
         return agent;
     }
-    with_locks(&agent).unwrap_or_else(|error| {
+    beside(&agent, build).unwrap_or_else(|error| {
         say(&format!("warning: {error}"));
         agent
     })

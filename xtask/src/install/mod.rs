@@ -25,6 +25,7 @@ const BUILT: &[(&str, &str)] = &[
     ("rsys-avail", "bin/rsys-avail"),
     ("rsys-report", "bin/rsys-report"),
     ("librsys_agent.so", "lib/librsys_agent.so"),
+    ("librsys_agent_parallel.so", "lib/librsys_agent_parallel.so"),
     ("librsys_agent_locks.so", "lib/librsys_agent_locks.so"),
 ];
 
