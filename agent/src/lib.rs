@@ -29,7 +29,7 @@
 )]
 // Much serves only what the other builds stand in front of, where it is checked.
 #![cfg_attr(
-    not(feature = "locks"),
+    not(any(feature = "locks", test)),
     allow(dead_code, unused_imports, reason = "for other builds")
 )]
 

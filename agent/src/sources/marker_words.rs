@@ -38,6 +38,11 @@ impl Nest {
         self.open = self.open.saturating_add(1);
     }
 
+    /// How many are open.
+    pub fn depth(&self) -> u64 {
+        self.open
+    }
+
     /// Whether a range that begins now can be left out: the deepest are recorded in any case, for nothing remembers what they are.
     pub fn may_skip(&self) -> bool {
         self.open < LEVELS

@@ -39,6 +39,16 @@ pub unsafe fn forbid(base: *mut u8, bytes: usize) {
     unsafe { calls::mprotect(address(base), bytes as u64, libc::PROT_NONE as u64) };
 }
 
+/// Makes memory writable, or readable alone. Returns whether that was done.
+///
+/// # Safety
+/// Whole pages of data, which may be as they become.
+pub unsafe fn set_writable(start: u64, bytes: u64, is_writable: bool) -> bool {
+    let write = if is_writable { libc::PROT_WRITE } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe { calls::mprotect(start, bytes, (libc::PROT_READ | write) as u64) == 0 }
+}
+
 /// Makes a memfd of a fixed size that can neither shrink nor grow.
 ///
 /// # Errors

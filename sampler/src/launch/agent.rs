@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
-use rsys_wire::program::AGENT_FILE;
+use rsys_wire::program::{AGENT_FILE, is_agent_file};
 use rsys_wire::sources::{Build, Category};
 
 /// Environment variable with the agent's path, for unusual installations.
@@ -23,6 +23,12 @@ const HSA_TOOLS_BESIDE_OTHERS: &str = "HSA_TOOLS_ROCPROFILER_V1_TOOLS";
 /// The libraries, separated by semicolons, of which Kokkos opens the first as its tool. Kokkos 3.7 and later know both variables and want
 /// them to agree; before, the second alone.
 const KOKKOS_TOOLS: [&str; 2] = ["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"];
+
+/// The variables that name the one library which ITT and NVTX hand their calls to.
+const ONE_TOOL: [(&str, Category); 2] = [
+    ("INTEL_LIBITTNOTIFY64", Category::Itt),
+    ("NVTX_INJECTION64_PATH", Category::Nvtx),
+];
 
 /// Why the agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +119,28 @@ pub fn beside(agent: &Path, build: Build) -> Result<PathBuf, AgentError> {
     })
 }
 
+/// The variables of ITT and NVTX that name another tool, where one of the two is to be recorded: it cannot be.
+#[must_use]
+pub fn taken_by_others(
+    inherited: &[(OsString, OsString)],
+    settings: &AgentSettings,
+) -> Vec<(&'static str, OsString)> {
+    let wanted = ONE_TOOL
+        .iter()
+        .filter(|(_, category)| settings.events.has(*category));
+    let taken = wanted.filter_map(|(name, _)| {
+        let (_, value) = inherited.iter().find(|(key, _)| key == name)?;
+        is_other_tool(value).then(|| (*name, value.clone()))
+    });
+    taken.collect()
+}
+
+/// Whether a variable of one library names another one than the agent.
+fn is_other_tool(value: &OsStr) -> bool {
+    let file = Path::new(value).file_name();
+    file.is_some_and(|name| !is_agent_file(name.as_bytes()))
+}
+
 /// The environment of the target: `inherited`, in its order, with the agent in front of what
 /// LD_PRELOAD already held.
 #[must_use]
@@ -169,6 +197,13 @@ pub fn target_environment(
         let value = kokkos_value(agent, tools.or(profile).as_deref());
         environment.extend(KOKKOS_TOOLS.map(|name| (name.into(), value.clone())));
     }
+    for (name, category) in ONE_TOOL {
+        let is_taken = |(key, value): &(OsString, OsString)| key == name && is_other_tool(value);
+        if settings.events.has(category) && !environment.iter().any(is_taken) {
+            environment.retain(|(key, _)| key != name);
+            environment.push((name.into(), agent.into()));
+        }
+    }
     environment.push((ENV_SESSION.into(), session.into()));
     environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
     environment
@@ -216,6 +251,52 @@ fn preload_value(agent: &Path, existing: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use rsys_wire::sources::EventChoice;
+
+    #[test]
+    fn one_tool_of_itt_and_nvtx_is_the_agent_unless_the_user_has_another() {
+        let settings = AgentSettings {
+            events: EventChoice::default().with(Category::Itt),
+            ..AgentSettings::default()
+        };
+        let agent = Path::new("/x/librsys_agent.so");
+        for (existing, expected, is_taken) in [
+            (None, "/x/librsys_agent.so", false),
+            (Some(""), "/x/librsys_agent.so", false),
+            (
+                Some("/y/librsys_agent_locks.so"),
+                "/x/librsys_agent.so",
+                false,
+            ),
+            (
+                Some("/opt/libittnotify_collector.so"),
+                "/opt/libittnotify_collector.so",
+                true,
+            ),
+        ] {
+            let inherited: Vec<(OsString, OsString)> = existing
+                .map(|value| ("INTEL_LIBITTNOTIFY64".into(), value.into()))
+                .into_iter()
+                .collect();
+            assert_eq!(
+                taken_by_others(&inherited, &settings).len(),
+                usize::from(is_taken)
+            );
+            let environment = target_environment(inherited, agent, "s", &settings);
+            let found: Vec<_> = environment
+                .iter()
+                .filter(|(name, _)| name == "INTEL_LIBITTNOTIFY64")
+                .collect();
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].1, expected);
+            assert!(
+                !environment
+                    .iter()
+                    .any(|(name, _)| name == "NVTX_INJECTION64_PATH")
+            );
+        }
+    }
 
     fn with_preload(existing: Option<&str>) -> String {
         let inherited = existing

@@ -12,7 +12,7 @@ use rsys_wire::sources::Build;
 
 use crate::collect::Collector;
 use crate::emit::writer::Writer;
-use crate::launch::agent::{ENV_AGENT, beside, find_agent, target_environment};
+use crate::launch::agent::{ENV_AGENT, beside, find_agent, taken_by_others, target_environment};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
@@ -123,13 +123,17 @@ fn warn_of_unsampled(reason: &str, plan: &Plan) {
 /// The environment that loads the agent, which finds us by the name of our socket.
 fn environment(plan: &Plan, agent: &Path, socket: &str) -> Vec<(OsString, OsString)> {
     let is_replaced = |name: &OsString| plan.exports.iter().any(|(key, _)| key == name);
-    let inherited = std::env::vars_os().filter(|(name, _)| !is_replaced(name));
-    target_environment(
-        inherited.chain(plan.exports.iter().cloned()),
-        agent,
-        socket,
-        &plan.agent,
-    )
+    let inherited: Vec<_> = std::env::vars_os()
+        .filter(|(name, _)| !is_replaced(name))
+        .chain(plan.exports.iter().cloned())
+        .collect();
+    for (variable, tool) in taken_by_others(&inherited, &plan.agent) {
+        say(&format!(
+            "warning: {variable} names {}, which gets what the program says by this interface; rsys does not (unset it for rsys to record)",
+            tool.display()
+        ));
+    }
+    target_environment(inherited, agent, socket, &plan.agent)
 }
 
 fn spawn_target(

@@ -7,7 +7,7 @@ use rsys_tests::{
 use super::{Job, LIBRARIES, RANKS, assert_lines, calls};
 
 /// Judges what a program says from its second call on; the first ones make it know its rank.
-fn judge(job: &Job, whose: &str, is_python: bool) -> TestResult {
+pub fn judge(job: &Job, whose: &str, is_python: bool) -> TestResult {
     job.assert_success();
     for rank in 0..RANKS {
         let mut told = job.said(rank)?;

@@ -131,6 +131,8 @@ keys! {
     Values = 77 "values",
     /// The value of a counter.
     CounterValue = 78 "value_of_counter",
+    /// The domain in which the program names something, of ITT and NVTX.
+    Domain = 79 "domain",
     /// Threads of a team, as they were asked for or as there are.
     Threads = 100 "threads",
     /// Iterations of a work-sharing construct, or whatever its kind counts.

@@ -9,6 +9,7 @@ use crate::events;
 use crate::events::texts::StaticText;
 use crate::interpose::table::parts;
 use crate::interpose::trampoline::Call;
+use crate::interpose::weak;
 use crate::sources::mpi::arguments::Arguments;
 use crate::sources::mpi::communicators::{self, Communicator, Origin};
 use crate::sources::mpi::library::{self, Library};
@@ -42,6 +43,12 @@ pub extern "C" fn handle(stub: u32, call: &mut Call) -> *const () {
     let (place, number) = parts(stub);
     let real = table::TABLE.real(stub);
     let (function, is_large) = table::function(number);
+    if matches!(
+        names::special(function),
+        names::Special::First | names::Special::Init
+    ) {
+        weak::restore(table::is_missing);
+    }
     if real.is_null() {
         missing(function, call);
         return std::ptr::null();

@@ -194,13 +194,12 @@ impl Library {
         self.handle_at(array.wrapping_add(index.wrapping_mul(bytes)))
     }
 
-    /// Whether a rank may stand for any sender. (OpenMPI: -1, with -2 for none; MPICH the other way round.)
+    /// Whether a rank may stand for any sender. (OpenMPI: -1, with -2 for none; MPICH the other way round; the standard ABI: -1, with -3.)
     #[inline]
     pub fn may_be_any_source(&self, rank: c_int) -> bool {
         match self.abi {
-            Abi::OpenMpi => rank == -1,
+            Abi::OpenMpi | Abi::Standard => rank == -1,
             Abi::Mpich => rank == -2,
-            Abi::Standard => rank < 0,
         }
     }
 

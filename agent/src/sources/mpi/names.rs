@@ -16,9 +16,16 @@ pub enum Special {
     /// Starts persistent requests.
     Start,
     FreeRequest,
+    /// May be called before MPI is initialised, and so be a program's first call.
+    First,
 }
 
-const SPECIAL: [(&str, Special); 10] = [
+const SPECIAL: [(&str, Special); 15] = [
+    ("Initialized", Special::First),
+    ("Finalized", Special::First),
+    ("Get_version", Special::First),
+    ("Get_library_version", Special::First),
+    ("Session_init", Special::First),
     ("Init", Special::Init),
     ("Init_thread", Special::Init),
     ("Finalize", Special::Finalize),

@@ -36,6 +36,9 @@
 //! | `p`, `y` | reduction, type (neither is recorded) |
 //! | `.` | anything else |
 
+use std::ffi::CStr;
+
+use crate::interpose::symbols;
 use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals};
 
 /// Functions have four numbers each: this plus [`LARGE`], [`PROFILING`], both or neither.
@@ -261,6 +264,11 @@ fn stub_number(symbol: &[u8]) -> Option<u16> {
         None => (exact(plain.strip_suffix(b"_c")?)?, LARGE),
     };
     u16::try_from(function.wrapping_mul(VARIANTS) | large | profiling).ok()
+}
+
+/// Whether a name is that of a function of MPI which no library has.
+pub fn is_missing(symbol: &CStr) -> bool {
+    stub_number(symbol.to_bytes()).is_some() && symbols::behind(symbol).is_null()
 }
 
 /// The name of the function of a stub.

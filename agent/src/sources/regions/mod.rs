@@ -1,9 +1,12 @@
-//! Regions of the program's own: what `rsys.h`, the Python module `rsys` and the Fortran module `rsys` call, and the original's interface for
-//! the same.
+//! Regions of the program's own: what `rsys.h`, the Python module `rsys` and the Fortran module `rsys` call, the original's interface for
+//! the same, and those of Intel ([`itt`]) and NVIDIA ([`nvtx`]), which the user switches on.
 //!
 //! The functions `rsys_agent_…` are found by the programs themselves: weakly linked, or by `dlsym`. Without the agent they are not there, and
 //! nothing is called.
 
+mod handles;
+mod itt;
+mod nvtx;
 mod original;
 mod values;
 
@@ -26,7 +29,7 @@ use self::values::{Values, encode};
 
 /// What the rest of the agent sees of it.
 pub static SOURCE: Source = Source {
-    categories: &[Category::User],
+    categories: &[Category::User, Category::Itt, Category::Nvtx],
     // The child does not end what its parent began.
     after_fork_in_child: || nest().forget(),
     ..Source::NONE
@@ -36,72 +39,138 @@ crate::thread_words! {
     fn place() -> *mut Nest = "rsys_region_words"
 }
 
-/// The calling thread's open regions.
+/// The calling thread's open regions, of all interfaces: they are one nest in the trace as well. (A nest for each would make the thread's static memory too
+/// large for the agent to be opened by `dlopen`, as programs do that are not followed.)
 fn nest<'a>() -> &'a mut Nest {
     // SAFETY: part of the thread's static TLS; nothing that holds the reference calls into the program.
     unsafe { &mut *place() }
 }
 
 static NEXT_RANGE: AtomicU64 = AtomicU64::new(1);
+
+/// A number for a range that any thread may end.
+fn next_range() -> u64 {
+    NEXT_RANGE.fetch_add(1, Ordering::Relaxed)
+}
+
 static PAUSED: StaticText = StaticText::new("collection paused");
 static RESUMED: StaticText = StaticText::new("collection resumed");
 
-/// Calls `then` with the key of the name, and with the arguments: the name, where it has no key, and the values.
-fn named(name: *const c_char, values: &Values<'_>, then: impl FnOnce(u64, &[Arg<'_>])) {
+/// Calls `then` with the key of the name, and with the arguments: the name, where it has no key, the domain, and the values.
+fn named(
+    name: *const c_char,
+    domain: *const c_char,
+    values: &Values<'_>,
+    then: impl FnOnce(u64, &[Arg<'_>]),
+) {
     encode(values, |payload| {
         texts::named(name, |key, own| {
-            let values = (Key::Values, Value::Text(payload));
-            match (own, payload) {
-                (own, []) => then(key, own),
-                ([], _) => then(key, &[values]),
-                ([name, ..], _) => then(key, &[*name, values]),
+            let mut args = [(Key::Values, Value::Text(payload)); 3];
+            let mut used = 0;
+            let mut put = |arg| {
+                if let Some(place) = args.get_mut(used) {
+                    *place = arg;
+                    used += 1;
+                }
+            };
+            own.iter().copied().for_each(&mut put);
+            if !domain.is_null() {
+                let text = texts::key_of(texts::bytes_of(domain));
+                put((Key::Domain, Value::Known(text)));
             }
+            if !payload.is_empty() {
+                put((Key::Values, Value::Text(payload)));
+            }
+            then(key, args.get(..used).unwrap_or(&[]));
         });
     });
 }
 
-fn records() -> bool {
-    events::records(Category::User)
+const NO_DOMAIN: *const c_char = std::ptr::null();
+
+fn records(category: Category) -> bool {
+    events::records(category)
 }
 
-fn push(name: *const c_char, values: &Values<'_>) {
-    if !records() {
+/// A region begins in the calling thread.
+fn push_of(category: Category, name: *const c_char, domain: *const c_char, values: &Values<'_>) {
+    if !records(category) {
         return;
     }
     let skipped = pause::is_caller_paused() && nest().may_skip();
     nest().open(!skipped);
     if !skipped {
-        named(name, values, |key, args| {
-            events::begin(Category::User, key, 0, args);
+        named(name, domain, values, |key, args| {
+            events::begin(category, key, 0, args);
         });
     }
 }
 
-fn pop(values: &Values<'_>) {
-    if !records() {
+fn push(name: *const c_char, values: &Values<'_>) {
+    push_of(Category::User, name, NO_DOMAIN, values);
+}
+
+fn pop_of(category: Category, values: &Values<'_>) {
+    if !records(category) {
         return;
     }
     match nest().close() {
         Some(true) => encode(values, |payload| match payload {
-            [] => events::end(Category::User, &[]),
-            payload => events::end(Category::User, &[(Key::Values, Value::Text(payload))]),
+            [] => events::end(category, &[]),
+            payload => events::end(category, &[(Key::Values, Value::Text(payload))]),
         }),
         Some(false) => {}
         None => counters::count(Counter::UnmatchedPops, 1),
     }
 }
 
-fn mark(name: *const c_char, values: &Values<'_>) {
-    if records() && !pause::is_caller_paused() {
-        named(name, values, |key, args| {
-            events::mark(Category::User, key, 0, args);
+/// How many regions the calling thread has open.
+fn depth() -> c_int {
+    c_int::try_from(nest().depth()).unwrap_or(c_int::MAX)
+}
+
+fn pop(values: &Values<'_>) {
+    pop_of(Category::User, values);
+}
+
+fn mark_of(category: Category, name: *const c_char, domain: *const c_char, values: &Values<'_>) {
+    if records(category) && !pause::is_caller_paused() {
+        named(name, domain, values, |key, args| {
+            events::mark(category, key, 0, args);
         });
     }
 }
 
+fn mark(name: *const c_char, values: &Values<'_>) {
+    mark_of(Category::User, name, NO_DOMAIN, values);
+}
+
+/// A range of this number begins, which any thread may end. False where it is left out.
+fn start_of(
+    category: Category,
+    range: u64,
+    name: *const c_char,
+    domain: *const c_char,
+    values: &Values<'_>,
+) -> bool {
+    let is_recorded = records(category) && !pause::is_caller_paused();
+    if is_recorded {
+        named(name, domain, values, |key, args| {
+            events::async_begin(category, range, key, args);
+        });
+    }
+    is_recorded
+}
+
+fn stop_of(category: Category, range: u64) {
+    if range != 0 && records(category) {
+        events::async_end(category, range);
+    }
+}
+
 /// Stops or goes on collecting, for one thread, or for all with 0.
-fn set_paused(thread: u64, paused: bool) {
-    if !records() {
+fn set_paused(category: Category, thread: u64, paused: bool) {
+    if !records(category) {
         return;
     }
     let was_paused = pause::is_caller_paused();
@@ -111,6 +180,18 @@ fn set_paused(thread: u64, paused: bool) {
         }
     } else if pause::resume(thread) && !pause::is_caller_paused() {
         events::mark(Category::Profiler, RESUMED.key(), 0, &[]);
+    }
+}
+
+/// Names the calling thread.
+fn name_thread(category: Category, name: *const c_char) {
+    if records(category) {
+        events::label(
+            Labelled::Thread,
+            u64::from(sys::gettid()),
+            texts::bytes_of(name),
+            &[],
+        );
     }
 }
 
@@ -138,21 +219,17 @@ exports! {
     }
     /// A region begins that any thread may end. Returns its number.
     fn rsys_agent_start(name: *const c_char, list: *const values::Named, count: usize) -> u64 {
-        if !records() || pause::is_caller_paused() {
-            return 0;
-        }
-        let range = NEXT_RANGE.fetch_add(1, Ordering::Relaxed);
+        let range = next_range();
         // SAFETY: the caller's own list.
-        named(name, &unsafe { Values::of_list(list, count) }, |key, args| {
-            events::async_begin(Category::User, range, key, args);
-        });
-        range
+        let values = unsafe { Values::of_list(list, count) };
+        match start_of(Category::User, range, name, NO_DOMAIN, &values) {
+            true => range,
+            false => 0,
+        }
     }
     /// Such a region ends.
     fn rsys_agent_stop(range: u64) {
-        if range != 0 && records() {
-            events::async_end(Category::User, range);
-        }
+        stop_of(Category::User, range);
     }
     /// Something happens.
     fn rsys_agent_mark(name: *const c_char, list: *const values::Named, count: usize) {
@@ -161,7 +238,7 @@ exports! {
     }
     /// A counter has a value from now on.
     fn rsys_agent_counter(name: *const c_char, value: c_double) {
-        if records() && !pause::is_caller_paused() {
+        if records(Category::User) && !pause::is_caller_paused() {
             texts::named(name, |key, own| {
                 let value = (Key::CounterValue, Value::Double(value));
                 match own {
@@ -173,20 +250,18 @@ exports! {
     }
     /// Nothing is collected from now on, in any thread.
     fn rsys_agent_pause() {
-        set_paused(0, true);
+        set_paused(Category::User, 0, true);
     }
     /// Goes on collecting.
     fn rsys_agent_resume() {
-        set_paused(0, false);
+        set_paused(Category::User, 0, false);
     }
     /// Names the calling thread.
     fn rsys_agent_name_thread(name: *const c_char) {
-        if records() {
-            events::label(Labelled::Thread, u64::from(sys::gettid()), texts::bytes_of(name), &[]);
-        }
+        name_thread(Category::User, name);
     }
     /// Whether regions are recorded at present.
     fn rsys_agent_is_recording() -> c_int {
-        c_int::from(records() && !pause::is_caller_paused())
+        c_int::from(records(Category::User) && !pause::is_caller_paused())
     }
 }

@@ -94,22 +94,22 @@ fn through_with(real: Option<WithName>, name: *const c_char) -> c_int {
 }
 
 fn start(real: Option<Plain>, _place: usize) -> c_int {
-    set_paused(0, false);
+    set_paused(Category::User, 0, false);
     through(real)
 }
 
 fn stop(real: Option<Plain>, _place: usize) -> c_int {
-    set_paused(0, true);
+    set_paused(Category::User, 0, true);
     through(real)
 }
 
 fn start_thread(real: Option<Plain>, _place: usize) -> c_int {
-    set_paused(u64::from(sys::gettid()), false);
+    set_paused(Category::User, u64::from(sys::gettid()), false);
     through(real)
 }
 
 fn stop_thread(real: Option<Plain>, _place: usize) -> c_int {
-    set_paused(u64::from(sys::gettid()), true);
+    set_paused(Category::User, u64::from(sys::gettid()), true);
     through(real)
 }
 

@@ -81,6 +81,15 @@ impl Values<'_> {
 }
 
 impl Named {
+    /// A value of a kind, see above.
+    pub fn new(name: &'static CStr, kind: u64, value: u64) -> Self {
+        Named {
+            name: name.as_ptr(),
+            kind,
+            value,
+        }
+    }
+
     fn get(&self) -> Option<One> {
         Some(match self.kind {
             1 => One::Number(b'i', self.value),

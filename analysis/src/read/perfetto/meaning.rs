@@ -20,7 +20,7 @@ pub(super) enum Meaning {
 }
 
 /// Categories: ours, rocprof-sys's, rocprofv3's.
-const CATEGORIES: [(&str, Meaning); 30] = [
+const CATEGORIES: [(&str, Meaning); 32] = [
     ("kernel", Meaning::Gpu(OpKind::Kernel)),
     ("rocm_kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
     ("kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
@@ -51,6 +51,8 @@ const CATEGORIES: [(&str, Meaning); 30] = [
     ("marker_api", Meaning::Host(HostKind::Range)),
     ("marker_core_range_api", Meaning::Host(HostKind::Range)),
     ("user", Meaning::Host(HostKind::Range)),
+    ("itt", Meaning::Host(HostKind::Range)),
+    ("nvtx", Meaning::Host(HostKind::Range)),
 ];
 
 /// What annotations and flows of an event say.

@@ -78,7 +78,7 @@ fn shared_title(category: Category) -> (&'static str, &'static str) {
     match category {
         Category::Openmp => ("openmp locks", "OpenMP locks: from acquired to released"),
         Category::Kokkos => ("kokkos sections", "Sections of Kokkos: from start to stop"),
-        Category::User => (
+        Category::User | Category::Itt | Category::Nvtx => (
             "own ranges",
             "Ranges that any thread may end, as the program says",
         ),
