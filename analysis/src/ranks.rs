@@ -50,7 +50,7 @@ pub fn collectives_of(
 }
 
 /// Does something with each file, on `jobs` threads.
-fn each(files: &[PathBuf], jobs: usize, act: impl Fn(&Path) + Sync) {
+pub fn each(files: &[PathBuf], jobs: usize, act: impl Fn(&Path) + Sync) {
     let next = AtomicUsize::new(0);
     let act_on_some = || {
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {

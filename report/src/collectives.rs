@@ -60,7 +60,7 @@ pub(crate) fn ask(options: &CollectiveOptions) -> Result<Asked> {
     let jobs_of_file = (jobs / files.len().max(1)).max(1);
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), cache::bytes_of(&files));
-    let (answer, model) = ranks::collectives_of(&files, jobs, |file: &Path| {
+    let of_file = |file: &Path| {
         let find = || ranks::collectives_part(file, &read, jobs_of_file);
         let mut part: Part = options.parts.part(file, &(), find);
         // Whoever made it may have called the file by another path.
@@ -68,11 +68,15 @@ pub(crate) fn ask(options: &CollectiveOptions) -> Result<Asked> {
         let processes = part.processes.iter_mut();
         processes.for_each(|process| process.file.clone_from(&path));
         part
-    });
-    drop(progress);
-    if let Some(folder) = options.parts.only_parts::<Part>(&files, &model.notices)? {
+    };
+    let only_parts = options
+        .parts
+        .only_parts::<Part>(&files, jobs, |file| of_file(file).notices)?;
+    if let Some(folder) = only_parts {
         return Ok(Asked::Parts(files.len(), folder));
     }
+    let (answer, model) = ranks::collectives_of(&files, jobs, of_file);
+    drop(progress);
     let found = (answer, profiling_cost(&model));
     kept.keep("collectives", &found);
     Ok(inputs.asked(found, notes))

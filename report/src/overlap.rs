@@ -95,14 +95,18 @@ pub(crate) fn ask(options: &OverlapOptions) -> Result<Asked> {
     let jobs_of_file = (jobs / files.len().max(1)).max(1);
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), cache::bytes_of(&files));
-    let (answer, model) = ranks::overlap_of(&files, &wanted, jobs, |file: &Path| {
+    let of_file = |file: &Path| {
         let find = || ranks::overlap_part(file, &wanted, &read, jobs_of_file);
         options.parts.part(file, &wanted, find)
-    });
-    drop(progress);
-    if let Some(folder) = options.parts.only_parts::<Part>(&files, &model.notices)? {
+    };
+    let only_parts = options
+        .parts
+        .only_parts::<Part>(&files, jobs, |file| of_file(file).notices)?;
+    if let Some(folder) = only_parts {
         return Ok(Asked::Parts(files.len(), folder));
     }
+    let (answer, model) = ranks::overlap_of(&files, &wanted, jobs, of_file);
+    drop(progress);
     let found = (answer, profiling_cost(&model));
     kept.keep("overlap", &found);
     Ok(asked(found))

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
-use rsys_analysis::read;
+use rsys_analysis::{ranks, read};
 
 /// Where parts are, and which are made.
 #[derive(Debug, Args)]
@@ -96,25 +97,32 @@ impl PartOptions {
         })
     }
 
-    /// The folder, if nothing but parts is wanted: all of these files have one.
+    /// Makes the parts of these files, if nothing else is wanted; the folder, if so. `part` makes one, and says what is wrong with the file.
     ///
     /// # Errors
-    /// When one of them has none; a notice may say why.
+    /// When one of them has none then.
     pub(crate) fn only_parts<P: Part>(
         &self,
         files: &[PathBuf],
-        notices: &[Notice],
+        jobs: usize,
+        part: impl Fn(&Path) -> Vec<Notice> + Sync,
     ) -> Result<Option<PathBuf>> {
         let (Some(_), Some(folder)) = (self.share, &self.parts) else {
             return Ok(None);
         };
-        let lost = files
-            .iter()
-            .filter(|file| !path::<P>(folder, file).exists());
-        if let Some(lost) = lost.min() {
-            let why = notices.iter().find(|one| Path::new(&one.file) == lost);
+        let lost: Mutex<Vec<(PathBuf, Option<Notice>)>> = Mutex::default();
+        ranks::each(files, jobs, |file| {
+            let notices = part(file);
+            if !path::<P>(folder, file).exists() {
+                let why = notices.into_iter().next();
+                let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
+                lost.push((file.to_path_buf(), why));
+            }
+        });
+        let lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((file, why)) = lost.into_iter().min_by(|one, other| one.0.cmp(&other.0)) {
             let why = why.map_or_else(String::new, |why| format!(": {}", why.text));
-            bail!("{} has no part{why}", lost.display());
+            bail!("{} has no part{why}", file.display());
         }
         Ok(Some(folder.clone()))
     }

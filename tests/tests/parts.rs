@@ -377,6 +377,39 @@ print(sorted(set(table['timing'])), sorted(set(table['operation'])), duckdb.sql(
     Ok(())
 }
 
+/// With a Python that has pyspark, which `RSYS_SPARK_PYTHON` names, and a JRE: half a minute, most of it Spark's start.
+#[test]
+#[ignore = "needs pyspark and a JRE"]
+fn spark_reads_parts_as_they_are() -> TestResult {
+    let job = Parts::new(&late_job())?;
+    let answer: Value = serde_json::from_slice(&job.overlap(&["--json"])?.stdout)?;
+    job.collectives(&["--share", "0/1"])?;
+    let rows = answer["iterations"].as_array().context("iterations")?;
+    let own = rows.iter().filter(|row| row["verdict"] != "outside");
+    let sum = |key: &str| own.clone().filter_map(|row| row[key].as_u64()).sum::<u64>();
+    let (duration, exposed) = (sum("duration_ns"), sum("exposed_comm_ns"));
+    let program = "
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master('local[2]').config('spark.ui.enabled', 'false').getOrCreate()
+folder = sys.argv[1]
+print(*spark.sql(f'select count(distinct rank), sum(duration_ns), sum(exposed_comm_ns), count(power_w) from parquet.`{folder}/*.iterations.parquet`').collect()[0])
+print(*spark.sql(f'select count(*), count(distinct rank), count(peer), sum(duration_ticks * tick_ns) from parquet.`{folder}/*.collectives.parquet`').collect()[0])
+";
+    let python = std::env::var("RSYS_SPARK_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let output = Command::new(python)
+        .args(["-c", program])
+        .arg(&job.parts)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    // Nothing of these jobs hides communication: it is all of the time of collectives.
+    let read = String::from_utf8(output.stdout)?;
+    let expected = format!("5 {duration} {exposed} 0\n600 5 0 {exposed}\n");
+    ensure!(read == expected, "{read}{expected}");
+    Ok(())
+}
+
 #[test]
 fn a_part_is_small_and_copies_of_a_job_cost_as_much_each() -> TestResult {
     let job = Parts::new(&Job {

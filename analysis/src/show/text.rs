@@ -82,15 +82,16 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
             widths.fold(title, usize::max)
         })
         .collect();
-    let is_left = |at: usize| {
+    let is_text = |at: &usize| {
         rows.iter()
-            .any(|row| matches!(row.cells[at], Cell::Text(_)))
+            .any(|row| matches!(row.cells[*at], Cell::Text(_)))
     };
+    let are_left: Vec<bool> = shown.iter().map(is_text).collect();
     let put = |text: &mut String, values: &[&str]| {
         let mut line = margin.clone();
-        for ((value, &width), &at) in values.iter().zip(&widths).zip(&shown) {
+        for ((value, &width), is_left) in values.iter().zip(&widths).zip(&are_left) {
             let padding = " ".repeat(width.saturating_sub(value.chars().count()));
-            match is_left(at) {
+            match is_left {
                 true => line.push_str(&format!("{value}{padding}  ")),
                 false => line.push_str(&format!("{padding}{value}  ")),
             }

@@ -3,18 +3,21 @@
 //! On each rank a collective begins when the collective before it has ended and its segment has passed; it ends, on all its ranks, when the last has begun and
 //! its own latency has passed. So a rank that is faster helps only as far as no other is the last then, and what waits in one communicator is late in the next.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::joining::{BY_CALL, FUSED, Lane};
 use super::operation::Operation;
 use super::records::Study;
-use super::study::Arrival;
+use super::study::{Arrival, lower_median};
 use crate::model::{Model, ProcessId};
 
 /// So many arrivals are replayed, the first of each communicator: some 250 MB.
 const ARRIVALS: usize = 1 << 22;
 /// Collectives of a rank among which that before another is found.
 const BEFORE: usize = 64;
+
+/// Collectives of a rank that run at the same time end in another order than they are gone through, by less than this.
+const UNEVEN_NS: u64 = 10_000_000;
 
 /// What a replay changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ struct Node {
 pub(super) struct Replay {
     nodes: Vec<Node>,
     steps: Vec<Step>,
+    /// How many processes there are, also those without collectives.
+    processes: usize,
 }
 
 impl Replay {
@@ -64,6 +69,7 @@ impl Replay {
         let mut replay = Self {
             nodes: Vec::new(),
             steps: Vec::new(),
+            processes: model.processes.len(),
         };
         for (place, group) in study.groups.iter().enumerate() {
             let rows = group.parts.iter().map(|part| part.rows.len()).max();
@@ -112,20 +118,23 @@ impl Replay {
 
     /// How long the collectives take with a change, from the end of the first one of all to the end of the last one; `None` if there are fewer than two.
     pub(super) fn run(&self, change: Change) -> Option<u64> {
-        let mut ended: BTreeMap<ProcessId, VecDeque<(i64, i64)>> = BTreeMap::new();
+        // At the places of the processes.
+        let mut ended: Vec<VecDeque<(i64, i64)>> = vec![VecDeque::new(); self.processes];
         let (mut first, mut last): (Option<i64>, i64) = (None, i64::MIN);
         let mut segments = Vec::new();
         for node in &self.nodes {
             let steps = &self.steps[node.first..node.first + node.count];
+            let usual_ns = usual(steps, change, &mut segments);
             let starts = steps.iter().map(|step| {
-                let segment_ns = changed(steps, step, change, &mut segments)?;
-                let before = step.start - step.segment_ns?.cast_signed();
-                let known = ended.get(&step.process)?.iter().rev();
-                let same = known.clone().find(|(known, _)| *known == before);
-                // Clocks that are corrected move by some nanoseconds between two readings.
-                let nearest = || known.min_by_key(|(known, _)| known.abs_diff(before));
-                let (_, end) = same.or_else(nearest)?;
-                Some(*end + segment_ns.cast_signed())
+                let own_ns = step.segment_ns?;
+                // One that was faster stays so.
+                let segment_ns = match usual_ns {
+                    Some(usual_ns) if change.concerns(step.process) => own_ns.min(usual_ns),
+                    _ => own_ns,
+                };
+                let before = step.start - own_ns.cast_signed();
+                let end = nearest(&ended[step.process.index()], before)?;
+                Some(end + segment_ns.cast_signed())
             });
             let starts: Vec<i64> = starts
                 .zip(steps)
@@ -138,7 +147,7 @@ impl Replay {
                     true => arrives + (step.end - began).max(0),
                     false => start + (step.end - step.start),
                 };
-                let of_process = ended.entry(step.process).or_default();
+                let of_process = &mut ended[step.process.index()];
                 of_process.push_back((step.end, end));
                 if of_process.len() > BEFORE {
                     of_process.pop_front();
@@ -168,24 +177,50 @@ fn is_mutual(study: &Study, arrivals: &[Arrival], lane: Lane, model: &Model) -> 
         && study.agree(arrivals, lane, model)
 }
 
-/// The segment of a rank after a change; `None` if it had none.
-fn changed(steps: &[Step], step: &Step, change: Change, segments: &mut Vec<u64>) -> Option<u64> {
-    let own_ns = step.segment_ns?;
-    let (all, is_changed) = match change {
-        Change::None => return Some(own_ns),
-        Change::LikeOthers(process) => (false, step.process == process),
-        Change::AllAlike => (true, true),
-    };
-    if !is_changed {
-        return Some(own_ns);
+/// Of collectives that ended, the new end of that which ended at a time, or next to it: clocks that are corrected move by some nanoseconds between two readings.
+fn nearest(ended: &VecDeque<(i64, i64)>, time: i64) -> Option<i64> {
+    let mut best: Option<(u64, i64)> = None;
+    for &(known, end) in ended.iter().rev() {
+        let off = known.abs_diff(time);
+        match best {
+            // The last is the first that is shown; what ended long before is further away still.
+            Some((least, _)) if off >= least => {
+                if known < time && off > least + UNEVEN_NS {
+                    break;
+                }
+            }
+            _ => best = Some((off, end)),
+        }
+        if off == 0 {
+            break;
+        }
     }
+    best.map(|(_, end)| end)
+}
+
+/// The median of the segments that those which are changed are made alike to: of all ranks, or of the others; looked for once for all.
+fn usual(steps: &[Step], change: Change, segments: &mut Vec<u64>) -> Option<u64> {
+    let left_out = match change {
+        Change::None => return None,
+        Change::LikeOthers(process) if steps.iter().any(|step| step.process == process) => {
+            Some(process)
+        }
+        Change::LikeOthers(_) => return None,
+        Change::AllAlike => None,
+    };
     segments.clear();
-    let others = steps
-        .iter()
-        .filter(|one| all || one.process != step.process);
-    segments.extend(others.filter_map(|one| one.segment_ns));
-    segments.sort_unstable();
-    let middle = segments.get((segments.len().max(1) - 1) / 2);
-    // One that was faster stays so.
-    Some(middle.map_or(own_ns, |middle_ns| own_ns.min(*middle_ns)))
+    let others = steps.iter().filter(|step| Some(step.process) != left_out);
+    segments.extend(others.filter_map(|step| step.segment_ns));
+    lower_median(segments)
+}
+
+impl Change {
+    /// Whether segments of a rank are changed.
+    fn concerns(self, process: ProcessId) -> bool {
+        match self {
+            Self::None => false,
+            Self::LikeOthers(changed) => changed == process,
+            Self::AllAlike => true,
+        }
+    }
 }

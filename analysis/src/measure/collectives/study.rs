@@ -258,8 +258,7 @@ impl Study {
                     segments.clear();
                     segments.extend(arrivals.iter().map_while(|one| one.segment_ns));
                     let is_known = segments.len() == arrivals.len();
-                    segments.sort_unstable();
-                    let median = segments.get((segments.len().max(1) - 1) / 2).copied();
+                    let median = lower_median(&mut segments);
                     for one in arrivals {
                         let conduct = &mut conducts[parts[one.part].process.index()];
                         let wait_ns = (last_start - one.start).unsigned_abs();
@@ -412,6 +411,12 @@ type Pair = (u64, u64, String);
 
 /// Skew, communicator and number of an operation: of equal skews the first one counts as the largest.
 type Skewed = (u64, Reverse<usize>, Reverse<u64>);
+
+/// The median, the lower one of two; the numbers are in another order then.
+pub(super) fn lower_median(numbers: &mut [u64]) -> Option<u64> {
+    let middle = numbers.len().checked_sub(1)? / 2;
+    Some(*numbers.select_nth_unstable(middle).1)
+}
 
 /// Communicators of which some rank is there several times: of jobs that were copied, or whose names recur by chance. Folders tell their ranks apart.
 fn copied(gathering: &Gathering) -> HashSet<TextId> {

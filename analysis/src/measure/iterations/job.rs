@@ -1,7 +1,7 @@
 //! What the ranks of a job have in common: each iteration over all of them, and how they drift apart.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::lane::{Iteration, Lane};
 use super::verdicts::{Verdict, median, verdicts};
@@ -158,42 +158,36 @@ type Parts = Vec<(String, u64)>;
 /// What an iteration would gain if parts of it took less time on all ranks by a share, the most first. The rank with the most to do besides communication
 /// decides of its length: each has less to do then by that share.
 pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) -> Vec<Saving> {
-    let ranks: Vec<(f64, f64, BTreeMap<&str, u64>)> = lanes
-        .iter()
-        .filter(|lane| !lane.iterations.is_empty())
-        .map(|lane| {
-            let count = lane.iterations.len() as f64;
-            let own: u64 = lane.iterations.iter().map(own_ns).sum();
-            let kernels = parts(lane).iter();
-            let kernels = kernels.map(|(name, ns)| (name.as_str(), *ns));
-            (own as f64 / count, count, kernels.collect())
-        })
-        .collect();
-    let longest = |less: &dyn Fn(f64, &BTreeMap<&str, u64>) -> f64| {
-        let owns = ranks
-            .iter()
-            .map(|(own, count, kernels)| own - less(*count, kernels));
-        owns.fold(0.0, f64::max)
-    };
-    let as_it_was = longest(&|_, _| 0.0);
-    let names: BTreeSet<&str> = ranks
-        .iter()
-        .flat_map(|(_, _, kernels)| kernels.keys().copied())
-        .collect();
-    let mut found: Vec<Saving> = names
+    let mut owns: Vec<f64> = Vec::new();
+    // By name: the ranks that have it, and how much in an iteration.
+    let mut alone: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    for lane in lanes.iter().filter(|lane| !lane.iterations.is_empty()) {
+        let count = lane.iterations.len() as f64;
+        let own: u64 = lane.iterations.iter().map(own_ns).sum();
+        for (name, ns) in parts(lane) {
+            let of_ranks = alone.entry(name).or_default();
+            of_ranks.push((owns.len(), *ns as f64 / count));
+        }
+        owns.push(own as f64 / count);
+    }
+    let mut slowest_first: Vec<usize> = (0..owns.len()).collect();
+    slowest_first.sort_by(|one, other| owns[*other].total_cmp(&owns[*one]));
+    let as_it_was = slowest_first.first().map_or(0.0, |rank| owns[*rank]);
+    let mut found: Vec<Saving> = alone
         .into_iter()
-        .map(|name| {
-            let alone = |count: f64, kernels: &BTreeMap<&str, u64>| {
-                kernels.get(name).map_or(0.0, |ns| *ns as f64 / count)
-            };
-            let sum: f64 = ranks
+        .map(|(name, of_ranks)| {
+            let sum: f64 = of_ranks.iter().map(|(_, alone)| alone).sum();
+            let less = of_ranks
                 .iter()
-                .map(|(_, count, kernels)| alone(*count, kernels))
-                .sum();
+                .map(|&(rank, alone)| owns[rank] - share * alone);
+            // Ranks are in order; of those without it the slowest counts.
+            let mut others = slowest_first.iter();
+            let has_it = |rank: &usize| of_ranks.binary_search_by_key(rank, |one| one.0).is_ok();
+            let other = others.find(|rank| !has_it(rank)).map(|rank| owns[*rank]);
             Saving {
                 name: name.to_owned(),
-                alone_ns: sum / ranks.len() as f64,
-                saved_ns: as_it_was - longest(&|count, kernels| share * alone(count, kernels)),
+                alone_ns: sum / owns.len() as f64,
+                saved_ns: as_it_was - less.chain(other).fold(0.0, f64::max),
             }
         })
         .collect();
