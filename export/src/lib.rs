@@ -6,6 +6,7 @@
 //! | [`rpd`] | SQLite databases of rocmProfileData |
 //! | [`rocpd`] | SQLite databases of rocprofiler-sdk |
 //! | [`folded`], [`speedscope`], [`pprof`] | call stacks |
+//! | [`firefox`] | profiles for the Firefox Profiler |
 //! | [`rocprofv3`] | JSON of rocprofv3 |
 //! | [`aorta`] | JSON lines of AORTA's trainer |
 //! | [`csv`], [`parquet`] | each table as a file |
@@ -20,6 +21,7 @@ mod chooser;
 mod chrome;
 mod copies;
 mod csv;
+mod firefox;
 mod folded;
 mod json;
 mod memory;
@@ -67,6 +69,8 @@ pub enum Format {
     Speedscope,
     /// A gzipped profile for pprof.
     Pprof,
+    /// JSON for the Firefox Profiler.
+    Firefox,
     /// JSON as rocprofv3 writes it.
     Rocprofv3Json,
     /// A folder with JSON lines for each rank, as AORTA's trainer writes it.
@@ -89,6 +93,7 @@ impl Format {
             Self::Folded => &[".folded"],
             Self::Speedscope => &[".speedscope.json"],
             Self::Pprof => &[".pb.gz"],
+            Self::Firefox => &[".firefox.json.gz"],
             Self::Rocprofv3Json => &["_results.json"],
             Self::Aorta => &["_metrics.jsonl", "summary.json"],
             Self::Csv => &[".csv"],
@@ -262,6 +267,7 @@ fn write(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), F
         Format::Chrome => streamed(&mut |out| chrome::write(run, chrome::Form::Chrome, out)),
         Format::Folded => streamed(&mut |out| folded::write(run, time, out)),
         Format::Speedscope => streamed(&mut |out| speedscope::write(run, time, out)),
+        Format::Firefox => streamed(&mut |out| firefox::write(run, time, out)),
         Format::Pprof => {
             let mut file = BufWriter::with_capacity(BUFFER_BYTES, File::create_new(path)?);
             pprof::write(run, time, &mut file)?;

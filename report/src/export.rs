@@ -38,7 +38,7 @@ pub(crate) struct ExportOptions {
     /// These records only
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     only: Vec<What>,
-    /// Which time call stacks are written with (folded, speedscope; shown first by pprof)
+    /// Which time call stacks are written with (folded, speedscope, firefox; shown first by pprof)
     #[arg(long, value_enum, value_name = "TIME", default_value_t = Of::Cpu)]
     of: Of,
     #[command(flatten)]
@@ -63,6 +63,8 @@ enum To {
     Speedscope,
     /// A gzipped profile for pprof
     Pprof,
+    /// JSON for the Firefox Profiler: samples, and markers for kernels, calls, ranges and waits
+    Firefox,
     /// JSON as rocprofv3 writes it: TraceLens
     Rocprofv3Json,
     /// A folder as AORTA's trainer writes it, with the overlap of computation and communication
@@ -83,6 +85,7 @@ impl To {
             Self::Folded => Format::Folded,
             Self::Speedscope => Format::Speedscope,
             Self::Pprof => Format::Pprof,
+            Self::Firefox => Format::Firefox,
             Self::Rocprofv3Json => Format::Rocprofv3Json,
             Self::Aorta => Format::Aorta,
             Self::Csv => Format::Csv,

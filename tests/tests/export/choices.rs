@@ -10,7 +10,7 @@ use rsys_tests::{Scratch, TestResult, report, skip_if_missing};
 use super::{STACK, export, job, number};
 
 /// All formats and their outputs.
-const FORMATS: [&str; 11] = [
+const FORMATS: [&str; 12] = [
     "kineto",
     "chrome",
     "rpd",
@@ -18,6 +18,7 @@ const FORMATS: [&str; 11] = [
     "folded",
     "speedscope",
     "pprof",
+    "firefox",
     "rocprofv3-json",
     "aorta",
     "csv",

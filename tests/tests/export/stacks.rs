@@ -84,3 +84,64 @@ fn call_stacks_add_up() -> TestResult {
     }
     Ok(())
 }
+
+#[test]
+fn a_profile_for_firefox_has_samples_and_markers() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let scratch = Scratch::new("export-firefox")?;
+    let [first, second] = job()?;
+    let both = [first.as_path(), second.as_path()];
+    for (time, key, sql) in [
+        (
+            "cpu",
+            "samples",
+            "select sum(weight) as n from samples where basis = 'cpu'",
+        ),
+        (
+            "wait",
+            "samples",
+            "select sum(weight) as n from samples where basis = 'wait'",
+        ),
+        (
+            "gpu",
+            "samples",
+            "select sum(duration_ns) as n from operations where kind = 'kernel'",
+        ),
+        (
+            "cpu",
+            "operation",
+            "select sum(duration_ns) as n from operations",
+        ),
+        ("cpu", "call", "select sum(duration_ns) as n from calls"),
+        ("cpu", "wait", "select sum(duration_ns) as n from waits"),
+    ] {
+        let file = scratch.path().join(format!("{time}.json"));
+        export(&both, "firefox", &file, &["--of", time, "--force"])?;
+        let found = judged("firefox.py", &file)?;
+        let expected = number(&both, sql)?;
+        ensure!(
+            expected > 0 && found["sums"][key] == expected,
+            "{time} {key} {expected}: {}",
+            found["sums"]
+        );
+    }
+    // The innermost functions of CPU time are those of the samples, with their libraries.
+    let found = judged("firefox.py", &scratch.path().join("cpu.json"))?;
+    for row in rows(
+        &both,
+        "select function, sum(weight) as ns from samples where basis = 'cpu' and function <> '' group by function",
+    )? {
+        let name = row["function"].as_str().context("function")?;
+        ensure!(
+            found["leaves"][name] == row["ns"],
+            "{row}: {}",
+            found["leaves"]
+        );
+    }
+    let libraries = found["libraries"].as_array().context("libraries")?;
+    ensure!(
+        libraries.iter().any(|name| name == "hip_ops"),
+        "{libraries:?}"
+    );
+    Ok(())
+}

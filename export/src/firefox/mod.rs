@@ -1,0 +1,360 @@
+//! Profiles for the Firefox Profiler, in its processed format of version 48 (<https://github.com/firefox-devtools/profiler>, `src/types/profile.js`).
+//!
+//! A thread has samples with their weights, and markers for calls, ranges and waits; each stream of a GPU is a thread with markers for its operations. Newer
+//! viewers bring older versions up to date.
+
+mod thread;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::json::Quoted;
+use crate::rows::each;
+use crate::run::Run;
+use crate::stacks::{Stacks, samples};
+use crate::{Failure, Time};
+use thread::{Marker, Texts, Thread, file_name};
+
+/// Categories and their colours. What has none is the first.
+const CATEGORIES: [(&str, &str); 7] = [
+    ("Other", "grey"),
+    ("Native", "blue"),
+    ("Python", "yellow"),
+    ("GPU", "purple"),
+    ("Calls", "orange"),
+    ("Ranges", "green"),
+    ("Waits", "brown"),
+];
+const NATIVE: usize = 1;
+const PYTHON: usize = 2;
+const GPU: usize = 3;
+const CALLS: usize = 4;
+const RANGES: usize = 5;
+const WAITS: usize = 6;
+
+/// Kinds of markers: name, and the keys, labels and formats of what they say.
+const KINDS: [(&str, &[[&str; 3]]); 5] = [
+    (
+        "operation",
+        &[
+            ["call", "Call", "string"],
+            ["grid", "Grid", "string"],
+            ["bytes", "Bytes", "bytes"],
+            ["correlation", "Correlation", "integer"],
+        ],
+    ),
+    (
+        "call",
+        &[
+            ["bytes", "Bytes", "bytes"],
+            ["place", "Place", "string"],
+            ["correlation", "Correlation", "integer"],
+        ],
+    ),
+    ("range", &[]),
+    ("wait", &[]),
+    ("mark", &[]),
+];
+
+/// The threads of a process by their order: those of the processor, then the streams of GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Lane {
+    Thread(u64),
+    Stream(u64, String),
+}
+
+type Threads = BTreeMap<(u64, Lane), Thread>;
+
+/// Writes a profile with the call stacks of a time.
+///
+/// # Errors
+/// When the store is damaged, or `out` fails.
+pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<(), Failure> {
+    let stacks = Stacks::read(run.view)?;
+    let (mut threads, mut libraries) = (Threads::new(), Texts::default());
+    let mut kernels: HashMap<String, usize> = HashMap::new();
+    samples(run, time, |sample| {
+        let kernel = match sample.kernel {
+            "" => 0,
+            name => match kernels.get(name) {
+                Some(&number) => number,
+                None => {
+                    kernels.insert(name.to_owned(), kernels.len() + 1);
+                    kernels.len()
+                }
+            },
+        };
+        let of = (sample.process as u64, Lane::Thread(sample.thread));
+        let thread = threads.entry(of).or_default();
+        let node = thread.stack(
+            &stacks,
+            sample.stack,
+            (sample.kernel, kernel),
+            &mut libraries,
+        );
+        thread.samples.push((sample.time_ns, node, sample.weight));
+        Ok(())
+    })?;
+    if run.only.gpu {
+        operations(run, &mut threads)?;
+    }
+    if run.only.gpu || run.only.rccl {
+        calls(run, &mut threads)?;
+    }
+    if run.only.ranges {
+        slices(run, "ranges", ("range", RANGES), &mut threads)?;
+        marks(run, &mut threads)?;
+    }
+    if run.only.samples {
+        slices(run, "waits", ("wait", WAITS), &mut threads)?;
+    }
+
+    let mut names = HashMap::new();
+    each(
+        run.view,
+        "threads",
+        &["process_id", "thread", "name"],
+        |row| {
+            names.insert((row.number(0), row.number(1)), row.text(2).to_owned());
+            Ok(())
+        },
+    )?;
+    let first = threads.values().flat_map(|thread| {
+        let samples = thread.samples.iter().map(|(time_ns, ..)| *time_ns);
+        samples.chain(thread.markers.iter().map(|marker| marker.start_ns))
+    });
+    let base_ns = first.min().unwrap_or(0);
+    head(&libraries, out)?;
+    let mut between = "";
+    for ((process, lane), thread) in &mut threads {
+        let Some(of) = run.process(*process) else {
+            continue;
+        };
+        let (name, tid) = match lane {
+            Lane::Thread(tid) => {
+                let name = names.get(&(*process, *tid)).map_or("", String::as_str);
+                (name.to_owned(), tid.to_string())
+            }
+            Lane::Stream(gpu, stream) => {
+                let name = format!("GPU {gpu} {stream}");
+                (name.clone(), format!("{process} {name}"))
+            }
+        };
+        let is_main = *lane == Lane::Thread(of.pid);
+        write!(
+            out,
+            "{between}\n{{\"processType\":\"default\",\"processName\":{},\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],\"name\":{},\"isMainThread\":{is_main},\"pid\":{},\"tid\":{},",
+            Quoted(&of.title()),
+            Quoted(&name),
+            // Programs that a process executed follow each other in it.
+            Quoted(&format!("{}.{process}", of.pid)),
+            Quoted(&tid),
+        )?;
+        between = ",";
+        thread.write(&libraries.order, base_ns, out)?;
+        out.write_all(b"}")?;
+    }
+    out.write_all(b"]}\n")?;
+    Ok(())
+}
+
+/// What stands in front of the threads.
+fn head(libraries: &Texts, out: &mut dyn Write) -> Result<(), Failure> {
+    let categories = CATEGORIES
+        .map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }));
+    let kinds = KINDS.map(|(name, fields)| {
+        let fields = fields.iter().map(|[key, label, format]| {
+            json!({ "key": key, "label": label, "format": format, "searchable": true })
+        });
+        json!({
+            "name": name,
+            "tooltipLabel": "{marker.name}",
+            "tableLabel": "{marker.name}",
+            "chartLabel": "{marker.name}",
+            "display": ["marker-chart", "marker-table", "timeline-overview"],
+            "data": fields.collect::<Vec<_>>(),
+        })
+    });
+    let meta = json!({
+        "interval": 1,
+        "startTime": 0,
+        "processType": 0,
+        "product": format!("rsys {}", env!("CARGO_PKG_VERSION")),
+        "stackwalk": 1,
+        "version": 29,
+        "preprocessedProfileVersion": 48,
+        "symbolicated": true,
+        "categories": categories,
+        "markerSchema": kinds,
+        "extensions": { "id": [], "name": [], "baseURL": [], "length": 0 },
+        "platform": "Linux",
+        "oscpu": "Linux",
+        "misc": "",
+        "abi": "x86_64-gcc3",
+        "toolkit": "",
+        "debug": false,
+        "sampleUnits": { "time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns" },
+    });
+    let libraries = libraries.order.iter().map(|path| {
+        let name = file_name(path);
+        json!({
+            "arch": "x86_64", "name": name, "path": path, "debugName": name, "debugPath": path, "breakpadId": "", "codeId": null,
+        })
+    });
+    let libraries: Vec<_> = libraries.collect();
+    write!(
+        out,
+        "{{\"meta\":{meta},\n\"libs\":{},\"pages\":[],\"counters\":[],\"threads\":[",
+        json!(libraries)
+    )?;
+    Ok(())
+}
+
+/// What a marker says: its kind, and what is known.
+fn data(kind: &str, known: &[(&str, Option<String>)]) -> String {
+    let mut told = format!("{{\"type\":\"{kind}\"");
+    for (key, value) in known {
+        if let Some(value) = value {
+            told += &format!(",\"{key}\":{value}");
+        }
+    }
+    told + "}"
+}
+
+fn quoted(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| Quoted(text).to_string())
+}
+
+fn operations(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+    const COLUMNS: [&str; 9] = [
+        "process_id",
+        "name",
+        "start_ns",
+        "end_ns",
+        "device",
+        "queue",
+        "correlation",
+        "bytes",
+        "grid",
+    ];
+    each(
+        run.view,
+        "operations",
+        &[&COLUMNS[..], &["call"]].concat(),
+        |row| {
+            let (id, start_ns, end_ns) = (row.number(0), row.number(2), row.number(3));
+            if run.during(id, start_ns, end_ns).is_none() {
+                return Ok(());
+            }
+            let lane = Lane::Stream(row.number(4), row.text(5).to_owned());
+            let thread = threads.entry((id, lane)).or_default();
+            let known = [
+                ("call", quoted(row.text(9))),
+                ("grid", quoted(row.text(8))),
+                ("bytes", row.known(7).map(|bytes| bytes.to_string())),
+                ("correlation", row.known(6).map(|id| id.to_string())),
+            ];
+            let marker = Marker {
+                name: thread.texts.number(row.text(1)),
+                start_ns,
+                end_ns: Some(end_ns),
+                category: GPU,
+                data: data("operation", &known),
+            };
+            thread.markers.push(marker);
+            Ok(())
+        },
+    )
+}
+
+fn calls(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+    const COLUMNS: [&str; 8] = [
+        "process_id",
+        "thread",
+        "name",
+        "start_ns",
+        "end_ns",
+        "bytes",
+        "place",
+        "correlation",
+    ];
+    each(
+        run.view,
+        "calls",
+        &[&COLUMNS[..], &["runtime"]].concat(),
+        |row| {
+            let (id, start_ns, end_ns) = (row.number(0), row.number(3), row.number(4));
+            if run.during(id, start_ns, end_ns).is_none() || !run.only.has_calls_of(row.text(8)) {
+                return Ok(());
+            }
+            let thread = threads
+                .entry((id, Lane::Thread(row.number(1))))
+                .or_default();
+            let known = [
+                ("bytes", row.known(5).map(|bytes| bytes.to_string())),
+                ("place", quoted(row.text(6))),
+                ("correlation", row.known(7).map(|id| id.to_string())),
+            ];
+            let marker = Marker {
+                name: thread.texts.number(row.text(2)),
+                start_ns,
+                end_ns: Some(end_ns),
+                category: CALLS,
+                data: data("call", &known),
+            };
+            thread.markers.push(marker);
+            Ok(())
+        },
+    )
+}
+
+fn slices(
+    run: &Run<'_>,
+    table: &str,
+    (kind, category): (&str, usize),
+    threads: &mut Threads,
+) -> Result<(), Failure> {
+    const COLUMNS: [&str; 5] = ["process_id", "thread", "name", "start_ns", "end_ns"];
+    each(run.view, table, &COLUMNS, |row| {
+        let (id, start_ns, end_ns) = (row.number(0), row.number(3), row.number(4));
+        if run.during(id, start_ns, end_ns).is_none() {
+            return Ok(());
+        }
+        let thread = threads
+            .entry((id, Lane::Thread(row.number(1))))
+            .or_default();
+        let marker = Marker {
+            name: thread.texts.number(row.text(2)),
+            start_ns,
+            end_ns: Some(end_ns),
+            category,
+            data: data(kind, &[]),
+        };
+        thread.markers.push(marker);
+        Ok(())
+    })
+}
+
+fn marks(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+    const COLUMNS: [&str; 4] = ["process_id", "thread", "name", "time_ns"];
+    each(run.view, "markers", &COLUMNS, |row| {
+        let (id, start_ns) = (row.number(0), row.number(3));
+        if run.at(id, start_ns).is_none() {
+            return Ok(());
+        }
+        let thread = threads
+            .entry((id, Lane::Thread(row.number(1))))
+            .or_default();
+        let marker = Marker {
+            name: thread.texts.number(row.text(2)),
+            start_ns,
+            end_ns: None,
+            category: RANGES,
+            data: data("mark", &[]),
+        };
+        thread.markers.push(marker);
+        Ok(())
+    })
+}
