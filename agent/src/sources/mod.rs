@@ -1,6 +1,6 @@
 //! The sources of events, each a folder or file of its own, and the loops over all of them.
 //!
-//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`], [`rccl`], [`openmp`], [`kokkos`] and [`regions`] what the program says about itself. Libraries of
+//! [`gpu`] records what GPUs do and the calls that make them do it; [`roctx`], [`rccl`], `openmp`, `kokkos` and [`regions`] what the program says about itself. Libraries of
 //! the program's own choice have their functions exported here in front of them, and `dlsym` hands the wrappers to those who open the
 //! libraries themselves ([`crate::interpose::wrapped`]); each wrapper calls the real function, if there is one, and returns what that
 //! returns.
