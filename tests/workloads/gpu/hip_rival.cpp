@@ -30,7 +30,7 @@ static int on_event(uint32_t domain, uint32_t op, void *data)
 // HIP's library, whatever its version.
 static void *loaded_hip()
 {
-    for (const char *name : {"libamdhip64.so.5", "libamdhip64.so.6"})
+    for (const char *name : {"libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"})
         if (void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD))
             return library;
     return nullptr;

@@ -14,6 +14,7 @@ pub mod hip;
 pub mod hip_functions;
 pub mod hsa;
 pub mod init;
+mod instant;
 pub mod owner;
 pub mod threads;
 mod tool;

@@ -20,6 +20,7 @@ use crate::sources::gpu::hip::tag::Tag;
 use crate::sources::gpu::hip::times;
 use crate::sources::gpu::hip::unknown;
 use crate::sources::gpu::hip_functions;
+use crate::sources::gpu::instant;
 use crate::sources::gpu::words;
 use crate::sys;
 use crate::sys::apart::Apart;
@@ -196,6 +197,7 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) {
     };
     let name = match kind {
         OpKind::Kernel => {
+            instant::look(span.start_ns, span.end_ns);
             let name: *const c_char = std::ptr::with_exposed_provenance(record.what as usize);
             // SAFETY: HIP's record of a kernel has its name, valid during this call.
             unsafe { names::key_of(name) }

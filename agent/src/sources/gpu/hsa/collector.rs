@@ -18,6 +18,7 @@ use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, T
 use crate::sources::gpu::hsa::queues;
 use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch;
+use crate::sources::gpu::instant;
 use crate::sources::gpu::threads;
 use crate::sys;
 use crate::target::real;
@@ -377,6 +378,7 @@ fn tell(operation: &Operation, start: u64, end: u64) {
     };
     let mut args = ArgWords::new();
     if operation.kind == OpKind::Kernel {
+        instant::look(from, to);
         let [x, y, z] = operation.workgroup.map(u32::from);
         args.push(Key::Grid, Value::Size3(groups(operation)));
         args.push(Key::Workgroup, Value::Size3([x, y, z]));
