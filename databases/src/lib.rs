@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rpd`] | rocmProfileData's (schema versions 1 to 3, also merged) and rocm-trace-lite's |
+//! | [`rocpd`] | rocprofiler-sdk's, of rocprofv3 and rocprof-sys (schemas 3.x and 4.x) |
 //! | [`stream`] | rows from a thread of their own: a query is read while it runs, whatever its length |
 //! | [`places`] | processes, threads, GPUs and queues of a file |
 //!
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod places;
+mod rocpd;
 mod rpd;
 mod stream;
 
@@ -47,6 +49,9 @@ fn open(path: &Path, kinds: Kinds) -> Opened {
     let names = names.map_err(unreadable)?;
     let has = |name: &str| names.iter().any(|one| one == name);
     // rocprofiler-sdk calls its own databases rocpd as well; its tables end in an id.
+    if names.iter().any(|one| one.starts_with(rocpd::TABLE)) {
+        return Ok(Box::new(rocpd::reader(path, kinds, names)));
+    }
     if has("rocpd_api") && has("rocpd_op") && has("rocpd_string") && !has("rocpd_kernel_dispatch") {
         return Ok(Box::new(rpd::reader(path, kinds)));
     }

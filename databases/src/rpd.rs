@@ -18,7 +18,7 @@ use rsys_analysis::read::{BATCH_RECORDS, Reader};
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};
-use crate::stream::{Closed, Message, Sink, number, start, text};
+use crate::stream::{Closed, Message, Sink, columns, number, start, text, times};
 
 /// A row.
 enum Record {
@@ -74,22 +74,6 @@ pub(crate) fn reader(path: &Path, kinds: Kinds) -> impl Reader + use<> {
         kinds,
         file,
     }
-}
-
-fn columns(database: &Connection, table: &str) -> Vec<String> {
-    let names = database
-        .prepare(&format!("pragma table_info({table})"))
-        .and_then(|mut statement| {
-            let names = statement.query_map([], |row| row.get::<_, String>(1))?;
-            names.collect()
-        });
-    names.unwrap_or_default()
-}
-
-/// Begin and end, if they are times and in order.
-fn times(start_ns: Option<i64>, end_ns: Option<i64>) -> Option<(u64, u64)> {
-    let (start_ns, end_ns) = (u64::try_from(start_ns?).ok()?, u64::try_from(end_ns?).ok()?);
-    (start_ns <= end_ns).then_some((start_ns, end_ns))
 }
 
 /// The grid of a kernel that was launched alone: a graph has many kernels, and the arguments of one.

@@ -138,3 +138,20 @@ pub(crate) fn text(row: &Row<'_>, column: usize) -> String {
         _ => String::new(),
     }
 }
+
+/// The columns of a table; none if it is not there.
+pub(crate) fn columns(database: &Connection, table: &str) -> Vec<String> {
+    let names = database
+        .prepare(&format!("pragma table_info({table})"))
+        .and_then(|mut statement| {
+            let names = statement.query_map([], |row| row.get::<_, String>(1))?;
+            names.collect()
+        });
+    names.unwrap_or_default()
+}
+
+/// Begin and end, if they are times and in order.
+pub(crate) fn times(start_ns: Option<i64>, end_ns: Option<i64>) -> Option<(u64, u64)> {
+    let (start_ns, end_ns) = (u64::try_from(start_ns?).ok()?, u64::try_from(end_ns?).ok()?);
+    (start_ns <= end_ns).then_some((start_ns, end_ns))
+}

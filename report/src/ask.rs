@@ -369,14 +369,17 @@ impl Inputs {
         let files = files
             .into_iter()
             .filter(|file| !read::is_further_part(file));
-        let (merged, single): (Vec<_>, Vec<_>) = files.partition(|file| read::is_merged(file));
+        let (files, mut notes) = files::one_of_each_process(files.collect());
+        let (merged, single): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| read::is_merged(file));
         if single.is_empty() {
-            return Ok((merged, Vec::new()));
+            return Ok((merged, notes));
         }
-        let notes = merged
+        let beside = merged
             .iter()
             .map(|file| format!("{}: a merged trace beside others, left out", file.display()));
-        Ok((single, notes.collect()))
+        notes.extend(beside);
+        Ok((single, notes))
     }
 }
 

@@ -16,10 +16,86 @@ pub const READABLE: &[&str] = &[
     ".proto.gz",
     ".pftrace.gz",
     ".perfetto-trace.gz",
+    ".proto.zst",
+    ".pftrace.zst",
+    ".perfetto-trace.zst",
     ".trace.json",
     ".trace.json.gz",
+    ".trace.json.zst",
     ".rpd",
+    "_results.json",
+    "_results.json.gz",
+    "_results.json.zst",
+    "_results.db",
+    "kernel_trace.csv",
+    "memory_copy_trace.csv",
+    "hip_api_trace.csv",
+    "counter_collection.csv",
 ];
+
+/// How the files that rocprofv3 writes of one process end, those first that say most.
+const FORMS: &[&[&str]] = &[
+    &["_results.json", "_results.json.gz", "_results.json.zst"],
+    &["_results.db"],
+    &["_results.pftrace"],
+    &[
+        "kernel_trace.csv",
+        "memory_copy_trace.csv",
+        "hip_api_trace.csv",
+        "counter_collection.csv",
+    ],
+];
+
+/// The form that a file of rocprofv3 has, and what stands in front of its ending.
+fn form(path: &Path) -> Option<(usize, PathBuf)> {
+    let name = path.file_name()?.to_str()?;
+    FORMS.iter().enumerate().find_map(|(form, endings)| {
+        let mut stems = endings
+            .iter()
+            .filter_map(|ending| name.strip_suffix(ending));
+        let stem = stems.next()?.trim_end_matches('_');
+        Some((form, path.with_file_name(stem)))
+    })
+}
+
+/// Whether a file is named like one that rocprofv3 writes and the Perfetto UI cannot show.
+pub fn is_other_form_of_rocprofv3(path: &Path) -> bool {
+    form(path).is_some_and(|(form, _)| !FORMS[form][0].ends_with(".pftrace"))
+}
+
+/// Of the files that rocprofv3 wrote of one process in several forms, or as several tables that are read together, the one that says most; and notes
+/// on those that are left out.
+pub fn one_of_each_process(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let mut best = std::collections::HashMap::<PathBuf, (usize, PathBuf)>::new();
+    for file in &files {
+        if let Some((form, stem)) = form(file) {
+            let kept = best.entry(stem).or_insert_with(|| (form, file.clone()));
+            if form < kept.0 {
+                *kept = (form, file.clone());
+            }
+        }
+    }
+    let mut notes = Vec::new();
+    let files = files.into_iter().filter(|file| {
+        let Some((of_file, stem)) = form(file) else {
+            return true;
+        };
+        match best.get(&stem) {
+            Some((form, kept)) if kept != file => {
+                if *form != of_file {
+                    let kept = short_name(kept);
+                    notes.push(format!(
+                        "{}: the process of {kept} in another form, left out",
+                        file.display()
+                    ));
+                }
+                false
+            }
+            _ => true,
+        }
+    });
+    (files.collect(), notes)
+}
 
 /// How deep below a named folder traces are looked for: `<output>/<time>/<prefix>/`.
 const DEPTH_MAX: usize = 4;

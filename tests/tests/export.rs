@@ -8,6 +8,8 @@ mod databases;
 mod kineto;
 #[path = "export/others.rs"]
 mod others;
+#[path = "export/read_back.rs"]
+mod read_back;
 #[path = "export/stacks.rs"]
 mod stacks;
 #[path = "export/tables.rs"]

@@ -102,7 +102,7 @@ impl Measure for Memory {
 /// Whether a call may be one that makes memory or gives it back.
 #[inline]
 fn tells_memory(slice: &HostSlice) -> bool {
-    slice.kind == HostKind::Runtime && slice.address | slice.bytes > 0
+    matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) && slice.address | slice.bytes > 0
 }
 
 /// A change of what a process has.

@@ -61,6 +61,19 @@ const CALLS: [(&str, DoesWithMemory); 15] = [
 
 /// What a call does with memory; `None` if nothing.
 pub(crate) fn does_with_memory(call: &str) -> Option<DoesWithMemory> {
+    // Records of rocprofv3 that stand for calls, with the agent behind them where that is a CPU.
+    if let Some(operation) = call.strip_prefix("MEMORY_ALLOCATION_") {
+        return match operation {
+            "ALLOCATE" | "VMEM_ALLOCATE" => Some(DoesWithMemory::Allocate(Allocated::Device)),
+            "ALLOCATE (CPU)" | "VMEM_ALLOCATE (CPU)" => {
+                Some(DoesWithMemory::Allocate(Allocated::Host))
+            }
+            _ if operation.starts_with("FREE") || operation.starts_with("VMEM_FREE") => {
+                Some(DoesWithMemory::Free)
+            }
+            _ => None,
+        };
+    }
     let name = call
         .strip_prefix("hip")
         .or_else(|| call.strip_prefix("cuda"))?;

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::rocprofv3::csv_companions;
+
 /// What stands in front of the number of a file, and behind the name of the first.
 const PART: &str = ".part";
 
@@ -25,9 +27,17 @@ fn numbered(path: &Path) -> Option<(u64, impl Fn(u64) -> PathBuf + '_)> {
     Some((number, of))
 }
 
-/// The files in which the trace of a file goes on, in their order. None if it does not.
+/// The files that are read with a file: those in which its trace goes on, in their order, or the other tables of its process. None if there are
+/// none.
 #[must_use]
 pub fn further_parts(path: &Path) -> Vec<PathBuf> {
+    let mut further = parts(path);
+    further.extend(csv_companions(path));
+    further
+}
+
+/// The files in which the trace of a file goes on.
+fn parts(path: &Path) -> Vec<PathBuf> {
     let Some((number, of)) = numbered(path) else {
         return Vec::new();
     };
@@ -56,7 +66,7 @@ impl Chain {
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             current: File::open(path)?,
-            further: further_parts(path).into(),
+            further: parts(path).into(),
         })
     }
 }

@@ -3,8 +3,12 @@
 //! What cannot be read is left out with a [`Notice`](crate::model::Notice) that says where and how much; what remains is an answer still.
 
 mod chain;
+mod json;
 mod kineto;
+mod known;
+mod left_out;
 mod perfetto;
+mod rocprofv3;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,6 +26,7 @@ use crate::perfetto::{EventHead, PacketHead, facts};
 pub use chain::{Chain, further_parts, is_further_part};
 use kineto::KinetoReader;
 use perfetto::PerfettoReader;
+use rocprofv3::{CsvReader, JsonReader};
 
 /// Records that a reader hands out at once, more or less.
 pub const BATCH_RECORDS: usize = 8192;
@@ -33,7 +38,7 @@ pub enum OpenError {
     #[error("cannot read {}", .0.display())]
     Io(PathBuf, #[source] io::Error),
     /// Its first bytes are of no kind that is known.
-    #[error("{}: neither a Perfetto trace in protobuf form nor JSON of a profiler, nor a database of one", .0.display())]
+    #[error("{}: neither a Perfetto trace in protobuf form nor JSON or tables of a profiler, nor a database of one", .0.display())]
     Unknown(PathBuf),
     /// It is read in place, so it cannot be packed.
     #[error("{}: a packed database; unpack it first", .0.display())]
@@ -100,7 +105,7 @@ impl Read for Counted {
     }
 }
 
-/// A file, unpacked if it is gzip.
+/// A file, unpacked if it is gzip or zstd.
 type Input = Box<dyn Read + Send>;
 
 /// A reader for a file and those in which its trace goes on, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out.
@@ -121,20 +126,23 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
         file: Chain::open(path).map_err(failed)?,
         read_bytes: read_bytes.clone(),
     };
-    let (mut start, mut input) = with_start(Box::new(file)).map_err(failed)?;
-    if start.starts_with(&[0x1F, 0x8B]) {
-        (start, input) = with_start(Box::new(MultiGzDecoder::new(input))).map_err(failed)?;
-        if further_kind(&start).is_some() {
+    let (start, input, is_packed) = unpacked(Box::new(file)).map_err(failed)?;
+    if let Some(kind) = further_kind(&start) {
+        if is_packed {
             return Err(OpenError::Packed(path.to_path_buf()));
         }
-    }
-    if let Some(kind) = further_kind(&start) {
         let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
         read_bytes.0.fetch_add(bytes, Ordering::Relaxed);
         return (kind.open)(path, kinds);
     }
-    if kineto::is_json(&start) {
-        return Ok(Box::new(KinetoReader::new(path, input, kinds)));
+    if kineto::is_json(&start[..start.len().min(JSON_START_BYTES)]) {
+        return Ok(match is_of_rocprofv3(&start) {
+            true => Box::new(JsonReader::new(path, input, kinds)),
+            false => Box::new(KinetoReader::new(path, input, kinds)),
+        });
+    }
+    if rocprofv3::is_table(&start) {
+        return Ok(Box::new(CsvReader::new(path, kinds, read_bytes)));
     }
     match start.first() {
         // An empty file is what a killed profiler leaves.
@@ -143,12 +151,69 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
     }
 }
 
-/// The first bytes of an input, and the whole of it.
+/// Whether the first bytes are enough to tell a trace in protobuf form from JSON: of more, some may be of any alphabet.
+const JSON_START_BYTES: usize = 16;
+
+/// What a file is, so many bytes tell: a first line with the names of columns is long.
+const START_BYTES: u64 = 16 << 10;
+
+/// Whether JSON that begins like this is of rocprofv3: its member comes before a list of events.
+fn is_of_rocprofv3(start: &[u8]) -> bool {
+    let place = |key: &[u8]| start.windows(key.len()).position(|bytes| bytes == key);
+    match (place(rocprofv3::KEY), place(b"traceEvents")) {
+        (Some(ours), Some(events)) => ours < events,
+        (ours, _) => ours.is_some(),
+    }
+}
+
+/// The content of a file, for those who read it once more.
+fn input(path: &Path) -> io::Result<Input> {
+    counted_input(path, &BytesRead::default())
+}
+
+/// [`input`], whose bytes count.
+fn counted_input(path: &Path, read_bytes: &BytesRead) -> io::Result<Input> {
+    let file = Counted {
+        file: Chain::open(path)?,
+        read_bytes: read_bytes.clone(),
+    };
+    Ok(unpacked(Box::new(file))?.1)
+}
+
+/// The first bytes of what a file holds, all of it, and whether it was packed.
+fn unpacked(packed: Input) -> io::Result<(Vec<u8>, Input, bool)> {
+    let (start, whole) = with_start(packed)?;
+    let whole: Input = match start.as_slice() {
+        [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(whole)),
+        // A frame, or one that is skipped (RFC 8878, 3.1). Frames that need more than 128 MiB are refused by the library.
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
+            Box::new(zstd::stream::read::Decoder::new(whole)?)
+        }
+        _ => return Ok((start, whole, false)),
+    };
+    let (start, whole) = with_start(whole)?;
+    Ok((start, whole, true))
+}
+
+/// The first bytes of an input, and the whole of it. Where it cannot be read further, that is said when it is read there again.
 fn with_start(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     let mut start = Vec::new();
-    input.by_ref().take(16).read_to_end(&mut start)?;
-    let whole = io::Cursor::new(start.clone()).chain(input);
+    let end: Input = match input.by_ref().take(START_BYTES).read_to_end(&mut start) {
+        Ok(_) => input,
+        Err(error) if start.is_empty() => return Err(error),
+        Err(error) => Box::new(Failing(Some(error))),
+    };
+    let whole = io::Cursor::new(start.clone()).chain(end);
     Ok((start, Box::new(whole)))
+}
+
+/// What cannot be read.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
 /// Whether a file is a trace that `rsys-report merge` made: the first event of such a one says so.

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use rsys_analysis::read;
 
 use self::server::{End, Offer, Server};
-use crate::files::{PERFETTO, READABLE, short_name, traces};
+use crate::files::{PERFETTO, READABLE, is_other_form_of_rocprofv3, short_name, traces};
 use crate::merge::{self, Packing};
 
 /// The port that the page at [`PAGE`] may connect to.
@@ -75,7 +75,10 @@ fn trace_of(
     inputs: &[PathBuf],
     say: &mut impl FnMut(&str) -> Result<()>,
 ) -> Result<(String, File)> {
-    let files = traces(inputs, READABLE, None)?;
+    let mut files = traces(inputs, READABLE, None)?;
+    if files.iter().any(|file| ends_like(file, PERFETTO)) {
+        files.retain(|file| !is_other_form_of_rocprofv3(file));
+    }
     let mut merged = files.iter().filter(|file| read::is_merged(file));
     let only = match (files.as_slice(), merged.next(), merged.next()) {
         ([only], ..) | (_, Some(only), None) => Some(only),

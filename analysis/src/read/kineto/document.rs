@@ -7,8 +7,9 @@
 use std::io::{self, Read};
 
 use super::event::Event;
-use super::syntax::{Fault, Span, expect, skip_space, string_end, value};
-use super::window::{More, Window};
+use crate::read::json::syntax::{Fault, Span, expect, skip_space, string_end, value};
+use crate::read::json::window::{More, Window};
+use crate::read::json::{landmark, skip_value};
 
 /// What comes next in the document.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl<R: Read> Document<R> {
                 Ok(Step::Skip(bytes)) => {
                     let position = self.window.position();
                     self.window.advance(bytes);
-                    if !self.skip_value()? {
+                    if !skip_value(&mut self.window)? {
                         return Ok(self.cut_off(position));
                     }
                 }
@@ -183,54 +184,6 @@ impl<R: Read> Document<R> {
             _ => Err(Fault::Malformed),
         }
     }
-
-    /// Skips a value of any length. `false`: the document ends within it.
-    fn skip_value(&mut self) -> io::Result<bool> {
-        let (mut depth, mut in_string) = (0_usize, false);
-        loop {
-            let bytes = self.window.rest();
-            let mut at = 0;
-            let mut is_done = false;
-            while let Some(&byte) = bytes.get(at) {
-                if in_string {
-                    match string_end(bytes, at) {
-                        Ok(end) => (at, in_string) = (end + 1, false),
-                        Err(_) => {
-                            // What is behind a backslash belongs to it; it may be the next byte to
-                            // be read.
-                            let escapes = bytes.iter().rev().take_while(|&&b| b == b'\\').count();
-                            at = bytes.len() - escapes % 2;
-                            break;
-                        }
-                    }
-                } else {
-                    match byte {
-                        b'"' => in_string = true,
-                        b'[' | b'{' => depth += 1,
-                        b']' | b'}' if depth > 1 => depth -= 1,
-                        b']' | b'}' if depth == 1 => {
-                            at += 1;
-                            is_done = true;
-                            break;
-                        }
-                        b',' | b']' | b'}' if depth == 0 => {
-                            is_done = true;
-                            break;
-                        }
-                        _ => {}
-                    }
-                    at += 1;
-                }
-            }
-            self.window.advance(at);
-            if is_done {
-                return Ok(true);
-            }
-            if self.window.more()? != More::Read {
-                return Ok(false);
-            }
-        }
-    }
 }
 
 /// A member of the document, which begins with its key.
@@ -267,20 +220,6 @@ fn resumption(bytes: &[u8], is_object: bool) -> Result<Step, Fault> {
         (None, None | Some(0)) => Err(Fault::Short),
         (None, Some(passed)) => Ok(Step::Enter(Place::Lost, passed)),
     }
-}
-
-/// The first byte that is a landmark by what is in front of it (without space), itself, and what is
-/// behind it.
-fn landmark(bytes: &[u8], is_landmark: impl Fn(u8, u8, &[u8]) -> bool) -> Option<usize> {
-    let mut before = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        match byte {
-            b' ' | b'\n' | b'\r' | b'\t' => continue,
-            b'{' | b']' if is_landmark(before, byte, &bytes[at + 1..]) => return Some(at),
-            _ => before = byte,
-        }
-    }
-    None
 }
 
 /// Whether a bracket begins an event: its first key is that of one.

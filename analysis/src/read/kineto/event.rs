@@ -1,6 +1,6 @@
 //! One event of the list: where in its bytes the parts stand that count.
 
-use super::syntax::{Fault, Span, members, nested_end, value};
+use crate::read::json::syntax::{Fault, Span, members, nested_end, value};
 
 /// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or
 /// texts.

@@ -1,60 +1,8 @@
 //! What was left out of a file, and what was in it.
 
-use crate::model::{HostKind, Notice};
+use crate::model::HostKind;
 
 use super::meaning::Meaning;
-
-/// Events that were left out for one cause.
-#[derive(Debug, Default)]
-pub(super) struct Cause {
-    count: u64,
-    first: Option<u64>,
-}
-
-impl Cause {
-    #[cold]
-    pub(super) fn add(&mut self, offset: u64) {
-        self.count += 1;
-        self.first.get_or_insert(offset);
-    }
-}
-
-/// Events that were left out.
-#[derive(Debug, Default)]
-pub(super) struct LeftOut {
-    /// No JSON.
-    pub(super) malformed: Cause,
-    /// Their times are no numbers, or before the beginning of time.
-    pub(super) timeless: Cause,
-    /// They end before they begin.
-    pub(super) backward: Cause,
-    /// Ends of what never began.
-    pub(super) unmatched: Cause,
-}
-
-impl LeftOut {
-    /// A notice for each cause, at the place of its first event.
-    pub(super) fn notices(&self, file: &str) -> Vec<Notice> {
-        let causes = [
-            (&self.malformed, "no JSON"),
-            (&self.timeless, "their times are no numbers from 0 on"),
-            (&self.backward, "they end before they begin"),
-            (&self.unmatched, "ends of slices that never began"),
-        ];
-        causes
-            .into_iter()
-            .filter(|(cause, _)| cause.count > 0)
-            .map(|(cause, why)| Notice {
-                file: file.to_owned(),
-                offset: cause.first,
-                text: match cause.count {
-                    1 => format!("an event is left out here: {why}"),
-                    count => format!("the first of {count} events that are left out: {why}"),
-                },
-            })
-            .collect()
-    }
-}
 
 /// How many events of each kind there were.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! What categories and names mean that profilers of PyTorch write.
 
-use crate::model::{Activity, HostKind, OpKind, TextId, Texts, classify};
+use crate::model::{HostKind, OpKind};
 
 /// What an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,63 +45,5 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
         b"marker_api" | b"rocm_marker_api" => Meaning::Host(HostKind::Range),
         b"" if pid == b"CPU functions" => Meaning::Host(HostKind::Operator),
         _ => Meaning::None,
-    }
-}
-
-/// Directions by the words for them: CUPTI's in names, ROCm's in names and arguments. Ours are on
-/// the right.
-const DIRECTIONS: [(&str, &str); 9] = [
-    ("HtoD", "host to device"),
-    ("DtoH", "device to host"),
-    ("DtoD", "device to device"),
-    ("PtoP", "device to device"),
-    ("HtoH", "host to host"),
-    ("HostToDevice", "host to device"),
-    ("DeviceToHost", "device to host"),
-    ("DeviceToDevice", "device to device"),
-    ("HostToHost", "host to host"),
-];
-
-/// The direction of a copy; empty if neither name nor argument says it.
-pub(super) fn direction(name: &str, kind: &[u8]) -> &'static str {
-    let kind = std::str::from_utf8(kind).unwrap_or_default();
-    let mut words = DIRECTIONS.iter();
-    let found = words.find(|(word, _)| name.contains(word) || kind.contains(word));
-    found.map_or("", |(_, direction)| direction)
-}
-
-/// What kernels count as, looked up once for each name.
-#[derive(Debug, Default)]
-pub(super) struct Activities(Vec<Option<Activity>>);
-
-impl Activities {
-    /// What an operation counts as.
-    #[inline]
-    pub(super) fn of(&mut self, kind: OpKind, name: TextId, texts: &Texts) -> Activity {
-        if kind != OpKind::Kernel {
-            return classify(kind, "");
-        }
-        if name.index() >= self.0.len() {
-            self.0.resize(name.index() + 1, None);
-        }
-        *self.0[name.index()].get_or_insert_with(|| classify(kind, texts.get(name)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::direction;
-
-    #[test]
-    fn directions_have_our_names() {
-        for (name, kind, expected) in [
-            ("Memcpy HtoD (Pageable -> Device)", "", "host to device"),
-            ("Memcpy PtoP (Device -> Device)", "", "device to device"),
-            ("CopyDeviceToHost", "", "device to host"),
-            ("Memcpy", "HostToDevice", "host to device"),
-            ("Memcpy", "", ""),
-        ] {
-            assert_eq!(direction(name, kind.as_bytes()), expected, "{name}");
-        }
     }
 }

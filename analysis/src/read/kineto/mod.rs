@@ -3,13 +3,11 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | `window` | the part of the file that is in memory |
-//! | `syntax` | where strings and values end |
 //! | `document` | events and members of the document one after another, also past what is no JSON |
 //! | `event` | the parts of one event that count |
 //! | `records` | the record that an event makes |
 //! | `meaning`, `places`, `open` | what its category and its ids stand for, and what has begun |
-//! | `decimal`, `text` | times exact to the digit, strings without escapes |
+//! | `decimal` | times exact to the digit |
 //! | `left_out` | what the user is told of the file |
 //!
 //! Times are kept as they are, counted from the file's `baseTimeNanoseconds` if it has one: nothing
@@ -24,14 +22,12 @@ mod meaning;
 mod open;
 mod places;
 mod records;
-mod syntax;
-mod text;
-mod window;
 
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::json::number;
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, Kinds, Model, Notice};
 use document::{Document, Element, Member};
@@ -81,7 +77,7 @@ impl KinetoReader {
         let parsed = || serde_json::from_slice(value).unwrap_or(Value::Null);
         match member {
             Member::BaseTime => {
-                self.records.base_ns = places::number(value).unwrap_or(0);
+                self.records.base_ns = number(value).unwrap_or(0);
                 if self.records.has_times() {
                     let text = "baseTimeNanoseconds stands behind events, whose times do not count from it";
                     self.notice(None, text, model);

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
-use super::text;
 use crate::model::{
     Device, DeviceId, Model, Process, ProcessId, Queue, QueueId, TextId, Texts, Thread, ThreadId,
 };
+use crate::read::json::number;
+use crate::read::json::text;
 
 /// An id as a file has it, a number or a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -37,27 +38,6 @@ impl Key {
     pub(super) fn number(self) -> Option<u32> {
         u32::try_from(self.value).ok().filter(|_| !self.is_text)
     }
-}
-
-/// A whole number.
-#[inline]
-pub(super) fn number(bytes: &[u8]) -> Option<i64> {
-    let (is_negative, digits) = match bytes {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || digits.len() > 18 {
-        return std::str::from_utf8(bytes).ok()?.parse().ok();
-    }
-    let mut value = 0;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + i64::from(digit);
-    }
-    Some(if is_negative { -value } else { value })
 }
 
 /// Whose work an operation of a GPU is, and where it ran.

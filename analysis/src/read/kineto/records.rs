@@ -2,14 +2,17 @@
 
 use super::decimal::nanoseconds;
 use super::event::Event;
-use super::left_out::{Contents, LeftOut};
-use super::meaning::{Activities, Meaning, direction, of_category};
+use super::left_out::Contents;
+use super::meaning::{Meaning, of_category};
 use super::open::{OpenSlice, OpenSlices};
-use super::places::{HostKeys, Key, Places, number};
-use super::text::{intern, unescaped};
+use super::places::{HostKeys, Key, Places};
 use crate::model::{
     Activity, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, TextId,
 };
+use crate::read::json::number;
+use crate::read::json::text::{intern, unescaped};
+use crate::read::known::{Activities, Effects, direction};
+use crate::read::left_out::LeftOut;
 
 /// Set in links by `External id`, which count differently from those by `correlation`.
 const BY_EXTERNAL_ID: u64 = 1 << 63;
@@ -26,8 +29,7 @@ pub(super) struct Records {
     pub(super) contents: Contents,
     open: OpenSlices,
     activities: Activities,
-    /// What calls do, by their names.
-    effects: Vec<Option<Effect>>,
+    effects: Effects,
     /// What all times are counted from.
     pub(super) base_ns: i64,
     /// The latest time of a record.
@@ -54,7 +56,7 @@ impl Records {
             contents: Contents::default(),
             open: OpenSlices::default(),
             activities: Activities::default(),
-            effects: Vec::new(),
+            effects: Effects::default(),
             base_ns: 0,
             last_ns: None,
             grid: String::new(),
@@ -248,11 +250,7 @@ impl Records {
         let place = self.places.host(keys, original_pid, model);
         let name = intern(event.name.of(bytes), &mut model.texts);
         let effect = match kind {
-            HostKind::Runtime => {
-                let count = self.effects.len().max(name.index() + 1);
-                self.effects.resize(count, None);
-                *self.effects[name.index()].get_or_insert_with(|| Effect::of(model.text(name)))
-            }
+            HostKind::Runtime => self.effects.of(name, &model.texts),
             _ => Effect::None,
         };
         HostSlice {

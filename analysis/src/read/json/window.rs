@@ -9,7 +9,7 @@ const BYTES: usize = 256 << 10;
 const BYTES_MAX: usize = 64 << 20;
 
 /// The part of the input from the current place on.
-pub(super) struct Window<R> {
+pub(in crate::read) struct Window<R> {
     input: R,
     buffer: Vec<u8>,
     /// The current place in the buffer.
@@ -19,11 +19,13 @@ pub(super) struct Window<R> {
     /// Where in the input the buffer begins.
     offset: u64,
     is_at_end: bool,
+    /// Why the input ends behind what was read of it.
+    failed: Option<io::Error>,
 }
 
 /// What came of asking for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum More {
+pub(in crate::read) enum More {
     /// There is more in the window.
     Read,
     /// The input ends with the window.
@@ -33,7 +35,7 @@ pub(super) enum More {
 }
 
 impl<R: Read> Window<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(in crate::read) fn new(input: R) -> Self {
         Self {
             input,
             buffer: vec![0; BYTES],
@@ -41,30 +43,31 @@ impl<R: Read> Window<R> {
             end: 0,
             offset: 0,
             is_at_end: false,
+            failed: None,
         }
     }
 
     /// What is there from the current place on.
     #[inline]
-    pub(super) fn rest(&self) -> &[u8] {
+    pub(in crate::read) fn rest(&self) -> &[u8] {
         &self.buffer[self.at..self.end]
     }
 
     /// Where in the input the current place is.
     #[inline]
-    pub(super) fn position(&self) -> u64 {
+    pub(in crate::read) fn position(&self) -> u64 {
         self.offset + self.at as u64
     }
 
     /// Moves the current place on. What is behind it stays until there is more to be read.
     #[inline]
-    pub(super) fn advance(&mut self, bytes: usize) {
+    pub(in crate::read) fn advance(&mut self, bytes: usize) {
         self.at = self.end.min(self.at + bytes);
     }
 
     /// The bytes just behind the current place.
     #[inline]
-    pub(super) fn passed(&self, bytes: usize) -> &[u8] {
+    pub(in crate::read) fn passed(&self, bytes: usize) -> &[u8] {
         &self.buffer[self.at.saturating_sub(bytes)..self.at]
     }
 
@@ -73,11 +76,14 @@ impl<R: Read> Window<R> {
     /// # Errors
     /// When reading fails; from then on the input is at its end.
     #[cold]
-    pub(super) fn more(&mut self) -> io::Result<More> {
+    pub(in crate::read) fn more(&mut self) -> io::Result<More> {
         self.buffer.copy_within(self.at..self.end, 0);
         self.offset += self.at as u64;
         self.end -= self.at;
         self.at = 0;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if self.is_at_end {
             return Ok(More::End);
         }
@@ -101,14 +107,19 @@ impl<R: Read> Window<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.is_at_end = true;
-                    return Err(error);
+                    // What was read before counts.
+                    self.failed = Some(error);
+                    break;
                 }
             }
         }
-        Ok(if self.end > before {
-            More::Read
-        } else {
-            More::End
-        })
+        match (self.end > before, self.failed.take()) {
+            (false, Some(error)) => Err(error),
+            (true, failed) => {
+                self.failed = failed;
+                Ok(More::Read)
+            }
+            (false, None) => Ok(More::End),
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::model::{TextId, Texts};
 
 /// The id of a text, which may hold escapes.
 #[inline]
-pub(super) fn intern(bytes: &[u8], texts: &mut Texts) -> TextId {
+pub(in crate::read) fn intern(bytes: &[u8], texts: &mut Texts) -> TextId {
     if bytes.contains(&b'\\') {
         return texts.intern(&unescaped(bytes));
     }
@@ -14,7 +14,7 @@ pub(super) fn intern(bytes: &[u8], texts: &mut Texts) -> TextId {
 /// A text without escapes. What is no escape, such as in paths of Windows that were written as they
 /// are, stays.
 #[cold]
-pub(super) fn unescaped(bytes: &[u8]) -> String {
+pub(in crate::read) fn unescaped(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((&byte, behind)) = rest.split_first() {

@@ -6,7 +6,7 @@
 
 /// Why a value has no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(in crate::read) enum Fault {
     /// The bytes end before it does.
     Short,
     /// It is no JSON.
@@ -15,7 +15,7 @@ pub(super) enum Fault {
 
 /// A part of a value's bytes. The empty one stands for what is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Span {
+pub(in crate::read) struct Span {
     start: u32,
     end: u32,
 }
@@ -31,13 +31,13 @@ impl Span {
 
     /// Whether nothing is there: no such key, `null`, or an empty string.
     #[inline]
-    pub(super) fn is_empty(self) -> bool {
+    pub(in crate::read) fn is_empty(self) -> bool {
         self.start == self.end
     }
 
     /// Its bytes.
     #[inline]
-    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+    pub(in crate::read) fn of(self, bytes: &[u8]) -> &[u8] {
         bytes
             .get(self.start as usize..self.end as usize)
             .unwrap_or_default()
@@ -46,7 +46,7 @@ impl Span {
 
 /// The place of the next byte from `at` on that is no space; the end if there is none.
 #[inline]
-pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+pub(in crate::read) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
         at += 1;
     }
@@ -55,7 +55,7 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Expects a byte behind space; returns the place behind it.
 #[inline]
-pub(super) fn expect(bytes: &[u8], at: usize, expected: u8) -> Result<usize, Fault> {
+pub(in crate::read) fn expect(bytes: &[u8], at: usize, expected: u8) -> Result<usize, Fault> {
     let at = skip_space(bytes, at);
     match bytes.get(at) {
         Some(&byte) if byte == expected => Ok(at + 1),
@@ -76,7 +76,7 @@ fn equal_bytes(word: u64, byte: u8) -> u64 {
 
 /// The place of the quotation mark that ends the string whose content begins at `at`.
 #[inline]
-pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
+pub(in crate::read) fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
     loop {
         while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
             let word = u64::from_le_bytes(*word);
@@ -99,7 +99,7 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
 /// The content of the value that begins at `at` (of strings without quotation marks), and the place
 /// behind it.
 #[inline]
-pub(super) fn value(bytes: &[u8], at: usize) -> Result<(Span, usize), Fault> {
+pub(in crate::read) fn value(bytes: &[u8], at: usize) -> Result<(Span, usize), Fault> {
     match bytes.get(at) {
         None => Err(Fault::Short),
         Some(b'"') => {
@@ -134,7 +134,7 @@ fn word_end(bytes: &[u8], start: usize) -> Result<usize, Fault> {
 }
 
 /// The end of the array or object that begins at `at`.
-pub(super) fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
+pub(in crate::read) fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
     // A bit for each open bracket: whether it is that of an object.
     let mut open: u64 = 1;
     while let Some(&byte) = bytes.get(at) {
@@ -173,7 +173,7 @@ pub(super) fn nested_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
 /// Calls `member` with key and place of the value for each member of the object that begins at
 /// `at`; it returns the place behind the value. Returns the place behind the object.
 #[inline]
-pub(super) fn members(
+pub(in crate::read) fn members(
     bytes: &[u8],
     at: usize,
     mut member: impl FnMut(&[u8], usize) -> Result<usize, Fault>,

@@ -1,0 +1,390 @@
+//! Databases of rocprofiler-sdk (rocprofv3 and rocprof-sys), which it calls rocpd as well: schema 3.x, where a row says its place, and 4.x, where
+//! rows have tracks that do.
+//!
+//! Tables end in an id of their process (`rocpd_region_0190…`); a file may have those of several. Facts are those of rocprofiler-sdk's
+//! `source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql`.
+
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+
+use rsys_analysis::model::{
+    Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, Notice, OpKind, StreamOrder,
+    TextId, classify,
+};
+use rsys_analysis::read::{BATCH_RECORDS, Reader};
+use rusqlite::Connection;
+
+use crate::places::{Places, Strides};
+use crate::stream::{Closed, Message, Sink, columns, number, start, text, times};
+
+/// Processes are told apart by their node above this.
+const NODE: i64 = 1 << 32;
+
+/// A table by which such databases are known.
+pub(crate) const TABLE: &str = "rocpd_info_process";
+
+/// A row.
+struct Record {
+    what: What,
+    pid: i64,
+    start_ns: u64,
+    end_ns: u64,
+    link: u64,
+    name: String,
+}
+
+enum What {
+    Call {
+        tid: i64,
+        category: String,
+        bytes: u64,
+        address: u64,
+    },
+    Operation {
+        kind: OpKind,
+        gpu: i64,
+        queue: i64,
+        bytes: u64,
+        grid: String,
+    },
+}
+
+/// Reads a file.
+struct RocpdReader {
+    file: String,
+    kinds: Kinds,
+    from: Receiver<Message<Record>>,
+    places: Places,
+}
+
+/// A reader for the file, whose tables have these names.
+pub(crate) fn reader(path: &Path, kinds: Kinds, names: Vec<String>) -> impl Reader + use<> {
+    let file = path.display().to_string();
+    let mut places = Places::new(&file);
+    places.strides = Strides { pid: NODE, gpu: 0 };
+    RocpdReader {
+        from: start(path.to_path_buf(), move |database, sink| {
+            for suffix in suffixes(&names) {
+                rows(database, sink, kinds, suffix)?;
+            }
+            Ok(())
+        }),
+        places,
+        kinds,
+        file,
+    }
+}
+
+/// What stands behind the names of the tables of each process. The plain names are views of all, where there are others.
+fn suffixes(names: &[String]) -> Vec<&str> {
+    let suffixes = names.iter().filter_map(|name| name.strip_prefix(TABLE));
+    let (plain, others): (Vec<&str>, Vec<&str>) = suffixes.partition(|suffix| suffix.is_empty());
+    if others.is_empty() { plain } else { others }
+}
+
+/// A query of rows with their place, event and times.
+struct Query<'a> {
+    database: &'a Connection,
+    suffix: &'a str,
+}
+
+impl Query<'_> {
+    fn table(&self, name: &str) -> String {
+        format!("\"rocpd_{name}{}\"", self.suffix.replace('"', "\"\""))
+    }
+
+    /// The rows of a table: id, node and process id, begin, end, what links them, name, and what `more` asks for. `t` has their place, `e` their
+    /// event.
+    fn sql(&self, table: &str, name: &str, more: &str, order: &str) -> String {
+        let of = self.table(table);
+        let has_track = columns(self.database, &of)
+            .iter()
+            .any(|one| one == "track_id");
+        let (place, place_of) = match has_track {
+            true => (
+                format!("left join {} t on t.id = r.track_id", self.table("track")),
+                "t",
+            ),
+            false => (String::new(), "r"),
+        };
+        let more = more.replace("{t}", place_of);
+        let nodes = self.table("info_node");
+        let (process, event) = (self.table("info_process"), self.table("event"));
+        format!(
+            "select r.id, (select count(*) from {nodes} where id < {place_of}.nid), (select pid from {process} where id = {place_of}.pid), r.start, r.end,
+                    coalesce(nullif(e.stack_id, 0), e.correlation_id, 0), {name}{more}
+             from {of} r {place} left join {event} e on e.id = r.event_id {order}"
+        )
+    }
+}
+
+/// Reads the rows of all tables of a process.
+fn rows(
+    database: &Connection,
+    sink: &mut Sink<Record>,
+    kinds: Kinds,
+    suffix: &str,
+) -> Result<(), Closed> {
+    let query = Query { database, suffix };
+    let is_there = |table: &str| !columns(database, &query.table(table)).is_empty();
+    let strings = query.table("string");
+    let category = match is_there("info_category") {
+        true => format!(
+            "(select name from {} where id = e.category_id)",
+            query.table("info_category")
+        ),
+        false => format!("(select string from {strings} where id = e.category_id)"),
+    };
+    let thread = format!(
+        ", (select tid from {} where id = {{t}}.tid)",
+        query.table("info_thread")
+    );
+    let agent = |column: &str| {
+        let agents = query.table("info_agent");
+        format!(
+            "(select coalesce(type_index, logical_index, id) from {agents} where id = {column})"
+        )
+    };
+    let string = |column: &str| format!("(select string from {strings} where id = {column})");
+    if is_there("region") && (kinds.host || kinds.marks) {
+        // The text of a marker is beside the name of its call.
+        let message =
+            "case when json_valid(e.extdata) then json_extract(e.extdata, '$.message') end";
+        let name = format!("coalesce(nullif({message}, ''), {})", string("r.name_id"));
+        let sql = query.sql(
+            "region",
+            &name,
+            &format!("{thread}, {category}"),
+            "order by r.id",
+        );
+        sink.rows(database, "rocpd_region", &sql, |row| {
+            let what = What::Call {
+                tid: number(row, 7).unwrap_or(0),
+                category: text(row, 8),
+                bytes: 0,
+                address: 0,
+            };
+            record(row, what)
+        })?;
+    }
+    if is_there("memory_allocate") && kinds.host {
+        let name = "'MEMORY_ALLOCATION_' || case when r.type = 'FREE' then 'FREE' when r.level = 'SCRATCH' then 'SCRATCH' else 'ALLOCATE' end";
+        let more = format!("{thread}, 'HSA', r.size, r.address");
+        let sql = query.sql("memory_allocate", name, &more, "order by r.id");
+        sink.rows(database, "rocpd_memory_allocate", &sql, |row| {
+            let what = What::Call {
+                tid: number(row, 7).unwrap_or(0),
+                category: text(row, 8),
+                bytes: natural(number(row, 9)),
+                address: natural(number(row, 10)),
+            };
+            record(row, what)
+        })?;
+    }
+    if !kinds.gpu {
+        return Ok(());
+    }
+    if is_there("kernel_dispatch") {
+        let symbols = query.table("info_kernel_symbol");
+        let name = format!(
+            "coalesce(nullif((select display_name from {symbols} where id = r.kernel_id), ''), (select kernel_name from {symbols} where id = r.kernel_id))"
+        );
+        let more = format!(
+            ", {}, coalesce(nullif({{t}}.stream_id, 0), {{t}}.queue_id), r.grid_size_x || '\u{d7}' || r.grid_size_y || '\u{d7}' || r.grid_size_z",
+            agent("{t}.agent_id")
+        );
+        let sql = query.sql("kernel_dispatch", &name, &more, "order by r.id");
+        sink.rows(database, "rocpd_kernel_dispatch", &sql, |row| {
+            let what = What::Operation {
+                kind: OpKind::Kernel,
+                gpu: number(row, 7)?,
+                queue: number(row, 8).unwrap_or(0),
+                bytes: 0,
+                grid: text(row, 9),
+            };
+            record(row, what)
+        })?;
+    }
+    if is_there("memory_copy") {
+        // The GPU of a copy is the agent that is one.
+        let agents = query.table("info_agent");
+        let gpu = format!(
+            "case when (select type from {agents} where id = r.dst_agent_id) = 'CPU' then r.src_agent_id else r.dst_agent_id end"
+        );
+        let more = format!(
+            ", {}, coalesce(nullif({{t}}.stream_id, 0), {{t}}.queue_id, 0), r.size",
+            agent(&gpu)
+        );
+        let sql = query.sql("memory_copy", &string("r.name_id"), &more, "order by r.id");
+        sink.rows(database, "rocpd_memory_copy", &sql, |row| {
+            let what = What::Operation {
+                kind: OpKind::Copy,
+                gpu: number(row, 7).unwrap_or(0),
+                queue: number(row, 8).unwrap_or(0),
+                bytes: natural(number(row, 9)),
+                grid: String::new(),
+            };
+            record(row, what)
+        })?;
+    }
+    Ok(())
+}
+
+fn natural(number: Option<i64>) -> u64 {
+    number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
+/// The record of a row, if it has a process and times.
+fn record(row: &rusqlite::Row<'_>, what: What) -> Option<Record> {
+    let (start_ns, end_ns) = times(number(row, 3), number(row, 4))?;
+    Some(Record {
+        what,
+        pid: number(row, 1)?
+            .checked_mul(NODE)?
+            .checked_add(number(row, 2)?)?,
+        start_ns,
+        end_ns,
+        link: natural(number(row, 5)),
+        name: text(row, 6),
+    })
+}
+
+/// What a region is, by its category: those of rocprofv3 and of rocprof-sys.
+fn kind_of(category: &str) -> HostKind {
+    let category = category.to_ascii_lowercase();
+    let has = |word: &str| category.contains(word);
+    match () {
+        () if has("marker") || has("roctx") || has("user") => HostKind::Range,
+        () if has("hip_") || category == "hip" => HostKind::Runtime,
+        () if has("hsa") => HostKind::Hsa,
+        () if has("rccl") || has("mpi") || has("rocshmem") => HostKind::Collective,
+        () => HostKind::Function,
+    }
+}
+
+/// Whether a name is that of a call of roctx which ends a range or speaks to the profiler: it has no text.
+fn is_no_message(name: &str) -> bool {
+    name.strip_prefix("roctx")
+        .is_some_and(|call| call.starts_with(|letter: char| letter.is_ascii_uppercase()))
+}
+
+const DIRECTIONS: [(&str, &str); 4] = [
+    ("HOST_TO_DEVICE", "host to device"),
+    ("DEVICE_TO_HOST", "device to host"),
+    ("DEVICE_TO_DEVICE", "device to device"),
+    ("HOST_TO_HOST", "host to host"),
+];
+
+impl RocpdReader {
+    fn take(&mut self, record: Record, model: &mut Model, batch: &mut Batch) {
+        let Record {
+            what,
+            pid,
+            start_ns,
+            end_ns,
+            link,
+            name,
+        } = record;
+        match what {
+            What::Call {
+                tid,
+                category,
+                bytes,
+                address,
+            } => {
+                let kind = kind_of(&category);
+                if kind == HostKind::Range && is_no_message(&name) {
+                    return;
+                }
+                let (process, thread) = self.places.thread(pid, tid, model);
+                let name_id = model.texts.intern(&name);
+                if kind == HostKind::Range && start_ns == end_ns {
+                    if self.kinds.marks {
+                        batch.marks.push(Mark {
+                            time_ns: start_ns,
+                            process,
+                            thread,
+                            name: name_id,
+                        });
+                    }
+                    return;
+                }
+                if !self.kinds.host {
+                    return;
+                }
+                let is_of_gpu = matches!(kind, HostKind::Runtime | HostKind::Hsa);
+                batch.host.push(HostSlice {
+                    start_ns,
+                    end_ns,
+                    link: if is_of_gpu { link } else { 0 },
+                    bytes,
+                    address,
+                    process,
+                    thread,
+                    name: name_id,
+                    depth: HostSlice::UNKNOWN_DEPTH,
+                    kind,
+                    order: if is_of_gpu {
+                        StreamOrder::of(&name)
+                    } else {
+                        StreamOrder::None
+                    },
+                    effect: if is_of_gpu {
+                        Effect::of(&name)
+                    } else {
+                        Effect::None
+                    },
+                    ..HostSlice::default()
+                });
+            }
+            What::Operation {
+                kind,
+                gpu,
+                queue,
+                bytes,
+                grid,
+            } => {
+                let (process, device, queue) = self.places.queue(Some(pid), gpu, queue, model);
+                let direction = DIRECTIONS.iter().find(|(word, _)| name.contains(word));
+                let direction = direction.filter(|_| kind == OpKind::Copy);
+                batch.gpu.push(GpuRecord {
+                    start_ns,
+                    end_ns,
+                    link,
+                    bytes,
+                    process,
+                    device,
+                    queue,
+                    name: model.texts.intern(&name),
+                    grid: model.texts.intern(&grid),
+                    direction: direction
+                        .map_or(TextId::EMPTY, |(_, words)| model.texts.intern(words)),
+                    kind,
+                    activity: classify(kind, &name),
+                });
+            }
+        }
+    }
+}
+
+impl Reader for RocpdReader {
+    fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
+        let goal = batch.len() + BATCH_RECORDS;
+        while batch.len() < goal {
+            match self.from.recv() {
+                Ok(Message::Records(records)) => {
+                    for record in records {
+                        self.take(record, model, batch);
+                    }
+                }
+                Ok(Message::Notice(text)) => model.notices.push(Notice {
+                    file: self.file.clone(),
+                    offset: None,
+                    text,
+                }),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
