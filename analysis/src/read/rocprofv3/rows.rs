@@ -246,7 +246,7 @@ mod tests {
     fn cells_may_be_quoted() {
         assert_eq!(
             found("a,\"b,c\",\n\"d \"\"e\"\"\",2\r\n\n\"f\"g\",\"h\"\n\"two\nlines\",3"),
-            ["0:a|b,c|", "9:d \"e\"|2", "24:f\"g|h", "34:two\nlines|3"]
+            ["0:a|b,c|", "9:d \"e\"|2", "23:f\"g|h", "33:two\nlines|3"]
         );
         assert_eq!(found(""), [""; 0]);
         assert_eq!(found("\n\n"), [""; 0]);
