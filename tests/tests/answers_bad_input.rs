@@ -101,7 +101,7 @@ fn what_holds_no_answer_has_a_line_and_a_code() -> TestResult {
     expect(
         &text,
         1,
-        &["text.proto: neither a Perfetto trace in protobuf form nor JSON of a profiler"],
+        &["text.proto: neither a Perfetto trace in protobuf form nor JSON or tables of a profiler"],
     )?;
     expect(&folder.join("absent.proto"), 1, &["absent.proto"])?;
 

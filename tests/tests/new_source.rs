@@ -45,7 +45,7 @@ fn edit(file: &Path, from: &str, to: &str) -> TestResult {
     Ok(())
 }
 
-/// Copies a folder, without what was built (in folders with cargo's mark) and what git keeps. What an earlier copy had beyond it is removed.
+/// Copies a folder, without what was built (the folder of this build, and folders with cargo's mark) and what git keeps. What an earlier copy had beyond it is removed.
 fn copy(from: &Path, to: &Path) -> TestResult {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(to)? {
@@ -61,7 +61,7 @@ fn copy(from: &Path, to: &Path) -> TestResult {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
         if entry.file_type()?.is_dir() {
-            if name != ".git" && !path.join("CACHEDIR.TAG").exists() {
+            if name != ".git" && path != target_dir() && !path.join("CACHEDIR.TAG").exists() {
                 copy(&path, &to.join(name))?;
             }
         } else if entry.file_type()?.is_file() {

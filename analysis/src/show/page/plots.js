@@ -277,6 +277,8 @@ function rankMap(rows, { kind, title, what, doing, whole, more }) {
     const part = Math.min(1, more(down, at) / (0.2 * whole(row) || 1));
     return part < 0.02 ? null : draw('rect', { x: at, y: down, width: 1, height: 1, fill: 'var(--c1)', 'fill-opacity': part.toFixed(2) });
   }));
+  // Nobody stands out: no picture.
+  if (!cells.some(Boolean)) return null;
   const tell = (place) => {
     const at = Math.floor(place * places.length);
     const most = rows.reduce((best, _, down) => (more(down, at) > more(best, at) ? down : best), 0);

@@ -77,7 +77,7 @@ pub fn start() {
         return;
     }
     let (state, source): (u32, &[u8]) = match hip_functions::register_callback::get() {
-        None => (REFUSED, b"before 5.3, tells a tracer nothing"),
+        None => (REFUSED, b"has no hipRegisterTracerCallback (it came with 5.3): calls and operations are not told to a tracer"),
         Some(_) if IS_TAKEN.load(Ordering::Acquire) => {
             (REFUSED, b"another tool has taken the place for its tracer")
         }
