@@ -14,7 +14,7 @@ use crate::read::BytesRead;
 use crate::table::Answer;
 
 /// Who made the others wait in collectives, and why; with the model of all files, which has processes and notices only. Each file is read alone, by one of
-/// `jobs` threads. `read_bytes` tells others how much of the first reading is done.
+/// `jobs` threads. `read_bytes` counts the bytes of the first reading, for progress.
 pub fn collectives(files: &[PathBuf], read_bytes: &BytesRead, jobs: usize) -> (Answer, Model) {
     let jobs_of_file = (jobs / files.len().max(1)).max(1);
     collectives_of(files, jobs, |file| {

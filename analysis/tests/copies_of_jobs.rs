@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const RANKS: usize = 6;
 
-/// The traces of a job, so many times, each time in a folder of their own.
+/// Copies of the traces of a job, each in a folder of its own.
 fn copies(scratch: &Scratch, count: usize) -> Vec<PathBuf> {
     let clock = |wall_error_ns| HostClock {
         wall_error_ns,

@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use crate::places::{Places, Strides};
 use crate::stream::{Closed, Message, Sink, columns, number, start, text, times};
 
-/// Processes are told apart by their node above this.
+/// Process ids are numbered by node: the node times this, plus the process id.
 const NODE: i64 = 1 << 32;
 
 /// A table by which such databases are known.

@@ -115,10 +115,20 @@ pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Res
             let before = found.len();
             below(path, endings, DEPTH_MAX, &mut found)?;
             if found.len() == before {
+                let is_packed = |ending: &str| ending.ends_with(".gz") || ending.ends_with(".zst");
+                let plain: Vec<&str> = endings
+                    .iter()
+                    .copied()
+                    .filter(|one| !is_packed(one))
+                    .collect();
+                let packed = match plain.len() < endings.len() {
+                    true => ", plain or packed",
+                    false => "",
+                };
                 bail!(
-                    "{}: no traces (*{}) in this folder",
+                    "{}: no traces in this folder (*{}{packed})",
                     path.display(),
-                    endings.join(", *")
+                    plain.join(", *")
                 );
             }
         } else {

@@ -154,7 +154,7 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
 /// Whether the first bytes are enough to tell a trace in protobuf form from JSON: of more, some may be of any alphabet.
 const JSON_START_BYTES: usize = 16;
 
-/// What a file is, so many bytes tell: a first line with the names of columns is long.
+/// The bytes from which the format of a file is recognised: a first line with the names of columns is long.
 const START_BYTES: u64 = 16 << 10;
 
 /// Whether JSON that begins like this is of rocprofv3: its member comes before a list of events.

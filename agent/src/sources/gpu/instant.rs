@@ -1,8 +1,8 @@
 //! Kernels whose times are those of something else.
 //!
 //! A tool that intercepts queues, as rocprofiler-sdk does while it traces kernels, puts a signal of its own on each kernel and has the one that
-//! was there completed by a barrier behind it (`WriteInterceptor` in its `hsa/queue.cpp`). Whoever reads times from that signal, as HIP does for its
-//! tracer and for events, gets those of the barrier, which takes next to no time.
+//! was there completed by a barrier behind it (`WriteInterceptor` in its `hsa/queue.cpp`). HIP reads times from that
+//! signal for its tracer and for events, and gets those of the barrier, which takes next to no time.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

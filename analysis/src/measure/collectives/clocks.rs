@@ -21,7 +21,7 @@ pub(super) type Shared = BTreeMap<usize, Span>;
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     pub(super) hosts: Vec<HostClock>,
-    /// To so many nanoseconds all times are rounded; 0: they are not.
+    /// All times are rounded to multiples of this many nanoseconds; 0: they are exact.
     pub(super) grain_ns: u64,
 }
 

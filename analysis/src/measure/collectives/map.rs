@@ -5,7 +5,7 @@ use super::records::Study;
 use crate::model::Model;
 use crate::table::{Cell, Column, Row, Table};
 
-/// So many rows and places the picture has at most.
+/// The most rows and columns that the picture has.
 const RANKS: usize = 64;
 const PLACES: u64 = 128;
 

@@ -17,7 +17,7 @@ const KEY: &str = "rsys.collectives";
 
 /// Bytes of a part up to which times stay as they are.
 const EXACT_BYTES: usize = 64_000;
-/// Beyond that, so many thousandths of a byte for each operation: 64,000 for 20,000.
+/// The limit where it is more: thousandths of a byte for each operation, 64,000 bytes for 20,000.
 const MILLIBYTES: usize = 3_200;
 /// The coarsest grain that times are given.
 const TICK_MAX_NS: u64 = 1_024;

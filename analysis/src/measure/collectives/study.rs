@@ -228,7 +228,7 @@ impl Study {
                 };
                 let ranks = ranks.unwrap_or(parts.len() as u64);
                 of_group.ranks = of_group.ranks.max(ranks);
-                // More ranks than there are: nothing tells which belong together.
+                // More ranks than the communicator has: which belong together is ambiguous.
                 let is_crowded = arrivals.len() as u64 > ranks;
                 if is_crowded || !self.agree(arrivals, group.lane, model) {
                     of_group.contradictory += 1;

@@ -73,7 +73,7 @@ enum Step<T> {
     Done,
 }
 
-/// Whoever looks for a place to go on keeps this many bytes of what was read.
+/// The bytes that are kept of what was read while a place to resume at is searched.
 const KEPT_BYTES: usize = 256;
 
 /// Deeper levels are none that a reader asks for.
