@@ -1,8 +1,9 @@
 //! Writes a trace of a program that launches kernels on four streams, as `rsys-sample` writes one:
-//! `gpu_trace FILE KERNELS [zlib] [bare] [idle] [samples] [process=NUMBER]`.
+//! `gpu_trace FILE KERNELS [zlib] [bare] [idle] [samples] [more=CALLS] [process=NUMBER]`.
 //!
 //! Each kernel has its call, its launch stack and its time as a sample; with `bare` there are kernels alone. With `idle` the GPU has nothing to do after
-//! each kernel, with `samples` the thread is sampled at every other call and one call in eight waits for the GPU. It is what the speed of
+//! each kernel, with `samples` the thread is sampled at every other call and one call in eight waits for the GPU. With `more`
+//! each kernel is followed by CALLS further calls, one each microsecond. It is what the speed of
 //! `rsys-report` is measured with.
 
 use std::env;
@@ -22,11 +23,13 @@ const STREAMS: u64 = 4;
 /// Operations are told in lumps.
 const LUMP: u64 = 1000;
 const NAMES: u64 = 200;
+/// From one further call to the next.
+const FURTHER_CALL_NS: u64 = 1_000;
 
 fn main() -> io::Result<()> {
     let mut arguments = env::args().skip(1);
     let usage = || {
-        let words = "[zlib] [bare] [idle] [samples] [process=NUMBER]";
+        let words = "[zlib] [bare] [idle] [samples] [more=CALLS] [process=NUMBER]";
         io::Error::other(format!("gpu_trace FILE KERNELS {words}"))
     };
     let path = arguments.next().ok_or_else(usage)?;
@@ -35,25 +38,27 @@ fn main() -> io::Result<()> {
         .and_then(|count| count.parse().ok())
         .ok_or_else(usage)?;
     let (mut compression, mut has_host, mut process) = (Compression::None, true, 0);
-    let (mut is_idle, mut has_samples) = (false, false);
+    let (mut is_idle, mut has_samples, mut further_calls) = (false, false, 0);
     for word in arguments {
         match word.split_once('=') {
             None if word == "zlib" => compression = Compression::Zlib,
             None if word == "bare" => has_host = false,
             None if word == "idle" => is_idle = true,
             None if word == "samples" => has_samples = true,
+            Some(("more", number)) => further_calls = number.parse().map_err(|_| usage())?,
             Some(("process", number)) => process = number.parse().map_err(|_| usage())?,
             _ => return Err(usage()),
         }
     }
     let mut trace =
         TraceWriter::for_process(File::create(path)?, compression, namespace(PID + process));
-    let mut writer = Writer::new(trace.buffer(), PID + process, is_idle);
+    let mut writer = Writer::new(trace.buffer(), PID + process, is_idle, further_calls);
     for first in (0..kernels).step_by(LUMP as usize) {
         let numbers = first..(first + LUMP).min(kernels);
         if has_host {
             for number in numbers.clone() {
                 writer.call(trace.buffer(), number, has_samples);
+                writer.further_calls(trace.buffer(), number);
             }
             if has_samples {
                 writer.seen(trace.buffer(), numbers.clone());
@@ -104,6 +109,7 @@ fn stack(samples: &mut SampleSequence, functions: &[&str]) -> CallstackIid {
 struct Writer {
     pid: u32,
     is_idle: bool,
+    further_calls: u64,
     ids: ProcessNamespace,
     calls: TrackSequence,
     streams: Vec<TrackSequence>,
@@ -116,13 +122,14 @@ struct Writer {
     names: Vec<StringId>,
     launch: StringId,
     wait: StringId,
+    query: StringId,
     categories: [StringId; 2],
     keys: [StringId; 4],
     ends_ns: [u64; STREAMS as usize],
 }
 
 impl Writer {
-    fn new(out: &mut PacketBuffer, pid: u32, is_idle: bool) -> Self {
+    fn new(out: &mut PacketBuffer, pid: u32, is_idle: bool, further_calls: u64) -> Self {
         let ids = namespace(pid);
         out.clock_snapshot(&ClockReadings {
             boottime_ns: START_NS,
@@ -169,6 +176,7 @@ impl Writer {
         Self {
             pid,
             is_idle,
+            further_calls,
             ids,
             calls,
             streams,
@@ -180,18 +188,19 @@ impl Writer {
             names,
             launch: out.intern("hipLaunchKernel"),
             wait: out.intern("hipStreamSynchronize"),
+            query: out.intern("hipEventQuery"),
             categories: ["hip", "kernel"].map(|name| out.intern(name)),
             keys: ["correlation", "device", "queue", "stream"].map(|name| out.intern(name)),
             ends_ns: [START_NS; STREAMS as usize],
         }
     }
 
-    fn call_ns(number: u64) -> u64 {
-        START_NS + 4_000 * number
+    fn call_ns(&self, number: u64) -> u64 {
+        START_NS + (4_000 + FURTHER_CALL_NS * self.further_calls) * number
     }
 
     fn call(&mut self, out: &mut PacketBuffer, number: u64, may_wait: bool) {
-        let time_ns = Self::call_ns(number);
+        let time_ns = self.call_ns(number);
         let annotations = [Annotation::new(self.keys[0], Value::Uint(number + 1))];
         let waits = may_wait && number % 8 == 7;
         let name = if waits { self.wait } else { self.launch };
@@ -207,12 +216,27 @@ impl Writer {
         self.calls.slice_end(out, time_ns + 3_000);
     }
 
+    /// Calls that launch nothing, between two that do.
+    fn further_calls(&mut self, out: &mut PacketBuffer, number: u64) {
+        let event = Event {
+            name: Name::Interned(self.query),
+            category: Some(self.categories[0]),
+            ..Event::default()
+        };
+        for call in 0..self.further_calls {
+            let start_ns = self.call_ns(number) + 3_000 + FURTHER_CALL_NS * call;
+            self.calls
+                .event(out, start_ns, EventKind::SliceBegin, &event);
+            self.calls.slice_end(out, start_ns + FURTHER_CALL_NS / 2);
+        }
+    }
+
     /// The samples of the thread that were taken during some calls.
     fn seen(&mut self, out: &mut PacketBuffer, numbers: std::ops::Range<u64>) {
         for number in numbers.step_by(2) {
             let place = (scramble(number) / 7 % NAMES) as usize;
             self.pending.push(Sample {
-                time_ns: Self::call_ns(number) + 1_500,
+                time_ns: self.call_ns(number) + 1_500,
                 pid: self.pid,
                 tid: self.pid,
                 callstack: Some(self.places[place]),
@@ -233,7 +257,7 @@ impl Writer {
             (random % STREAMS) as usize
         };
         let name = (random / STREAMS % NAMES) as usize;
-        let start_ns = (Self::call_ns(number) + 5_000).max(self.ends_ns[stream]);
+        let start_ns = (self.call_ns(number) + 5_000).max(self.ends_ns[stream]);
         let longest_ns = if self.is_idle { 1_000 } else { 20_000 };
         let end_ns = start_ns + 1_000 + random % longest_ns;
         self.ends_ns[stream] = end_ns;

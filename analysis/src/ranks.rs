@@ -1,5 +1,6 @@
 //! Questions about ranks, for which the files of some of them are read a second time.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::thread;
 
 use crate::measure::collectives::{self, Collectives};
 use crate::measure::iterations::{self, Iterations, Lane, Options, Part};
-use crate::measure::{Measure, notes};
+use crate::measure::{Measure, critical, notes};
 use crate::model::Model;
 use crate::pass::pass_counted;
 use crate::read::BytesRead;
@@ -17,9 +18,10 @@ use crate::table::Answer;
 /// `jobs` threads. `read_bytes` counts the bytes of the first reading, for progress.
 pub fn collectives(files: &[PathBuf], read_bytes: &BytesRead, jobs: usize) -> (Answer, Model) {
     let jobs_of_file = (jobs / files.len().max(1)).max(1);
-    collectives_of(files, jobs, |file| {
+    let (found, model) = compared(files, jobs, collectives::Job::default(), |file| {
         collectives_part(file, read_bytes, jobs_of_file)
-    })
+    });
+    (found.answer(&model), model)
 }
 
 /// What [`collectives()`] finds in one file.
@@ -31,22 +33,44 @@ pub fn collectives_part(file: &Path, read_bytes: &BytesRead, jobs: usize) -> col
     collectives::Part::of(&collectives, model)
 }
 
-/// [`collectives()`] of what `of_file` finds in each file. The files of ranks that stand out, and of some others, are read once more.
+/// [`collectives()`] of what `of_file` finds in each file, put together in a job that is empty so far.
+///
+/// # Errors
+/// When the file of the job cannot be read.
 pub fn collectives_of(
     files: &[PathBuf],
     jobs: usize,
+    job: collectives::Job,
     of_file: impl Fn(&Path) -> collectives::Part + Sync,
-) -> (Answer, Model) {
-    let job = collectives::Job::default();
+) -> io::Result<(Answer, Model)> {
+    let (found, model) = compared(files, jobs, job, of_file);
+    let answer = found.answer(&model);
+    found.checked()?;
+    Ok((answer, model))
+}
+
+/// The files of ranks that stand out, and of some others, are read once more.
+fn compared(
+    files: &[PathBuf],
+    jobs: usize,
+    job: collectives::Job,
+    of_file: impl Fn(&Path) -> collectives::Part + Sync,
+) -> (collectives::Found, Model) {
     each(files, jobs, |file| job.add(of_file(file)));
     let (mut found, model) = job.find();
-    for look in found.looks(&model) {
-        let measures = &mut [Box::new(look.doings.clone()) as Box<dyn Measure>];
-        let file = std::slice::from_ref(&look.file);
-        let of_file = pass_counted(file, measures, &BytesRead::default(), jobs);
-        found.learn(&look, &of_file);
-    }
-    (found.answer(&model), model)
+    let look_at = |found: &mut collectives::Found, looks: Vec<collectives::Look>| {
+        for look in looks {
+            let measures = &mut [Box::new(look.doings.clone()) as Box<dyn Measure>];
+            let file = std::slice::from_ref(&look.file);
+            let of_file = pass_counted(file, measures, &BytesRead::default(), jobs);
+            found.learn(&look, &of_file);
+        }
+    };
+    let looks = found.looks(&model);
+    look_at(&mut found, looks);
+    let looks = found.sensor_looks(&model);
+    look_at(&mut found, looks);
+    (found, model)
 }
 
 /// Does something with each file, on `jobs` threads.
@@ -128,6 +152,61 @@ pub fn overlap_of(
         .sort_by(|one, other| one.order().cmp(&other.order()));
     lanes.sort_by(|one, other| one.order().cmp(&other.order()));
     let mut answer = iterations::answer(&lanes, options);
+    answer.notes.extend(notes(&model));
+    (answer, model)
+}
+
+/// What [`critical_path_of`] needs of one file, found in one reading.
+#[must_use]
+pub fn critical_path_parts(
+    file: &Path,
+    options: &Options,
+    read_bytes: &BytesRead,
+    jobs: usize,
+) -> (Part, collectives::Part) {
+    let (iterations, collectives) = (Iterations::default(), Collectives::default());
+    let measures = &mut [
+        Box::new(iterations.clone()) as Box<dyn Measure>,
+        Box::new(collectives.clone()),
+    ];
+    let model = pass_counted(&[file.to_path_buf()], measures, read_bytes, jobs);
+    let part = Part {
+        lanes: iterations.find(&model, options),
+        processes: model.processes.clone(),
+        notices: model.notices.clone(),
+    };
+    (part, collectives::Part::of(&collectives, model))
+}
+
+/// The critical paths of the iterations with these numbers, or of the median one and the slowest: of what `of_file` finds in each file. The files of ranks
+/// that are on the paths are read once more.
+pub fn critical_path_of(
+    files: &[PathBuf],
+    wanted: &[u64],
+    jobs: usize,
+    of_file: impl Fn(&Path) -> (Part, collectives::Part) + Sync,
+) -> (Answer, Model) {
+    let job = collectives::Job::default();
+    let lanes: Mutex<Vec<(PathBuf, Lane)>> = Mutex::default();
+    each(files, jobs, |file| {
+        let (part, of_collectives) = of_file(file);
+        job.add(of_collectives);
+        let found = part.lanes.into_iter().map(|mut lane| {
+            // Of a large job that would be most.
+            lane.details = Vec::new();
+            (file.to_path_buf(), lane)
+        });
+        let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.extend(found);
+    });
+    let mut lanes = lanes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    lanes.sort_by(|one, other| (one.1.order(), &one.0).cmp(&(other.1.order(), &other.0)));
+    let (found, model) = job.find();
+    let read_again = |file: &Path, measure| {
+        let file = [file.to_path_buf()];
+        pass_counted(&file, &mut [measure], &BytesRead::default(), jobs)
+    };
+    let mut answer = critical::answer(&lanes, &found, &model, wanted, &read_again);
     answer.notes.extend(notes(&model));
     (answer, model)
 }

@@ -392,6 +392,29 @@ fn what_a_job_would_take_without_its_straggler_is_what_it_takes() {
 }
 
 #[test]
+fn the_cause_is_what_took_most_in_all_not_at_once() {
+    for (loader_ns, cause) in [(6_000_000, Cause::SlowLoader), (1_000_000, Cause::Lock)] {
+        let fault = |cause, amount_ns, every| Fault {
+            rank: 1,
+            cause,
+            amount_ns,
+            every,
+        };
+        let mut job = Job {
+            iterations: 40,
+            ..job(7)
+        };
+        job.faults = vec![
+            fault(Cause::SlowLoader, loader_ns, 1),
+            fault(Cause::Lock, 60_000_000, 25),
+        ];
+        let found = rows(&ask(&job), "stragglers");
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0]["cause"], word(cause), "{found:#?}");
+    }
+}
+
+#[test]
 fn a_second_straggler_takes_the_place_of_the_first() {
     let mut job = Job { group: 1, ..job(7) };
     let fault = |rank, amount_ns| Fault {

@@ -74,7 +74,7 @@ fn lines_and_threads_tell_rows_apart() {
     let by = By {
         line: true,
         thread: true,
-        process: false,
+        ..By::default()
     };
     let (mut functions, model) = measured(by);
     let found = rows(&functions.answer(&model, ""), "functions");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, read};
-use rsys_analysis::model::{Activity, Basis, HostKind, Model, OpKind, ThreadId};
+use rsys_analysis::model::{Activity, Basis, Batch, HostKind, Kinds, Model, OpKind, ThreadId};
 use rsys_proto::{
     Annotation, ClockReadings, Compression, CounterTrack, CounterUnit, CpuMode, Event, EventKind,
     FrameDesc, Name, NamedTrack, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
@@ -337,4 +337,59 @@ fn a_slice_that_ends_before_it_begins_is_told_with_its_place() {
     let (shorter, _) = read(&scratch.write("shorter.proto", &bytes[..offset]));
     let mut notices = shorter.notices.iter();
     assert!(!notices.any(|notice| notice.text.contains("before they begin")));
+}
+
+#[test]
+fn operators_have_their_shapes_if_they_are_asked_for() {
+    let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+    let mut trace = TraceWriter::new(Vec::new(), Compression::None);
+    let out = trace.buffer();
+    out.process(&ProcessTrack {
+        uuid: ids.track(1),
+        pid: PID,
+        name: "train",
+        ..ProcessTrack::default()
+    });
+    out.thread(&ThreadTrack {
+        uuid: ids.track(2),
+        pid: PID,
+        tid: PID,
+        name: "main",
+        title: "calls",
+    });
+    let mut calls = TrackSequence::new(out, ids.track(2));
+    let key = out.intern("shapes");
+    let kept = out.intern("[64, 3] [3]");
+    let slices = [
+        ("torch", Some(Value::Interned(kept))),
+        ("torch", Some(Value::Text("[]"))),
+        ("torch", None),
+        ("user", Some(Value::Text("[1]"))),
+    ];
+    for ((category, value), start_ns) in slices.into_iter().zip((1_000..).step_by(100)) {
+        let category = out.intern(category);
+        let annotations = value.map(|value| Annotation::new(key, value));
+        let event = Event {
+            name: Name::Once("aten::addmm"),
+            category: Some(category),
+            annotations: annotations.as_slice(),
+            ..Event::default()
+        };
+        calls.event(out, start_ns, EventKind::SliceBegin, &event);
+        calls.slice_end(out, start_ns + 50);
+    }
+    let scratch = Scratch::new();
+    let path = scratch.write("torch.proto", &trace.finish().unwrap());
+    for (shapes, expected) in [(true, ["[64, 3] [3]", "[]", "", ""]), (false, [""; 4])] {
+        let kinds = Kinds {
+            shapes,
+            ..Kinds::ALL
+        };
+        let (mut model, mut batch) = (Model::default(), Batch::default());
+        let mut reader = rsys_analysis::read::open(&path, kinds).unwrap();
+        while reader.read(&mut model, &mut batch) {}
+        let slices = batch.host.iter();
+        let found: Vec<&str> = slices.map(|slice| model.text(slice.shapes)).collect();
+        assert_eq!(found, expected);
+    }
 }

@@ -2,7 +2,9 @@
 
 use rsys_config::backends::{ALL, BACKENDS, Backend};
 use rsys_machine::gpu;
+use rsys_machine::openmp;
 use rsys_machine::perf::{Availability, Event, Machine};
+use rsys_machine::rocm::Environment;
 use rsys_machine::roots::Roots;
 
 use crate::request::Request;
@@ -28,6 +30,7 @@ pub fn table(roots: &Roots, request: &Request) -> Table {
     let machine = Machine::of(roots);
     let columns = request.columns;
     let mut components = own(&machine);
+    components.push(openmp_runtime(roots));
     components.extend(
         BACKENDS
             .iter()
@@ -144,11 +147,29 @@ fn own(machine: &Machine) -> Vec<Component> {
     ]
 }
 
+/// Whether programs of gcc can run with a runtime of OpenMP that speaks to tools.
+fn openmp_runtime(roots: &Roots) -> Component {
+    let found = openmp::installed(roots, &Environment::of_this_process());
+    Component {
+        name: "openmp-runtime",
+        also: &["--openmp-runtime libomp"],
+        category: "Parallel",
+        description: "OpenMP of programs of gcc in full: LLVM's libomp runs them in place of libgomp",
+        file: "",
+        missing: found.is_empty().then(|| {
+            (
+                "no libomp is installed".to_owned(),
+                openmp::REMEDY.to_owned(),
+            )
+        }),
+    }
+}
+
 fn of_backend(backend: &'static Backend, roots: &Roots) -> Component {
     let category = match backend.name {
-        "rcclp" | "mpip" | "ompt" | "kokkosp" => "Parallel",
+        "rcclp" | "mpip" | "ompt" | "kokkosp" | "shmem" | "ucx" => "Parallel",
         name if name.ends_with("-locks") => "Locks",
-        "regions" | "itt" | "nvtx" => "Program",
+        "regions" | "itt" | "nvtx" | "torch" => "Program",
         _ => "GPU",
     };
     let missing = if !backend.is_built() {

@@ -113,6 +113,11 @@ pub const BACKENDS: &[Backend] = &[
         .of_rocm()
         .domains(&["rccl"]),
     backend(
+        "rccl-proxy",
+        &[],
+        "what RCCL's proxies do: transfers through the network, and what they wait for",
+    ),
+    backend(
         "regions",
         &[],
         "regions of the program's own: rsys.h, rocprofsys_user_*",
@@ -132,6 +137,9 @@ pub const BACKENDS: &[Backend] = &[
         "Kokkos kernels, regions, fences, copies and allocations",
     )
     .switch("USE_KOKKOSP"),
+    backend("shmem", &["openshmem"], "OpenSHMEM calls"),
+    backend("ucx", &[], "UCX calls"),
+    backend("torch", &["pytorch"], "operators of PyTorch"),
     backend(
         "mutex-locks",
         &[],

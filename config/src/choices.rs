@@ -81,6 +81,7 @@ choices! {
     GpuSource {
         Auto = "auto": "the HIP runtime where it reports its operations, else the HSA runtime";
         Hip = "hip": "the tracer interface of the HIP runtime";
+        HipProfiler = "hip-profiler": "experimental: the profiler within the HIP runtime (from 7.14 on; else as auto): no launch stacks, and calls without their threads";
         Hsa = "hsa": "interception of the HSA runtime's queues and copies";
         Off = "off": "calls only, no kernels or copies";
     }

@@ -153,8 +153,12 @@ pub struct Resolved {
     pub kokkos_name_bytes: u32,
     /// `KOKKOSP_DEEP_COPY`.
     pub kokkos_deep_copy: bool,
+    /// `TORCH_SHAPES`.
+    pub torch_shapes: bool,
     /// `MPI_FUNCTIONS`, with what `MPIP_PERMIT_LIST` and `MPIP_REJECT_LIST` say.
     pub mpi_functions: String,
+    /// `OPENMP_RUNTIME`: `program`, `libomp`, or a path.
+    pub openmp_runtime: String,
     /// `VERBOSE`, from -1 (errors only) to 3 (everything, also when `DEBUG` is on).
     pub verbose: i8,
     /// `DEBUG_SETTINGS`.
@@ -338,7 +342,9 @@ impl Resolved {
             launch_stacks: read.bool("LAUNCH_STACKS"),
             kokkos_name_bytes: u32::try_from(read.int("KOKKOSP_NAME_LENGTH_MAX")).unwrap_or(0),
             kokkos_deep_copy: read.bool("KOKKOSP_DEEP_COPY"),
+            torch_shapes: read.bool("TORCH_SHAPES"),
             mpi_functions: mpi_functions(&read),
+            openmp_runtime: read.text("OPENMP_RUNTIME").to_owned(),
             verbose: if read.bool("DEBUG") {
                 3
             } else {

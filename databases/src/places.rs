@@ -96,12 +96,12 @@ impl Places {
         })
     }
 
-    /// A queue of a GPU.
+    /// A queue of a GPU. One without a name is called by its number.
     pub(crate) fn queue(
         &mut self,
         pid: Option<i64>,
         gpu: i64,
-        queue: i64,
+        (queue, name): (i64, &str),
         model: &mut Model,
     ) -> (ProcessId, DeviceId, QueueId) {
         let (pid, process) = self.process(pid, model);
@@ -109,7 +109,10 @@ impl Places {
             return place;
         }
         let device = self.device(pid, process, gpu, model);
-        let name = model.texts.intern(&format!("queue {queue}"));
+        let name = match name {
+            "" => model.texts.intern(&format!("queue {queue}")),
+            name => model.texts.intern(name),
+        };
         model.queues.push(Queue { device, name });
         let place = (process, device, QueueId::new(model.queues.len() - 1));
         self.queues.insert((pid, gpu, queue), place);

@@ -8,17 +8,16 @@
 //! | grids | `rocpd_kernelapi` | `rocpd_kernelapi`, or `grid=x,y,z` in `completionSignal` |
 
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 
 use rsys_analysis::model::{
     Activity, Batch, CounterValue, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
-    Notice, OpKind, StreamOrder, TextId, classify,
+    OpKind, StreamOrder, TextId, classify,
 };
 use rsys_analysis::read::{BATCH_RECORDS, Reader};
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};
-use crate::stream::{Closed, Message, Sink, columns, number, start, text, times};
+use crate::stream::{Closed, Rows, Sink, columns, number, text, times};
 
 /// A row.
 enum Record {
@@ -57,9 +56,8 @@ enum Record {
 
 /// Reads a file.
 struct RpdReader {
-    file: String,
     kinds: Kinds,
-    from: Receiver<Message<Record>>,
+    rows: Rows<Record>,
     places: Places,
 }
 
@@ -67,18 +65,14 @@ struct RpdReader {
 pub(crate) fn reader(path: &Path, kinds: Kinds) -> impl Reader + use<> {
     let file = path.display().to_string();
     RpdReader {
-        from: start(path.to_path_buf(), move |database, sink| {
-            rows(database, sink, kinds)
-        }),
+        rows: Rows::start(path, move |database, sink| rows(database, sink, kinds)),
         places: Places::new(&file),
         kinds,
-        file,
     }
 }
 
-/// The grid of a kernel that was launched alone: a graph has many kernels, and the arguments of one.
-const GRID: &str = "case when k.gridX > 0 and (select n.string from rocpd_api a join rocpd_string n on n.id = a.apiName_id
-    where a.id = l.api_id) not like '%GraphLaunch%' then k.gridX || '\u{d7}' || k.gridY || '\u{d7}' || k.gridZ end";
+/// Whether a call launches a graph, which has many operations, and the arguments of one.
+const IS_GRAPH: &str = "(select n.string from rocpd_api a join rocpd_string n on n.id = a.apiName_id where a.id = l.api_id) like '%GraphLaunch%'";
 
 /// Reads the rows of all tables.
 fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<(), Closed> {
@@ -113,7 +107,7 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
         "select a.id, a.pid, a.tid, a.start, a.end, (select string from rocpd_string where id = a.apiName_id), {domain},
                 (select string from {texts} where id = a.args_id) from rocpd_api a order by a.id"
     );
-    if kinds.host || kinds.marks {
+    if kinds.host || kinds.recorded || kinds.marks {
         sink.rows(database, "rocpd_api", &sql, |row| {
             let (start_ns, end_ns) = times(number(row, 3), number(row, 4))?;
             Some(Record::Call {
@@ -140,14 +134,16 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
             .into_iter()
             .find(|name| has(&columns, name))
     };
-    let (mut joins, mut grid, mut bytes) = (String::new(), "''".to_owned(), "0");
+    let (mut joins, mut grid, mut bytes) = (String::new(), "''".to_owned(), "0".to_owned());
     if let Some(key) = key("rocpd_kernelapi") {
         joins += &format!(" left join rocpd_kernelapi k on k.{key} = l.api_id");
-        grid = GRID.to_owned();
+        grid = format!(
+            "case when k.gridX > 0 and not {IS_GRAPH} then k.gridX || '\u{d7}' || k.gridY || '\u{d7}' || k.gridZ end"
+        );
     }
     if let Some(key) = key("rocpd_copyapi") {
         joins += &format!(" left join rocpd_copyapi c on c.{key} = l.api_id");
-        bytes = "c.size";
+        bytes = format!("case when c.size > 0 and not {IS_GRAPH} then c.size end");
     }
     let sql = format!(
         "select o.id, l.api_id, (select pid from rocpd_api where id = l.api_id), o.gpuId, o.queueId, o.start, o.end,
@@ -212,7 +208,7 @@ fn kind_of(domain: &str, name: &str) -> Option<HostKind> {
     match (domain, name) {
         ("UserMarker", _) | (_, "UserMarker") => None,
         ("hsa", _) => Some(HostKind::Hsa),
-        ("rccl" | "nccl", _) => Some(HostKind::Collective),
+        ("rccl" | "nccl" | "mpi" | "shmem" | "ucx", _) => Some(HostKind::Collective),
         ("python", _) => Some(HostKind::Function),
         ("pytorch", _) => Some(HostKind::Operator),
         ("hip", _) => Some(HostKind::Runtime),
@@ -262,7 +258,7 @@ impl RpdReader {
                         name: name_id,
                     });
                 }
-                if is_mark || !self.kinds.host {
+                if is_mark || !self.kinds.wants(kind.unwrap_or(HostKind::Range)) {
                     return;
                 }
                 let is_of_gpu = matches!(kind, Some(HostKind::Runtime | HostKind::Hsa));
@@ -289,7 +285,7 @@ impl RpdReader {
                     } else {
                         Effect::None
                     },
-                    is_open: false,
+                    ..HostSlice::default()
                 });
             }
             Record::Operation { gpu, .. } if gpu < 0 => self.marker(&record, model, batch),
@@ -306,7 +302,7 @@ impl RpdReader {
                 bytes,
                 grid,
             } => {
-                let (process, device, queue) = self.places.queue(pid, gpu, queue, model);
+                let (process, device, queue) = self.places.queue(pid, gpu, (queue, ""), model);
                 let direction = COPIES.iter().find(|(word, _)| kind.contains(word));
                 let is_copy = kind.starts_with("Copy") || direction.is_some();
                 let (op_kind, name) = match kind.as_str() {
@@ -403,18 +399,11 @@ impl Reader for RpdReader {
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
         let goal = batch.len() + BATCH_RECORDS;
         while batch.len() < goal {
-            match self.from.recv() {
-                Ok(Message::Records(records)) => {
-                    for record in records {
-                        self.take(record, model, batch);
-                    }
-                }
-                Ok(Message::Notice(text)) => model.notices.push(Notice {
-                    file: self.file.clone(),
-                    offset: None,
-                    text,
-                }),
-                Err(_) => return false,
+            let Some(records) = self.rows.next(model) else {
+                return false;
+            };
+            for record in records {
+                self.take(record, model, batch);
             }
         }
         true

@@ -2,10 +2,12 @@
 //!
 //! A statement borrows its connection, which a reader that is asked again and again could not hold; and SQLite reads while records are measured.
 
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use rsys_analysis::model::{Model, Notice};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -15,7 +17,7 @@ const CHUNK: usize = 4096;
 const CHUNKS: usize = 4;
 
 /// What a thread hands over.
-pub(crate) enum Message<R> {
+enum Message<R> {
     Records(Vec<R>),
     /// Something that the user has to know.
     Notice(String),
@@ -95,26 +97,54 @@ impl<R> Sink<R> {
     }
 }
 
-/// Starts a thread that reads a database.
-pub(crate) fn start<R: Send + 'static>(
-    path: PathBuf,
-    read: impl FnOnce(&Connection, &mut Sink<R>) -> Result<(), Closed> + Send + 'static,
-) -> Receiver<Message<R>> {
-    let (to, from) = sync_channel(CHUNKS);
-    thread::spawn(move || {
-        let mut sink = Sink {
-            records: Vec::new(),
-            to,
-        };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let done = match Connection::open_with_flags(path, flags) {
-            Ok(database) => read(&database, &mut sink),
-            Err(error) => sink.say(format!("cannot be read: {error}")),
-        };
-        // With nobody who reads there is nobody to tell.
-        drop(done.and_then(|()| sink.flush()));
-    });
-    from
+/// What a thread reads from a database.
+pub(crate) struct Rows<R> {
+    file: String,
+    from: Receiver<Message<R>>,
+}
+
+impl<R: Send + 'static> Rows<R> {
+    /// Starts the thread.
+    pub(crate) fn start(
+        path: &Path,
+        read: impl FnOnce(&Connection, &mut Sink<R>) -> Result<(), Closed> + Send + 'static,
+    ) -> Self {
+        let (to, from) = sync_channel(CHUNKS);
+        let file = path.display().to_string();
+        let path = path.to_path_buf();
+        thread::spawn(move || {
+            let mut sink = Sink {
+                records: Vec::new(),
+                to,
+            };
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let done = match Connection::open_with_flags(path, flags) {
+                // A thread that ends early must not look like the end of the file.
+                Ok(database) => catch_unwind(AssertUnwindSafe(|| read(&database, &mut sink)))
+                    .unwrap_or_else(|_| {
+                        sink.say("what follows is left out: a defect of rsys-report".to_owned())
+                    }),
+                Err(error) => sink.say(format!("cannot be read: {error}")),
+            };
+            // An error means that the receiver is gone: the reader was dropped.
+            drop(done.and_then(|()| sink.flush()));
+        });
+        Self { file, from }
+    }
+
+    /// The next records; `None` at the end. What the user has to know becomes notices.
+    pub(crate) fn next(&mut self, model: &mut Model) -> Option<Vec<R>> {
+        loop {
+            match self.from.recv().ok()? {
+                Message::Records(records) => return Some(records),
+                Message::Notice(text) => model.notices.push(Notice {
+                    file: self.file.clone(),
+                    offset: None,
+                    text,
+                }),
+            }
+        }
+    }
 }
 
 /// A whole number, also where a file has it as text or with a fraction; `None` if it is none.

@@ -221,3 +221,21 @@ fn what_is_missing_costs_nothing_else() {
     let (_, batch) = read(&database("fewer", &sql));
     assert_eq!((batch.gpu.len(), batch.host.len()), (2, 2));
 }
+
+#[test]
+fn a_call_that_allocates_is_there_once() {
+    let sql = statements("_a", 4711, VERSION_3)
+        + "insert into rocpd_string_a values (9, 'g', 'hipMalloc');
+        insert into rocpd_region_a values (9, 7, 1, 1, 50, 55, 9, 1), (10, 7, 1, null, 50, 55, 9, 1), (11, 7, 1, 1, 50, null, 9, 1);";
+    let (model, batch) = read(&database("once", &sql));
+    let allocations: Vec<_> = batch
+        .host
+        .iter()
+        .filter(|slice| slice.start_ns == 50)
+        .map(|slice| (model.text(slice.name), slice.bytes, slice.address))
+        .collect();
+    assert_eq!(
+        allocations,
+        [("hipMalloc", 1024, 32512), ("hipMalloc", 0, 0)]
+    );
+}

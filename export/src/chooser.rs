@@ -38,6 +38,7 @@ impl Chooser {
             "ranges" | "markers" => only.ranges,
             "samples" | "waits" => only.samples,
             "counters" | "counter_tracks" => only.sensors,
+            "collectives" => only.rccl,
             "calls" => self
                 .runtime
                 .is_none_or(|runtime| only.has_calls_of(row.text(runtime))),

@@ -9,14 +9,18 @@
 //! | [`firefox`] | profiles for the Firefox Profiler |
 //! | [`rocprofv3`] | JSON of rocprofv3 |
 //! | [`aorta`] | JSON lines of AORTA's trainer |
+//! | [`perfetto`] | traces with the typed packets of newer Perfetto |
 //! | [`csv`], [`parquet`] | each table as a file |
-//! | [`run`], [`chooser`], [`rows`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
+//! | [`run`], [`chooser`], [`rows`], [`calls`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
+//! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, many rows with one statement |
 //!
 //! What is written depends on the records alone: the same traces, named in whatever order, give the same bytes.
 
 #![forbid(unsafe_code)]
 
 mod aorta;
+mod background;
+mod calls;
 mod chooser;
 mod chrome;
 mod copies;
@@ -26,13 +30,16 @@ mod folded;
 mod json;
 mod memory;
 mod parquet;
+mod perfetto;
 mod pprof;
+mod put;
 mod rocpd;
 mod rocprofv3;
 mod rows;
 mod rpd;
 mod run;
 mod speedscope;
+mod sqlite;
 mod stacks;
 mod streams;
 
@@ -41,12 +48,11 @@ use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rsys_tables::store::{Store, StoreError};
 use rsys_tables::view::View;
 use thiserror::Error;
 
+use background::Background;
 use run::Run;
 
 /// Bytes that are written at once.
@@ -73,6 +79,8 @@ pub enum Format {
     Firefox,
     /// JSON as rocprofv3 writes it.
     Rocprofv3Json,
+    /// A trace with the packets that newer versions of Perfetto have types for.
+    PerfettoTyped,
     /// A folder with JSON lines for each rank, as AORTA's trainer writes it.
     Aorta,
     /// A folder with a CSV file for each table.
@@ -95,6 +103,7 @@ impl Format {
             Self::Pprof => &[".pb.gz"],
             Self::Firefox => &[".firefox.json.gz"],
             Self::Rocprofv3Json => &["_results.json"],
+            Self::PerfettoTyped => &[".pftrace"],
             Self::Aorta => &["_metrics.jsonl", "summary.json"],
             Self::Csv => &[".csv"],
             Self::Parquet => &[".parquet"],
@@ -133,7 +142,7 @@ pub enum Time {
 pub struct Only {
     /// Operations of GPUs, and calls of HIP and HSA.
     pub gpu: bool,
-    /// Calls of RCCL.
+    /// Calls of RCCL, MPI, OpenSHMEM and UCX.
     pub rccl: bool,
     /// Ranges, marks, operators and functions that were recorded.
     pub ranges: bool,
@@ -193,10 +202,17 @@ pub enum Failure {
     Write(#[from] io::Error),
     /// The database cannot be written.
     #[error("the database: {0}")]
-    Database(#[from] rusqlite::Error),
+    Database(String),
     /// No process is chosen.
     #[error("the traces are of other ranks than those: {0}")]
     Ranks(String),
+}
+
+impl From<rusqlite::Error> for Failure {
+    /// SQLite's own words, which its error has for a source as well.
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error.to_string())
+    }
 }
 
 /// How an output is written.
@@ -208,6 +224,8 @@ pub struct Output {
     pub is_each_rank: bool,
     /// JSON and lines are packed by gzip. Files for each rank are in whatever form their ending says.
     pub is_packed: bool,
+    /// One archive with a trace for each rank, as [`Format::PerfettoTyped`] may have it.
+    pub is_archive: bool,
 }
 
 /// Writes the records of a store to `path`, where nothing is yet.
@@ -231,6 +249,7 @@ pub fn export(
     std::fs::create_dir_all(path)?;
     let ending = output.format.ending();
     let output = Output {
+        is_archive: false,
         is_packed: ending.ends_with(".gz"),
         ..output
     };
@@ -247,20 +266,11 @@ pub fn export(
 
 fn write(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), Failure> {
     let streamed = |to: &mut dyn FnMut(&mut dyn Write) -> Result<(), Failure>| {
-        let file = File::create_new(path)?;
-        let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
-        if output.is_packed {
-            let packed = GzEncoder::new(file, Compression::fast());
-            let mut packed = BufWriter::with_capacity(BUFFER_BYTES, packed);
-            to(&mut packed)?;
-            let packed = packed
-                .into_inner()
-                .map_err(io::IntoInnerError::into_error)?;
-            file = packed.finish()?;
-        } else {
-            to(&mut file)?;
-        }
-        Ok(file.flush()?)
+        let mut file = Background::new(File::create_new(path)?, output.is_packed)?;
+        let made = to(&mut file);
+        // What the thread that writes says is the reason, where both have failed.
+        file.finish()?;
+        made
     };
     match output.format {
         Format::Kineto => streamed(&mut |out| chrome::write(run, chrome::Form::Kineto, out)),
@@ -276,6 +286,8 @@ fn write(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), F
         Format::Rpd => rpd::write(run, path),
         Format::Rocpd => rocpd::write(run, path),
         Format::Rocprofv3Json => streamed(&mut |out| rocprofv3::write(run, out)),
+        Format::PerfettoTyped if output.is_archive => perfetto::write_archive(run, path),
+        Format::PerfettoTyped => streamed(&mut |out| perfetto::write(run, out)),
         Format::Aorta => aorta::write(run, path),
         Format::Csv => csv::write(run, path),
         Format::Parquet => parquet::write(run, path),

@@ -9,7 +9,9 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::calls::grid;
 use crate::copies::Direction;
+use crate::put::Put;
 use crate::rows::each;
 use crate::run::{Process, Run};
 use crate::streams::Streams;
@@ -74,7 +76,7 @@ struct Tool<'r> {
     process: &'r Process,
     /// Numbers of names: of kernels, and of functions by kind.
     kernels: BTreeMap<String, u64>,
-    functions: BTreeMap<(usize, String), u64>,
+    functions: [BTreeMap<String, u64>; KINDS.len()],
     line: Vec<u8>,
 }
 
@@ -89,7 +91,8 @@ fn kind_of(runtime: &str) -> usize {
 impl<'r> Tool<'r> {
     /// Finds the names of kernels and functions, which stand in front of the records.
     fn read(run: &'r Run<'r>, id: u64, process: &'r Process) -> Result<Self, Failure> {
-        let (mut kernels, mut functions) = (BTreeSet::new(), BTreeSet::new());
+        let mut kernels = BTreeSet::new();
+        let mut functions = [const { BTreeMap::new() }; KINDS.len()];
         each(
             run.view,
             "operations",
@@ -106,25 +109,26 @@ impl<'r> Tool<'r> {
             "calls",
             &["process_id", "runtime", "name"],
             |row| {
-                if row.number(0) == id {
-                    functions.insert((kind_of(row.text(1)), row.text(2).to_owned()));
+                let of_kind = &mut functions[kind_of(row.text(1))];
+                if row.number(0) == id && !of_kind.contains_key(row.text(2)) {
+                    of_kind.insert(row.text(2).to_owned(), 0);
                 }
                 Ok(())
             },
         )?;
         // Number 0 is none, and numbers of each kind follow each other.
-        let mut numbers = BTreeMap::new();
-        let mut next = [1; KINDS.len()];
-        for (kind, name) in functions {
-            numbers.insert((kind, name), next[kind]);
-            next[kind] += 1;
+        for of_kind in &mut functions {
+            of_kind
+                .values_mut()
+                .zip(1..)
+                .for_each(|(number, next)| *number = next);
         }
         Ok(Self {
             run,
             id,
             process,
             kernels: kernels.into_iter().zip(1..).collect(),
-            functions: numbers,
+            functions,
             line: Vec::new(),
         })
     }
@@ -193,14 +197,20 @@ impl<'r> Tool<'r> {
         thread: u64,
         start_ns: u64,
         end_ns: u64,
-    ) -> Result<&mut Vec<u8>, Failure> {
+    ) -> &mut Vec<u8> {
         let between = if self.line.is_empty() { "\n" } else { ",\n" };
         self.line.clear();
-        write!(
-            self.line,
-            "{between}{{\"size\":0,\"kind\":{kind},\"operation\":{operation},\"correlation_id\":{{\"internal\":{correlation},\"external\":0}},\"thread_id\":{thread},\"start_timestamp\":{start_ns},\"end_timestamp\":{end_ns}"
-        )?;
-        Ok(&mut self.line)
+        let line = &mut self.line;
+        line.text(between)
+            .text("{\"size\":0,\"kind\":")
+            .number(kind as u64);
+        line.text(",\"operation\":").number(operation);
+        line.text(",\"correlation_id\":{\"internal\":")
+            .number(correlation);
+        line.text(",\"external\":0},\"thread_id\":").number(thread);
+        line.text(",\"start_timestamp\":").number(start_ns);
+        line.text(",\"end_timestamp\":").number(end_ns);
+        &mut self.line
     }
 
     fn agents(&self) -> Result<Value, Failure> {
@@ -245,8 +255,8 @@ impl<'r> Tool<'r> {
     /// What numbers stand for, and the texts of markers.
     fn strings(&self) -> Result<Value, Failure> {
         let mut operations: Vec<Vec<&str>> = vec![vec!["NONE"]; KINDS.len()];
-        for (kind, name) in self.functions.keys() {
-            operations[*kind].push(name);
+        for (operations, functions) in operations.iter_mut().zip(&self.functions) {
+            operations.extend(functions.keys().map(String::as_str));
         }
         operations[MARKER] = MARKERS.to_vec();
         operations[COPY] = COPIES.to_vec();
@@ -296,17 +306,19 @@ impl<'r> Tool<'r> {
             let (device, stream) = (row.number(5), row.text(6));
             let kernel = self.kernels.get(row.text(2)).copied().unwrap_or(0);
             let stream = streams.number(0, device, stream);
-            let words = row.text(8).split(|letter: char| !letter.is_ascii_digit());
-            let mut sizes = words.filter_map(|word| word.parse::<u64>().ok());
-            let mut size = || sizes.next().unwrap_or(0);
-            let (x, y, z) = (size(), size(), size());
+            let [x, y, z] = grid(row.text(8));
             let (dispatch, thread) = (row.number(9) + 1, row.number(10));
-            let line = self.record(KERNEL, 2, row.number(7), thread, start_ns, end_ns)?;
-            write!(
-                line,
-                ",\"dispatch_info\":{{\"size\":0,\"agent_id\":{{\"handle\":{}}},\"queue_id\":{{\"handle\":{stream}}},\"kernel_id\":{kernel},\"dispatch_id\":{dispatch},\"private_segment_size\":0,\"group_segment_size\":0,\"workgroup_size\":{{\"x\":0,\"y\":0,\"z\":0}},\"grid_size\":{{\"x\":{x},\"y\":{y},\"z\":{z}}}}},\"stream_id\":{{\"handle\":{stream}}}}}",
-                agent(device),
-            )?;
+            let line = self.record(KERNEL, 2, row.number(7), thread, start_ns, end_ns);
+            line.text(",\"dispatch_info\":{\"size\":0,\"agent_id\":{\"handle\":")
+                .number(agent(device));
+            line.text("},\"queue_id\":{\"handle\":").number(stream);
+            line.text("},\"kernel_id\":").number(kernel);
+            line.text(",\"dispatch_id\":").number(dispatch);
+            line.text(",\"private_segment_size\":0,\"group_segment_size\":0,\"workgroup_size\":{\"x\":0,\"y\":0,\"z\":0},\"grid_size\":{\"x\":");
+            line.number(x).text(",\"y\":").number(y);
+            line.text(",\"z\":").number(z);
+            line.text("}},\"stream_id\":{\"handle\":").number(stream);
+            line.text("}}");
             Ok(out.write_all(line)?)
         })
     }
@@ -347,7 +359,7 @@ impl<'r> Tool<'r> {
                 row.number(9),
                 start_ns,
                 end_ns,
-            )?;
+            );
             write!(
                 line,
                 ",\"dst_agent_id\":{{\"handle\":{target}}},\"src_agent_id\":{{\"handle\":{source}}},\"bytes\":{bytes},\"stream_id\":{{\"handle\":{stream}}}}}"
@@ -375,10 +387,10 @@ impl<'r> Tool<'r> {
                 return Ok(());
             }
             let kind = kind_of(runtime);
-            let function = self.functions.get(&(kind, row.text(2).to_owned()));
+            let function = self.functions[kind].get(row.text(2));
             let function = function.copied().unwrap_or(0);
             let correlation = row.known(6).unwrap_or(CALLS + row.number(7));
-            let line = self.record(kind, function, correlation, row.number(5), start_ns, end_ns)?;
+            let line = self.record(kind, function, correlation, row.number(5), start_ns, end_ns);
             line.push(b'}');
             Ok(out.write_all(line)?)
         })
@@ -387,12 +399,12 @@ impl<'r> Tool<'r> {
     fn markers(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
         let tool = Self {
             kernels: BTreeMap::new(),
-            functions: BTreeMap::new(),
+            functions: [const { BTreeMap::new() }; KINDS.len()],
             line: Vec::new(),
             ..*self
         };
         tool.each_marker(|operation, correlation, _, thread, start_ns, end_ns| {
-            let line = self.record(MARKER, operation, correlation, thread, start_ns, end_ns)?;
+            let line = self.record(MARKER, operation, correlation, thread, start_ns, end_ns);
             line.push(b'}');
             Ok(out.write_all(line)?)
         })

@@ -162,7 +162,7 @@ impl<'v> Run<'v> {
     /// How many ranks the job has, as far as there are traces of them.
     pub(crate) fn rank_count(&self) -> u64 {
         let ranks = self.processes.iter().filter_map(|process| process.rank);
-        ranks.max().map_or(0, |last| last + 1)
+        ranks.max().map_or(0, |last| last.saturating_add(1))
     }
 
     /// The processes of each file, if each rank has one: those of a rank together, others alone.

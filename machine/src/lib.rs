@@ -3,6 +3,7 @@
 //! - [`perf`] asks the kernel whether it would count an event, and understands its refusals.
 //! - [`events`] knows the names of events: the kernel's, those of its counting units, PAPI's and libpfm4's.
 //! - [`gpu`] finds AMD GPUs and reads their sensors.
+//! - [`openmp`] finds runtimes of OpenMP that can take the place of gcc's.
 //! - [`rocm`] finds installed runtimes, and those that a program would load.
 //!
 //! No GPU runtime is touched. All of the machine is seen through [`roots::Roots`] and [`perf::Kernel`], so that tests can put other
@@ -10,6 +11,7 @@
 
 pub mod events;
 pub mod gpu;
+pub mod openmp;
 pub mod perf;
 pub mod rocm;
 pub mod roots;

@@ -42,6 +42,12 @@ pub fn library_tid(memory: &impl Memory, interpreter: &Interpreter, thread: u64)
     memory.read_u32(place).filter(|_| handle != 0)
 }
 
+/// The kernel's id of a state's thread, as far as either of them says it.
+#[must_use]
+pub fn tid(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> Option<u32> {
+    noted_tid(memory, interpreter, thread).or_else(|| library_tid(memory, interpreter, thread))
+}
+
 /// Whether a thread state is in use, and that of the thread that its own process knows as `tid`.
 #[must_use]
 pub fn belongs_to(memory: &impl Memory, interpreter: &Interpreter, thread: u64, tid: u32) -> bool {
@@ -68,15 +74,29 @@ pub fn lock(memory: &impl Memory, interpreter: &Interpreter, state: u64) -> Opti
 }
 
 /// The kernel's id of the thread that holds the interpreter's lock, which [`lock`] has found; `None` where it is free.
-///
-/// `struct _gil_runtime_state` (pycore_gil.h of 3.8 to 3.15): where there may be no lock, an `int` that says whether there is; an interval; the
-/// last holder; an `int` that says whether that holds it still.
 #[must_use]
 pub fn lock_holder(
     memory: &impl Memory,
     interpreter: &Interpreter,
     lock: &Range<u64>,
 ) -> Option<u32> {
+    tid(
+        memory,
+        interpreter,
+        lock_holder_state(memory, interpreter, lock)?,
+    )
+}
+
+/// The thread state that holds the interpreter's lock; `None` where it is free.
+///
+/// `struct _gil_runtime_state` (pycore_gil.h of 3.8 to 3.15): where there may be no lock, an `int` that says whether there is; an interval; the
+/// last holder; an `int` that says whether that holds it still.
+#[must_use]
+pub fn lock_holder_state(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    lock: &Range<u64>,
+) -> Option<u64> {
     let last = lock
         .start
         .wrapping_add(if interpreter.layout.free_threaded {
@@ -86,6 +106,5 @@ pub fn lock_holder(
         });
     let state = memory.read_u64(last).filter(|state| *state != 0)?;
     let is_held = memory.read_u32(last.wrapping_add(8))? == 1;
-    is_held.then_some(())?;
-    noted_tid(memory, interpreter, state).or_else(|| library_tid(memory, interpreter, state))
+    is_held.then_some(state)
 }

@@ -9,19 +9,21 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use rsys_analysis::table::Answer;
 
-use crate::ask::{self, Asked, Form, Question};
+use crate::ask;
 use crate::check;
 use crate::collectives::{self, CollectiveOptions};
 use crate::cut;
 use crate::diff::{DiffOptions, diff};
 use crate::export::{ExportOptions, export};
 use crate::files;
+use crate::inputs::{Asked, Form, Inputs, Jobs};
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
 use crate::overlap::{self, OverlapOptions};
 use crate::page;
 use crate::query::{self, QueryOptions};
+use crate::question::Question;
 use crate::recover::{self, Recovery};
 use crate::view;
 use crate::words::counted;
@@ -39,7 +41,7 @@ struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    summary: ask::Inputs,
+    summary: Inputs,
     /// Print completions for a shell
     #[arg(long, value_name = "SHELL", exclusive = true)]
     completions: Option<clap_complete::Shell>,
@@ -96,7 +98,7 @@ struct HtmlOptions {
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
     #[command(flatten)]
-    jobs: ask::Jobs,
+    jobs: Jobs,
 }
 
 #[derive(Debug, Args)]
@@ -272,7 +274,7 @@ fn write_diff(options: &DiffOptions) -> Result<i32> {
 }
 
 fn write_page(options: HtmlOptions) -> Result<i32> {
-    let inputs = ask::Inputs::new(options.inputs, options.label, options.jobs);
+    let inputs = Inputs::new(options.inputs, options.label, options.jobs);
     let written = page::write(&page::Request {
         inputs,
         output: &options.output,

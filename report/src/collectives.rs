@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use rsys_analysis::measure::collectives::Part;
+use rsys_analysis::measure::collectives::{Job, Part};
 use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 
-use crate::ask::{Asked, Inputs};
 use crate::cache;
+use crate::inputs::{Asked, Inputs};
 use crate::parts::{self, PartOptions};
 use crate::progress::Progress;
 
@@ -75,7 +75,12 @@ pub(crate) fn ask(options: &CollectiveOptions) -> Result<Asked> {
     if let Some(folder) = only_parts {
         return Ok(Asked::Parts(files.len(), folder));
     }
-    let (answer, model) = ranks::collectives_of(&files, jobs, of_file);
+    let job = options
+        .parts
+        .working_file()
+        .map_or_else(Job::default, Job::in_file);
+    let (answer, model) = ranks::collectives_of(&files, jobs, job, of_file)
+        .context("cannot read again what was kept in the folder for parts")?;
     drop(progress);
     let found = (answer, profiling_cost(&model));
     kept.keep("collectives", &found);

@@ -10,8 +10,8 @@ use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_analysis::{pass_counted, show};
 
-use crate::ask::{Inputs, Jobs};
 use crate::cache;
+use crate::inputs::{Inputs, Jobs};
 use crate::progress::Progress;
 
 /// Options of `diff`.

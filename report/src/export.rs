@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rsys_export::{Format, Only, Output, Selection, Time};
 
-use crate::ask::{CacheOptions, Jobs};
 use crate::cut::parse_time;
+use crate::inputs::{CacheOptions, Jobs};
 use crate::query::tables;
 
 /// Options of `export`.
@@ -67,6 +67,8 @@ enum To {
     Firefox,
     /// JSON as rocprofv3 writes it: TraceLens
     Rocprofv3Json,
+    /// A trace for Perfetto v58 and newer, with its typed packets for GPUs and samples; as a .tar an archive of ranks
+    PerfettoTyped,
     /// A folder as AORTA's trainer writes it, with the overlap of computation and communication
     Aorta,
     /// Each table of `rsys-report query` as a CSV file in a folder
@@ -87,6 +89,7 @@ impl To {
             Self::Pprof => Format::Pprof,
             Self::Firefox => Format::Firefox,
             Self::Rocprofv3Json => Format::Rocprofv3Json,
+            Self::PerfettoTyped => Format::PerfettoTyped,
             Self::Aorta => Format::Aorta,
             Self::Csv => Format::Csv,
             Self::Parquet => Format::Parquet,
@@ -98,7 +101,7 @@ impl To {
 enum What {
     /// Operations of GPUs, and calls of HIP and HSA
     Gpu,
-    /// Calls of RCCL
+    /// Calls of RCCL, MPI, OpenSHMEM and UCX
     Rccl,
     /// Ranges, marks, operators and recorded functions
     Ranges,
@@ -196,13 +199,26 @@ pub(crate) fn export(options: ExportOptions) -> Result<i32> {
         format,
         is_each_rank: options.each_rank,
         is_packed: output.extension().is_some_and(|ending| ending == "gz"),
+        is_archive: output.extension().is_some_and(|ending| ending == "tar"),
     };
     let failed = || format!("cannot write {}", told());
     rsys_export::export(store, &selection, form, &draft.0).with_context(failed)?;
-    if is_folder && output.is_dir() {
-        std::fs::remove_dir_all(output).with_context(failed)?;
+    // A folder cannot take another's place: the old one makes room, and goes when the new one is there.
+    let mut old = draft.0.clone().into_os_string();
+    old.push(".old");
+    let makes_room = is_folder && output.is_dir();
+    if makes_room {
+        std::fs::rename(output, &old).with_context(failed)?;
     }
-    std::fs::rename(&draft.0, output).with_context(failed)?;
+    let renamed = std::fs::rename(&draft.0, output);
+    if makes_room {
+        match &renamed {
+            Ok(()) => std::fs::remove_dir_all(&old).with_context(failed)?,
+            // Its name is free, and it had it a moment ago.
+            Err(_) => std::fs::rename(&old, output).with_context(failed)?,
+        }
+    }
+    renamed.with_context(failed)?;
     Ok(0)
 }
 

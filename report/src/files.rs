@@ -1,5 +1,6 @@
 //! Which files a command line means.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -97,6 +98,9 @@ pub fn one_of_each_process(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     (files.collect(), notes)
 }
 
+/// What stands in front of the ending of the small trace of a whole run.
+const OVERVIEW: &str = ".overview";
+
 /// How deep below a named folder traces are looked for: `<output>/<time>/<prefix>/`.
 const DEPTH_MAX: usize = 4;
 
@@ -104,7 +108,7 @@ const DEPTH_MAX: usize = 4;
 /// left out.
 ///
 /// # Errors
-/// When a path is not there, or a folder holds no trace.
+/// When a path is not there or is neither file nor folder, or a folder holds no trace.
 pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Result<Vec<PathBuf>> {
     let except = except.and_then(|path| path.canonicalize().ok());
     let mut found = Vec::new();
@@ -132,6 +136,7 @@ pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Res
                 );
             }
         } else {
+            regular(path, &about)?;
             found.push(path.clone());
         }
     }
@@ -141,10 +146,28 @@ pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Res
         let same = path.canonicalize().unwrap_or_else(|_| path.clone());
         except.as_ref() != Some(&same) && seen.insert(same)
     });
+    // Who names all files by a pattern means the run, not its overview as well.
+    let overviews: std::collections::HashSet<PathBuf> =
+        found.iter().filter_map(|path| overview_of(path)).collect();
+    found.retain(|path| !overviews.contains(path));
     if found.is_empty() {
         bail!("there is no trace to read");
     }
     Ok(found)
+}
+
+/// Refuses pipes, sockets and devices: files are read more than once, and the second time a pipe would block for ever.
+///
+/// # Errors
+/// When `about` is not of a regular file.
+pub fn regular(path: &Path, about: &Metadata) -> Result<()> {
+    if !about.is_file() {
+        bail!(
+            "{}: not a regular file; write what it holds into one first",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 fn below(folder: &Path, endings: &[&str], depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
@@ -156,16 +179,37 @@ fn below(folder: &Path, endings: &[&str], depth: usize, found: &mut Vec<PathBuf>
         let kind = entry.file_type().with_context(told)?;
         if kind.is_dir() && depth > 0 && !hidden {
             below(&path, endings, depth - 1, found)?;
-        } else if !kind.is_dir() && !hidden && is_trace(&path, endings) {
-            found.push(path);
+        } else if !hidden && is_trace(&path, endings) {
+            // A link may lead to a file; what is none, such as a named pipe, could block for ever.
+            let is_file = kind.is_file() || kind.is_symlink() && path.is_file();
+            if is_file {
+                found.push(path);
+            }
         }
     }
     Ok(())
 }
 
+/// Overviews are no traces of their own: the other files of the process hold all that is in them.
 fn is_trace(path: &Path, endings: &[&str]) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
+    name.is_some_and(|name| {
+        let mut stems = endings
+            .iter()
+            .filter_map(|ending| name.strip_suffix(ending));
+        stems.next().is_some_and(|stem| !stem.ends_with(OVERVIEW))
+    })
+}
+
+/// The small trace of a whole run that `rsys-sample --split` leaves beside the files of a process, of which `path` is one.
+pub fn overview_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let ending = PERFETTO.iter().find(|ending| name.ends_with(**ending))?;
+    let stem = name.strip_suffix(ending)?;
+    let (first, number) = stem.rsplit_once(".part").unwrap_or((stem, "1"));
+    number.parse::<u32>().ok()?;
+    let overview = path.with_file_name(format!("{first}{OVERVIEW}{ending}"));
+    overview.is_file().then_some(overview)
 }
 
 /// The last part of a path, for messages.

@@ -5,7 +5,9 @@
 //! - [`files`] finds the traces that are meant; [`trace_info`] takes a first look at one, and `contents` counts what is in it; `block_writer` writes one.
 //! - [`mod@merge`], [`mod@cut`], [`mod@check`] and [`mod@recover`] are the verbs that work on traces as they are.
 //! - `view` gives traces to the Perfetto UI.
-//! - `ask` puts questions to `rsys-analysis`, which reads the packets here as well; `progress` shows how far that has come.
+//! - `question` has the questions, `inputs` what they are asked of and how the answer is written; `ask` puts them to `rsys-analysis`, which reads the packets
+//!   here as well, and `progress` shows how far that has come.
+//!   `absent` says in one note what traces do not hold.
 //! - `collectives` compares ranks, and reads some traces twice for that.
 //! - `overlap` asks for iterations, a file at a time.
 //! - `diff` compares runs.
@@ -22,6 +24,7 @@ pub mod merge;
 pub mod recover;
 pub mod trace_info;
 
+mod absent;
 mod ask;
 mod block_writer;
 mod cache;
@@ -30,6 +33,7 @@ mod collectives;
 mod contents;
 mod diff;
 mod export;
+mod inputs;
 mod manual;
 mod mcp;
 mod overlap;
@@ -37,6 +41,7 @@ mod page;
 mod parts;
 mod progress;
 mod query;
+mod question;
 mod temp_output;
 mod view;
 mod words;

@@ -11,7 +11,8 @@ use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
 use rsys_analysis::table::{Answer, Cell, Table};
 
-use crate::ask::{Inputs, everything, has_iterations};
+use crate::ask::{everything, has_iterations};
+use crate::inputs::Inputs;
 use crate::temp_output::TempOutput;
 
 /// What to make a page of, and where.

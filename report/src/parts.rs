@@ -78,6 +78,19 @@ impl PartOptions {
         Ok(())
     }
 
+    /// A file in the folder for parts that nobody else has and that is gone when it is closed; `None` if there is no such folder, or no room in it.
+    pub(crate) fn working_file(&self) -> Option<fs::File> {
+        let path = self
+            .parts
+            .as_ref()?
+            .join(format!(".rows.{}.draft", std::process::id()));
+        let mut options = fs::File::options();
+        let options = options.read(true).write(true).create_new(true);
+        let file = options.open(&path).ok()?;
+        fs::remove_file(&path).ok()?;
+        Some(file)
+    }
+
     /// What is kept of a trace, else what `find` finds, which is then kept.
     pub(crate) fn part<P: Part>(
         &self,

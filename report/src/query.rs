@@ -16,8 +16,8 @@ use rsys_tables::catalog::{TABLES, Table};
 use rsys_tables::record::Recorder;
 use rsys_tables::store::Store;
 
-use crate::ask::{CacheOptions, Inputs, Jobs};
 use crate::cache::{self, Identity};
+use crate::inputs::{CacheOptions, Inputs, Jobs};
 use crate::progress::Progress;
 
 /// Text is for people.
@@ -122,7 +122,7 @@ fn checked(file: File, identity: &Identity) -> Option<File> {
 
 /// Reads the traces and writes their tables.
 fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<File> {
-    let failed = "cannot write the file of tables";
+    let failed = "cannot write the file of tables (kept beside the traces, or in the folder that TMPDIR names)";
     let (recorder, outcome) =
         Recorder::new(file.try_clone().context(failed)?, identity).context(failed)?;
     let read = BytesRead::default();

@@ -27,7 +27,7 @@ use rsys_wire::event::{
     ArgWords, Category, GpuOp, Key, Labelled, OpKind, Stack, Value, put_begin, put_end, put_gpu,
     put_label, put_stack, put_text, put_thread,
 };
-use rsys_wire::record::{put_sample, put_thread_start};
+use rsys_wire::record::{Module, put_module, put_sample, put_thread_start};
 use rsys_wire::ring::{Consumer, Producer, RingHeader};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -41,6 +41,9 @@ const KERNELS: u64 = 20;
 const STREAMS: u64 = 4;
 const STACKS: u64 = 16;
 const FRAMES: u64 = 30;
+/// Where the functions of stacks lie in this program's own file, whose names they have.
+const CODE: u64 = 0x10_0000;
+const CODE_AT: u64 = 0x5000_0000;
 
 fn main() -> Outcome<()> {
     let usage = "write_speed FOLDER launches COUNT [stacks] | samples THREADS HERTZ SECONDS [split=LIMIT] [plain]";
@@ -142,6 +145,7 @@ fn run(directory: PathBuf, split: FileLimits, is_plain: bool, flows: Flows) -> R
         overflow: None,
         off_cpu: false,
         unwinder: String::new(),
+        openmp_runtime: None,
         python: PythonView::default(),
         start_ns: START_NS,
         digest: true,
@@ -315,11 +319,24 @@ fn samples(writer: &Writer, threads: u64, hertz: u64, seconds: u64) -> Outcome<u
     let rings: Vec<Ring> = (0..threads).map(|ring| Ring::new(ring as u32)).collect();
     let period_ns = 1_000_000_000 / hertz;
     let mut count = 0;
+    let own = std::env::current_exe()?;
+    let own = own.to_str().ok_or("the path of this program")?;
     for second in 0..seconds {
         let mut batch = Vec::new();
         for ring in &rings {
             let thread = u64::from(ring.number);
             batch.push(ring.written(|ring| {
+                if second == 0 && thread == 0 {
+                    let module = Module {
+                        time_ns: START_NS,
+                        start: CODE_AT - CODE,
+                        end: CODE_AT + 16 * CODE,
+                        bias: CODE_AT - CODE,
+                        build_id: &[],
+                        path: own.as_bytes(),
+                    };
+                    assert!(put_module(ring, &module));
+                }
                 if second == 0 {
                     let name = b"worker\0\0\0\0\0\0\0\0\0\0";
                     let tid = 5000 + thread as u32;
@@ -336,7 +353,7 @@ fn samples(writer: &Writer, threads: u64, hertz: u64, seconds: u64) -> Outcome<u
                     let place = number * 31 + thread * 17;
                     let frames: Vec<u64> = (0..new)
                         .map(|frame| {
-                            0x5000_0000 + 0x1000 * (FRAMES - new + frame) + 0x10 * (place % 97)
+                            CODE_AT + 0x1000 * (FRAMES - new + frame) + 0x10 * (place % 97)
                         })
                         .collect();
                     let shared = (FRAMES - new) as u16;

@@ -6,12 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, heed_the_keyboard, sampler, stderr};
+use common::{Folder, heed_the_terminal, sampler, stderr};
 
 /// Standard output of a shell script with and without us.
 fn outputs(folder: &Folder, script: &str) -> (String, String) {
     let mut plain = Command::new("sh");
-    heed_the_keyboard(&mut plain);
+    heed_the_terminal(&mut plain);
     let plain = plain.args(["-c", script]).output().unwrap();
     let sampled = sampler(folder)
         .args(["-q", "--", "sh", "-c", script])

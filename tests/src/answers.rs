@@ -19,8 +19,17 @@ mod schema;
 /// # Panics
 /// When it is not as `docs/report.schema.json` says.
 pub fn answer(question: &str, inputs: &[PathBuf]) -> Result<Value> {
+    answer_with(question, &[], inputs)
+}
+
+/// The same with options.
+///
+/// # Errors
+/// As above.
+pub fn answer_with(question: &str, options: &[&str], inputs: &[PathBuf]) -> Result<Value> {
     let output = Command::new(report()?)
         .args([question, "--json"])
+        .args(options)
         .args(inputs)
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -37,12 +37,13 @@ mod screenshot;
 mod shares;
 pub mod simgpu;
 pub mod slurm;
+pub mod steps;
 mod summary;
 mod timeline;
 mod trace;
 mod workload;
 
-pub use answers::{answer, judged};
+pub use answers::{answer, answer_with, judged};
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
 pub use judge::{Judge, web_dir};

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Invocation, Outcome, Run, TestResult, answer, python, skip_if_missing, workload};
+use rsys_tests::{
+    Invocation, Outcome, Run, TestResult, answer, python, skip_if_missing, workload, workspace_dir,
+};
 use serde_json::Value;
 
 /// Slow links, so that copies of moderate size take their time without being work for the simulation.
@@ -379,23 +381,41 @@ fn planted_faults_are_found_with_newer_runtimes() -> TestResult {
 #[test]
 fn healthy_programs_have_no_findings() -> TestResult {
     skip_if_missing!(missing(Stack::Wheel54));
-    let mut scores = Scores::default();
     let healthy = CASES.iter().filter(|case| case.4.is_none()).copied();
-    let healthy: Vec<Case> = healthy.chain(HEALTHY).collect();
-    judge_cases(Stack::Wheel54, &healthy, &mut scores)?;
+    for case in healthy.chain(HEALTHY) {
+        stays_healthy(|scores| judge_cases(Stack::Wheel54, &[case], scores))?;
+    }
     for program in [
         Invocation::from(workload("threads").args(["--count", "4000", "--us", "300"])),
         python("lock_habits.py").args(["calm", "2"]),
     ] {
-        let advice = answer("advice", &run(program)?.files())?;
-        scores.judge("a program without GPUs", None, &advice)?;
+        stays_healthy(|scores| {
+            let advice = answer("advice", &run(program.clone())?.files())?;
+            scores.judge("a program without GPUs", None, &advice)
+        })?;
     }
-    ensure!(
-        scores.complaints.is_empty(),
-        "{}",
-        scores.complaints.join("\n")
-    );
     Ok(())
+}
+
+/// Runs a healthy program again if something was found: a busy machine makes any program pause, but not each time by the same rule.
+fn stays_healthy(judge: impl Fn(&mut Scores) -> Result<()>) -> Result<()> {
+    let mut recurring: Option<BTreeSet<String>> = None;
+    for _ in 0..3 {
+        let mut scores = Scores::default();
+        judge(&mut scores)?;
+        let mut found: BTreeSet<String> = scores.rules.into_keys().collect();
+        found.retain(|rule| {
+            recurring
+                .as_ref()
+                .is_none_or(|before| before.contains(rule))
+        });
+        if found.is_empty() {
+            return Ok(());
+        }
+        println!("{}", scores.complaints.join("\n"));
+        recurring = Some(found);
+    }
+    bail!("found in each of three runs: {recurring:?}")
 }
 
 /// Who computes in Python holds the lock that others wait for.
@@ -412,6 +432,30 @@ fn a_busy_python_thread_is_named() -> TestResult {
             scores.complaints.join("\n")
         );
     }
+    Ok(())
+}
+
+/// A GPU that waits for a thread which waits for that lock: what is said is who holds it, and not a second time that its host waits.
+#[test]
+fn a_gpu_that_waits_for_the_interpreters_lock_is_one_finding() -> TestResult {
+    let stack = Stack::Wheel54;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config(MACHINE)?;
+    let program = Invocation::new("/usr/bin/python3")
+        .arg(workspace_dir().join("tests/workloads/gpu/lock_holder.py"))
+        .args(["libamdhip64.so.5", "200"]);
+    let advice = answer("advice", &run(machine.run(program))?.files())?;
+    let findings = advice["findings"].as_array().context("findings")?;
+    let place = |finding: &Value| finding["place"].as_str().unwrap_or_default().to_owned();
+    let holder = findings
+        .iter()
+        .find(|one| one["rule"] == "interpreter_lock");
+    ensure!(
+        holder.is_some_and(|one| place(one).contains("grinds")),
+        "{advice:#}"
+    );
+    let again = |one: &&Value| place(one).contains("the interpreter's lock");
+    ensure!(!findings.iter().any(|one| again(&one)), "{advice:#}");
     Ok(())
 }
 

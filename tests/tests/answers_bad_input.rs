@@ -105,11 +105,30 @@ fn what_holds_no_answer_has_a_line_and_a_code() -> TestResult {
     )?;
     expect(&folder.join("absent.proto"), 1, &["absent.proto"])?;
 
+    // A pipe without a writer: whoever opens it waits for ever.
+    let pipe = folder.join("pipe.proto");
+    let made = Command::new("mkfifo").arg(&pipe).status()?;
+    ensure!(made.success(), "mkfifo: {made}");
+    expect(&pipe, 1, &["pipe.proto: not a regular file"])?;
+    let (code, said) = ask(&["cut", "-o", "/dev/null", "--force"], &pipe)?;
+    ensure!(
+        code == Some(1) && said.contains("not a regular file"),
+        "cut: {code:?} {said}"
+    );
+    fs::rename(&text, folder.join("text"))?;
+    expect(folder, 1, &["no traces in this folder"])?;
+
     // Operators, and no GPU.
     let operator = r#"{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 5, "dur": 2}"#;
     let json = folder.join("cpu.json");
     fs::write(&json, format!("{{\"traceEvents\": [{operator}]}}"))?;
-    expect(&json, 1, &["no operation of a GPU is in these traces"])?;
+    for (question, expected) in [("timeline", 1), ("gaps", 1), ("summary", 0)] {
+        let (code, said) = ask(&[question], &json)?;
+        ensure!(
+            code == Some(expected) && said.contains("no operation of a GPU is in these traces"),
+            "{question}: {code:?}\n{said}"
+        );
+    }
 
     // Clocks that contradict: what ends before it begins has no place in time.
     let kernel = |ts: &str, dur: &str| {

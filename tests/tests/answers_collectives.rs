@@ -3,69 +3,48 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::ensure;
-use rsys_tests::simgpu::{Dispatch, Machine, Stack, code_object};
-use rsys_tests::{
-    Outcome, Run, Scratch, TestResult, answer, script, skip_if_missing, workspace_dir,
-};
+use anyhow::{Context, ensure};
+use rsys_tests::simgpu::{Dispatch, RanksOnGpus};
+use rsys_tests::{Outcome, Run, TestResult, answer, answer_with, script, skip_if_missing};
+use serde_json::Value;
 
-const RANKS: usize = 4;
-const STEPS: usize = 20;
-
-const MACHINE: &str = "
-[[kernel]]
-name = \"short_kernel\"
-microseconds = 500
-
-[[kernel]]
-name = \"long_kernel\"
-microseconds = 100000
-
-[[kernel]]
-name = \"ncclKernel\"
-microseconds = 300
-";
+const RANKS: usize = RanksOnGpus::RANKS;
+const STEPS: usize = RanksOnGpus::STEPS;
 
 /// Jobs run one after the other: processors that they take from each other make any rank late.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a job of a Python program, to whose arguments others are added; the machine knows what its GPUs did.
-fn run(program: &str, arguments: &str) -> anyhow::Result<(Outcome, Machine)> {
+/// Runs a job of a Python program, to whose arguments others are added, on a machine of which something is special. Returns the traces, and the job, which
+/// knows what the GPUs did. The sampler is in the machine, where it sees the sensors.
+fn run(program: &str, arguments: &str, special: &str) -> anyhow::Result<(Outcome, RanksOnGpus)> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let stack = Stack::Debian13;
-    let machine = Machine::new(stack)?.gpus(RANKS).config(MACHINE)?;
-    let folder = Scratch::new("rccl-late")?;
-    let line = format!(
-        "for rank in $(seq 0 {last}); do RANK=$rank WORLD_SIZE={RANKS} /usr/bin/python3 {script} libamdhip64.so.5 librccl.so.1 {code} $rank {RANKS} {id} {STEPS} {arguments} & \
-         all=\"$all $!\"; done; for one in $all; do wait $one || exit 1; done",
-        last = RANKS - 1,
-        script = workspace_dir()
-            .join("tests/workloads/gpu")
-            .join(program)
-            .display(),
-        code = code_object("gfx90a")?.display(),
-        id = folder.path().join("id").display(),
-    );
+    let job = RanksOnGpus::new(program, arguments, special)?;
+    let line = script(&job.of_all()?);
     let outcome = Run::new()
-        .options(["-I", "rocm", "rccl", "--realtime", "-f", "1000"])
-        .command(machine.run(script(&line)))
+        .under(job.machine().around().words)
+        .options([
+            "-I",
+            "rocm",
+            "rccl",
+            "rocm-smi",
+            "--gpu-metrics",
+            "busy,clock",
+        ])
+        .options(["--realtime", "-f", "1000"])
+        .command(RanksOnGpus::STACK.with_runtimes(line))
         .run()?;
     outcome.expect_success();
-    Ok((outcome, machine))
+    Ok((outcome, job))
 }
 
-/// The only straggler is rank 1, for this cause, in this place.
-fn is_named(reason: &str, cause: &str, place: &str) -> TestResult {
-    skip_if_missing!(Stack::Debian13.missing());
-    let (outcome, _) = run("rccl_late.py", reason)?;
+/// Who made the others wait longest is rank 1, for this cause, in this place.
+fn is_named(reason: &str, special: &str, cause: &str, place: &str) -> anyhow::Result<String> {
+    let (outcome, _) = run("rccl_late.py", reason, special)?;
     let answer = answer("collectives", &outcome.files())?;
     let matched = answer["communicators"][0]["matched"].as_u64();
     ensure!(matched == Some(STEPS as u64), "{answer:#}");
     let stragglers = &answer["stragglers"];
-    ensure!(
-        stragglers.as_array().is_some_and(|rows| rows.len() == 1),
-        "{answer:#}"
-    );
+    // Ranks share two processors, so another one may be late as well, for once.
     let found = &stragglers[0];
     let is_place = found["place"]
         .as_str()
@@ -74,22 +53,94 @@ fn is_named(reason: &str, cause: &str, place: &str) -> TestResult {
         found["rank"] == 1 && found["cause"] == cause && is_place,
         "{found:#}"
     );
+    let kind = match cause {
+        "longer_kernels" => "kernel",
+        cause => cause,
+    };
+    if ["kernel", "host_wait", "host_code"].contains(&kind) {
+        is_on_the_critical_path(&outcome, kind, place)?;
+    }
+    Ok(found["words"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Iterations wait for what rank 1 does in this place, but for a few in which the machine held up another rank.
+fn is_on_the_critical_path(outcome: &Outcome, kind: &str, place: &str) -> TestResult {
+    const LATE_NS: u64 = 50_000_000;
+    let options = ["--marker", "ncclAllReduce", "--critical-path"];
+    let iterations = "3,4,5,6,7,8,9,10,11,12";
+    let options = [&options[..], &["--iteration", iterations]].concat();
+    let answer = answer_with("overlap", &options, &outcome.files())?;
+    let ns = |row: &Value| row["duration_ns"].as_u64().unwrap_or(0);
+    let steps = answer["critical_path"].as_array().context("steps")?;
+    let paths = answer["critical_paths"].as_array().context("paths")?;
+    ensure!(paths.len() == 10, "{answer:#}");
+    let mut through_it = 0;
+    for path in paths {
+        let of_path = || {
+            let iteration = &path["iteration"];
+            steps
+                .iter()
+                .filter(move |step| step["iteration"] == *iteration)
+        };
+        let sum_ns: u64 = of_path().map(ns).sum();
+        ensure!(sum_ns == ns(path), "{answer:#}");
+        let there = of_path().filter(|step| {
+            let name = step["name"].as_str().unwrap_or_default();
+            step["rank"] == 1 && step["kind"] == kind && name.contains(place)
+        });
+        through_it += usize::from(there.map(ns).sum::<u64>() > LATE_NS);
+    }
+    ensure!(through_it >= 7, "{through_it} of 10: {answer:#}");
     Ok(())
 }
 
 #[test]
 fn a_sleep_in_a_python_function_is_named() -> TestResult {
-    is_named("sleeps", "host_wait", "sleeps (rccl_late.py:")
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    is_named("sleeps", "", "host_wait", "sleeps (rccl_late.py:")?;
+    Ok(())
 }
 
 #[test]
 fn python_code_is_named() -> TestResult {
-    is_named("computes", "host_code", "computes (rccl_late.py:")
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    is_named("computes", "", "host_code", "computes (rccl_late.py:")?;
+    Ok(())
 }
 
 #[test]
 fn longer_kernels_are_named() -> TestResult {
-    is_named("kernels", "longer_kernels", "long_kernel")
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    is_named("kernels", "", "longer_kernels", "long_kernel")?;
+    Ok(())
+}
+
+#[test]
+fn a_slow_copy_is_named_with_its_line_and_bandwidth() -> TestResult {
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    let words = is_named(
+        "copies",
+        RanksOnGpus::SLOW_LINK,
+        "copies",
+        "load_batch (rccl_late.py:",
+    )?;
+    let told = "most of all host to device at 0.020 GB/s (";
+    ensure!(words.contains(told), "{words}");
+    Ok(())
+}
+
+/// The sensors are in the trace of the shell that started the ranks.
+#[test]
+fn a_lower_clock_is_named_with_the_sensor() -> TestResult {
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    let words = is_named("clock", RanksOnGpus::LOW_CLOCK, "slow_clock", "long_kernel")?;
+    // Its clock is at 850 MHz while it computes; readings between count as well.
+    let (_, told) = words
+        .split_once("while its GPU Clock was ")
+        .with_context(|| words.clone())?;
+    let mhz: f64 = told.split(' ').next().unwrap_or_default().parse()?;
+    ensure!((500.0..1000.0).contains(&mhz), "{words}");
+    Ok(())
 }
 
 /// How long two kernels ran at the same time.
@@ -102,9 +153,9 @@ fn common_ns(one: &Dispatch, other: &Dispatch) -> u64 {
 fn iterations_overlap_as_the_gpus_did() -> TestResult {
     /// Times of the trace are those of the GPU's clock, which is compared with BOOTTIME now and then.
     const TOLERANCE_NS: u64 = 5_000;
-    skip_if_missing!(Stack::Debian13.missing());
-    let (outcome, machine) = run("rccl_overlap.py", "")?;
-    let truth = machine.truth()?;
+    skip_if_missing!(RanksOnGpus::STACK.missing());
+    let (outcome, job) = run("rccl_overlap.py", "", "")?;
+    let truth = job.machine().truth()?;
     let answer = answer("overlap", &outcome.files())?;
     let iterations = answer["iterations"].as_array().cloned();
     let iterations = iterations.unwrap_or_default();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, Truth, code_object, hip_program, library_program};
 use rsys_tests::{
-    Invocation, Outcome, Run, Scratch, TestResult, answer, script, skip_if_missing, workspace_dir,
+    Invocation, Outcome, Run, Scratch, TestResult, answer, missing_tool, script, skip_if_missing,
+    workload, workspace_dir,
 };
 use serde_json::Value;
 
@@ -155,7 +156,17 @@ type Case<'c> = (&'c str, &'c [&'c str], &'c [&'c str]);
 fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -> TestResult {
     let idle_ns = device["idle_ns"].as_u64().context("idle_ns")?;
     // On a busy machine a thread may lose the processor between any two lines.
-    let placeless_ns = found(device, &["host_off_processor"], &["thread "]);
+    let places: Vec<&str> = cases.iter().flat_map(|case| case.2).copied().collect();
+    let is_placeless = |cause: &&Value| {
+        let place = cause["where"].as_str().unwrap_or_default();
+        cause["cause"] == "host_off_processor"
+            && (place.starts_with("thread ") || !places.iter().any(|one| place.contains(one)))
+    };
+    let causes = device["causes"].as_array().into_iter().flatten();
+    let placeless = causes.filter(is_placeless);
+    let placeless_ns: u64 = placeless
+        .filter_map(|cause| cause["idle_ns"].as_u64())
+        .sum();
     let mut story = String::new();
     let mut off = false;
     for (reason, causes, places) in cases {
@@ -216,6 +227,39 @@ fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
     )
 }
 
+/// A library that the program opens for itself keeps the GPU waiting within OpenMP, a call of MPI and a kernel of Kokkos.
+#[test]
+fn runtimes_of_parallel_programs_have_the_time_that_they_took() -> TestResult {
+    let stack = Stack::Debian12;
+    skip_if_missing!(missing(stack).or_else(|| missing_tool("mpicc.mpich")));
+    let library = workload("parallel_work")
+        .compiler("mpicc.mpich")
+        .flags(["-O1", "-g", "-shared", "-fPIC", "-fopenmp"])
+        .build()?;
+    let machine = Machine::new(stack)?.gpus(2).config(MACHINE)?;
+    let program = hip_program(stack, "hip_causes")?
+        .args(["5", "30"])
+        .arg(library);
+    let outcome = Run::new()
+        .options(["-I", "rocm", "mpip", "ompt", "kokkosp", "-f", "1000"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let truth = machine.truth()?;
+    let gaps = answer("gaps", &outcome.files())?;
+    let device = &gaps["runs"][0]["devices"][0];
+    let expected = expected(&outcome, &truth, user_of(&truth)?)?;
+    judge(
+        device,
+        &expected,
+        &[
+            ("mpi", &["mpi"], &["MPI_Init"]),
+            ("openmp", &["openmp"], &["within_openmp (parallel_work.c:"]),
+            ("kokkos", &["kokkos"], &["axpy"]),
+        ],
+    )
+}
+
 /// What waits for the GPU from Python: no compiled program names the lines.
 fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) -> TestResult {
     skip_if_missing!(missing(stack));
@@ -259,6 +303,64 @@ fn debian12_names_python_functions() -> TestResult {
 #[test]
 fn wheel54_names_python_functions() -> TestResult {
     python_functions_have_the_time_that_they_took(Stack::Wheel54, "libamdhip64.so.5")
+}
+
+/// The thread that feeds the GPU waits for the interpreter's lock: who holds it is named by its thread and its line.
+fn the_holder_of_the_interpreters_lock_is_named(options: &[&str], causes: &[&str]) -> TestResult {
+    let stack = Stack::Wheel54;
+    skip_if_missing!(missing(stack));
+    let machine = Machine::new(stack)?.config(MACHINE)?;
+    let program = Invocation::new("/usr/bin/python3")
+        .arg(workspace_dir().join("tests/workloads/gpu/lock_holder.py"))
+        .args(["libamdhip64.so.5", "200"]);
+    let outcome = Run::new()
+        .options(["-I", "rocm"])
+        .options(options)
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let holder = outcome.number("holder")?;
+    let gaps = answer("gaps", &outcome.files())?;
+    let device = &gaps["runs"][0]["devices"][0];
+    // What the simulated GPU and the calls take by themselves is another matter.
+    let outside_ns = found(device, HOST, &[""]);
+    let held =
+        format!("the interpreter's lock (GIL), held by thread {holder} in grinds (lock_holder.py:");
+    let for_lock_ns = found(device, causes, &["the interpreter's lock (GIL)"]);
+    let by_thread_ns = found(device, causes, &[&format!("held by thread {holder}")]);
+    let at_line_ns = found(device, causes, &[&held]);
+    // On a busy machine threads wait for the processor as well, and the lock may be free when it is looked at.
+    ensure!(
+        outside_ns > 20_000_000
+            && for_lock_ns * 3 >= outside_ns
+            && by_thread_ns * 10 >= for_lock_ns * 6
+            && at_line_ns * 10 >= by_thread_ns * 5,
+        "{at_line_ns} of {by_thread_ns} of {for_lock_ns} of {outside_ns}: {gaps:#}"
+    );
+    // It waits where it has given the lock away.
+    let is_feeding = |place: &str| place.starts_with("feeds (lock_holder.py:");
+    let causes = device["causes"].as_array().into_iter().flatten();
+    let mut places = causes.filter_map(|cause| cause["where"].as_str());
+    ensure!(
+        places.any(|place| is_feeding(place) && place.contains(&held)),
+        "{gaps:#}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_holder_of_the_interpreters_lock_is_named_by_recorded_waits() -> TestResult {
+    the_holder_of_the_interpreters_lock_is_named(&["mutex-locks", "-f", "1000"], &["host_wait"])
+}
+
+#[test]
+fn the_holder_of_the_interpreters_lock_is_named_by_waits_seen_from_outside() -> TestResult {
+    // Between two looks it is not on a processor.
+    let causes = ["host_wait", "host_off_processor"];
+    the_holder_of_the_interpreters_lock_is_named(
+        &["--realtime", "--realtime-freq", "1000"],
+        &causes,
+    )
 }
 
 /// A rank that comes late keeps the GPU of the other one idle, which is in a call of RCCL meanwhile.

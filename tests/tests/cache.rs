@@ -22,7 +22,7 @@ fn ask(words: &[&str], input: &Path, home: &Path) -> Result<Output> {
 }
 
 /// All questions with default options.
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 12] = [
     "summary",
     "advice",
     "timeline",
@@ -31,6 +31,7 @@ const QUESTIONS: [&str; 11] = [
     "copies",
     "calls",
     "functions",
+    "locks",
     "memory",
     "sensors",
     "launch",

@@ -2,7 +2,7 @@
 //! made at run time? Beside our unwinder's figures stand framehop's, for comparison.
 
 use rsys_tests::{
-    Invocation, Outcome, Run, Sample, Samples, TestResult, Trace, key, missing_tool,
+    Invocation, Outcome, Run, Sample, Samples, Scratch, TestResult, Trace, key, missing_tool,
     skip_if_missing, workload,
 };
 
@@ -184,6 +184,29 @@ fn exceptions_in_a_storm() -> TestResult {
 fn longjmp_over_many_frames() -> TestResult {
     let samples = flow("longjmp", PLAIN_CODE_ROOTED)?.samples()?;
     assert_called_through(&samples, "jumper", &["longjmp_storm", "main"]);
+    Ok(())
+}
+
+#[test]
+fn names_from_the_cache_of_an_earlier_run_are_the_same() -> TestResult {
+    let cache = Scratch::new("symbols")?;
+    for _ in 0..3 {
+        let program = workload("flows")
+            .flags(["-O2", "-g", "-fno-optimize-sibling-calls"])
+            .args(["--what", "longjmp"]);
+        let outcome = Run::new()
+            .freq(1000)
+            .env("XDG_CACHE_HOME", cache.path())
+            .command(program)
+            .run()?;
+        let samples = outcome.expect_success().trace()?.samples()?;
+        // Compilers make two pieces of `main`: one of them hardly ever runs.
+        assert_called_through(&samples, "jumper", &["longjmp_storm", "main"]);
+        let is_address = |name: &str| name.starts_with("flows+0x");
+        let nameless =
+            samples.share_where(|sample| sample.names().iter().any(|name| is_address(name)));
+        assert!(nameless == 0.0, "{nameless}");
+    }
     Ok(())
 }
 

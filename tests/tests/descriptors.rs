@@ -51,7 +51,7 @@ fn nobody_would_guess_their_numbers() -> TestResult {
                 seen.insert(number);
             }
         }
-        ensure!(seen.len() >= 15, "always the same: {seen:?}");
+        ensure!(seen.len() >= 12, "always the same: {seen:?}");
     }
     Ok(())
 }

@@ -8,12 +8,20 @@ mod databases;
 mod kineto;
 #[path = "export/others.rs"]
 mod others;
+#[path = "export/perfetto.rs"]
+mod perfetto;
 #[path = "export/read_back.rs"]
 mod read_back;
+#[path = "export/readers.rs"]
+mod readers;
 #[path = "export/stacks.rs"]
 mod stacks;
 #[path = "export/tables.rs"]
 mod tables;
+#[path = "export/training.rs"]
+mod training;
+#[path = "export/viewers.rs"]
+mod viewers;
 
 use std::fs;
 use std::io::Read;

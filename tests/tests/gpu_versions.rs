@@ -6,19 +6,33 @@ use rsys_tests::{Outcome, Run, TestResult, Trace, skip_if_missing};
 
 /// Runs calls of the stand-in, with these variables.
 fn run(variables: &[(&str, &str)], words: &[&str]) -> anyhow::Result<Outcome> {
+    run_with(&[], variables, words)
+}
+
+/// The same with a stand-in that is compiled with these options.
+fn run_with(
+    options: &[&str],
+    variables: &[(&str, &str)],
+    words: &[&str],
+) -> anyhow::Result<Outcome> {
     let stack = Stack::Debian12;
     let mut program = library_program(stack, "hip_standin", &[])?
-        .arg(standin_hip()?)
+        .arg(standin_hip(options)?)
         .args(words);
     for (name, value) in variables {
         program = program.env(name, value);
     }
     let machine = Machine::new(stack)?;
+    let source = variables.iter().find(|(name, _)| *name == SOURCE);
     Run::new()
         .options(["-I", "rocm", "--launch-stacks", "--min-samples", "1"])
+        .options(["--gpu-source", source.map_or("auto", |(_, source)| source)])
         .command(machine.run(program))
         .run()
 }
+
+/// Chooses the source, among the variables of the stand-in.
+const SOURCE: &str = "STANDIN_SOURCE";
 
 /// Builds without stack protectors leave something else in the record where the tracer's functions are looked for.
 #[test]
@@ -252,5 +266,155 @@ fn unknown_calls_that_launch_work_are_noticed() -> TestResult {
         ensure!(said.contains("gives GPUs work"), "{said}");
     }
     ensure!(metadata.get("hip call hipAskOfTomorrow").is_err());
+    Ok(())
+}
+
+/// Should HIP lose its place for a tracer one day, the trace says which way was taken, and what is lacking.
+#[test]
+fn a_hip_without_a_place_for_a_tracer_is_said() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let outcome = run_with(&["-DNO_TRACER"], &[], &["launch:5", "sync"])?;
+    ensure!(outcome.expect_success().stdout.contains("done"));
+    let said = outcome
+        .stderr
+        .contains("this HIP has no place for a tracer");
+    ensure!(said, "{}", outcome.story());
+    let trace = outcome.trace_of("hip_standin")?;
+    trace.assert_clean();
+    let metadata = trace.metadata()?;
+    ensure!(metadata.text("gpu source")?.starts_with("HSA queues"));
+    let hip = metadata.text("hip")?;
+    ensure!(
+        hip.contains("hipRegisterTracerCallback") && hip.contains("only those that rsys wraps"),
+        "{hip}"
+    );
+    Ok(())
+}
+
+/// HIP's own profiler, which newer versions have: calls, kernels, copies, fills and the single operations of graphs, in chunks and what is left of one.
+#[test]
+fn hips_own_profiler_is_a_source_where_it_is_chosen() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    const CHUNKS: [&str; 2] = ["-DPROFILER", "-DCHUNK=100"];
+    let source = [(SOURCE, "hip-profiler")];
+    // A HIP without a place for a tracer has it too.
+    for options in [&CHUNKS[..], &["-DPROFILER", "-DCHUNK=100", "-DNO_TRACER"]] {
+        let words = [
+            "sync",
+            "wait-profiler",
+            "launch:730",
+            "copy:3",
+            "set:2",
+            "graph:4",
+            "sync:2",
+        ];
+        let outcome = run_with(options, &source, &words)?;
+        ensure!(
+            outcome.expect_success().stdout.contains("done"),
+            "{}",
+            outcome.story()
+        );
+        let trace = outcome.trace_of("hip_standin")?;
+        trace.assert_clean();
+        ensure!(
+            trace
+                .metadata()?
+                .text("gpu source")?
+                .starts_with("HIP's own profiler: chosen")
+        );
+        let rows = trace.query(
+            "select category || ' ' || name || ' ' || coalesce(extract_arg(arg_set_id, 'debug.grid'), '') || ' ' ||
+               coalesce(extract_arg(arg_set_id, 'debug.workgroup'), '') || ' ' || coalesce(extract_arg(arg_set_id, 'debug.bytes'), '') as what,
+               count(*) as number from slice where category in ('hip', 'kernel', 'copy', 'fill') group by 1 order by 1",
+        )?;
+        let found: Vec<String> = rows
+            .iter()
+            .map(|row| {
+                Ok(format!(
+                    "{} × {}",
+                    row.text("what")?.trim_end(),
+                    row.int("number")?
+                ))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        let expected = [
+            "copy CopyDeviceToDevice   4096 × 4",
+            "copy CopyHostToDevice   300 × 3",
+            "fill FillBuffer   500 × 2",
+            "hip hipDeviceSynchronize × 2",
+            "hip hipGraphLaunch × 4",
+            "hip hipLaunchKernel × 730",
+            "hip hipMemcpyAsync   300 × 3",
+            "hip hipMemsetAsync   500 × 2",
+            "kernel node_even 1×1×1 64×1×1 × 4",
+            "kernel node_even 3×1×1 64×1×1 × 4",
+            "kernel node_odd 2×1×1 64×1×1 × 4",
+            "kernel plain 3×4×5 64×1×1 × 730",
+        ];
+        ensure!(found == expected, "{found:#?}");
+        // Each operation has an arrow, and is near its call: the clocks agree.
+        let arrows = trace.number(
+            "select count(distinct op.id) from flow join slice op on op.id = flow.slice_in where op.category in ('kernel', 'copy', 'fill')",
+        )?;
+        let near = trace.number(
+            "select count(*) from slice call join slice op
+               on extract_arg(call.arg_set_id, 'debug.correlation') = extract_arg(op.arg_set_id, 'debug.correlation')
+             where call.category = 'hip' and op.category in ('kernel', 'copy', 'fill')
+               and op.ts >= call.ts - 1000000 and op.ts < call.ts + 1000000000",
+        )?;
+        let operations = 730 + 3 + 2 + 4 * 4;
+        ensure!(
+            [arrows, near] == [operations; 2],
+            "{arrows} arrows, {near} near their calls"
+        );
+    }
+    Ok(())
+}
+
+/// What came before is recorded once, and so is what comes after; also where a chunk is handed out of which some was fetched before.
+#[test]
+fn hips_own_profiler_goes_on_after_an_exec_that_fails() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let source = [(SOURCE, "hip-profiler")];
+    let words = [
+        "sync",
+        "wait-profiler",
+        "launch:7",
+        "exec",
+        "launch:2",
+        "exec",
+        "exec",
+        "launch:230",
+    ];
+    for options in [&["-DPROFILER", "-DCHUNK=100"][..], &["-DPROFILER"]] {
+        let outcome = run_with(options, &source, &words)?;
+        let trace = outcome.expect_success().trace_of("hip_standin")?;
+        trace.assert_clean();
+        for category in ["kernel", "hip"] {
+            let found = trace.number(&format!(
+                "select count(*) from slice where category = '{category}' and name not like '%Synchronize'"
+            ))?;
+            ensure!(found == 239, "{found} of {category}\n{}", outcome.story());
+        }
+    }
+    Ok(())
+}
+
+/// Where it is chosen and not there, `auto` decides, and a line says so.
+#[test]
+fn a_hip_without_a_profiler_is_recorded_as_ever() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let outcome = run(&[(SOURCE, "hip-profiler")], &["launch:5", "sync"])?;
+    ensure!(
+        outcome
+            .expect_success()
+            .stderr
+            .contains("this HIP has no profiler of its own"),
+        "{}",
+        outcome.story()
+    );
+    let trace = outcome.trace_of("hip_standin")?;
+    let kernels = trace.number("select count(*) from slice where category = 'kernel'")?;
+    ensure!(kernels == 5, "{kernels}");
     Ok(())
 }

@@ -12,9 +12,8 @@ mod steps;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rsys_tests::{Trace, key, sampler};
-use serde_json::Value;
 
 /// A sampler that writes to `output`, up to its command.
 fn profiled(output: &Path) -> Result<Vec<String>> {
@@ -53,32 +52,6 @@ fn of_step(step: &str, ranks: usize) -> Vec<String> {
     let mut names: Vec<String> = traces.chain([format!("{step}/job.json")]).collect();
     names.sort();
     names
-}
-
-/// The only folder in a folder.
-fn only_folder(folder: &Path) -> Result<PathBuf> {
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| !path.is_symlink())
-        .collect();
-    anyhow::ensure!(folders.len() == 1, "not one folder: {folders:?}");
-    folders.pop().context("none")
-}
-
-fn job_json(step: &Path) -> Result<Value> {
-    let path = step.join("job.json");
-    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
-    Ok(serde_json::from_slice(&text)?)
-}
-
-/// One key of all tasks, in the order of the ranks.
-fn of_tasks<'a>(job: &'a Value, key: &str) -> Vec<&'a Value> {
-    let tasks = job["ranks"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    tasks.iter().map(|task| &task[key]).collect()
 }
 
 /// The rank in a trace is that of its name.

@@ -88,10 +88,11 @@ shutil.rmtree(sys.argv[1])
 /// The agent needs no more stack than a small program leaves.
 #[test]
 fn a_tiny_stack_is_enough() -> TestResult {
-    let line = "ulimit -s 20; /bin/true";
+    // Where the stack begins, and how much of it variables take, differs: bare programs fail now and then from 20 KiB down.
+    let line = "ulimit -s 28; /bin/true";
     let bare = Run::bare().command(script(line)).run()?;
     if bare.status.code() != Some(0) {
-        println!("skipped: /bin/true itself needs more stack than 20 KiB here");
+        println!("skipped: /bin/true itself needs more stack than 28 KiB here");
         return Ok(());
     }
     // A command begins at once, a child of a shell late.

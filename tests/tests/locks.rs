@@ -3,9 +3,15 @@
 use std::process::Command;
 
 use rsys_tests::{
-    Outcome, Run, TestResult, Trace, missing_python_module, missing_tool, python, run_plain,
-    script, skip_if_missing, target_dir, workload,
+    Outcome, Run, TestResult, Trace, answer, missing_tool, python, run_plain, skip_if_missing,
+    target_dir, workload,
 };
+use serde_json::Value;
+
+/// The rows of a table of an answer.
+fn rows<'a>(answer: &'a Value, table: &str) -> &'a [Value] {
+    answer[table].as_array().map_or(&[], Vec::as_slice)
+}
 
 const ALL: [&str; 4] = ["-I", "mutex-locks", "rw-locks", "spin-locks"];
 
@@ -268,29 +274,132 @@ fn what_is_not_recorded_is_not_there_for_weak_references() -> TestResult {
     Ok(())
 }
 
-/// A database, a virtual machine and a learning framework start and work with all three backends on.
+/// Every number of `rsys-report locks` is that of the trace's own track.
 #[test]
-#[ignore = "large programs"]
-fn large_programs_run() -> TestResult {
-    for (missing, line) in [
-        (missing_tool("java"), "java -version"),
-        (
-            missing_python_module("torch"),
-            "/usr/bin/python3 -c 'import torch; print(torch.ones(64, 64).matmul(torch.ones(64, 64)).sum())'",
-        ),
-        (
-            missing_tool("initdb"),
-            "d=$(mktemp -d) && chown nobody $d && chmod 755 $d && su nobody -s /bin/sh -c \"initdb -D $d/db >/dev/null && \
-             echo 'select count(*) from pg_class' | $(dirname $(readlink -f $(which initdb)))/postgres --single -D $d/db postgres\"; rm -r $d",
-        ),
-    ] {
-        if let Some(why) = missing {
-            println!("skipped: {why}");
-            continue;
+fn the_answer_about_locks_is_that_of_the_trace() -> TestResult {
+    const ROUNDS: u64 = 8;
+    let outcome = profiled(&["held", "mutex", &ROUNDS.to_string(), "2"])?;
+    let trace = outcome.expect_success().trace()?;
+    let locks = answer("locks", &outcome.files())?;
+    let said = rows(&locks, "locks");
+    let in_trace = trace.query(
+        "select extract_arg(s.arg_set_id, 'debug.kind') as kind, extract_arg(s.arg_set_id, 'debug.acquisitions') as taken,
+         extract_arg(s.arg_set_id, 'debug.contended') as contended, extract_arg(s.arg_set_id, 'debug.wait_ns') as wait,
+         extract_arg(s.arg_set_id, 'debug.longest_wait_ns') as longest
+         from slice s join track t on s.track_id = t.id where t.name = 'locks'",
+    )?;
+    let mut expected = Vec::new();
+    for row in in_trace.iter() {
+        let numbers = ["taken", "contended", "wait", "longest"].map(|name| row.int(name));
+        let numbers: Vec<i64> = numbers.into_iter().collect::<anyhow::Result<_>>()?;
+        expected.push((row.text("kind")?.to_owned(), numbers));
+    }
+    let mut found: Vec<(String, Vec<i64>)> = said
+        .iter()
+        .map(|row| {
+            let numbers = ["acquisitions", "contended", "wait_ns", "longest_ns"];
+            let numbers = numbers.iter().filter_map(|name| row[*name].as_i64());
+            let kind = row["kind"].as_str().unwrap_or_default();
+            (kind.to_owned(), numbers.collect())
+        })
+        .collect();
+    expected.sort();
+    found.sort();
+    assert!(expected == found && !found.is_empty(), "{locks:#}");
+    // The one that is held comes first, with the places of both.
+    let first = &said[0];
+    let is_at = |key: &str, place: &str| {
+        let text = first[key].as_str();
+        text.is_some_and(|text| text.starts_with(place) && text.contains("locks.c:"))
+    };
+    assert!(
+        is_at("waiter", "take ") && is_at("holder", "take "),
+        "{locks:#}"
+    );
+    let waits = rows(&locks, "lock_waits").iter();
+    let waits: u64 = waits
+        .filter(|row| row["lock"] == first["lock"])
+        .filter_map(|row| row["waits"].as_u64())
+        .sum();
+    assert!((ROUNDS..=ROUNDS + 2).contains(&waits), "{locks:#}");
+    let summary = answer("summary", &outcome.files())?;
+    assert_eq!(summary["locks"]["locks"], locks["locks"]);
+    // Runs that recorded none say nothing of them.
+    let bare = Run::new().command(workload("locks").args(["count", "2", "400000"]));
+    let summary = answer("summary", &bare.run()?.expect_success().files())?;
+    assert!(summary.get("locks").is_none(), "{summary:#}");
+    Ok(())
+}
+
+/// Who waits for a Python interpreter's lock is told the line of Python that the holder runs.
+#[test]
+fn the_holder_of_the_interpreters_lock_has_its_line() -> TestResult {
+    let outcome = Run::new()
+        .options(ALL)
+        .freq(1000)
+        .command(python("lock_habits.py").args(["busy", "1"]))
+        .run()?;
+    let locks = answer("locks", &outcome.expect_success().files())?;
+    let of_gil = |row: &&Value| row["kind"] == "Python GIL";
+    let waits = rows(&locks, "lock_waits").iter().filter(of_gil);
+    let (mut all, mut told) = (0, 0);
+    for row in waits {
+        let ns = row["wait_ns"].as_u64().unwrap_or(0);
+        all += ns;
+        let holder = row["holder"].as_str().unwrap_or_default();
+        if holder.contains("(lock_habits.py:") {
+            told += ns;
         }
-        let outcome = Run::new().options(ALL).command(script(line)).run()?;
-        outcome.expect_success();
-        outcome.all_clean()?;
+    }
+    assert!(
+        all > 0 && told * 10 >= all * 8,
+        "{told} of {all}: {locks:#}"
+    );
+    Ok(())
+}
+
+/// Threads that wait for each other for ever are no reason to hang: the program ends as it does alone, and the waits are there up to its end.
+fn deadlocks_end(children: usize) -> TestResult {
+    let program = || workload("lock_storms").args(["deadlock", "4", &children.to_string()]);
+    run_plain(program())?.expect_success();
+    let outcome = Run::new().options(ALL).command(program()).run()?;
+    outcome.expect_success().all_clean()?;
+    assert_eq!(outcome.files().len(), children + 1, "{}", outcome.story());
+    // Each of the four waits for another one of the four, up to the end of its process.
+    let answer = answer("locks", &outcome.files())?;
+    let of_ring = |row: &&Value| row["function"] == "wants_the_next";
+    let waits = rows(&answer, "lock_waits").iter().filter(of_ring);
+    let waits: u64 = waits.filter_map(|row| row["waits"].as_u64()).sum();
+    assert_eq!(waits, 4 * children as u64, "{answer:#}");
+    Ok(())
+}
+
+/// A thread of high priority waits for one of low priority, while one between them computes.
+fn inversions_end(rounds: usize) -> TestResult {
+    let program = || workload("lock_storms").args(["inversion", &rounds.to_string()]);
+    run_plain(program())?.expect_success();
+    let outcome = Run::new().options(ALL).command(program()).run()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    let contended = counted(&trace, "mutex", "contended")?;
+    assert!(contended >= rounds as i64, "{}", outcome.story());
+    Ok(())
+}
+
+#[test]
+fn deadlocks_and_priority_inversions_end() -> TestResult {
+    deadlocks_end(8)?;
+    inversions_end(12)
+}
+
+#[test]
+#[ignore = "twenty times"]
+fn storms_of_deadlocks_and_priority_inversions_end() -> TestResult {
+    for _ in 0..20 {
+        deadlocks_end(16)?;
+        inversions_end(60)?;
+        let outcome = profiled(&["storm", "4", "150"])?;
+        outcome.expect_success().all_clean()?;
     }
     Ok(())
 }

@@ -4,6 +4,8 @@
 mod answers;
 #[path = "mpi/languages.rs"]
 mod languages;
+#[path = "mpi/own_tests.rs"]
+mod own_tests;
 #[path = "mpi/wheels.rs"]
 mod wheels;
 
@@ -73,6 +75,8 @@ impl Job {
             .env("OMPI_MCA_odls_base_sigkill_timeout", "4")
             // OpenMPI 5 asks its own launcher (PRRTE) as well, also for more ranks than there are processors.
             .env("PRTE_ALLOW_RUN_AS_ROOT", "1")
+            // Intel MPI: without the library for networks, which its package lacks.
+            .env("I_MPI_FABRICS", "shm")
             .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
             .env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")

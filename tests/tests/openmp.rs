@@ -1,10 +1,12 @@
 //! OpenMP, as its runtimes tell it to a tool: against a tool that counts, with names at the right lines, and whatever the program does.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use anyhow::ensure;
 use rsys_tests::{
-    Invocation, Outcome, Run, TestResult, Trace, Workload, missing_tool, skip_if_missing, workload,
-    workspace_dir,
+    Invocation, Outcome, Run, Scratch, TestResult, Trace, Workload, judge_dir, missing_tool,
+    skip_if_missing, workload, workspace_dir,
 };
 
 /// A program of clang, with LLVM's runtime.
@@ -151,6 +153,36 @@ fn everything_is_recorded_that_a_tool_counts_and_the_tool_gets_everything() -> T
         );
     }
     Ok(())
+}
+
+/// Intel's runtime takes the place of LLVM's: its functions are the same.
+#[test]
+fn intels_runtime_is_recorded_as_its_own_tool_counts() -> TestResult {
+    skip_if_missing!(missing_libomp());
+    let library = judge_dir().join("openmp/intel/lib/libiomp5.so");
+    let missing = (!library.is_file()).then(|| format!("no {}", library.display()));
+    skip_if_missing!(missing);
+    let folder = Scratch::new("intel-openmp")?;
+    symlink(&library, folder.path().join("libomp.so.5"))?;
+    let tool = tool()?;
+    let program = || of_clang("openmp_all").args(["5"]);
+    let with = |run: Run| {
+        let run = run
+            .env("LD_LIBRARY_PATH", folder.path())
+            .env("KMP_VERSION", "1");
+        with_tool(run, "OMP_TOOL_LIBRARIES", &tool)
+    };
+    let bare = with(Run::bare().command(program())).run()?;
+    let counts = printed(bare.expect_success(), "tool:");
+    ensure!(!counts.is_empty(), "{}", bare.story());
+    let outcome = with(profiled(program())).run()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    // It says so itself.
+    let is_intels =
+        outcome.stdout.contains("Intel(R) OMP") || outcome.stderr.contains("Intel(R) OMP");
+    ensure!(is_intels, "{}", outcome.story());
+    assert_as_counted(&trace, &printed(&outcome, "tool:"), &outcome.story())
 }
 
 #[test]

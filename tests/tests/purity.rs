@@ -1,4 +1,4 @@
-//! What the signal handler may do, proved on the machine code that is shipped: every function that
+//! What the signal handler may do, proved on the machine code that is shipped, in each build of the agent: every function that
 //! the handler can reach is listed by the disassembler, and the only code outside of the library
 //! among it is on a short list.
 
@@ -8,6 +8,7 @@ mod calls;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use rsys_tests::{TestResult, missing_tool, skip_if_missing, target_dir};
 
@@ -64,11 +65,36 @@ const LEAVE: &str = "clock::close_perf";
 /// Where it asks the kernel for the time, in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
 
-fn agent() -> PathBuf {
-    std::env::var_os("RSYS_AGENT_LIBRARY").map_or_else(
-        || target_dir().join("release/librsys_agent.so"),
-        PathBuf::from,
-    )
+/// A library that is preloaded, and what the machine code of it says.
+struct Agent {
+    path: PathBuf,
+    code: OnceLock<Code>,
+}
+
+impl Agent {
+    const fn empty() -> OnceLock<Self> {
+        OnceLock::new()
+    }
+
+    fn code(&self) -> &Code {
+        self.code.get_or_init(|| disassemble(self))
+    }
+}
+
+/// The agent's three builds: alone, in front of MPI, OpenSHMEM, UCX, OpenMP, Kokkos and PyTorch as well, and in front of locks too.
+fn agents() -> impl Iterator<Item = &'static Agent> {
+    const FILES: [&str; 3] = [
+        "librsys_agent.so",
+        "librsys_agent_parallel.so",
+        "librsys_agent_locks.so",
+    ];
+    static AGENTS: [OnceLock<Agent>; 3] = [Agent::empty(), Agent::empty(), Agent::empty()];
+    AGENTS.iter().zip(FILES).map(|(agent, file)| {
+        agent.get_or_init(|| Agent {
+            path: target_dir().join("release").join(file),
+            code: OnceLock::new(),
+        })
+    })
 }
 
 /// Calls of each function by name, and the relocated functions behind indirect calls by address.
@@ -78,16 +104,16 @@ struct Code {
     slots: BTreeMap<u64, String>,
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
+fn run(agent: &Agent, program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program)
         .args(arguments)
-        .arg(agent())
+        .arg(&agent.path)
         .output()
         .unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
     assert!(
         output.status.success(),
         "{program} failed on {}",
-        agent().display()
+        agent.path.display()
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -98,10 +124,10 @@ fn target(line: &str) -> Option<&str> {
     Some(name.rsplit_once("+0x").map_or(name, |(name, _)| name))
 }
 
-fn disassemble() -> Code {
+fn disassemble(agent: &Agent) -> Code {
     let mut code = Code::default();
     // Slots of the global offset table: `address type symbol` or, within the library, `*ABS*+0x...`.
-    let symbols: BTreeMap<u64, String> = run("nm", &["-C", "--defined-only"])
+    let symbols: BTreeMap<u64, String> = run(agent, "nm", &["-C", "--defined-only"])
         .lines()
         .filter_map(|line| {
             let mut words = line.splitn(3, ' ');
@@ -109,7 +135,7 @@ fn disassemble() -> Code {
             Some((address, words.nth(1)?.to_owned()))
         })
         .collect();
-    for line in run("objdump", &["-R"]).lines() {
+    for line in run(agent, "objdump", &["-R"]).lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, _, name] = words[..] else {
             continue;
@@ -128,7 +154,7 @@ fn disassemble() -> Code {
         code.slots.insert(address, name);
     }
     let mut function = String::new();
-    for line in run("objdump", &["-d", "-C", "--no-show-raw-insn"]).lines() {
+    for line in run(agent, "objdump", &["-d", "-C", "--no-show-raw-insn"]).lines() {
         if line.ends_with(">:") {
             function = target(line).unwrap_or_default().to_owned();
             continue;
@@ -206,30 +232,32 @@ fn chain(found: &BTreeMap<String, String>, name: &str) -> String {
 #[test]
 fn the_handler_reaches_nothing_but_itself() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let code = disassemble();
-    let found = reachable(&code, "handler::on_sample");
-    assert!(
-        found.keys().any(|name| name.contains("rsys_unwind")),
-        "the walk is not in sight"
-    );
-    let foreign: Vec<String> = found
-        .iter()
-        .filter(|(name, _)| {
-            let ours = name.contains("rsys_agent::")
-                || name.contains("rsys_unwind::")
-                || name.contains("rsys_python::")
-                || name.contains("rsys_wire::");
-            let panics = name.contains("panic") || name.contains("unwrap_failed");
-            let allowed = ALLOWED.contains(&name.as_str());
-            (!ours && !allowed) || panics
-        })
-        .map(|(name, _)| chain(&found, name))
-        .collect();
-    assert!(
-        foreign.is_empty(),
-        "the handler reaches:\n{}",
-        foreign.join("\n")
-    );
+    for agent in agents() {
+        let code = agent.code();
+        let found = reachable(code, "handler::on_sample");
+        assert!(
+            found.keys().any(|name| name.contains("rsys_unwind")),
+            "the walk is not in sight"
+        );
+        let foreign: Vec<String> = found
+            .iter()
+            .filter(|(name, _)| {
+                let ours = name.contains("rsys_agent")
+                    || name.contains("rsys_unwind::")
+                    || name.contains("rsys_python::")
+                    || name.contains("rsys_wire::");
+                let panics = name.contains("panic") || name.contains("unwrap_failed");
+                let allowed = ALLOWED.contains(&name.as_str());
+                (!ours && !allowed) || panics
+            })
+            .map(|(name, _)| chain(&found, name))
+            .collect();
+        assert!(
+            foreign.is_empty(),
+            "the handler reaches:\n{}",
+            foreign.join("\n")
+        );
+    }
     Ok(())
 }
 
@@ -237,20 +265,22 @@ fn the_handler_reaches_nothing_but_itself() -> TestResult {
 #[test]
 fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let code = disassemble();
-    for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME] {
-        let found = reachable_from(&code, place, &[]);
-        let foreign: Vec<String> = found
-            .keys()
-            .filter(|name| !name.contains("rsys_agent::") && *name != "a system call")
-            .filter(|name| !ALLOWED.contains(&name.as_str()))
-            .map(|name| chain(&found, name))
-            .collect();
-        assert!(
-            foreign.is_empty() && found.contains_key("a system call"),
-            "{place} reaches:\n{}",
-            foreign.join("\n")
-        );
+    for agent in agents() {
+        let code = agent.code();
+        for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME] {
+            let found = reachable_from(code, place, &[]);
+            let foreign: Vec<String> = found
+                .keys()
+                .filter(|name| !name.contains("rsys_agent") && *name != "a system call")
+                .filter(|name| !ALLOWED.contains(&name.as_str()))
+                .map(|name| chain(&found, name))
+                .collect();
+            assert!(
+                foreign.is_empty() && found.contains_key("a system call"),
+                "{place} reaches:\n{}",
+                foreign.join("\n")
+            );
+        }
     }
     Ok(())
 }
@@ -259,23 +289,25 @@ fn some_places_make_system_calls_alone() -> TestResult {
 #[test]
 fn a_deferred_start_allocates_nothing() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let code = disassemble();
-    let found = reachable_from(&code, DEFERRED_START, &[]);
-    let foreign: Vec<String> = found
-        .keys()
-        .filter(|name| {
-            let ours = ["rsys_agent::", "rsys_unwind::", "rsys_wire::"];
-            let is_ours = ours.iter().any(|crate_name| name.contains(crate_name));
-            let allowed = ALLOWED.contains(&name.as_str()) || *name == "clock_getres";
-            !is_ours && !allowed && *name != "a system call"
-        })
-        .map(|name| chain(&found, name))
-        .collect();
-    assert!(
-        foreign.is_empty() && found.contains_key("a system call"),
-        "a deferred start reaches:\n{}",
-        foreign.join("\n")
-    );
+    for agent in agents() {
+        let code = agent.code();
+        let found = reachable_from(code, DEFERRED_START, &[]);
+        let foreign: Vec<String> = found
+            .keys()
+            .filter(|name| {
+                let ours = ["rsys_agent", "rsys_unwind::", "rsys_wire::"];
+                let is_ours = ours.iter().any(|crate_name| name.contains(crate_name));
+                let allowed = ALLOWED.contains(&name.as_str()) || *name == "clock_getres";
+                !is_ours && !allowed && *name != "a system call"
+            })
+            .map(|name| chain(&found, name))
+            .collect();
+        assert!(
+            foreign.is_empty() && found.contains_key("a system call"),
+            "a deferred start reaches:\n{}",
+            foreign.join("\n")
+        );
+    }
     Ok(())
 }
 
@@ -283,20 +315,22 @@ fn a_deferred_start_allocates_nothing() -> TestResult {
 #[test]
 fn the_search_finds_system_calls_and_allocations() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let code = disassemble();
-    let adoption = reachable(&code, "threads::begin");
-    assert!(
-        adoption.contains_key("a system call"),
-        "a thread's start makes system calls; reached: {:?}",
-        adoption.keys()
-    );
-    let snapshot = reachable(&code, "snapshot::renew");
-    assert!(
-        snapshot
-            .keys()
-            .any(|name| name.contains("alloc") || name == "malloc"),
-        "the snapshot allocates; reached: {:?}",
-        snapshot.keys()
-    );
+    for agent in agents() {
+        let code = agent.code();
+        let adoption = reachable(code, "threads::begin");
+        assert!(
+            adoption.contains_key("a system call"),
+            "a thread's start makes system calls; reached: {:?}",
+            adoption.keys()
+        );
+        let snapshot = reachable(code, "snapshot::renew");
+        assert!(
+            snapshot
+                .keys()
+                .any(|name| name.contains("alloc") || name == "malloc"),
+            "the snapshot allocates; reached: {:?}",
+            snapshot.keys()
+        );
+    }
     Ok(())
 }

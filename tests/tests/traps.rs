@@ -95,6 +95,25 @@ fn what_a_debugger_follows_is_left_alone() -> TestResult {
     Ok(())
 }
 
+/// A debugger that cannot say so by what it hands down: its program stops once at the most.
+#[test]
+fn what_a_static_debugger_starts_is_left_alone() -> TestResult {
+    let debugger = workload("tiny_gdbserver").flags(["-O2", "-static"]);
+    let program = workload("rate").build()?;
+    let command = debugger.args([program.display().to_string().as_str(), "--seconds", "0.2"]);
+    let outcome = Run::new().freq(2000).command(command).run()?;
+    let outcome = outcome.expect_success();
+    assert!(outcome.stdout.contains("cpu="), "{}", outcome.story());
+    let stops = outcome.stdout.lines().find_map(|line| {
+        let number = line.strip_prefix("stops ")?;
+        number.parse::<u32>().ok()
+    });
+    assert!(stops.is_some_and(|stops| stops <= 1), "{}", outcome.story());
+    let told = "(rate) is not sampled: a debugger or Valgrind runs it";
+    assert!(outcome.stderr.contains(told), "{}", outcome.story());
+    Ok(())
+}
+
 /// Valgrind dies of a signal that it does not know, and would report what an agent does in the program.
 #[test]
 fn a_program_in_valgrind_is_left_alone() -> TestResult {

@@ -42,20 +42,24 @@ pub struct Choice {
 pub const fn choose(wish: GpuSource, level: GpuLevel, hip: Hip) -> Choice {
     let (recorder, why) = match (wish, hip) {
         // HIP would give every kernel a signal in order to learn its times, which `lite` forbids.
-        (GpuSource::Auto | GpuSource::Hip, Hip::Ready) if !matches!(level, GpuLevel::Lite) => (
-            Recorder::Hip,
-            "HIP: it tells its tracer of calls and operations",
-        ),
+        (GpuSource::Auto | GpuSource::HipProfiler | GpuSource::Hip, Hip::Ready)
+            if !matches!(level, GpuLevel::Lite) =>
+        {
+            (
+                Recorder::Hip,
+                "HIP: it tells its tracer of calls and operations",
+            )
+        }
         (GpuSource::Off, _) => (Recorder::Nobody, "off: chosen"),
         (GpuSource::Hip, _) => (
             Recorder::Nobody,
             "HIP: chosen, but it does not tell of its operations",
         ),
         (GpuSource::Hsa, _) => (Recorder::Hsa, "HSA queues: chosen"),
-        (GpuSource::Auto, Hip::Absent) => {
+        (GpuSource::Auto | GpuSource::HipProfiler, Hip::Absent) => {
             (Recorder::Hsa, "HSA queues: the program does not use HIP")
         }
-        (GpuSource::Auto, Hip::Mute | Hip::Ready) => (
+        (GpuSource::Auto | GpuSource::HipProfiler, Hip::Mute | Hip::Ready) => (
             Recorder::Hsa,
             "HSA queues: HIP does not tell of its operations",
         ),

@@ -9,6 +9,7 @@ use crate::VERSION;
 use crate::counting::{EventList, Overflow};
 use crate::name_list::NameList;
 use crate::sources::EventChoice;
+use crate::text::{number, parts, signed, split_at};
 
 /// Environment variable with the name of the sampler's abstract socket (without the leading NUL).
 pub const ENV_SESSION: &str = "RSYS_AGENT_SESSION";
@@ -243,6 +244,8 @@ pub enum GpuSource {
     Auto,
     /// The HIP runtime.
     Hip,
+    /// The profiler within the HIP runtime, where it has one; else as `Auto`.
+    HipProfiler,
     /// The HSA runtime.
     Hsa,
     /// Nowhere.
@@ -292,6 +295,10 @@ pub struct AgentSettings {
     pub kokkos_name_bytes: u32,
     /// Whether deep copies of Kokkos are recorded.
     pub kokkos_deep_copy: bool,
+    /// Whether operators of PyTorch are recorded with the shapes of their inputs.
+    pub torch_shapes: bool,
+    /// Whether a profiler plug-in that RCCL finds by itself goes on beside the agent: the user has not said that there is to be none.
+    pub rccl_default_plugin: bool,
     /// What each thread counts beside its samples.
     pub counters: EventList,
     /// By which event samples are taken, instead of by a clock.
@@ -308,6 +315,7 @@ pub struct AgentSettings {
 }
 
 impl Default for AgentSettings {
+    #[inline]
     fn default() -> Self {
         AgentSettings {
             frequency_hz: 300.0,
@@ -324,6 +332,8 @@ impl Default for AgentSettings {
             shortest_wait_ns: 1_000,
             kokkos_name_bytes: 0,
             kokkos_deep_copy: true,
+            torch_shapes: false,
+            rccl_default_plugin: true,
             counters: EventList::default(),
             overflow: None,
             boot_offset_ns: 0,
@@ -370,6 +380,7 @@ impl AgentSettings {
         let gpu_source = match self.gpu_source {
             GpuSource::Auto => "auto",
             GpuSource::Hip => "hip",
+            GpuSource::HipProfiler => "hip-profiler",
             GpuSource::Hsa => "hsa",
             GpuSource::Off => "off",
         };
@@ -380,7 +391,7 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} boot={} late={} mpi={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} shapes={} plugin={} boot={} late={} mpi={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -390,6 +401,8 @@ impl AgentSettings {
             self.shortest_wait_ns,
             self.kokkos_name_bytes,
             u8::from(self.kokkos_deep_copy),
+            u8::from(self.torch_shapes),
+            u8::from(self.rccl_default_plugin),
             self.boot_offset_ns,
             self.late_unless_child_of,
             self.mpi_functions,
@@ -400,15 +413,16 @@ impl AgentSettings {
     /// Reads the line; unknown or malformed words keep their defaults, since a target must never
     /// fail for our sake, and numbers are forced into their ranges.
     #[must_use]
+    #[inline]
     pub fn from_line(line: &str) -> AgentSettings {
         let mut settings = AgentSettings::default();
-        for (key, value) in line
-            .split_whitespace()
-            .filter_map(|word| word.split_once('='))
-        {
+        for (key, value) in parts(line, b' ').filter_map(|word| split_at(word, b'=')) {
             match (key, value) {
                 ("freq", _) => {
-                    if let Some(hz) = value.parse::<f64>().ok().filter(|hz| hz.is_finite()) {
+                    // Nearly always a whole number, which is read by less code.
+                    let whole = number::<u32>(value).map(f64::from);
+                    let hz = whole.or_else(|| value.parse::<f64>().ok());
+                    if let Some(hz) = hz.filter(|hz| hz.is_finite()) {
                         settings.frequency_hz = hz.clamp(0.01, 100_000.0);
                     }
                 }
@@ -422,31 +436,34 @@ impl AgentSettings {
                 ("python", "only") => settings.python = PythonChoice::Only,
                 ("events", words) => settings.events = EventChoice::from_words(words),
                 ("gpu", "hip") => settings.gpu_source = GpuSource::Hip,
+                ("gpu", "hip-profiler") => settings.gpu_source = GpuSource::HipProfiler,
                 ("gpu", "hsa") => settings.gpu_source = GpuSource::Hsa,
                 ("gpu", "off") => settings.gpu_source = GpuSource::Off,
                 ("level", "lite") => settings.gpu_level = GpuLevel::Lite,
                 ("level", "full") => settings.gpu_level = GpuLevel::Full,
                 ("stacks", _) => settings.launch_stacks = value == "1",
-                ("kokkos", _) => settings.kokkos_name_bytes = value.parse().unwrap_or(0),
+                ("kokkos", _) => settings.kokkos_name_bytes = number(value).unwrap_or(0),
                 ("copies", _) => settings.kokkos_deep_copy = value == "1",
+                ("shapes", _) => settings.torch_shapes = value == "1",
+                ("plugin", _) => settings.rccl_default_plugin = value == "1",
                 ("depth", _) => {
-                    settings.max_depth = value
-                        .parse()
+                    settings.max_depth = number(value)
                         .unwrap_or(settings.max_depth)
                         .clamp(1, MAX_DEPTH);
                 }
                 ("ring", _) => {
-                    let words: u32 = value.parse().unwrap_or(settings.ring_words);
+                    let words: u32 = number(value).unwrap_or(settings.ring_words);
                     settings.ring_words =
                         words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
+                ("counters" | "overflow" | "mpi", "") => {}
                 ("counters", _) => settings.counters = EventList::parse(value),
                 ("overflow", _) => settings.overflow = Overflow::parse(value),
                 ("waits", _) => {
-                    settings.shortest_wait_ns = value.parse().unwrap_or(settings.shortest_wait_ns);
+                    settings.shortest_wait_ns = number(value).unwrap_or(settings.shortest_wait_ns);
                 }
-                ("boot", _) => settings.boot_offset_ns = value.parse().unwrap_or(0),
-                ("late", _) => settings.late_unless_child_of = value.parse().unwrap_or(0),
+                ("boot", _) => settings.boot_offset_ns = signed(value).unwrap_or(0),
+                ("late", _) => settings.late_unless_child_of = number(value).unwrap_or(0),
                 ("mpi", names) => settings.mpi_functions = NameList::parse(names),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}

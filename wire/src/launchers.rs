@@ -53,6 +53,7 @@ const VALUED: &[&[u8]] = &[b"-W", b"-X", b"--check-hash-based-pycs"];
 ///
 /// # Signal safety
 /// Compares bytes: no allocation, no system call.
+#[inline]
 pub fn is_launcher<'a>(file_name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> bool {
     PROGRAMS.contains(&file_name) || is_script_launcher(file_name, arguments)
 }
@@ -61,6 +62,7 @@ pub fn is_launcher<'a>(file_name: &[u8], arguments: impl Iterator<Item = &'a [u8
 ///
 /// # Signal safety
 /// As [`is_launcher`].
+#[inline]
 pub fn is_script_launcher<'a>(
     file_name: &[u8],
     mut arguments: impl Iterator<Item = &'a [u8]>,
@@ -89,6 +91,7 @@ pub fn is_script_launcher<'a>(
     false
 }
 
+#[inline]
 fn is_script(name: &[u8]) -> bool {
     // `flux run` and its like are scripts beside the `flux` program.
     SCRIPTS.contains(&name) || (name.starts_with(b"flux-") && name.ends_with(b".py"))
@@ -96,6 +99,7 @@ fn is_script(name: &[u8]) -> bool {
 
 /// The last part of a path.
 #[must_use]
+#[inline]
 pub fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

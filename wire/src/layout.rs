@@ -343,6 +343,7 @@ pub enum InfoTag {
 /// Appends one entry to process information in a fixed buffer; too long a value is cut.
 ///
 /// Returns the new length.
+#[inline]
 pub fn push_info(
     buffer: &mut [u8; INFO_BYTES],
     length: usize,

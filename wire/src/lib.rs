@@ -39,6 +39,7 @@ pub mod release;
 pub mod ring;
 pub mod sources;
 mod sync;
+mod text;
 mod words;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.

@@ -13,6 +13,7 @@ pub struct NameList {
 }
 
 impl Default for NameList {
+    #[inline]
     fn default() -> Self {
         NameList {
             text: [0; NAMES_BYTES],

@@ -10,7 +10,7 @@ use crate::launchers::base_name;
 /// File name of the agent.
 pub const AGENT_FILE: &str = "librsys_agent.so";
 
-/// File name of the agent that stands in front of MPI, OpenMP and Kokkos as well.
+/// File name of the agent that stands in front of MPI, OpenSHMEM, UCX, OpenMP, Kokkos and PyTorch as well.
 pub const PARALLEL_AGENT_FILE: &str = "librsys_agent_parallel.so";
 
 /// File name of the agent that stands in front of the C library's locks as well.
@@ -21,6 +21,7 @@ pub const AGENT_FILES: [&str; 3] = [AGENT_FILE, PARALLEL_AGENT_FILE, LOCKS_AGENT
 
 /// Whether a file of this name is the agent, in any form.
 #[must_use]
+#[inline]
 pub fn is_agent_file(name: &[u8]) -> bool {
     AGENT_FILES.iter().any(|file| name == file.as_bytes())
 }

@@ -4,6 +4,7 @@
 //! choice by `-I`, and the track and category on which the sampler draws its events.
 
 use crate::program::{AGENT_FILE, LOCKS_AGENT_FILE, PARALLEL_AGENT_FILE};
+use crate::text::parts;
 
 /// The track of a thread on which events are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,6 +130,11 @@ sources! {
         name: "rccl", track: Calls, backend: Some("rcclp"), with_gpu: false, owns_operations: false,
         when_full: Wait
     }
+    /// What RCCL's proxies do, by its profiler interface.
+    RcclProxy = 17 {
+        name: "rccl_proxy", track: Calls, backend: Some("rccl-proxy"), with_gpu: false, owns_operations: false,
+        when_full: Drop
+    }
     /// Something that the profiler says about itself.
     Profiler = 5 {
         name: "rsys", track: Ranges, backend: None, with_gpu: false, owns_operations: true,
@@ -179,6 +185,21 @@ sources! {
         name: "nvtx", track: Regions, backend: Some("nvtx"), with_gpu: false, owns_operations: true,
         when_full: Wait
     }
+    /// A call of OpenSHMEM.
+    Shmem = 20 {
+        name: "shmem", track: Calls, backend: Some("shmem"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
+    /// An operator of PyTorch.
+    Torch = 22 {
+        name: "torch", track: Calls, backend: Some("torch"), with_gpu: false, owns_operations: false,
+        when_full: Wait
+    }
+    /// A call of UCX.
+    Ucx = 21 {
+        name: "ucx", track: Calls, backend: Some("ucx"), with_gpu: false, owns_operations: true,
+        when_full: Wait
+    }
 }
 
 impl Category {
@@ -203,7 +224,12 @@ impl Category {
     #[must_use]
     pub const fn build(self) -> Build {
         match self {
-            Category::Mpi | Category::Openmp | Category::Kokkos => Build::Parallel,
+            Category::Mpi
+            | Category::Openmp
+            | Category::Kokkos
+            | Category::Shmem
+            | Category::Torch
+            | Category::Ucx => Build::Parallel,
             _ if self.is_of_locks() => Build::Locks,
             _ => Build::Plain,
         }
@@ -305,15 +331,14 @@ impl EventChoice {
         names.join(",")
     }
 
+    #[inline]
     pub(crate) fn from_words(words: &str) -> Self {
-        let is_on = |name: &str| words.split(',').any(|word| word == name);
-        let mut choice = SOURCES
-            .iter()
-            .filter(|source| is_on(source.name))
-            .fold(Self::default(), |choice, source| {
-                choice.with(source.category)
-            });
-        choice.gpu = is_on(GPU);
+        let mut choice = Self::default();
+        for word in parts(words, b',') {
+            let named = SOURCES.iter().filter(|source| source.name == word);
+            choice = named.fold(choice, |choice, source| choice.with(source.category));
+            choice.gpu |= word == GPU;
+        }
         choice
     }
 }

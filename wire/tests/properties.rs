@@ -507,6 +507,8 @@ proptest! {
             shortest_wait_ns: 250,
             kokkos_name_bytes: 64,
             kokkos_deep_copy: false,
+            torch_shapes: true,
+            rccl_default_plugin: false,
             mpi_functions: NameList::parse("MPI_Send -Wtime I*"),
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),

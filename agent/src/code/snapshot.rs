@@ -38,6 +38,7 @@ const MOST_ENTRIES: u32 = 4096;
 const MOST_HEADERS: u64 = 64;
 
 /// Decides whether look-ups use the snapshot, and makes the first one.
+#[unsafe(link_section = "rsys_start")]
 pub fn start(forced: bool) {
     USED.store(
         forced || real::dl_find_object::get().is_none(),
@@ -144,6 +145,7 @@ fn add_segment(object: &mut Object, kind: u32, address: u64, size: u64) {
 }
 
 /// Renews the snapshot if it is used and the loader has changed something. Not for signal handlers.
+#[unsafe(link_section = "rsys_start")]
 pub fn renew() {
     if !is_used() {
         return;

@@ -115,6 +115,13 @@ pub fn slice(when_ns: [u64; 2], category: Category, name: u64, args: &[Arg<'_>])
     })
 }
 
+/// Something that is over, and that no thread did: both its times (CLOCK_BOOTTIME ns). Its arguments say where it is drawn.
+pub fn span(when_ns: [u64; 2], category: Category, name: u64, args: &ArgWords) -> bool {
+    rings::put(category.when_full(), |ring| {
+        event::put_span(ring, when_ns, category, name, args)
+    })
+}
+
 /// Something happens now, and is recorded as long as the sampler reads, whatever its source says.
 #[cfg(any(feature = "locks", test))]
 pub fn mark_surely(category: Category, name: u64, args: &[Arg<'_>]) {

@@ -105,6 +105,7 @@ const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
 /// Makes the key whose destructor gives rings back.
+#[unsafe(link_section = "rsys_start")]
 pub fn register_hook() {
     let mut key = 0;
     // SAFETY: `key` is valid; the destructor has the right signature.

@@ -24,6 +24,7 @@ pub struct Answer {
 /// As `dlsym(3)`.
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     std::arch::naked_asm!(
@@ -56,6 +57,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 /// As `dlvsym(3)`.
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlvsym(
     handle: *mut c_void,
@@ -93,6 +95,7 @@ pub unsafe extern "C" fn dlvsym(
 /// As `dlvsym(3)`.
 #[cfg(target_arch = "aarch64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlvsym(
     handle: *mut c_void,
@@ -131,6 +134,7 @@ pub unsafe extern "C" fn dlvsym(
 /// As `dlsym(3)`.
 #[cfg(target_arch = "aarch64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     std::arch::naked_asm!(
@@ -163,6 +167,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 ///
 /// # Safety
 /// As `dlsym` has it: the name is a C string.
+#[unsafe(link_section = "rsys_start")]
 unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer {
     let real = real();
     // SAFETY: the C library's function or ours of the same signature.
@@ -181,6 +186,7 @@ unsafe extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer 
 ///
 /// # Safety
 /// As `dlvsym` has it: name and version are C strings.
+#[unsafe(link_section = "rsys_start")]
 unsafe extern "C" fn answer_versioned(
     handle: *mut c_void,
     name: *const c_char,

@@ -109,7 +109,9 @@ unsafe fn create(
         return real(start, argument);
     }
     // Only the first thread can do that, and from now on another may want to record.
-    deferred::start();
+    if !deferred::start() && !state::is_active() {
+        return real(start, argument);
+    }
     if runtime_threads::is_of_runtime(start) {
         return runtime_threads::create(start, argument, real);
     }

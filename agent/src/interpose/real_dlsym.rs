@@ -10,9 +10,11 @@ pub const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
 #[cfg(target_arch = "aarch64")]
 pub const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
-/// The real ones.
+/// The real ones, on a page that the loader has written already.
+#[unsafe(link_section = ".data")]
 pub static REAL: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
+#[unsafe(link_section = ".data")]
 pub static REAL_VERSIONED: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 pub type Function = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
@@ -40,6 +42,7 @@ pub extern "C" fn nothing(
 
 // Never inlined and never a tail call: "next" is found by the caller's address.
 #[inline(never)]
+#[unsafe(link_section = "rsys_start")]
 pub fn real() -> *const () {
     let known = REAL.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -63,6 +66,7 @@ pub fn real() -> *const () {
 }
 
 /// The real `dlvsym`. By a search of our own without the loader: `dlsym` is found by it.
+#[unsafe(link_section = "rsys_start")]
 pub fn real_versioned() -> *const () {
     let known = REAL_VERSIONED.load(Ordering::Relaxed);
     if !known.is_null() {

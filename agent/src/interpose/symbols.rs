@@ -7,20 +7,14 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::code::modules;
-use crate::sys::guard::{copy_c_string, read_u8, read_u16, read_u32, read_u64};
+use crate::interpose::tables::Tables;
+use crate::sys::guard::{copy_c_string, read_u64};
 use crate::target::other_libc;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_GNU_HASH: u64 = 0x6fff_fef5;
-const DT_VERSYM: u64 = 0x6fff_fff0;
-/// Set in a symbol's version when it is there for old programs only.
-const VERSION_HIDDEN: u16 = 0x8000;
-const SYMBOL_BYTES: u64 = 24;
-/// No library has more dynamic entries, nor a chain of the hash table more symbols.
-const MOST_ENTRIES: u64 = 1 << 12;
+/// No process has more objects.
+const MOST_OBJECTS: u64 = 1 << 12;
 const MOST_PATH: usize = 1024;
 
 /// Which objects are searched.
@@ -76,18 +70,20 @@ fn first_object() -> Option<u64> {
 }
 
 /// The dynamic section of the program itself.
+#[unsafe(link_section = "rsys_start")]
 pub fn program() -> Option<u64> {
     read_u64(first_object()?.wrapping_add(16)).filter(|dynamic| *dynamic != 0)
 }
 
 /// The function of this name in the C library, or null. Calls nothing: it may be asked for before any library has started.
+#[unsafe(link_section = "rsys_start")]
 pub fn in_c_library(name: &CStr) -> *mut () {
     let Some(mut object) = first_object() else {
         return std::ptr::null_mut();
     };
     // Fields of link_map: bias, path, dynamic section, next.
     let mut path = [0_u8; MOST_PATH];
-    for _ in 0..MOST_ENTRIES {
+    for _ in 0..MOST_OBJECTS {
         let field = |at: u64| read_u64(object.wrapping_add(at));
         let (Some(bias), Some(name_at), Some(dynamic), Some(next)) =
             (field(0), field(8), field(16), field(24))
@@ -215,100 +211,6 @@ unsafe extern "C" fn visit(
 fn headers(info: &libc::dl_phdr_info) -> impl Iterator<Item = &libc::Elf64_Phdr> {
     // SAFETY: the loader's array with this many entries.
     unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }.iter()
-}
-
-/// The tables of one object that name its symbols.
-#[derive(Debug, Default)]
-struct Tables {
-    bias: u64,
-    symbols: u64,
-    strings: u64,
-    hashes: u64,
-    versions: u64,
-}
-
-impl Tables {
-    fn read(bias: u64, dynamic: u64) -> Option<Self> {
-        let mut tables = Tables {
-            bias,
-            ..Self::default()
-        };
-        for number in 0..MOST_ENTRIES {
-            let entry = dynamic.wrapping_add(number.wrapping_mul(16));
-            let value = read_u64(entry.wrapping_add(8))?;
-            // glibc has turned these into addresses, except where the section is read-only (the vDSO).
-            let address = if value < bias {
-                bias.wrapping_add(value)
-            } else {
-                value
-            };
-            match read_u64(entry)? {
-                0 => break,
-                DT_STRTAB => tables.strings = address,
-                DT_SYMTAB => tables.symbols = address,
-                DT_GNU_HASH => tables.hashes = address,
-                DT_VERSYM => tables.versions = address,
-                _ => {}
-            }
-        }
-        (tables.symbols != 0 && tables.strings != 0 && tables.hashes != 0).then_some(tables)
-    }
-
-    /// The address of a function that this object defines: of its newest version, if it has several.
-    fn find(&self, name: &CStr) -> Option<u64> {
-        let hash = name.to_bytes().iter().fold(5381_u32, |hash, byte| {
-            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
-        });
-        // The GNU hash table: four numbers, a Bloom filter, buckets, chains.
-        let number = |at: u64, index: u64| read_u32(at.wrapping_add(index.wrapping_mul(4)));
-        let buckets = u64::from(number(self.hashes, 0)?);
-        let first = u64::from(number(self.hashes, 1)?);
-        let filter_words = u64::from(number(self.hashes, 2)?);
-        let bucket_table = self
-            .hashes
-            .wrapping_add(16)
-            .wrapping_add(filter_words.wrapping_mul(8));
-        let chain_table = bucket_table.wrapping_add(buckets.wrapping_mul(4));
-        let start = u64::from(number(bucket_table, u64::from(hash).checked_rem(buckets)?)?);
-        if start < first {
-            return None;
-        }
-        let mut old = None;
-        for index in start..start.wrapping_add(MOST_ENTRIES) {
-            let chained = number(chain_table, index.wrapping_sub(first))?;
-            if chained | 1 == hash | 1
-                && let Some(address) = self.defined(index, name)
-            {
-                let version = match self.versions {
-                    0 => 0,
-                    versions => read_u16(versions.wrapping_add(index.wrapping_mul(2)))?,
-                };
-                if version & VERSION_HIDDEN == 0 {
-                    return Some(address);
-                }
-                old = old.or(Some(address));
-            }
-            if chained & 1 != 0 {
-                break;
-            }
-        }
-        old
-    }
-
-    /// The address of a symbol if it has this name and is defined here.
-    fn defined(&self, index: u64, name: &CStr) -> Option<u64> {
-        let symbol = self.symbols.wrapping_add(index.wrapping_mul(SYMBOL_BYTES));
-        let mut at = self.strings.wrapping_add(u64::from(read_u32(symbol)?));
-        for byte in name.to_bytes_with_nul() {
-            if read_u8(at)? != *byte {
-                return None;
-            }
-            at = at.wrapping_add(1);
-        }
-        let section = read_u16(symbol.wrapping_add(6))?;
-        let value = read_u64(symbol.wrapping_add(8))?;
-        (section != 0 && value != 0).then(|| self.bias.wrapping_add(value))
-    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub struct FunctionTable {
     pub find: fn(&[u8]) -> Option<u16>,
     /// The name of a function, with its NUL.
     pub name: fn(u16, &mut [u8; NAME_BYTES]),
-    /// The first stub of a place: of place 1 and those above, whose stubs have no names.
+    /// The first stub of a place: of place 1 and those above, whose stubs have no names. Null where only one library is wrapped.
     pub later: fn(usize) -> *const (),
     /// What stands behind the stubs.
     pub reals: &'static Reals,
@@ -111,6 +111,9 @@ impl FunctionTable {
             return symbols::own(name);
         }
         for place in 1..PLACES {
+            if (self.later)(place).is_null() {
+                break;
+            }
             let number = place
                 .wrapping_mul(MOST_FUNCTIONS)
                 .wrapping_add(usize::from(function));

@@ -3,7 +3,7 @@
 //! Libraries with hundreds of functions would need hundreds of wrappers. Here each function has a stub of two instructions that puts its
 //! number into a scratch register and jumps to the trampoline of its library. That notes the registers in a [`Call`] and asks a handler,
 //! which says where to jump with all registers and the stack as they were, or makes the call itself ([`Call::forward`]) and has its result
-//! returned. Functions that take floating-point arguments or structures by value must not have a stub.
+//! returned. Functions that take structures by value or more than one floating-point argument must not have a stub, nor those with `long double`.
 
 /// How many arguments come in registers.
 #[cfg(target_arch = "x86_64")]
@@ -18,9 +18,10 @@ pub struct Call {
     registers: [usize; REGISTERS],
     /// `al` of variadic calls, or where a structure is returned to.
     scratch: usize,
-    /// What the function returned, as a whole number and as a floating-point one.
+    /// What the function returned, as a whole number.
     result: usize,
-    result_double: f64,
+    /// The first floating-point argument, then what the function returned as such.
+    double: f64,
     /// The arguments that did not fit into registers.
     stack: *const usize,
 }
@@ -113,6 +114,7 @@ unsafe extern "C" fn forward(function: *const (), call: *mut Call, words: usize)
         "mov r8, [rbx + 32]",
         "mov r9, [rbx + 40]",
         "mov rax, [rbx + 48]",
+        "movsd xmm0, [rbx + 64]",
         "call r11",
         "mov [rbx + 56], rax",
         "movsd [rbx + 64], xmm0",
@@ -157,6 +159,7 @@ unsafe extern "C" fn forward(function: *const (), call: *mut Call, words: usize)
         "ldp x4, x5, [x19, #32]",
         "ldp x6, x7, [x19, #48]",
         "ldr x8, [x19, #64]",
+        "ldr d0, [x19, #80]",
         "blr x16",
         "str x0, [x19, #72]",
         "str d0, [x19, #80]",
@@ -193,6 +196,7 @@ macro_rules! trampoline {
                 "mov [rsp + 32], r8",
                 "mov [rsp + 40], r9",
                 "mov [rsp + 48], rax",
+                "movsd [rsp + 64], xmm0",
                 "lea rax, [rbp + 16]",
                 "mov [rsp + 72], rax",
                 "mov edi, r11d",
@@ -208,6 +212,7 @@ macro_rules! trampoline {
                 "mov r8, [rsp + 32]",
                 "mov r9, [rsp + 40]",
                 "mov rax, [rsp + 48]",
+                "movsd xmm0, [rsp + 64]",
                 ".cfi_remember_state",
                 "leave",
                 ".cfi_def_cfa rsp, 8",
@@ -247,6 +252,7 @@ macro_rules! trampoline {
                 "stp x4, x5, [sp, #48]",
                 "stp x6, x7, [sp, #64]",
                 "str x8, [sp, #80]",
+                "str d0, [sp, #96]",
                 "add x9, sp, #112",
                 "str x9, [sp, #104]",
                 "mov w0, w16",
@@ -259,6 +265,7 @@ macro_rules! trampoline {
                 "ldp x4, x5, [sp, #48]",
                 "ldp x6, x7, [sp, #64]",
                 "ldr x8, [sp, #80]",
+                "ldr d0, [sp, #96]",
                 "ldp x29, x30, [sp], #112",
                 "br x16",
                 "2:",
@@ -371,11 +378,17 @@ mod tests {
         3.0
     }
 
+    extern "C" fn half(number: f64, divisor: i64) -> f64 {
+        number / divisor as f64
+    }
+
     extern "C" fn handler(number: u32, call: &mut Call) -> *const () {
         match number {
             1 => return weigh as *const (),
             2 => call.forward(weigh as *const (), 11),
             3 => call.forward(three as *const (), 0),
+            5 => return half as *const (),
+            6 => call.forward(half as *const (), 1),
             _ => call.set_result(call.argument(10).wrapping_add(call.argument(0))),
         }
         std::ptr::null()
@@ -397,7 +410,7 @@ mod tests {
         stub!(2, trampoline)
     }
 
-    later_stubs!("rsys_test_stubs", 3, 2, trampoline);
+    later_stubs!("rsys_test_stubs", 3, 4, trampoline);
 
     unsafe extern "C" {
         fn rsys_test_stubs();
@@ -418,5 +431,12 @@ mod tests {
         // SAFETY: a stub of a function without arguments.
         let three = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> f64>(later) };
         assert_eq!(three(), 3.0);
+        for number in [2, 3] {
+            let stub = later.wrapping_byte_add(number * STUB_BYTES);
+            // SAFETY: stubs of a function of this signature.
+            let half =
+                unsafe { std::mem::transmute::<*const (), extern "C" fn(f64, i64) -> f64>(stub) };
+            assert_eq!(half(7.0, 2), 3.5);
+        }
     }
 }

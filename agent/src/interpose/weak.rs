@@ -5,74 +5,102 @@
 //! can have looked.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::interpose::symbols;
-use crate::sys::guard::{copy_c_string, read_u8, read_u16, read_u32, read_u64};
+use crate::interpose::tables::Tables;
+use crate::sys::guard::{copy_c_string, read_u64};
 use crate::sys::set_writable;
 
 const PT_DYNAMIC: u32 = 2;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
-const DT_PLTRELSZ: u64 = 2;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_RELA: u64 = 7;
-const DT_RELASZ: u64 = 8;
-const DT_JMPREL: u64 = 23;
-const MOST_ENTRIES: u64 = 1 << 12;
-const SYMBOL_BYTES: u64 = 24;
-const RELOCATION_BYTES: u64 = 24;
-const STB_WEAK: u8 = 2;
 /// Relocations that put a symbol's address somewhere: a word, an entry of the global offset table, one of the linkage table.
 #[cfg(target_arch = "x86_64")]
 const OF_SYMBOLS: [u32; 3] = [1, 6, 7];
 #[cfg(target_arch = "aarch64")]
 const OF_SYMBOLS: [u32; 3] = [257, 1025, 1026];
 
-/// How many objects had been loaded when the references were last looked at.
-static SEEN: AtomicU64 = AtomicU64::new(0);
+/// Whether a name is one of the functions that are looked for.
+type IsKnown = fn(&CStr) -> bool;
 
-/// What is asked about names.
-type IsMissing = fn(&CStr) -> bool;
+/// How many objects a caller has looked at.
+#[derive(Debug)]
+pub struct Seen {
+    /// Objects that had been loaded and unloaded when it last looked, of all namespaces of the loader, and those that it saw.
+    counts: [AtomicU64; 3],
+}
 
-/// Looks at the objects that were loaded since the last time, and sets references back to null of whose name `is_missing` says that no library has it.
-/// Not for signal handlers.
-pub fn restore(is_missing: IsMissing) {
-    let mut loaded = 0_u64;
-    // SAFETY: the callback gets the number on this stack.
-    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut loaded).cast()) };
-    if SEEN.swap(loaded, Ordering::AcqRel) != loaded {
-        let mut is_missing = is_missing;
-        // SAFETY: the callback gets the function on this stack.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut is_missing).cast()) };
+impl Seen {
+    /// None.
+    pub const fn new() -> Self {
+        Seen {
+            counts: [const { AtomicU64::new(0) }; 3],
+        }
+    }
+}
+
+/// A look at the objects that are new.
+struct Search<'a> {
+    is_known: IsKnown,
+    seen: &'a Seen,
+    /// How many objects stand in front that were looked at; `None` before the first.
+    skip: Option<u64>,
+    /// How many there were up to now.
+    objects: u64,
+}
+
+/// Looks at the objects that were loaded since the last time, and sets references back to null to functions of which `is_known` holds, and that no library
+/// has. Not for signal handlers.
+pub fn restore(is_known: IsKnown, seen: &Seen) {
+    let mut search = Search {
+        is_known,
+        seen,
+        skip: None,
+        objects: 0,
+    };
+    // SAFETY: the callback gets what is on this stack.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    if search.skip.is_some() {
+        seen.counts[2].store(search.objects, Ordering::Release);
+    }
+}
+
+impl Search<'_> {
+    /// How many objects in front need no look, if there are others. New ones stand behind those that were there; once one was unloaded, their places are unknown.
+    fn begin(&self, loaded: u64, unloaded: u64) -> Option<u64> {
+        let [loads, unloads, objects] = &self.seen.counts;
+        let before = loads.swap(loaded, Ordering::AcqRel);
+        let is_same = unloads.swap(unloaded, Ordering::AcqRel) == unloaded;
+        (before != loaded).then(|| match is_same {
+            true => objects.load(Ordering::Acquire),
+            false => 0,
+        })
     }
 }
 
 /// # Safety
-/// As `dl_iterate_phdr` calls it, with a number.
-unsafe extern "C" fn count(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    data: *mut c_void,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe { *data.cast::<u64>() = (*info).dlpi_adds };
-    1
-}
-
-/// # Safety
-/// As `dl_iterate_phdr` calls it, with an [`IsMissing`].
+/// As `dl_iterate_phdr` calls it, with a [`Search`].
 unsafe extern "C" fn visit(
     info: *mut libc::dl_phdr_info,
     _size: usize,
     data: *mut c_void,
 ) -> c_int {
     // SAFETY: as above; the loader's own structure and array.
-    let (info, is_missing, headers) = unsafe {
+    let (info, search, headers) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-        (info, *data.cast::<IsMissing>(), headers)
+        (info, &mut *data.cast::<Search<'_>>(), headers)
     };
+    let skip = search
+        .skip
+        .or_else(|| search.begin(info.dlpi_adds, info.dlpi_subs));
+    let Some(skip) = skip else { return 1 };
+    search.objects += 1;
+    search.skip = Some(skip.saturating_sub(1));
+    if skip > 0 {
+        return 0;
+    }
     let bias = info.dlpi_addr;
     let of_kind = |kind| headers.iter().find(|header| header.p_type == kind);
     let Some(dynamic) = of_kind(PT_DYNAMIC) else {
@@ -83,91 +111,51 @@ unsafe extern "C" fn visit(
         start..start.wrapping_add(header.p_memsz)
     });
     if let Some(tables) = Tables::read(bias, bias.wrapping_add(dynamic.p_vaddr)) {
-        for [at, bytes] in tables.relocations {
-            for number in 0..bytes / RELOCATION_BYTES {
-                let entry = at.wrapping_add(number.wrapping_mul(RELOCATION_BYTES));
-                tables.restore(entry, &read_only, is_missing);
-            }
-        }
+        restore_object(&tables, &read_only, search.is_known);
     }
     0
 }
 
-/// The tables of one object that its relocations are in.
-#[derive(Debug, Default)]
-struct Tables {
-    bias: u64,
-    symbols: u64,
-    strings: u64,
-    /// Tables of relocations, each with its length in bytes.
-    relocations: [[u64; 2]; 2],
+/// Sets references of an object back to null that are weak, and to functions that only we have.
+fn restore_object(tables: &Tables, read_only: &Range<u64>, is_known: IsKnown) {
+    let is_wanted = |symbol| {
+        tables
+            .weak_reference(symbol)
+            .is_some_and(|at| named(at, is_known))
+    };
+    // Few objects have any: these need not be looked through.
+    if let Some(undefined) = tables.undefined()
+        && !(1..undefined).any(is_wanted)
+    {
+        return;
+    }
+    for relocation in tables.relocations() {
+        if !OF_SYMBOLS.contains(&relocation.kind) {
+            continue;
+        }
+        let Some(name_at) = tables.weak_reference(relocation.symbol) else {
+            continue;
+        };
+        let Some(target) = read_u64(relocation.place) else {
+            continue;
+        };
+        let target: *const () = std::ptr::without_provenance(target as usize);
+        let is_missing = |name: &CStr| is_known(name) && symbols::behind(name).is_null();
+        if !target.is_null() && symbols::is_ours(target) && named(name_at, is_missing) {
+            write_null(relocation.place, read_only);
+        }
+    }
 }
 
-impl Tables {
-    fn read(bias: u64, dynamic: u64) -> Option<Self> {
-        let mut tables = Tables {
-            bias,
-            ..Self::default()
-        };
-        for number in 0..MOST_ENTRIES {
-            let entry = dynamic.wrapping_add(number.wrapping_mul(16));
-            let value = read_u64(entry.wrapping_add(8))?;
-            // As in the other tables of symbols: an address already, or not.
-            let address = if value < bias {
-                bias.wrapping_add(value)
-            } else {
-                value
-            };
-            let [data, linkage] = &mut tables.relocations;
-            match read_u64(entry)? {
-                0 => break,
-                DT_STRTAB => tables.strings = address,
-                DT_SYMTAB => tables.symbols = address,
-                DT_RELA => data[0] = address,
-                DT_RELASZ => data[1] = value,
-                DT_JMPREL => linkage[0] = address,
-                DT_PLTRELSZ => linkage[1] = value,
-                _ => {}
-            }
-        }
-        (tables.symbols != 0 && tables.strings != 0).then_some(tables)
-    }
-
-    /// Sets what a relocation has filled in back to null, if it is a weak reference to a function that only we have.
-    fn restore(
-        &self,
-        entry: u64,
-        read_only: &std::ops::Range<u64>,
-        is_missing: IsMissing,
-    ) -> Option<()> {
-        let what = read_u64(entry.wrapping_add(8))?;
-        let (symbol, kind) = (what >> 32, what as u32);
-        if symbol == 0 || !OF_SYMBOLS.contains(&kind) {
-            return None;
-        }
-        let symbol = self.symbols.wrapping_add(symbol.wrapping_mul(SYMBOL_BYTES));
-        let is_weak = read_u8(symbol.wrapping_add(4))? >> 4 == STB_WEAK;
-        if !is_weak || read_u16(symbol.wrapping_add(6))? != 0 {
-            return None;
-        }
-        let place = self.bias.wrapping_add(read_u64(entry)?);
-        let target: *const () = std::ptr::without_provenance(read_u64(place)? as usize);
-        if target.is_null() || !symbols::is_ours(target) {
-            return None;
-        }
-        let mut name = [0_u8; 64];
-        let name_at = self.strings.wrapping_add(u64::from(read_u32(symbol)?));
-        copy_c_string(name_at, &mut name[..63]);
-        if !is_missing(CStr::from_bytes_until_nul(&name).ok()?) {
-            return None;
-        }
-        write_null(place, read_only);
-        Some(())
-    }
+/// Whether something holds of the name at an address.
+fn named(at: u64, holds: impl Fn(&CStr) -> bool) -> bool {
+    let mut name = [0_u8; 64];
+    copy_c_string(at, &mut name[..63]);
+    CStr::from_bytes_until_nul(&name).is_ok_and(holds)
 }
 
 /// Sets a word of the loader's to 0, which the loader may have made read-only.
-fn write_null(place: u64, read_only: &std::ops::Range<u64>) {
+fn write_null(place: u64, read_only: &Range<u64>) {
     // SAFETY: no arguments that could be wrong.
     let page_bytes = unsafe { libc::getauxval(libc::AT_PAGESZ) };
     let down = |address: u64| address & !page_bytes.wrapping_sub(1);

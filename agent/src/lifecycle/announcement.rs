@@ -36,6 +36,7 @@ static PATH: Path = Path(UnsafeCell::new([0; 1024]));
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps what describes the program: its command and variables. Once, at the start.
+#[unsafe(link_section = "rsys_start")]
 pub fn describe(environment: &Environment<'_>) {
     // SAFETY: there is one thread; see `Information`.
     let described = environment.describe(unsafe { &mut *INFORMATION.0.get() });

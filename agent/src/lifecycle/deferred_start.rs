@@ -17,8 +17,9 @@ use crate::lifecycle::threads;
 use crate::sampling::deferred::{SLOT, TIMER, mark};
 use crate::sampling::slots::{self, SIGNAL_STACK_BYTES};
 use crate::signals::{self, believed};
-use crate::state;
+use crate::state::{self, State};
 use crate::sys;
+use crate::target::debugger;
 
 const PAGE: usize = 4096;
 
@@ -39,6 +40,7 @@ static REPORTED: AtomicU64 = AtomicU64::new(0);
 static PARENT: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the start of this process may be deferred: it is no child of the sampler.
+#[unsafe(link_section = "rsys_start")]
 pub fn is_allowed() -> bool {
     let sampler = state::settings().late_unless_child_of;
     sampler != 0 && sampler != sys::getppid()
@@ -48,6 +50,7 @@ pub fn is_allowed() -> bool {
 ///
 /// # Signal safety
 /// Makes system calls. Allocates nothing, locks nothing: it may run in the child of a fork.
+#[unsafe(link_section = "rsys_start")]
 pub fn defer(parent_instance: u64, is_fork_child: bool) -> bool {
     SLOT.store(std::ptr::null_mut(), Ordering::Relaxed);
     REPORTED.store(0, Ordering::Relaxed);
@@ -95,6 +98,13 @@ pub fn start() {
     if state::is_confined() || !state::is_own_process() || sys::gettid() != sys::getpid() {
         return;
     }
+    // A debugger without our agent, such as a static gdbserver, could not mark its children: each process that lives for a period asks once.
+    if debugger::is_debugged() {
+        sys::timer_delete(TIMER.load(Ordering::Relaxed));
+        state::set(State::Dormant);
+        announce::announce_failure(libc::EBUSY);
+        return;
+    }
     let began = announcement::start_deferred(
         PARENT.load(Ordering::Relaxed),
         BEGAN_NS.load(Ordering::Relaxed),
@@ -127,6 +137,7 @@ pub fn start() {
 }
 
 /// Reports the unsampled periods of a process that seems to end before its deferred start.
+#[unsafe(link_section = "rsys_start")]
 pub fn account() {
     // It may go on and start after all: what was reported is not counted again.
     let reported = REPORTED.load(Ordering::Relaxed);

@@ -26,6 +26,7 @@ use crate::target::real;
 #[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
 static DESTRUCTOR: extern "C" fn() = at_exit;
 
+#[unsafe(link_section = "rsys_start")]
 extern "C" fn at_exit() {
     sources::at_end(Ending::Exit);
     account();
@@ -34,6 +35,7 @@ extern "C" fn at_exit() {
 /// Accounts for the time of the calling thread up to now, and returns how much CPU time the process has used.
 ///
 /// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
+#[unsafe(link_section = "rsys_start")]
 pub fn account() {
     // A child after vfork ends here, too, with the memory of its parent.
     if !state::may_set_up() {

@@ -13,6 +13,7 @@ const DT_NEEDED: u64 = 1;
 const MOST_ENTRIES: u64 = 1 << 12;
 
 /// Whether the program needs no library, not even the C library: then its signal handlers and threads are out of our sight.
+#[unsafe(link_section = "rsys_start")]
 pub fn is_programs_own() -> bool {
     let Some(dynamic) = symbols::program() else {
         return false;

@@ -1,6 +1,6 @@
 //! The agent in one process: its start, a fork, and when it does nothing.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use rsys_wire::event::Category;
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS, FollowChoice};
@@ -37,6 +37,7 @@ use crate::target::real;
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
 
 /// Runs when the library was loaded; glibc passes the program's arguments.
+#[unsafe(link_section = "rsys_start")]
 extern "C" fn constructor(_argc: c_int, argv: *const *const c_char, envp: *const *const c_char) {
     // SAFETY: the loader passes the program's own vectors.
     start_once(|| unsafe { Environment::new(argv, envp) });
@@ -58,8 +59,20 @@ fn start_once(environment: impl FnOnce() -> Environment<'static>) {
     }
 }
 
+/// A line as text; nothing if it is none. (The standard library's check is code elsewhere: a page more for a short process.)
+fn text(line: &CStr) -> &str {
+    let bytes = line.to_bytes();
+    if bytes.iter().all(u8::is_ascii) {
+        // SAFETY: ASCII is UTF-8.
+        unsafe { std::str::from_utf8_unchecked(bytes) }
+    } else {
+        line.to_str().unwrap_or("")
+    }
+}
+
 /// Starts sampling. `None` when there is nothing to do or it cannot be done: the program then runs
 /// as without the agent.
+#[unsafe(link_section = "rsys_start")]
 fn start(environment: &Environment<'_>) -> Option<()> {
     let session = environment
         .get(ENV_SESSION)
@@ -67,10 +80,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     if environment.is_launcher() {
         return None;
     }
-    let line = environment
-        .get(ENV_SETTINGS)
-        .and_then(|line| line.to_str().ok())
-        .unwrap_or("");
+    let line = environment.get(ENV_SETTINGS).map_or("", text);
     let settings = AgentSettings::from_line(line);
     let name = SessionName::new(session.to_bytes())?;
     // SAFETY: the constructor runs once, and no thread reads before it is done.
@@ -83,9 +93,11 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         environment.stop_following();
     }
     let deferred = deferred_start::is_allowed();
-    // A debugger that traces the sampler, or what is started from a program that it traces, is told by the settings.
-    let may_be_debugged = !deferred || debugger::is_started_by_debugger();
-    if may_be_debugged && debugger::is_debugged() {
+    // A debugger marks its children in their settings, as does one that traces the sampler, or a program that starts this one.
+    if debugger::is_this() {
+        environment.defer_no_start();
+    }
+    if !deferred && debugger::is_debugged() {
         environment.defer_no_start();
         announce::announce_failure(libc::EBUSY);
         return None;

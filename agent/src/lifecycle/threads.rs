@@ -31,6 +31,7 @@ const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
 /// Makes the key whose destructor ends threads.
+#[unsafe(link_section = "rsys_start")]
 pub fn register_hooks() {
     let mut key = 0;
     // SAFETY: `key` is valid; the destructor has the right signature.
@@ -203,6 +204,7 @@ pub fn begin_deferred(slot: *mut Slot, began_ns: u64) {
 }
 
 /// Lets [`on_exit`] be called at the end of the calling thread, with anything but null.
+#[unsafe(link_section = "rsys_start")]
 pub fn keep_for_the_end(argument: *mut c_void) {
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
@@ -219,6 +221,7 @@ fn use_signal_stack(slot: *mut Slot) {
 }
 
 /// As [`use_signal_stack`], for [`SIGNAL_STACK_BYTES`] from an address on.
+#[unsafe(link_section = "rsys_start")]
 pub fn use_stack(lowest: *mut c_void) {
     let ours = libc::stack_t {
         ss_sp: lowest,

@@ -70,6 +70,7 @@ pub const RESTORER_FLAG: c_int = 0;
 pub static RESTORER: AtomicUsize = AtomicUsize::new(0);
 
 /// Learns the C library's restorer from a handler that it installs for us.
+#[unsafe(link_section = "rsys_start")]
 pub fn learn_restorer(signal: c_int, action: Action) {
     let Some(real) = real::sigaction::get() else {
         return;
@@ -85,6 +86,7 @@ pub fn learn_restorer(signal: c_int, action: Action) {
 
 /// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
 /// our handler when they please.
+#[unsafe(link_section = "rsys_start")]
 pub fn kernel_sigaction(signal: c_int, action: Action) {
     // The program lets the C library's system calls reach the kernel, if any.
     if calls::is_dispatched()
@@ -106,6 +108,7 @@ pub fn kernel_sigaction(signal: c_int, action: Action) {
     unsafe { sys::sigaction(signal, Some(&new), None) };
 }
 
+#[unsafe(link_section = "rsys_start")]
 pub fn ask_kernel(signal: c_int) -> Option<KernelAction> {
     let mut action = KernelAction::default();
     // SAFETY: the kernel's structure; no handler is changed.
@@ -114,6 +117,7 @@ pub fn ask_kernel(signal: c_int) -> Option<KernelAction> {
 }
 
 /// The disposition that the kernel knows.
+#[unsafe(link_section = "rsys_start")]
 pub fn current_action(signal: c_int) -> Option<Action> {
     ask_kernel(signal).map(|action| action.action())
 }

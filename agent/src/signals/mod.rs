@@ -119,6 +119,7 @@ fn fault_action(wanted: Action) -> Action {
 pub type SampleHandler = unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Puts our handlers in place, `sample` for the signals that bring samples, and keeps what was there.
+#[unsafe(link_section = "rsys_start")]
 pub fn install(sample: SampleHandler) {
     const FAULTS: u64 = sys::bit(libc::SIGSEGV)
         | sys::bit(libc::SIGBUS)

@@ -8,6 +8,8 @@
 pub mod gpu;
 #[cfg(any(feature = "parallel", test))]
 mod kokkos;
+#[cfg(any(feature = "parallel", test))]
+mod library_calls;
 mod locks;
 mod marker_words;
 #[cfg(any(feature = "parallel", test))]
@@ -17,8 +19,14 @@ mod openmp;
 mod rccl;
 mod regions;
 mod roctx;
+#[cfg(any(feature = "parallel", test))]
+mod shmem;
 mod source;
 mod table;
+#[cfg(any(feature = "parallel", test))]
+mod torch;
+#[cfg(any(feature = "parallel", test))]
+mod ucx;
 
 use std::ffi::CStr;
 
@@ -41,6 +49,12 @@ static SOURCES: &[&Source] = &[
     &kokkos::SOURCE,
     #[cfg(any(feature = "parallel", test))]
     &mpi::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
+    &shmem::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
+    &ucx::SOURCE,
+    #[cfg(any(feature = "parallel", test))]
+    &torch::SOURCE,
     &locks::SOURCE,
     &regions::SOURCE,
     regions::NEW,
@@ -59,6 +73,7 @@ pub struct Found {
 }
 
 /// The function of this name that a source stands in front of.
+#[unsafe(link_section = "rsys_start")]
 pub fn find(name: &CStr) -> Option<Found> {
     let bytes = name.to_bytes();
     let (source, function) = SOURCES.iter().find_map(|source| {
@@ -98,6 +113,7 @@ pub fn after_fork_in_child() {
 }
 
 /// The process ends, or seems to. May hold the caller for two seconds if a GPU hangs. Not for signal handlers.
+#[unsafe(link_section = "rsys_start")]
 pub fn at_end(ending: Ending) {
     // A source with something to tell has recorded before, which starts a deferred process.
     if !state::is_deferred() && state::may_set_up() {

@@ -18,7 +18,7 @@ pub fn start() -> bool {
     if state::is_deferred() {
         start_now();
     }
-    !state::is_deferred()
+    state::is_active() && !state::is_deferred()
 }
 
 #[cold]

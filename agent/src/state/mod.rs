@@ -35,6 +35,8 @@ static STATE: AtomicU32 = AtomicU32::new(State::NotStarted as u32);
 static CONFINED: AtomicBool = AtomicBool::new(false);
 static INSTANCE: AtomicU64 = AtomicU64::new(0);
 static PID: AtomicU32 = AtomicU32::new(0);
+// On pages that the loader has written already.
+#[unsafe(link_section = ".data")]
 static SETTINGS: WriteOnce<AgentSettings> = WriteOnce::new();
 
 /// A value that is written once, before [`State`] says active, and only read from then on.

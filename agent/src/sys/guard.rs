@@ -106,6 +106,7 @@ impl Memory for Guarded {
 ///
 /// # Signal safety
 /// Guarded loads and stores into the caller's buffer.
+#[unsafe(link_section = "rsys_start")]
 pub fn copy_c_string(address: u64, buffer: &mut [u8]) -> usize {
     let mut length = 0;
     for (offset, to) in buffer.iter_mut().enumerate() {

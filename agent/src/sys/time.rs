@@ -64,6 +64,11 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// CLOCK_REALTIME in nanoseconds.
+pub fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// CPU time of the calling thread in nanoseconds (a system call).
 pub fn thread_cpu_ns() -> u64 {
     ask_kernel(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -4,6 +4,8 @@
 //! that gdb cannot even be told about: a program that a debugger starts is left alone. Tracers of
 //! system calls pass signals on. Valgrind dies of perf's SIGTRAP, and would tell its user of our guarded reads.
 
+use rsys_wire::launchers::base_name;
+
 use crate::sys;
 use crate::target::environment::Environment;
 
@@ -20,9 +22,14 @@ pub fn is_debugged() -> bool {
     is_debugger(tracer())
 }
 
-/// Whether a debugger has started this process. To ask for the tracer costs several times as much: the kernel writes all of `status`.
-pub fn is_started_by_debugger() -> bool {
-    is_debugger(sys::getppid())
+/// Whether this program is a debugger, by the name under which it was executed. (That of the parent would have to be read from `/proc`, by
+/// each process: that costs as much as all other system calls of a start together.)
+pub fn is_this() -> bool {
+    sys::execution_path().is_some_and(|path| is_name_of_debugger(base_name(path.to_bytes())))
+}
+
+fn is_name_of_debugger(name: &[u8]) -> bool {
+    DEBUGGERS.iter().any(|debugger| contains(name, debugger))
 }
 
 /// Whether this process, if there is one, is a debugger by its name.
@@ -36,8 +43,7 @@ fn is_debugger(pid: u32) -> bool {
         return false;
     };
     let length = sys::read_file(path, &mut name);
-    let name = name.get(..length).unwrap_or(&[]);
-    DEBUGGERS.iter().any(|debugger| contains(name, debugger))
+    is_name_of_debugger(name.get(..length).unwrap_or(&[]))
 }
 
 /// Whether Valgrind executes this program, judged by the library that all its tools preload.
@@ -80,7 +86,9 @@ fn path_of_name(pid: u32, buffer: &mut [u8; 32]) -> Option<&std::ffi::CStr> {
             .copy_from_slice(part);
         length += part.len();
     }
-    std::ffi::CStr::from_bytes_until_nul(buffer).ok()
+    let path = buffer.get(..length)?;
+    // SAFETY: the only NUL ends the last part. (The check of the standard library is code that a handler may not reach.)
+    Some(unsafe { std::ffi::CStr::from_bytes_with_nul_unchecked(path) })
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {

@@ -34,7 +34,10 @@ const MOST_VALUE: usize = 256;
 /// What the process information has beside the program's description: the executable's path and some numbers.
 const ROOM_FOR_OTHERS: usize = 1024 + 512;
 
+// On a page that the loader has written already.
+#[unsafe(link_section = ".data")]
 static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+#[unsafe(link_section = ".data")]
 static VARIABLES: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The two vectors.
@@ -45,18 +48,33 @@ pub struct Environment<'a> {
     life: std::marker::PhantomData<&'a CStr>,
 }
 
-/// The strings of a vector that ends with a null pointer.
+/// The strings of a vector of the program's own that ends with a null pointer.
 fn strings<'a>(vector: *const *const c_char) -> impl Iterator<Item = &'a CStr> {
+    raw_strings(vector).filter_map(c_string)
+}
+
+/// Their addresses. The length of a string that is not looked for is not asked for: there are many variables.
+fn raw_strings(vector: *const *const c_char) -> impl Iterator<Item = *const c_char> {
     let mut next = vector;
     std::iter::from_fn(move || {
         if next.is_null() {
             return None;
         }
         // SAFETY: within the vector, whose end has not been met yet.
-        let string = c_string(unsafe { *next })?;
+        let string = unsafe { *next };
         next = next.wrapping_add(1);
-        Some(string)
+        (!string.is_null()).then_some(string)
     })
+}
+
+/// What follows `start` in a string of the program's own vectors that begins so, which `start` has no NUL for.
+fn after(string: *const c_char, start: &[u8]) -> Option<*const c_char> {
+    let bytes = string.cast::<u8>();
+    // SAFETY: a byte is looked at only if those before it are none of them the string's end.
+    let begins_so = (0..)
+        .zip(start)
+        .all(|(at, byte)| unsafe { *bytes.add(at) } == *byte);
+    begins_so.then(|| string.wrapping_add(start.len()))
 }
 
 /// The pointers of a vector that a program hands over, up to the null at its end. `None` in place of what cannot be read: the kernel
@@ -152,14 +170,16 @@ impl<'a> Environment<'a> {
     }
 
     /// The value of a variable.
+    #[unsafe(link_section = "rsys_start")]
     pub fn get(&self, name: &str) -> Option<&'a CStr> {
-        strings(self.variables).find_map(|entry| {
-            let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?;
-            CStr::from_bytes_with_nul(value.strip_prefix(b"=")?).ok()
+        raw_strings(self.variables).find_map(|entry| {
+            let value = after(entry, name.as_bytes())?;
+            c_string(after(value, b"=")?)
         })
     }
 
     /// Writes the command line and telling variables into the process information. Leaves room for what else is said.
+    #[unsafe(link_section = "rsys_start")]
     pub fn describe(&self, info: &mut [u8; INFO_BYTES]) -> usize {
         let mut line = [0_u8; 2048];
         let mut used = 0;
@@ -172,12 +192,13 @@ impl<'a> Environment<'a> {
             }
         }
         let mut length = push_info(info, 0, InfoTag::CommandLine, &line[..used]);
-        for entry in strings(self.variables) {
-            let entry = entry.to_bytes();
+        let telling = raw_strings(self.variables)
+            .filter(|entry| TELLING.iter().any(|start| after(*entry, start).is_some()));
+        for entry in telling.filter_map(c_string).map(CStr::to_bytes) {
             if length > INFO_BYTES - MOST_VALUE - ROOM_FOR_OTHERS {
                 break;
             }
-            if entry.len() <= MOST_VALUE && TELLING.iter().any(|start| entry.starts_with(start)) {
+            if entry.len() <= MOST_VALUE {
                 length = push_info(info, length, InfoTag::Environment, entry);
             }
         }
@@ -185,6 +206,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Whether the program starts ranks of a job and does nothing else.
+    #[unsafe(link_section = "rsys_start")]
     pub fn is_launcher(&self) -> bool {
         let mut path = [0_u8; 1024];
         let file = match self.own_path() {

@@ -26,6 +26,7 @@ macro_rules! jump {
 macro_rules! hidden {
     ($($symbol:literal = $name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $missing:expr;)*) => {
         $(
+            #[unsafe(link_section = "rsys_start")]
             extern "C" fn $name($($argument: $type),*) -> $result {
                 match real::$name::get() {
                     // SAFETY: the caller's own arguments.

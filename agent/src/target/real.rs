@@ -45,6 +45,7 @@ impl Real {
 
     // Never inlined and never a tail call: dlsym finds "next" by its caller's address.
     #[inline(never)]
+    #[unsafe(link_section = "rsys_start")]
     fn look_up(&self) -> *mut () {
         // SAFETY: the name is NUL-terminated.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::model::WAITING_FOR_INTERPRETER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
 
@@ -91,6 +92,11 @@ impl Gpu {
                 "blocking_copy",
                 "runtime_call",
                 "collective_call",
+                "mpi",
+                "shmem",
+                "ucx",
+                "openmp",
+                "kokkos",
             ];
             !of_host.iter().any(|start| idle.cause.starts_with(start))
         });
@@ -106,11 +112,18 @@ impl Gpu {
     }
 }
 
-/// A function without the line in it: `step (train.py:12)` is `step (train.py)`.
+/// A function without the line in it: `step (train.py:12)` is `step (train.py)`. Nor with a lock that it waits for.
 pub(super) fn without_line(place: &str) -> &str {
+    let place = without_lock(place);
     place
         .rsplit_once(':')
         .map_or(place, |(function, _)| function)
+}
+
+/// A place without what `gaps` says of the interpreter's lock that is waited for there, and of who holds it.
+pub(super) fn without_lock(place: &str) -> &str {
+    let found = place.find(WAITING_FOR_INTERPRETER);
+    found.map_or(place, |at| place[..at].trim_end_matches(", "))
 }
 
 /// Whose something is: rank, host and process.

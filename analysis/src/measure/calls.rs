@@ -11,7 +11,7 @@ use super::kernels::Durations;
 use super::nesting::{Nested, Nesting};
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{
-    Batch, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId, waits_for,
+    Batch, Communication, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId, waits_for,
 };
 use crate::table::{Answer, Cell, Column, Table};
 
@@ -104,15 +104,16 @@ impl Paths {
 /// The name of the runtime that a call belongs to.
 fn runtime(kind: HostKind, name: &str) -> Option<&'static str> {
     match kind {
-        HostKind::Collective if name.starts_with("MPI_") => Some("MPI"),
         HostKind::Runtime => Some("HIP"),
         HostKind::Hsa => Some("HSA"),
-        HostKind::Collective => Some("RCCL"),
+        HostKind::Collective => Some(Communication::of(name).name()),
         HostKind::Range
         | HostKind::Operator
         | HostKind::Function
         | HostKind::Wait
-        | HostKind::OffCpu => None,
+        | HostKind::OffCpu
+        | HostKind::OpenMp
+        | HostKind::Kokkos => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rsys_proto::{is_library_header, is_runtime_file};
 
-use crate::model::{Frame, Model, StackId};
+use crate::model::{Frame, INTERPRETER_LOCK, Model, StackId};
 use crate::table::Cell;
 
 /// Whether a function is Python: such frames have their source file in place of a loaded file.
@@ -71,8 +71,21 @@ pub fn own_place(stack: StackId, model: &Model) -> Option<&Frame> {
         .or_else(|| innermost(stack, model))
 }
 
-/// What rsys-sample says of a thread that waits until it may run Python, in place of a system call.
-pub(crate) const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
+/// The place that stands for a stack in words, for instance `load_batch (train.py:42)`; `None` where nothing of it is the program's.
+pub(crate) fn place_text(stack: StackId, model: &Model) -> Option<String> {
+    let frame = own_place(stack, model)?;
+    let function = model.text(frame.function);
+    let source = file_name(model.text(frame.source));
+    // Names of Python functions end with their file as it is.
+    let function = function
+        .strip_suffix(&format!(" ({source})"))
+        .unwrap_or(function);
+    Some(match (source, frame.line) {
+        ("", _) => function.to_owned(),
+        (source, 0) => format!("{function} ({source})"),
+        (source, line) => format!("{function} ({source}:{line})"),
+    })
+}
 
 /// Whether a stack is of a thread that waits until it may run Python.
 pub(crate) fn waits_for_interpreter(stack: StackId, model: &Model) -> bool {

@@ -149,7 +149,7 @@ fn tells_bytes(slice: &HostSlice) -> bool {
 }
 
 /// A direction as all traces could write it.
-fn direction(direction: TextId, name: TextId, model: &Model) -> String {
+pub(super) fn direction(direction: TextId, name: TextId, model: &Model) -> String {
     let written = model.text(direction);
     for text in [written, model.text(name)] {
         let text = text.to_ascii_lowercase();

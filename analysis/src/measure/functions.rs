@@ -2,12 +2,13 @@
 //!
 //! Each sample stands for its weight in nanoseconds. The function of its innermost frame has that as its own time (`self`), and each function
 //! on its stack in its total, once, however often it stands there. Own times therefore add up to the CPU time exactly; a sample without
-//! a stack is a row as well.
+//! a stack is a row as well. What was recorded from begin to end, as PyTorch's profiler does it, is in a table of its own.
 
 use std::collections::HashMap;
 
 use super::code_place::{cells as place_cells, is_python, own_place};
 use super::id_map::IdMap;
+use super::recorded::{Apart, Recorded};
 use super::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{Basis, Batch, Frame, Kinds, Model, ProcessId, StackId, TextId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
@@ -26,6 +27,8 @@ pub struct By {
     pub thread: bool,
     /// The process.
     pub process: bool,
+    /// What recorded operators were called with.
+    pub shapes: bool,
 }
 
 /// Samples of one stack.
@@ -50,6 +53,7 @@ pub struct Functions {
     waits: IdMap<(ThreadId, StackId), Weight>,
     /// Samples that count events instead of time.
     events: u64,
+    recorded: Recorded,
 }
 
 /// Whose a function's time is.
@@ -71,11 +75,17 @@ impl Measure for Functions {
     fn needs(&self) -> Kinds {
         Kinds {
             samples: true,
+            recorded: true,
+            shapes: self.by.shapes,
             ..Kinds::default()
         }
     }
 
     fn take(&mut self, batch: &Batch) {
+        batch
+            .host
+            .iter()
+            .for_each(|slice| self.recorded.take(slice));
         for sample in &batch.samples {
             let stacks = match sample.basis {
                 Basis::CpuTime => &mut self.cpu,
@@ -96,7 +106,8 @@ impl Measure for Functions {
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         let mut notes = notes(model);
-        let is_empty = self.cpu.is_empty() && self.waits.is_empty();
+        let has_recorded = !self.recorded.is_empty();
+        let is_empty = self.cpu.is_empty() && self.waits.is_empty() && !has_recorded;
         if self.cpu.is_empty() {
             notes.push("no samples of CPU time are in these traces".to_owned());
         }
@@ -111,13 +122,17 @@ impl Measure for Functions {
                 self.events
             ));
         }
+        let mut tables = vec![
+            self.functions(model),
+            self.threads(model),
+            self.processes(model),
+            self.waits(model),
+        ];
+        if has_recorded {
+            tables.push(self.recorded(model));
+        }
         Answer {
-            tables: vec![
-                self.functions(model),
-                self.threads(model),
-                self.processes(model),
-                self.waits(model),
-            ],
+            tables,
             notes,
             is_empty,
             ..Answer::default()
@@ -181,12 +196,7 @@ impl Functions {
         if self.by.line {
             columns.push(Column::plain("line", "line"));
         }
-        if self.by.process || self.by.thread {
-            columns.extend(PROCESS_COLUMNS);
-        }
-        if self.by.thread {
-            columns.extend(THREAD_COLUMNS);
-        }
+        columns.extend(self.owner_columns());
         columns.extend([
             Column::plain("samples", "samples"),
             Column::ns("self_ns", "self"),
@@ -220,6 +230,31 @@ impl Functions {
             table.push(cells);
         }
         table
+    }
+
+    /// What was recorded from begin to end.
+    fn recorded(&mut self, model: &Model) -> Table {
+        let by = self.by;
+        let apart = Apart {
+            line: by.line,
+            shapes: by.shapes,
+        };
+        let mut recorded = std::mem::take(&mut self.recorded);
+        recorded.table(model, apart, &self.owner_columns(), |thread| {
+            owner_cells(self.owner(thread, model), model)
+        })
+    }
+
+    /// The columns of [`owner_cells`].
+    fn owner_columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        if self.by.process || self.by.thread {
+            columns.extend(PROCESS_COLUMNS);
+        }
+        if self.by.thread {
+            columns.extend(THREAD_COLUMNS);
+        }
+        columns
     }
 
     fn frame_cells(&self, frame: Option<&Frame>, model: &Model) -> Vec<Cell> {

@@ -1,7 +1,7 @@
 //! Python threads that held the interpreter's lock, and those that waited for it.
 //!
 //! A thread holds the lock while its innermost function of the program is Python. It waits for the lock where its stack says so: by a function of the
-//! interpreter that takes the lock, or by the mark that `rsys-sample` puts there.
+//! interpreter that takes the lock, or by the mark that `rsys-sample` puts there. Waits that name the holder say who held it meanwhile.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +27,8 @@ const FRAMES: usize = 8;
 #[derive(Debug, Default)]
 pub struct Interpreter {
     samples: HashMap<(ThreadId, bool, StackId), Seen>,
+    /// How long a thread waited while another one held the lock, by the waiter, whether that was seen from outside, and the holder's id.
+    held: BTreeMap<(ThreadId, bool, u32), u64>,
 }
 
 /// Samples of a thread with one stack.
@@ -51,11 +53,18 @@ impl Measure for Interpreter {
     fn needs(&self) -> Kinds {
         Kinds {
             samples: true,
+            locks: true,
             ..Kinds::default()
         }
     }
 
     fn take(&mut self, batch: &Batch) {
+        for wait in &batch.lock_waits {
+            if wait.is_interpreter && wait.holder_tid != 0 {
+                let key = (wait.thread, wait.is_sampled, wait.holder_tid);
+                *self.held.entry(key).or_default() += wait.end_ns - wait.start_ns;
+            }
+        }
         for sample in &batch.samples {
             let waits = match sample.basis {
                 Basis::CpuTime => false,
@@ -103,6 +112,8 @@ impl Measure for Interpreter {
                 found.longest.0.into(),
                 found.longest.1.into(),
             ]);
+            let (holder, held_ns) = self.holder(id).unzip();
+            cells.extend::<[Cell; 2]>([holder.into(), held_ns.into()]);
             cells.extend(most(found.holds));
             cells.extend(most(found.waits));
             table.push(cells);
@@ -112,6 +123,18 @@ impl Measure for Interpreter {
             tables: vec![table],
             ..Answer::default()
         }
+    }
+}
+
+impl Interpreter {
+    /// The thread that held the lock longest while another one waited, and how long that was: as it was recorded, else as it was seen.
+    fn holder(&self, waiter: ThreadId) -> Option<(u32, u64)> {
+        [false, true].into_iter().find_map(|is_sampled| {
+            let of_waiter = (waiter, is_sampled, 0)..=(waiter, is_sampled, u32::MAX);
+            let held = self.held.range(of_waiter);
+            let most = held.min_by_key(|(_, held_ns)| Reverse(**held_ns));
+            most.map(|((.., holder), held_ns)| (*holder, *held_ns))
+        })
     }
 }
 
@@ -136,13 +159,15 @@ fn most(times: BTreeMap<String, ([Cell; 3], u64)>) -> [Cell; 3] {
     most.map_or([Cell::Null, Cell::Null, Cell::Null], |(place, _)| place)
 }
 
-const THREAD_COLUMNS: [Column; 12] = [
+const THREAD_COLUMNS: [Column; 14] = [
     Column::plain("thread", ""),
     Column::plain("thread_name", ""),
     Column::ns("python_ns", ""),
     Column::ns("lock_wait_ns", ""),
     Column::ns("longest_ns", ""),
     Column::ns("longest_at_ns", ""),
+    Column::plain("held_by_thread", ""),
+    Column::ns("held_ns", ""),
     Column::plain("holds_function", ""),
     Column::plain("holds_source", ""),
     Column::plain("holds_line", ""),

@@ -7,12 +7,15 @@
 //! | [`gaps`] | why each GPU was idle |
 //! | [`calls`] | which calls of the GPU runtimes threads made, and how long those held them |
 //! | [`collectives`] | which rank made the others wait in collectives, and why |
+//! | [`critical`] | what the end of an iteration had waited for, from rank to rank |
 //! | [`copies`] | how many bytes went which way, how fast, and which calls waited for that |
 //! | [`functions`] | which functions took the CPU time, and what threads waited for |
+//! | [`locks`] | how often locks were taken, how long threads waited for them and where, and who held them |
 //! | [`memory`] | how much memory programs had when, and what held it at the peak |
 //! | [`sensors`] | what the sensors of GPUs said, and when clocks were slow |
 //! | [`launch`] | who launched them: operators, functions, ranges, calls; and how long launches waited |
 //! | [`operators`] | which functions are operators of frameworks |
+//! | `recorded` | for how long recorded operators and functions were open, for [`functions`] and [`launch`] |
 //! | [`plots`] | what pictures are drawn from |
 //! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
 //! | [`lives`] | from when to when processes lived and used GPUs |
@@ -27,6 +30,7 @@ pub mod calls;
 pub mod collectives;
 pub mod copies;
 pub mod cost;
+pub mod critical;
 pub mod functions;
 pub mod gaps;
 pub mod interpreter;
@@ -34,6 +38,7 @@ pub mod iterations;
 pub mod kernels;
 pub mod launch;
 pub mod lives;
+pub mod locks;
 pub mod memory;
 pub mod operators;
 pub mod pauses;
@@ -49,6 +54,7 @@ mod id_map;
 mod nesting;
 mod packed_rows;
 mod quantiles;
+mod recorded;
 
 pub use code_place::own_place;
 

@@ -238,6 +238,8 @@ pub struct Operator {
     pub framework: &'static str,
     /// Its name, for instance `aten::add`.
     pub name: String,
+    /// Types and dimensions of its arguments, if operators are told apart by those.
+    pub shapes: String,
     nests: bool,
 }
 
@@ -250,6 +252,7 @@ pub fn operator(function: &str, source: &str) -> Option<Operator> {
         Some(Operator {
             framework: rule.framework,
             name: format!("{}{name}", rule.prefix),
+            shapes: String::new(),
             nests: rule.nests,
         })
     })
@@ -334,10 +337,11 @@ impl Operators {
     }
 
     /// The number of an operator that is named by a slice of the trace.
-    pub(super) fn named(&mut self, framework: &'static str, name: &str) -> usize {
+    pub(super) fn named(&mut self, framework: &'static str, name: &str, shapes: &str) -> usize {
         self.number(Operator {
             framework,
             name: name.to_owned(),
+            shapes: shapes.to_owned(),
             nests: true,
         })
     }

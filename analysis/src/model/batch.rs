@@ -1,8 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CollectiveCall, CounterId, DeviceId, Effect, ProcessId, QueueId, StackId,
-    StreamOrder, TextId, ThreadId,
+    Activity, CollectiveCall, CounterId, DeviceId, Effect, LockCounts, LockWait, ProcessId,
+    ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
 };
 
 /// What a GPU operation is.
@@ -77,6 +77,10 @@ pub enum HostKind {
     Wait,
     /// A time off the processor.
     OffCpu,
+    /// What an OpenMP runtime does for a thread: regions, loops, barriers, tasks.
+    OpenMp,
+    /// A kernel, region, fence or copy of Kokkos.
+    Kokkos,
 }
 
 /// A slice of a thread. Slices of a thread that are of one kind nest. They come when they end, unless their depth is unknown.
@@ -100,6 +104,8 @@ pub struct HostSlice {
     pub thread: ThreadId,
     /// Name.
     pub name: TextId,
+    /// Types and dimensions of an operator's arguments, if they were asked for ([`Kinds::shapes`]); else empty.
+    pub shapes: TextId,
     /// How many slices of the same track contain it, or [`HostSlice::UNKNOWN_DEPTH`].
     pub depth: u32,
     /// What it is.
@@ -183,12 +189,20 @@ pub struct Kinds {
     pub gpu: bool,
     /// Slices of threads.
     pub host: bool,
+    /// Operators and functions that were recorded. `host` has them too, and this none of the others.
+    pub recorded: bool,
+    /// What operators were called with: [`HostSlice::shapes`].
+    pub shapes: bool,
     /// Marks.
     pub marks: bool,
     /// Samples.
     pub samples: bool,
     /// Values of counters.
     pub counters: bool,
+    /// Locks, and waits for them.
+    pub locks: bool,
+    /// What RCCL's proxies did.
+    pub proxies: bool,
 }
 
 impl Kinds {
@@ -196,18 +210,33 @@ impl Kinds {
     pub const GPU: Self = Self {
         gpu: true,
         host: false,
+        recorded: false,
+        shapes: false,
         marks: false,
         samples: false,
         counters: false,
+        locks: false,
+        proxies: false,
     };
-    /// All of them.
+    /// All that is kept in tables: operators without what they were called with, and not what RCCL's proxies did.
     pub const ALL: Self = Self {
         gpu: true,
         host: true,
+        recorded: true,
+        shapes: false,
         marks: true,
         samples: true,
         counters: true,
+        locks: true,
+        proxies: false,
     };
+
+    /// Whether slices of this kind are wanted.
+    #[inline]
+    #[must_use]
+    pub fn wants(self, kind: HostKind) -> bool {
+        self.host || self.recorded && matches!(kind, HostKind::Operator | HostKind::Function)
+    }
 
     /// What either wants.
     #[must_use]
@@ -215,9 +244,13 @@ impl Kinds {
         Self {
             gpu: self.gpu | other.gpu,
             host: self.host | other.host,
+            recorded: self.recorded | other.recorded,
+            shapes: self.shapes | other.shapes,
             marks: self.marks | other.marks,
             samples: self.samples | other.samples,
             counters: self.counters | other.counters,
+            locks: self.locks | other.locks,
+            proxies: self.proxies | other.proxies,
         }
     }
 }
@@ -239,6 +272,12 @@ pub struct Batch {
     pub counters: Vec<CounterValue>,
     /// Calls that move data between ranks, beside their slices in `host`.
     pub collectives: Vec<CollectiveCall>,
+    /// What was counted of locks.
+    pub locks: Vec<LockCounts>,
+    /// Waits for locks.
+    pub lock_waits: Vec<LockWait>,
+    /// What RCCL's proxies did.
+    pub proxies: Vec<ProxyRecord>,
 }
 
 impl Batch {
@@ -251,6 +290,9 @@ impl Batch {
             + self.samples.len()
             + self.counters.len()
             + self.collectives.len()
+            + self.locks.len()
+            + self.lock_waits.len()
+            + self.proxies.len()
     }
 
     /// Whether there is none.
@@ -267,5 +309,8 @@ impl Batch {
         self.samples.clear();
         self.counters.clear();
         self.collectives.clear();
+        self.locks.clear();
+        self.lock_waits.clear();
+        self.proxies.clear();
     }
 }

@@ -73,6 +73,30 @@ pub struct Process {
     pub account: Option<Account>,
     /// BOOTTIME, and by how many nanoseconds the wall clock of its host was ahead of it then, as its trace has compared them.
     pub wall_clock: Vec<(i64, i64)>,
+    /// Whose its operators are, if any were recorded.
+    #[serde(skip)]
+    pub framework: Framework,
+}
+
+/// A framework whose operators profilers record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framework {
+    /// PyTorch.
+    #[default]
+    PyTorch,
+    /// The compiler of JAX and TensorFlow.
+    Xla,
+}
+
+impl Framework {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PyTorch => "PyTorch",
+            Self::Xla => "XLA",
+        }
+    }
 }
 
 /// What was recorded of a process, by the count of whoever recorded it.

@@ -7,10 +7,13 @@ mod activity;
 mod allocations;
 mod batch;
 mod collective;
+mod communication;
 mod effect;
 mod entity;
+mod lock;
 mod loss;
 mod part;
+mod proxy;
 mod stack;
 mod stream_order;
 mod text;
@@ -22,13 +25,17 @@ pub use batch::{
     Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
 };
 pub use collective::CollectiveCall;
+pub use communication::Communication;
 pub use effect::Effect;
 pub use entity::{
-    Account, Counter, CounterId, Device, DeviceId, Process, ProcessId, Queue, QueueId, Thread,
-    ThreadId,
+    Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
+    Thread, ThreadId,
 };
+pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER};
+pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;
 pub use part::Part;
+pub use proxy::{ProxyRecord, ProxyWork};
 pub use stack::{Frame, FrameId, StackId, Stacks};
 pub use stream_order::StreamOrder;
 pub use text::{TextId, Texts};

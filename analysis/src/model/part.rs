@@ -124,6 +124,25 @@ impl Part {
                 new(&ids.texts, text.index(), text);
             }
         }
+        for lock in &mut batch.locks {
+            new(&ids.processes, lock.process.index(), &mut lock.process);
+            for text in [&mut lock.kind, &mut lock.waiter, &mut lock.holder] {
+                new(&ids.texts, text.index(), text);
+            }
+        }
+        for wait in &mut batch.lock_waits {
+            new(&ids.processes, wait.process.index(), &mut wait.process);
+            new(&ids.threads, wait.thread.index(), &mut wait.thread);
+            for text in [&mut wait.function, &mut wait.holder] {
+                new(&ids.texts, text.index(), text);
+            }
+        }
+        for record in &mut batch.proxies {
+            new(&ids.processes, record.process.index(), &mut record.process);
+            for text in [&mut record.name, &mut record.communicator] {
+                new(&ids.texts, text.index(), text);
+            }
+        }
         for mark in &mut batch.marks {
             new(&ids.processes, mark.process.index(), &mut mark.process);
             new(&ids.threads, mark.thread.index(), &mut mark.thread);

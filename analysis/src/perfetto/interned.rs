@@ -204,22 +204,26 @@ impl EventNames {
         }
     }
 
-    /// The key of an encoded annotation, where it stands in front and is a small number, as in all that `rsys-sample` writes.
+    /// The key of an encoded annotation and what follows it, where it stands in front and is below 2^14, as in all that `rsys-sample` writes.
     #[inline]
-    pub fn key_in_front(&self, encoded: &[u8]) -> Option<TextId> {
+    pub fn key_in_front<'p>(&self, encoded: &'p [u8]) -> Option<(TextId, &'p [u8])> {
         const NAME_IID: u8 = (annotation::NAME_IID << 3) as u8;
-        match *encoded {
-            [NAME_IID, iid, ..] if iid < 0x80 => Some(self.keys.get(u64::from(iid))),
-            _ => None,
-        }
+        let (iid, rest) = match encoded {
+            [NAME_IID, iid, rest @ ..] if *iid < 0x80 => (u64::from(*iid), rest),
+            [NAME_IID, low, high, rest @ ..] if *high < 0x80 => {
+                (u64::from(*low & 0x7F) | u64::from(*high) << 7, rest)
+            }
+            _ => return None,
+        };
+        Some((self.keys.get(iid), rest))
     }
 
-    /// The number that an encoded annotation holds, where its key stands in front as above and nothing stands behind it.
+    /// The number that an annotation holds, if `behind_key` is that and nothing else.
     #[inline]
-    pub fn number_behind_key(encoded: &[u8]) -> Option<u64> {
+    pub fn number_behind_key(behind_key: &[u8]) -> Option<u64> {
         const UINT: u8 = (annotation::UINT_VALUE << 3) as u8;
         const POINTER: u8 = (annotation::POINTER_VALUE << 3) as u8;
-        let [_, _, UINT | POINTER, value @ ..] = encoded else {
+        let [UINT | POINTER, value @ ..] = behind_key else {
             return None;
         };
         let mut rest = value;

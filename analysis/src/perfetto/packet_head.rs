@@ -111,6 +111,8 @@ impl<'p> PacketHead<'p> {
     }
 }
 
+/// Wire type of eight bytes.
+const FIXED64: u8 = 1;
 /// Wire type of messages.
 const BYTES: u8 = 2;
 
@@ -150,6 +152,50 @@ impl<'p> EventHead<'p> {
     /// When a field is torn.
     #[inline]
     pub fn read(message: &'p [u8]) -> Result<Self, Torn> {
+        match Self::begin_of_slice(message) {
+            Some(head) => Ok(head),
+            None => Self::read_any(message),
+        }
+    }
+
+    /// The head of an event as `rsys-sample` writes most: a slice begins, with its name, its category, flows, and annotations.
+    #[inline]
+    fn begin_of_slice(message: &'p [u8]) -> Option<Self> {
+        const BEGIN: [u8; 3] = [
+            varint_key(event::TYPE),
+            schema::event_type::SLICE_BEGIN as u8,
+            varint_key(event::NAME_IID),
+        ];
+        const FLOW: [u8; 2] = [
+            (event::FLOW_IDS << 3 & 0x7F) as u8 | FIXED64 | 0x80,
+            (event::FLOW_IDS >> 4) as u8,
+        ];
+        const ANNOTATION: u8 = (event::DEBUG_ANNOTATIONS << 3) as u8 | BYTES;
+        let mut rest = message.strip_prefix(&BEGIN)?;
+        let name_iid = varint(&mut rest)?;
+        rest = rest.strip_prefix(&[varint_key(event::CATEGORY_IIDS)])?;
+        let category_iid = varint(&mut rest)?;
+        let details = rest;
+        if let Some(flow) = rest.strip_prefix(&FLOW) {
+            rest = flow.get(size_of::<u64>()..)?;
+        }
+        // Nothing else may stand among the annotations or behind them.
+        while let [ANNOTATION, length, annotation @ ..] = rest {
+            rest = annotation.get(usize::from(*length)..)?;
+            if *length >= 0x80 {
+                return None;
+            }
+        }
+        rest.is_empty().then_some(Self {
+            kind: schema::event_type::SLICE_BEGIN,
+            name_iid,
+            category_iid,
+            details,
+            ..Self::default()
+        })
+    }
+
+    fn read_any(message: &'p [u8]) -> Result<Self, Torn> {
         let mut head = EventHead::default();
         let mut fields = Fields::new(message);
         loop {

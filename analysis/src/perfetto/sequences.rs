@@ -14,12 +14,21 @@ pub struct SequenceNumbers {
     pages: Vec<Option<Box<[u32; PAGE_IDS]>>>,
     others: HashMap<u32, u32>,
     count: u32,
+    /// The sequence that was asked for last, and its number: packets of one sequence follow one another.
+    last: Option<(u32, u32)>,
 }
 
 impl SequenceNumbers {
     /// The number of the sequence with an id, and whether it appears for the first time.
     #[inline]
     pub fn number(&mut self, id: u32) -> (u32, bool) {
+        match self.last {
+            Some((last, number)) if last == id => (number, false),
+            _ => self.look_up(id),
+        }
+    }
+
+    fn look_up(&mut self, id: u32) -> (u32, bool) {
         let new = self.count;
         let number = if id < PAGED_IDS {
             let (page, place) = (id as usize / PAGE_IDS, id as usize % PAGE_IDS);
@@ -36,6 +45,7 @@ impl SequenceNumbers {
         };
         let is_new = number == new;
         self.count += u32::from(is_new);
+        self.last = Some((id, number));
         (number, is_new)
     }
 }

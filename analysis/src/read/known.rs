@@ -2,14 +2,18 @@
 
 use crate::model::{Activity, Effect, OpKind, TextId, Texts, classify};
 
-/// Directions by the words for them: CUPTI's in names, ROCm's in names and arguments. Ours are on
-/// the right.
-const DIRECTIONS: [(&str, &str); 13] = [
+/// Directions by the words for them: CUPTI's and JAX's in names, ROCm's in names and arguments. Ours
+/// are on the right.
+const DIRECTIONS: [(&str, &str); 17] = [
     ("HtoD", "host to device"),
     ("DtoH", "device to host"),
     ("DtoD", "device to device"),
     ("PtoP", "device to device"),
     ("HtoH", "host to host"),
+    ("MemcpyH2D", "host to device"),
+    ("MemcpyD2H", "device to host"),
+    ("MemcpyD2D", "device to device"),
+    ("MemcpyP2P", "device to device"),
     ("HostToDevice", "host to device"),
     ("DeviceToHost", "device to host"),
     ("DeviceToDevice", "device to device"),

@@ -381,3 +381,198 @@ fn the_largest_examples_are_single_idle_times() {
         .collect();
     assert_eq!(examples, [(15, 5), (10, 4), (6, 3)]);
 }
+
+#[test]
+fn what_openmp_kokkos_mpi_shmem_and_ucx_did_is_named() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let code = stack(&mut model, "computes", "solve.c", 12);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 100 * MS, 101 * MS, 2)]);
+    let slice = |model: &mut Model, kind, name: &str, start_ns, end_ns| HostSlice {
+        kind,
+        ..call(model, name, start_ns * MS, end_ns * MS, 0)
+    };
+    let (openmp, kokkos) = (HostKind::OpenMp, HostKind::Kokkos);
+    batch.host.extend([
+        slice(&mut model, openmp, "barrier solve (solve.c:20)", 20, 30),
+        slice(&mut model, openmp, "parallel solve (solve.c:14)", 10, 40),
+        slice(&mut model, HostKind::Collective, "MPI_Allreduce", 42, 50),
+        slice(
+            &mut model,
+            HostKind::Collective,
+            "shmem_barrier_all",
+            50,
+            53,
+        ),
+        // What UCX does for another library is a part of that call.
+        slice(&mut model, HostKind::Collective, "ucp_put_nbx", 51, 52),
+        slice(&mut model, HostKind::Collective, "ucp_tag_send_nbx", 53, 54),
+        // A call of the runtime within a kernel of Kokkos is a call of the runtime.
+        slice(
+            &mut model,
+            HostKind::Runtime,
+            "hipDeviceSynchronize",
+            60,
+            80,
+        ),
+        slice(&mut model, kokkos, "axpy", 55, 90),
+        call(&mut model, "hipLaunchKernel", 99_990_000, 100 * MS, 2),
+    ]);
+    batch.samples.extend((1..100).map(|number| Sample {
+        time_ns: number * MS + MS / 2,
+        weight: MS,
+        stack: code,
+        ..Sample::default()
+    }));
+    let found = causes(&gaps(&model, &batch));
+    let expected = [
+        of("openmp", "parallel solve (solve.c:14)", 20 * MS),
+        of("openmp", "barrier solve (solve.c:20)", 10 * MS),
+        of("kokkos", "axpy", 15 * MS),
+    ];
+    for one in expected {
+        assert!(found.contains(&one), "{one:?} in {found:#?}");
+    }
+    let of_cause = |wanted: &str| -> u64 {
+        let of_cause = found.iter().filter(|(cause, ..)| cause == wanted);
+        of_cause.map(|(_, _, ns)| *ns).sum()
+    };
+    assert_eq!(of_cause("mpi"), 8 * MS);
+    assert_eq!(of_cause("shmem"), 3 * MS);
+    assert_eq!(of_cause("ucx"), MS);
+    assert_eq!(of_cause("synchronisation"), 20 * MS);
+    let all: u64 = found.iter().map(|(_, _, ns)| *ns).sum();
+    assert_eq!(all, 99 * MS);
+}
+
+/// The wait itself names who holds the interpreter's lock, else a sample of its thread shows its place; what was seen from outside counts where nothing was recorded.
+#[test]
+fn who_holds_the_interpreters_lock_is_named() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let serves = stack(&mut model, "serves", "serve.py", 30);
+    let grinds = stack(&mut model, "grinds", "serve.py", 12);
+    let lock = "the interpreter's lock (GIL)";
+    let seen = {
+        let frame = Frame {
+            function: model.texts.intern(lock),
+            ..Frame::default()
+        };
+        let frame = model.stacks.frame_id(frame);
+        model.stacks.child(serves, frame)
+    };
+    let process = model.threads[0].process;
+    model.threads.push(Thread {
+        process,
+        tid: 99,
+        ..Thread::default()
+    });
+    let told = model.texts.intern("loads (load.py:5)");
+    let wait = |start_ns: u64, end_ns: u64, holder_tid, holder, is_sampled| LockWait {
+        start_ns: start_ns * MS,
+        end_ns: end_ns * MS,
+        process,
+        thread: ThreadId::new(0),
+        holder_tid,
+        holder,
+        is_interpreter: true,
+        is_sampled,
+        ..LockWait::default()
+    };
+    let sample = |thread, time_ns: u64, stack, basis| Sample {
+        time_ns: time_ns * MS,
+        weight: MS,
+        process,
+        thread: ThreadId::new(thread),
+        stack,
+        basis,
+    };
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 101 * MS, 102 * MS, 2)]);
+    let launch = call(&mut model, "hipLaunchKernel", 101 * MS - 1, 101 * MS, 2);
+    batch.host.push(launch);
+    batch.lock_waits.extend([
+        wait(10, 20, 99, told, true),
+        wait(30, 45, 99, TextId::EMPTY, true),
+        // Of a thread that has ended, or that was not sampled.
+        wait(50, 52, 7777, TextId::EMPTY, true),
+        wait(60, 64, 0, TextId::EMPTY, true),
+    ]);
+    batch.samples.extend([
+        sample(0, 15, seen, Basis::WaitTime),
+        sample(0, 40, seen, Basis::WaitTime),
+        sample(0, 51, seen, Basis::WaitTime),
+        sample(0, 62, seen, Basis::WaitTime),
+        sample(1, 9, serves, Basis::CpuTime),
+        sample(1, 31, grinds, Basis::CpuTime),
+    ]);
+    let place = format!("serves (serve.py:30), waiting for {lock}");
+    let found = causes(&gaps(&model, &batch));
+    let of_holder = |holder: &str, ns| of("host_wait", &format!("{place}{holder}"), ns);
+    for one in [
+        of_holder(", held by thread 99 in loads (load.py:5)", 10 * MS),
+        of_holder(", held by thread 99 in grinds (serve.py:12)", 15 * MS),
+        of_holder(", held by thread 7777", 2 * MS),
+        of_holder("", 4 * MS),
+    ] {
+        assert!(found.contains(&one), "{one:?} in {found:#?}");
+    }
+    // Recorded as well: begin, end and the holder's thread are those then.
+    batch.samples.push(sample(0, 28, serves, Basis::CallTime));
+    batch
+        .lock_waits
+        .push(wait(28, 46, 99, TextId::EMPTY, false));
+    let found = causes(&gaps(&model, &batch));
+    let recorded = of_holder(", held by thread 99 in grinds (serve.py:12)", 18 * MS);
+    assert!(found.contains(&recorded), "{found:#?}");
+    assert!(
+        !found.iter().any(|one| one.1.contains("loads")),
+        "{found:#?}"
+    );
+}
+
+/// Waits that follow each other closely are one slice: each part of it has the place where the thread was then.
+#[test]
+fn a_wait_within_a_longer_one_has_its_own_place() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let copies = stack(&mut model, "copies", "train.c", 67);
+    let sleeps = stack(&mut model, "sleeps", "train.c", 61);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, 50 * MS, 1), gpu(0, 81 * MS, 82 * MS, 2)]);
+    batch.host.extend([
+        call(&mut model, "hipMemcpy", MS, 50 * MS, 1),
+        HostSlice {
+            kind: HostKind::Wait,
+            ..call(&mut model, "main", 2 * MS, 80 * MS, 0)
+        },
+        call(&mut model, "hipLaunchKernel", 81 * MS - 1, 81 * MS, 2),
+    ]);
+    let sample = |ms, weight, stack| Sample {
+        time_ns: ms * MS,
+        weight: weight * MS,
+        stack,
+        basis: Basis::WaitTime,
+        ..Sample::default()
+    };
+    batch.samples = vec![sample(50, 48, copies), sample(80, 30, sleeps)];
+    let found = causes(&gaps(&model, &batch));
+    let expected = of("host_wait", "sleeps (train.c:61)", 30 * MS);
+    assert!(
+        found
+            .iter()
+            .any(|one| one.0 == expected.0 && one.1 == expected.1 && one.2 >= expected.2),
+        "{found:#?}"
+    );
+    assert!(
+        !found.iter().any(|one| one.1.contains("copies")),
+        "{found:#?}"
+    );
+}

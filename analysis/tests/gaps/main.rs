@@ -12,8 +12,8 @@ use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
-    Activity, Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model,
-    Process, ProcessId, Sample, StackId, StreamOrder, Thread, ThreadId,
+    Activity, Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, LockWait,
+    Model, Process, ProcessId, Sample, StackId, StreamOrder, TextId, Thread, ThreadId,
 };
 use rsys_analysis::show;
 use rsys_analysis::table::Answer;

@@ -3,7 +3,10 @@
 mod damage;
 mod forms;
 mod ours;
+mod recorded;
 mod records;
+#[path = "../common/schema.rs"]
+mod schema;
 #[path = "../common/files.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod scratch;

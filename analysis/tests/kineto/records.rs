@@ -252,6 +252,21 @@ fn calls_and_operations_are_linked() {
 }
 
 #[test]
+fn kernels_of_collectives_without_a_call_have_links_of_their_own() {
+    let args = r#""device": 0, "stream": 0, "Collective name": "allreduce", "dtype": "Float""#;
+    let events = ["1700000000000000", "1700000000000000", "1700000000000009"]
+        .map(|ts| event("kernel", "ncclDevKernel_Generic", ts, "1", args));
+    let (_, batch) = read_text(&document(&events));
+    let links: Vec<u64> = batch.gpu.iter().map(|record| record.link).collect();
+    let calls: Vec<u64> = batch.collectives.iter().map(|call| call.link).collect();
+    assert_eq!(links, calls);
+    // What is shown of them counts up, whatever the time was.
+    let numbers: Vec<u64> = links.iter().map(|link| link & ((1 << 48) - 1)).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    assert!(links.iter().all(|link| *link > u64::from(u32::MAX)));
+}
+
+#[test]
 fn slices_of_the_host_have_their_kinds() {
     let cases = [
         ("cuda_runtime", HostKind::Runtime),

@@ -203,6 +203,7 @@ fn wish(source: GpuSource) -> handshake::GpuSource {
     match source {
         GpuSource::Auto => handshake::GpuSource::Auto,
         GpuSource::Hip => handshake::GpuSource::Hip,
+        GpuSource::HipProfiler => handshake::GpuSource::HipProfiler,
         GpuSource::Hsa => handshake::GpuSource::Hsa,
         GpuSource::Off => handshake::GpuSource::Off,
     }

@@ -9,11 +9,13 @@ mod general;
 mod gpu;
 mod locks;
 mod mpi;
+mod openmp;
 mod output;
 mod processes;
 mod profile;
 mod sampling;
 mod selection;
+mod torch;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
         gpu::SETTINGS,
         locks::SETTINGS,
         mpi::SETTINGS,
+        openmp::SETTINGS,
+        torch::SETTINGS,
         diagnostics::SETTINGS,
     ]
     .into_iter()

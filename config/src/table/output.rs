@@ -93,7 +93,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .details(
         "For long runs: viewers hold a whole file in memory. The second file of a process ends with .part2.proto, and so on; each opens alone, with \
-         what was open where it begins. `rsys-report` takes the files of a process as one trace. Nothing: one file, however long.",
+         what was open where it begins. `rsys-report` takes the files of a process as one trace. Beside several files stands a small one, \
+         *.overview.proto, with the whole run in spans of time: it opens in seconds, and `rsys-report view` shows it. Nothing: one file, however \
+         long.",
     )
     .option(None, "split", "LIMIT"),
     Setting::new(

@@ -71,8 +71,9 @@ pub(super) fn steps(run: &Run<'_>, ids: &[usize]) -> Result<Vec<Step>, Failure> 
     Ok(steps)
 }
 
-/// The stretches of time that are covered, each once.
+/// The stretches of time that are covered, each once, without those that take none.
 fn merge(stretches: &mut Vec<(u64, u64)>) {
+    stretches.retain(|(start_ns, end_ns)| start_ns < end_ns);
     stretches.sort_unstable();
     stretches.dedup_by(|next, before| {
         let is_one = next.0 <= before.1;
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn stretches_that_touch_are_one() {
-        let mut stretches = vec![(5, 9), (1, 3), (3, 4), (8, 12), (20, 21)];
+        let mut stretches = vec![(5, 9), (1, 3), (3, 4), (8, 12), (20, 21), (15, 15)];
         merge(&mut stretches);
         assert_eq!(stretches, [(1, 4), (5, 12), (20, 21)]);
     }

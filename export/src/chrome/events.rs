@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::io::Write;
 
+use super::collectives::Collectives;
 use super::places::IDS_MAX;
 use super::{File, Form};
 use crate::Failure;
 use crate::copies::Direction;
 use crate::json::{Measured, Micros, Quoted};
+use crate::put::Put;
 use crate::rows::each;
 use crate::stacks::Stacks;
 
@@ -24,9 +26,36 @@ fn operation_name<'n>(kind: &str, name: &'n str, direction: &str) -> &'n str {
     }
 }
 
+/// The begin of a slice, up to its arguments: category, name, process and thread, begin and duration in nanoseconds.
+#[inline]
+fn slice(
+    line: &mut Vec<u8>,
+    cat: &str,
+    name: &str,
+    (pid, tid): (u64, u64),
+    (start_ns, duration_ns): (u64, u64),
+) {
+    line.text("{\"ph\":\"X\",\"cat\":\"").text(cat);
+    line.text("\",\"name\":").quoted(name);
+    line.text(",\"pid\":").number(pid);
+    line.text(",\"tid\":").number(tid);
+    line.text(",\"ts\":").micros(start_ns);
+    line.text(",\"dur\":").micros(duration_ns);
+}
+
+/// The rest of an end of an arrow from a call to its operation.
+#[inline]
+fn arrow(line: &mut Vec<u8>, id: u64, (pid, tid): (u64, u64), time_ns: u64) {
+    line.text(",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":")
+        .number(id);
+    line.text(",\"pid\":").number(pid);
+    line.text(",\"tid\":").number(tid);
+    line.text(",\"ts\":").micros(time_ns).push(b'}');
+}
+
 impl File<'_> {
     pub(super) fn operations(&mut self) -> Result<(), Failure> {
-        const COLUMNS: [&str; 13] = [
+        const COLUMNS: [&str; 15] = [
             "process_id",
             "kind",
             "name",
@@ -40,8 +69,11 @@ impl File<'_> {
             "direction",
             "call",
             "activity",
+            "thread",
+            "call_start_ns",
         ];
         let run = self.run;
+        let collectives = Collectives::read(run)?;
         each(run.view, "operations", &COLUMNS, |row| {
             let (id, start_ns, duration_ns) = (row.number(0), row.number(3), row.number(4));
             let kind = row.text(1);
@@ -65,35 +97,43 @@ impl File<'_> {
             let correlation = row.known(7).map(|id| place.correlation(id));
             let name = operation_name(kind, row.text(2), row.text(10));
             let line = self.event();
-            write!(
-                line,
-                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{stream},\"ts\":{},\"dur\":{},\"args\":{{\"device\":{device},\"stream\":{stream}{owner}",
-                Quoted(name),
-                Micros(start_ns),
-                Micros(duration_ns)
-            )?;
+            slice(line, cat, name, (pid, stream), (start_ns, duration_ns));
+            line.text(",\"args\":{\"device\":").number(device);
+            line.text(",\"stream\":").number(stream).text(&owner);
             if let Some(id) = correlation {
-                write!(line, ",\"correlation\":{id},\"External id\":{id}")?;
+                line.text(",\"correlation\":").number(id);
+                line.text(",\"External id\":").number(id);
             }
             if let Some(bytes) = row.known(8) {
-                write!(line, ",\"bytes\":{bytes}")?;
+                line.text(",\"bytes\":").number(bytes);
+                if matches!(kind, "copy" | "fill") && duration_ns > 0 {
+                    // Bytes in a nanosecond are gigabytes in a second.
+                    let gigabytes = Measured(bytes as f64 / duration_ns as f64);
+                    write!(line, ",\"memory bandwidth (GB/s)\":{gigabytes}")?;
+                }
             }
             let mut sizes = numbers(row.text(9)).peekable();
             if sizes.peek().is_some() {
-                let sizes: Vec<&str> = sizes.collect();
-                write!(line, ",\"grid\":[{}]", sizes.join(","))?;
+                line.text(",\"grid\":[");
+                for size in sizes {
+                    line.text(size).text(",");
+                }
+                // In place of the last comma.
+                line.pop();
+                line.push(b']');
             }
-            if row.text(12) == "communication" && row.text(11).starts_with("nccl") {
-                let collective = row.text(11).trim_start_matches("nccl").to_lowercase();
-                write!(line, ",\"Collective name\":{}", Quoted(&collective))?;
+            if row.text(12) == "communication" {
+                let launch = row.known(13).zip(row.known(14));
+                let is_known = collectives.put(id, row.number(7), launch, line)?;
+                if let Some(function) = row.text(11).strip_prefix("nccl").filter(|_| !is_known) {
+                    let name = function.to_lowercase();
+                    write!(line, ",\"Collective name\":{}", Quoted(&name))?;
+                }
             }
             line.extend_from_slice(b"}}");
             if let Some(id) = correlation.filter(|_| !row.text(11).is_empty()) {
-                write!(
-                    line,
-                    ",\n{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":{id},\"pid\":{pid},\"tid\":{stream},\"ts\":{}}}",
-                    Micros(start_ns)
-                )?;
+                line.text(",\n{\"ph\":\"f\",\"bp\":\"e\"");
+                arrow(line, id, (pid, stream), start_ns);
             }
             self.put()
         })
@@ -147,40 +187,37 @@ impl File<'_> {
             {
                 let function = stacks.frame(stack as usize).function;
                 let line = self.event();
-                write!(
+                slice(
                     line,
-                    "{{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{\"place\":{}{owner}",
-                    Quoted(function),
-                    Micros(start_ns),
-                    Micros(duration_ns),
-                    Quoted(row.text(9))
-                )?;
+                    "cpu_op",
+                    function,
+                    (pid, tid),
+                    (start_ns, duration_ns),
+                );
+                line.text(",\"args\":{\"place\":").quoted(row.text(9));
+                line.text(&owner);
                 if let Some(id) = correlation {
-                    write!(line, ",\"External id\":{id}")?;
+                    line.text(",\"External id\":").number(id);
                 }
                 line.extend_from_slice(b"}}");
                 self.put()?;
             }
             let line = self.event();
-            write!(
-                line,
-                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{",
-                Quoted(row.text(2)),
-                Micros(start_ns),
-                Micros(duration_ns)
-            )?;
+            slice(line, cat, row.text(2), (pid, tid), (start_ns, duration_ns));
+            line.text(",\"args\":{");
             let members = line.len();
-            line.extend_from_slice(owner.as_bytes());
+            line.text(&owner);
             if let Some(id) = correlation {
-                write!(line, ",\"correlation\":{id},\"External id\":{id}")?;
+                line.text(",\"correlation\":").number(id);
+                line.text(",\"External id\":").number(id);
             }
-            for (key, column) in [("bytes", 7), ("address", 8)] {
+            for (key, column) in [(",\"bytes\":", 7), (",\"address\":", 8)] {
                 if let Some(value) = row.known(column) {
-                    write!(line, ",\"{key}\":{value}")?;
+                    line.text(key).number(value);
                 }
             }
             if !row.text(9).is_empty() {
-                write!(line, ",\"place\":{}", Quoted(row.text(9)))?;
+                line.text(",\"place\":").quoted(row.text(9));
             }
             // The comma in front of the first member.
             if line.len() > members {
@@ -188,11 +225,8 @@ impl File<'_> {
             }
             line.extend_from_slice(b"}}");
             if let Some(id) = correlation.filter(|_| runtime == "HIP") {
-                write!(
-                    line,
-                    ",\n{{\"ph\":\"s\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":{id},\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}",
-                    Micros(start_ns)
-                )?;
+                line.text(",\n{\"ph\":\"s\"");
+                arrow(line, id, (pid, tid), start_ns);
             }
             self.put()
         })
@@ -252,14 +286,8 @@ impl File<'_> {
             let (pid, owner) = (place.pid, place.owner.clone());
             let (cat, more) = of_kind(row.text(1));
             let line = self.event();
-            write!(
-                line,
-                "{{\"ph\":\"X\",\"cat\":\"{cat}\",\"name\":{},\"pid\":{pid},\"tid\":{},\"ts\":{},\"dur\":{}",
-                Quoted(row.text(2)),
-                row.number(5) + more,
-                Micros(start_ns),
-                Micros(duration_ns)
-            )?;
+            let place = (pid, row.number(5) + more);
+            slice(line, cat, row.text(2), place, (start_ns, duration_ns));
             if let Some(members) = owner.strip_prefix(',') {
                 write!(line, ",\"args\":{{{members}}}")?;
             }

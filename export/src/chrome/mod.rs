@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `places` | the process and thread ids |
 //! | `events` | operations, calls, ranges and so on |
+//! | `collectives` | what kernels say of the collective that they are of |
 //! | `names` | what stands in front of the events, and the names of processes and threads |
 
+mod collectives;
 mod events;
 mod names;
 mod places;

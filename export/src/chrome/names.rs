@@ -28,7 +28,8 @@ impl File<'_> {
             .first()
             .filter(|host| hosts.len() == 1 && !host.is_empty())
         {
-            head["hostname"] = json!(host);
+            // As Kineto calls it since 2026.
+            head["host_name"] = json!(host);
         }
         if let Some(rank) = ranks.first().filter(|_| ranks.len() == 1) {
             head["distributedInfo"] = json!({
@@ -53,8 +54,10 @@ impl File<'_> {
             .into_iter()
             .map(|(id, name)| json!({ "id": id, "name": name }));
         head["deviceProperties"] = devices.collect();
-        let head = head.to_string();
-        write!(self.out, "{},\"traceEvents\":[", &head[..head.len() - 1])?;
+        // HTA looks for the rank of a file by a pattern that demands space behind the colon, line by line.
+        let head = format!("{head:#}");
+        let members = head.trim_end_matches('}').trim_end();
+        write!(self.out, "{members},\n  \"traceEvents\": [")?;
         Ok(())
     }
 

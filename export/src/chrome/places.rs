@@ -13,8 +13,10 @@ pub(super) const IDS_MAX: u64 = 5_000_000;
 const GPUS: u64 = 1_000_000_000;
 /// And a process has no more GPUs than this.
 const GPUS_OF_PROCESS: u64 = 1000;
-/// Set in ids that count differently from the others of their process.
-const APART: u64 = 1 << 63;
+/// Ids below it are kept as they are, beside what is added.
+const NEAR: u64 = 1 << 48;
+/// Larger ones count from something large (a hash, a bit): of them only this part is kept, and what is above it tells blocks apart.
+const BLOCK_BITS: u32 = 32;
 
 /// The ids of a process.
 #[derive(Debug, Default)]
@@ -27,34 +29,49 @@ pub(super) struct Place {
     pub owner: String,
 }
 
-/// What is added to the correlation ids of a process, so that each is there once in a file.
+/// What correlation ids of a process become, so that each is there once in a file: one block of them follows another, however large they were.
 #[derive(Debug, Default)]
 struct Correlations {
-    base: u64,
-    largest: Option<u64>,
-    largest_apart: Option<u64>,
+    blocks: BTreeMap<u64, Block>,
+}
+
+/// Correlation ids that are near one another.
+#[derive(Debug, Default)]
+struct Block {
+    largest: u64,
+    /// What its id 0 becomes.
+    first: u64,
+}
+
+/// The block of an id, and the id within it.
+fn place_of(id: u64) -> (u64, u64) {
+    match id < NEAR {
+        true => (0, id),
+        false => (id >> BLOCK_BITS, id & ((1 << BLOCK_BITS) - 1)),
+    }
 }
 
 impl Correlations {
     fn see(&mut self, id: u64) {
-        match id & APART {
-            0 => self.largest = self.largest.max(Some(id)),
-            _ => self.largest_apart = self.largest_apart.max(Some(id & !APART)),
-        }
+        let (block, id) = place_of(id);
+        let block = self.blocks.entry(block).or_default();
+        block.largest = block.largest.max(id);
     }
 
     /// Sets the first id, and returns the first of the next process.
     fn start(&mut self, base: u64) -> u64 {
-        self.base = base;
-        let more = |largest: Option<u64>| largest.map_or(0, |largest| largest + 1);
-        base + more(self.largest) + more(self.largest_apart)
+        let mut next = base;
+        for block in self.blocks.values_mut() {
+            block.first = next;
+            next = next.saturating_add(block.largest + 1);
+        }
+        next
     }
 
     fn shown(&self, id: u64) -> u64 {
-        match id & APART {
-            0 => self.base + id,
-            _ => self.base + self.largest.map_or(0, |largest| largest + 1) + (id & !APART),
-        }
+        let (block, id) = place_of(id);
+        let first = self.blocks.get(&block).map_or(0, |block| block.first);
+        first.saturating_add(id)
     }
 }
 
@@ -139,6 +156,9 @@ pub(super) fn places(run: &Run<'_>) -> Result<HashMap<u64, Place>, Failure> {
 mod tests {
     use super::*;
 
+    /// Set in ids that count differently from the others of their process.
+    const APART: u64 = 1 << 63;
+
     #[test]
     fn correlations_of_processes_do_not_meet() {
         let (mut first, mut second) = (Correlations::default(), Correlations::default());
@@ -149,5 +169,31 @@ mod tests {
         let next = second.start(first.start(0));
         let shown = [5, 9, APART | 2].map(|id| first.shown(id));
         assert_eq!((shown, second.shown(1), next), ([5, 9, 12], 14, 15));
+    }
+
+    #[test]
+    fn large_correlations_become_small_ones() {
+        let ids = [
+            3,
+            NEAR - 1,
+            NEAR | 3,
+            1 << 62 | 1_700_000_000_000_000_000,
+            APART | NEAR | 1,
+            u64::MAX - 1,
+            u64::MAX,
+        ];
+        let mut processes: Vec<Correlations> = (0..8).map(|_| Correlations::default()).collect();
+        for process in &mut processes {
+            ids.iter().for_each(|id| process.see(*id));
+        }
+        let mut next = 0;
+        for process in &mut processes {
+            next = process.start(next);
+        }
+        let shown = processes.iter().flat_map(|one| ids.map(|id| one.shown(id)));
+        let shown: Vec<u64> = shown.collect();
+        // Each is larger than those before it, and a double has room for all.
+        assert!(shown.is_sorted_by(|one, other| one < other), "{shown:?}");
+        assert!(next <= 1 << 53, "{next}");
     }
 }

@@ -11,11 +11,11 @@ use std::io::Write;
 use serde_json::json;
 
 use crate::json::Quoted;
-use crate::rows::each;
+use crate::rows::{Row, each};
 use crate::run::Run;
 use crate::stacks::{Stacks, samples};
 use crate::{Failure, Time};
-use thread::{Marker, Texts, Thread, file_name};
+use thread::{Texts, Thread, file_name};
 
 /// Categories and their colours. What has none is the first.
 const CATEGORIES: [(&str, &str); 7] = [
@@ -212,19 +212,10 @@ fn head(libraries: &Texts, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a marker says: its kind, and what is known.
-fn data(kind: &str, known: &[(&str, Option<String>)]) -> String {
-    let mut told = format!("{{\"type\":\"{kind}\"");
-    for (key, value) in known {
-        if let Some(value) = value {
-            told += &format!(",\"{key}\":{value}");
-        }
-    }
-    told + "}"
-}
-
-fn quoted(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| Quoted(text).to_string())
+/// The thread of a record whose first columns are `process_id` and `thread`.
+fn thread<'t>(threads: &'t mut Threads, row: Row<'_>) -> &'t mut Thread {
+    let lane = Lane::Thread(row.number(1));
+    threads.entry((row.number(0), lane)).or_default()
 }
 
 fn operations(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
@@ -250,20 +241,13 @@ fn operations(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
             }
             let lane = Lane::Stream(row.number(4), row.text(5).to_owned());
             let thread = threads.entry((id, lane)).or_default();
-            let known = [
-                ("call", quoted(row.text(9))),
-                ("grid", quoted(row.text(8))),
-                ("bytes", row.known(7).map(|bytes| bytes.to_string())),
-                ("correlation", row.known(6).map(|id| id.to_string())),
-            ];
-            let marker = Marker {
-                name: thread.texts.number(row.text(1)),
-                start_ns,
-                end_ns: Some(end_ns),
-                category: GPU,
-                data: data("operation", &known),
-            };
-            thread.markers.push(marker);
+            let times = (start_ns, Some(end_ns));
+            thread.mark("operation", GPU, row.text(1), times, |data| {
+                data.text("call", row.text(9));
+                data.text("grid", row.text(8));
+                data.number("bytes", row.known(7));
+                data.number("correlation", row.known(6));
+            });
             Ok(())
         },
     )
@@ -289,22 +273,12 @@ fn calls(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
             if run.during(id, start_ns, end_ns).is_none() || !run.only.has_calls_of(row.text(8)) {
                 return Ok(());
             }
-            let thread = threads
-                .entry((id, Lane::Thread(row.number(1))))
-                .or_default();
-            let known = [
-                ("bytes", row.known(5).map(|bytes| bytes.to_string())),
-                ("place", quoted(row.text(6))),
-                ("correlation", row.known(7).map(|id| id.to_string())),
-            ];
-            let marker = Marker {
-                name: thread.texts.number(row.text(2)),
-                start_ns,
-                end_ns: Some(end_ns),
-                category: CALLS,
-                data: data("call", &known),
-            };
-            thread.markers.push(marker);
+            let times = (start_ns, Some(end_ns));
+            thread(threads, row).mark("call", CALLS, row.text(2), times, |data| {
+                data.number("bytes", row.known(5));
+                data.text("place", row.text(6));
+                data.number("correlation", row.known(7));
+            });
             Ok(())
         },
     )
@@ -322,17 +296,8 @@ fn slices(
         if run.during(id, start_ns, end_ns).is_none() {
             return Ok(());
         }
-        let thread = threads
-            .entry((id, Lane::Thread(row.number(1))))
-            .or_default();
-        let marker = Marker {
-            name: thread.texts.number(row.text(2)),
-            start_ns,
-            end_ns: Some(end_ns),
-            category,
-            data: data(kind, &[]),
-        };
-        thread.markers.push(marker);
+        let times = (start_ns, Some(end_ns));
+        thread(threads, row).mark(kind, category, row.text(2), times, |_| {});
         Ok(())
     })
 }
@@ -344,17 +309,7 @@ fn marks(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
         if run.at(id, start_ns).is_none() {
             return Ok(());
         }
-        let thread = threads
-            .entry((id, Lane::Thread(row.number(1))))
-            .or_default();
-        let marker = Marker {
-            name: thread.texts.number(row.text(2)),
-            start_ns,
-            end_ns: None,
-            category: RANGES,
-            data: data("mark", &[]),
-        };
-        thread.markers.push(marker);
+        thread(threads, row).mark("mark", RANGES, row.text(2), (start_ns, None), |_| {});
         Ok(())
     })
 }

@@ -3,25 +3,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::json::Quoted;
+use crate::put::Put;
 use crate::stacks::{Frame, Stacks};
 
 use super::{GPU, NATIVE, PYTHON};
-
-/// Milliseconds with all digits.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Millis(pub u64);
-
-impl std::fmt::Display for Millis {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}.{:06}",
-            self.0 / 1_000_000,
-            self.0 % 1_000_000
-        )
-    }
-}
 
 /// Texts, each once.
 #[derive(Debug, Default)]
@@ -50,8 +35,27 @@ pub(super) struct Marker {
     /// `None` for a point in time.
     pub end_ns: Option<u64>,
     pub category: usize,
-    /// The rest, in JSON.
-    pub data: String,
+    /// Where the rest is, in JSON: from this byte on, up to that.
+    data: (usize, usize),
+}
+
+/// What a marker says, in JSON.
+pub(super) struct Data<'t>(&'t mut Vec<u8>);
+
+impl Data<'_> {
+    /// A number, if it is known.
+    pub(super) fn number(&mut self, key: &str, number: Option<u64>) {
+        if let Some(number) = number {
+            self.0.text(",\"").text(key).text("\":").number(number);
+        }
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.0.text(",\"").text(key).text("\":").quoted(text);
+        }
+    }
 }
 
 /// A call stack: the frame, its category, and the stack of the caller.
@@ -77,9 +81,34 @@ pub(super) struct Thread {
     /// Time, stack, nanoseconds.
     pub samples: Vec<(u64, Option<usize>, u64)>,
     pub markers: Vec<Marker>,
+    /// What markers say, one behind the other.
+    data: Vec<u8>,
 }
 
 impl Thread {
+    /// Adds a marker of a kind; `say` adds what it says.
+    pub(super) fn mark(
+        &mut self,
+        kind: &str,
+        category: usize,
+        name: &str,
+        (start_ns, end_ns): (u64, Option<u64>),
+        say: impl FnOnce(&mut Data<'_>),
+    ) {
+        let begin = self.data.len();
+        self.data.text("{\"type\":\"").text(kind).text("\"");
+        say(&mut Data(&mut self.data));
+        self.data.push(b'}');
+        let marker = Marker {
+            name: self.texts.number(name),
+            start_ns,
+            end_ns,
+            category,
+            data: (begin, self.data.len()),
+        };
+        self.markers.push(marker);
+    }
+
     fn node(
         &mut self,
         frame: Frame<'_>,
@@ -172,112 +201,80 @@ impl Thread {
         let names: Vec<String> = names.map(|path| file_name(path).to_owned()).collect();
         let names: Vec<usize> = names.iter().map(|name| self.texts.number(name)).collect();
 
-        write!(
+        let mut lists = Lists {
+            line: Vec::new(),
             out,
-            "\"samples\":{{\"length\":{},\"weightType\":\"tracing-ms\"",
-            self.samples.len()
-        )?;
+        };
         let samples = || self.samples.iter();
-        list(
-            out,
-            "stack",
-            samples().map(|(_, stack, _)| optional(*stack)),
-        )?;
-        list(
-            out,
-            "time",
-            samples().map(|(time_ns, ..)| Millis(time_ns.saturating_sub(base_ns))),
-        )?;
-        list(out, "weight", samples().map(|(.., weight)| Millis(*weight)))?;
+        lists.table("\"samples\"", self.samples.len());
+        lists.line.text(",\"weightType\":\"tracing-ms\"");
+        let since = |time_ns: u64| time_ns.saturating_sub(base_ns);
+        lists.list("stack", samples(), |line, one| line.optional(one.1))?;
+        lists.list("time", samples(), |line, one| line.put_millis(since(one.0)))?;
+        lists.list("weight", samples(), |line, one| line.put_millis(one.2))?;
         let markers = || self.markers.iter();
-        write!(out, "}},\"markers\":{{\"length\":{}", self.markers.len())?;
-        list(out, "name", markers().map(|marker| marker.name))?;
-        list(
-            out,
-            "startTime",
-            markers().map(|marker| Millis(marker.start_ns.saturating_sub(base_ns))),
-        )?;
-        list(
-            out,
-            "endTime",
-            markers().map(|marker| match marker.end_ns {
-                Some(end_ns) => Millis(end_ns.saturating_sub(base_ns)).to_string(),
-                None => "null".to_owned(),
-            }),
-        )?;
+        lists.table("},\"markers\"", self.markers.len());
+        lists.list("name", markers(), |line, one| line.put(one.name))?;
+        lists.list("startTime", markers(), |line, one| {
+            line.put_millis(since(one.start_ns));
+        })?;
+        lists.list("endTime", markers(), |line, one| match one.end_ns {
+            Some(end_ns) => line.put_millis(since(end_ns)),
+            None => line.put_text("null"),
+        })?;
         // 0 is a point in time, 1 a time with both ends.
-        list(
-            out,
-            "phase",
-            markers().map(|marker| u8::from(marker.end_ns.is_some())),
-        )?;
-        list(out, "category", markers().map(|marker| marker.category))?;
-        list(out, "data", markers().map(|marker| &marker.data))?;
+        lists.list("phase", markers(), |line, one| {
+            line.put(usize::from(one.end_ns.is_some()));
+        })?;
+        lists.list("category", markers(), |line, one| line.put(one.category))?;
+        lists.list("data", markers(), |line, one| {
+            line.extend_from_slice(&self.data[one.data.0..one.data.1]);
+        })?;
         let nodes = || self.nodes.iter();
-        write!(out, "}},\n\"stackTable\":{{\"length\":{}", self.nodes.len())?;
-        list(out, "frame", nodes().map(|node| node.0))?;
-        list(out, "category", nodes().map(|node| node.1))?;
-        list(out, "subcategory", nodes().map(|_| 0))?;
-        list(out, "prefix", nodes().map(|node| optional(node.2)))?;
+        lists.table("},\n\"stackTable\"", self.nodes.len());
+        lists.list("frame", nodes(), |line, node| line.put(node.0))?;
+        lists.list("category", nodes(), |line, node| line.put(node.1))?;
+        lists.list("subcategory", nodes(), |line, _| line.put(0))?;
+        lists.list("prefix", nodes(), |line, node| line.optional(node.2))?;
         let frames = || self.frame_order.iter();
-        write!(
-            out,
-            "}},\n\"frameTable\":{{\"length\":{}",
-            self.frame_order.len()
-        )?;
-        list(out, "address", frames().map(|_| -1))?;
-        list(out, "inlineDepth", frames().map(|_| 0))?;
-        list(out, "category", frames().map(|frame| frame.2))?;
-        list(out, "subcategory", frames().map(|_| 0))?;
-        list(out, "func", frames().map(|frame| frame.0))?;
+        lists.table("},\n\"frameTable\"", self.frame_order.len());
+        lists.list("address", frames(), |line, _| line.put_text("-1"))?;
+        lists.list("inlineDepth", frames(), |line, _| line.put(0))?;
+        lists.list("category", frames(), |line, frame| line.put(frame.2))?;
+        lists.list("subcategory", frames(), |line, _| line.put(0))?;
+        lists.list("func", frames(), |line, frame| line.put(frame.0))?;
         for key in ["nativeSymbol", "innerWindowID", "implementation", "column"] {
-            list(out, key, frames().map(|_| "null"))?;
+            lists.list(key, frames(), |line, _| line.put_text("null"))?;
         }
-        list(
-            out,
-            "line",
-            frames().map(|frame| optional((frame.1 > 0).then_some(frame.1))),
-        )?;
+        lists.list("line", frames(), |line, frame| {
+            line.optional((frame.1 > 0).then_some(frame.1 as usize));
+        })?;
         let functions = || self.function_order.iter();
-        write!(
-            out,
-            "}},\n\"funcTable\":{{\"length\":{}",
-            self.function_order.len()
-        )?;
+        lists.table("},\n\"funcTable\"", self.function_order.len());
         for key in ["isJS", "relevantForJS"] {
-            list(out, key, functions().map(|_| false))?;
+            lists.list(key, functions(), |line, _| line.put_text("false"))?;
         }
-        list(out, "name", functions().map(|function| function.0))?;
-        list(
-            out,
-            "resource",
-            functions().map(|function| match function.1 {
-                Some(resource) => resource.to_string(),
-                None => "-1".to_owned(),
-            }),
-        )?;
-        list(
-            out,
-            "fileName",
-            functions().map(|function| optional(function.2)),
-        )?;
+        lists.list("name", functions(), |line, one| line.put(one.0))?;
+        lists.list("resource", functions(), |line, one| match one.1 {
+            Some(resource) => line.put(resource),
+            None => line.put_text("-1"),
+        })?;
+        lists.list("fileName", functions(), |line, one| line.optional(one.2))?;
         for key in ["lineNumber", "columnNumber"] {
-            list(out, key, functions().map(|_| "null"))?;
+            lists.list(key, functions(), |line, _| line.put_text("null"))?;
         }
-        write!(out, "}},\n\"resourceTable\":{{\"length\":{}", names.len())?;
-        list(out, "lib", self.resource_order.iter())?;
-        list(out, "name", names.iter())?;
-        list(out, "host", names.iter().map(|_| "null"))?;
+        lists.table("},\n\"resourceTable\"", names.len());
+        let resources = self.resource_order.iter();
+        lists.list("lib", resources, |line, library| line.put(*library))?;
+        lists.list("name", names.iter(), |line, name| line.put(*name))?;
+        lists.list("host", names.iter(), |line, _| line.put_text("null"))?;
         // A library.
-        list(out, "type", names.iter().map(|_| 1))?;
-        out.write_all(
-            b"},\"nativeSymbols\":{\"length\":0,\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[]}",
-        )?;
-        list(
-            out,
-            "stringArray",
-            self.texts.order.iter().map(|text| Quoted(text)),
-        )
+        lists.list("type", names.iter(), |line, _| line.put(1))?;
+        lists.line.text("},\"nativeSymbols\":{\"length\":0,\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[]}");
+        let texts = self.texts.order.iter();
+        lists.list("stringArray", texts, |line, text| {
+            line.quoted(text);
+        })
     }
 }
 
@@ -286,20 +283,74 @@ pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn optional(number: Option<impl ToString>) -> String {
-    number.map_or_else(|| "null".to_owned(), |number| number.to_string())
+/// Bytes that are kept before they are written.
+const LINE_BYTES: usize = 1 << 16;
+
+/// Tables whose columns are lists.
+struct Lists<'o> {
+    line: Vec<u8>,
+    out: &'o mut dyn Write,
 }
 
-/// A member that is a list.
-fn list(
-    out: &mut dyn Write,
-    key: &str,
-    values: impl Iterator<Item = impl std::fmt::Display>,
-) -> io::Result<()> {
-    write!(out, ",\"{key}\":[")?;
-    for (place, value) in values.enumerate() {
-        let comma = if place == 0 { "" } else { "," };
-        write!(out, "{comma}{value}")?;
+impl Lists<'_> {
+    /// Begins a table behind what ends the one before.
+    fn table(&mut self, name: &str, length: usize) {
+        self.line
+            .text(name)
+            .text(":{\"length\":")
+            .number(length as u64);
     }
-    out.write_all(b"]")
+
+    /// A member that is a list.
+    fn list<T>(
+        &mut self,
+        key: &str,
+        values: impl Iterator<Item = T>,
+        put: impl Fn(&mut Vec<u8>, T),
+    ) -> io::Result<()> {
+        self.line.text(",\"").text(key).text("\":[");
+        for (place, value) in values.enumerate() {
+            if place > 0 {
+                self.line.push(b',');
+            }
+            put(&mut self.line, value);
+            if self.line.len() > LINE_BYTES {
+                self.out.write_all(&self.line)?;
+                self.line.clear();
+            }
+        }
+        self.line.push(b']');
+        self.out.write_all(&self.line)?;
+        self.line.clear();
+        Ok(())
+    }
+}
+
+/// Values of lists.
+trait PutValue {
+    fn put(&mut self, number: usize);
+    fn put_millis(&mut self, time_ns: u64);
+    fn put_text(&mut self, text: &str);
+    fn optional(&mut self, number: Option<usize>);
+}
+
+impl PutValue for Vec<u8> {
+    fn put(&mut self, number: usize) {
+        self.number(number as u64);
+    }
+
+    fn put_millis(&mut self, time_ns: u64) {
+        self.millis(time_ns);
+    }
+
+    fn put_text(&mut self, text: &str) {
+        self.text(text);
+    }
+
+    fn optional(&mut self, number: Option<usize>) {
+        match number {
+            Some(number) => self.put(number),
+            None => self.put_text("null"),
+        }
+    }
 }

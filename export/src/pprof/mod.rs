@@ -50,20 +50,22 @@ pub(crate) fn write(run: &Run<'_>, first: Time, out: &mut dyn Write) -> Result<(
             let frames = key.frames.iter().rev();
             let location_id: Vec<u64> = frames.map(|frame| tables.location(*frame)).collect();
             let mut label = Vec::new();
-            for (name, text) in [("thread", &key.thread_name), ("process", &process.name)] {
+            // pprof takes a number that is 0 for none, so ranks are texts.
+            let rank = process.rank.map(|rank| rank.to_string());
+            let texts = [
+                ("thread", Some(&key.thread_name)),
+                ("process", Some(&process.name)),
+                ("rank", rank.as_ref()),
+            ];
+            for (name, text) in texts {
+                let Some(text) = text else { continue };
                 label.push(Label {
                     key: tables.text(name),
                     text: tables.text(text),
                     number: 0,
                 });
             }
-            let numbers = [
-                ("tid", Some(key.thread)),
-                ("pid", Some(process.pid)),
-                ("rank", process.rank),
-            ];
-            for (name, number) in numbers {
-                let Some(number) = number else { continue };
+            for (name, number) in [("tid", key.thread), ("pid", process.pid)] {
                 label.push(Label {
                     key: tables.text(name),
                     text: 0,

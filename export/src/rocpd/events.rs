@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Statement, params};
+use rusqlite::Connection;
 
+use super::insert;
 use crate::json::Quoted;
+use crate::sqlite::Rows;
 use crate::stacks::Stacks;
 
 pub(super) struct Events<'d> {
     stacks: &'d Stacks,
-    add: Statement<'d>,
+    add: Rows<'d, 7>,
     count: i64,
     /// By category and call stack.
     of_samples: HashMap<(i64, usize), i64>,
@@ -24,13 +26,18 @@ impl<'d> Events<'d> {
         suffix: &str,
         stacks: &'d Stacks,
     ) -> rusqlite::Result<Self> {
-        let add = format!(
-            "insert into rocpd_event{suffix} (id, category_id, stack_id, parent_stack_id, correlation_id, call_stack, line_info)
-             values (?, ?, ?, 0, ?, ?, ?)"
-        );
+        let columns = [
+            "id",
+            "category_id",
+            "stack_id",
+            "parent_stack_id",
+            "correlation_id",
+            "call_stack",
+            "line_info",
+        ];
         Ok(Self {
             stacks,
-            add: database.prepare(&add)?,
+            add: insert(database, suffix, "event", columns)?,
             count: 0,
             of_samples: HashMap::new(),
         })
@@ -46,18 +53,27 @@ impl<'d> Events<'d> {
         self.count += 1;
         let correlation = correlation.map_or(0, u64::cast_signed);
         let (frames, line) = match self.stacks.is_empty(stack) {
-            true => (NONE.to_owned(), NONE.to_owned()),
-            false => self.told(stack),
+            true => (NONE.into(), NONE.into()),
+            false => {
+                let (frames, line) = self.told(stack);
+                (frames.into(), line.into())
+            }
         };
-        self.add.execute(params![
-            self.count,
-            category,
-            correlation,
-            correlation,
+        self.add.put([
+            self.count.into(),
+            category.into(),
+            correlation.into(),
+            0_u64.into(),
+            correlation.into(),
             frames,
-            line
+            line,
         ])?;
         Ok(self.count)
+    }
+
+    /// Writes the last events.
+    pub(super) fn finish(self) -> rusqlite::Result<()> {
+        self.add.finish()
     }
 
     /// The event of samples with a call stack.

@@ -19,10 +19,11 @@ mod schema;
 
 use std::path::Path;
 
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection, params};
 
 use crate::Failure;
 use crate::run::Run;
+use crate::sqlite::Rows;
 use crate::stacks::Stacks;
 use entities::Entities;
 use events::Events;
@@ -36,14 +37,26 @@ struct Database<'d> {
 }
 
 impl<'d> Database<'d> {
-    /// A statement that adds a row to a table.
-    fn insert(&self, table: &str, columns: &str) -> rusqlite::Result<Statement<'d>> {
-        let marks = vec!["?"; columns.split(',').count()].join(", ");
-        let suffix = self.suffix;
-        self.connection.prepare(&format!(
-            "insert into rocpd_{table}{suffix} ({columns}) values ({marks})"
-        ))
+    /// Rows to be added to a table.
+    fn insert<const N: usize>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+    ) -> rusqlite::Result<Rows<'d, N>> {
+        insert(self.connection, self.suffix, table, columns)
     }
+}
+
+/// Rows to be added to a table of a file.
+fn insert<'d, const N: usize>(
+    connection: &'d Connection,
+    suffix: &str,
+    table: &str,
+    columns: [&str; N],
+) -> rusqlite::Result<Rows<'d, N>> {
+    let columns = columns.join(", ");
+    let insert = format!("insert into rocpd_{table}{suffix} ({columns})");
+    Rows::new(connection, &insert)
 }
 
 /// Writes a new database.
@@ -56,7 +69,7 @@ pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
     let connection = Connection::open(path)?;
     // A file that is not finished goes away, so nothing need be durable before.
     connection.execute_batch(
-        "pragma journal_mode = off; pragma synchronous = off; pragma foreign_keys = off; begin",
+        "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive; pragma foreign_keys = off; begin",
     )?;
     let guid = guid(run);
     let suffix = format!("_{}", guid.replace('-', "_"));
@@ -93,7 +106,10 @@ pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
     if run.only.sensors {
         database.counters(run)?;
     }
-    let Database { entities, .. } = database;
+    let Database {
+        entities, events, ..
+    } = database;
+    events.finish()?;
     entities.write(run, &connection, &suffix)?;
     connection.execute_batch("commit")?;
     Ok(())

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use rusqlite::params;
-
 use super::Database;
 use crate::Failure;
 use crate::rows::each;
@@ -13,7 +11,10 @@ impl Database<'_> {
     /// Writes the ranges of a table, or its waits.
     pub(super) fn ranges(&mut self, run: &Run<'_>, table: &str) -> Result<(), Failure> {
         const COLUMNS: [&str; 6] = ["process_id", "thread", "kind", "name", "start_ns", "end_ns"];
-        let mut add = self.insert("region", "nid, pid, tid, start, end, name_id, event_id")?;
+        let mut add = self.insert(
+            "region",
+            ["nid", "pid", "tid", "start", "end", "name_id", "event_id"],
+        )?;
         each(run.view, table, &COLUMNS, |row| {
             let (id, start_ns, end_ns) = (row.number(0), row.number(4), row.number(5));
             let Some(process) = run.during(id, start_ns, end_ns) else {
@@ -31,15 +32,27 @@ impl Database<'_> {
             let node = self.entities.node(process);
             let thread = self.entities.thread(id, row.number(1));
             let name = self.entities.text(row.text(3));
-            add.execute(params![node, id + 1, thread, start_ns, end_ns, name, event])?;
+            add.put([
+                node.into(),
+                (id + 1).into(),
+                thread.into(),
+                start_ns.into(),
+                end_ns.into(),
+                name.into(),
+                event.into(),
+            ])?;
             Ok(())
-        })
+        })?;
+        Ok(add.finish()?)
     }
 
     /// Writes points in time as ranges without length.
     pub(super) fn marks(&mut self, run: &Run<'_>) -> Result<(), Failure> {
         const COLUMNS: [&str; 4] = ["process_id", "thread", "name", "time_ns"];
-        let mut add = self.insert("region", "nid, pid, tid, start, end, name_id, event_id")?;
+        let mut add = self.insert(
+            "region",
+            ["nid", "pid", "tid", "start", "end", "name_id", "event_id"],
+        )?;
         let category = self.entities.text("MARKER_CORE_API");
         each(run.view, "markers", &COLUMNS, |row| {
             let (id, time_ns) = (row.number(0), row.number(3));
@@ -50,9 +63,18 @@ impl Database<'_> {
             let node = self.entities.node(process);
             let thread = self.entities.thread(id, row.number(1));
             let name = self.entities.text(row.text(2));
-            add.execute(params![node, id + 1, thread, time_ns, time_ns, name, event])?;
+            add.put([
+                node.into(),
+                (id + 1).into(),
+                thread.into(),
+                time_ns.into(),
+                time_ns.into(),
+                name.into(),
+                event.into(),
+            ])?;
             Ok(())
-        })
+        })?;
+        Ok(add.finish()?)
     }
 
     /// Writes samples of threads with their call stacks.
@@ -65,7 +87,7 @@ impl Database<'_> {
             "weight",
             "stack_id",
         ];
-        let mut add = self.insert("sample", "track_id, timestamp, event_id, extdata")?;
+        let mut add = self.insert("sample", ["track_id", "timestamp", "event_id", "extdata"])?;
         each(run.view, "samples", &COLUMNS, |row| {
             let (id, tid, time_ns) = (row.number(0), row.number(1), row.number(3));
             if run.at(id, time_ns).is_none() {
@@ -82,9 +104,10 @@ impl Database<'_> {
             let track = self.entities.track(id, Some(tid), name);
             let event = self.events.of_stack(category, row.number(5) as usize)?;
             let weight = format!("{{\"weight\":{}}}", row.number(4));
-            add.execute(params![track, time_ns, event, weight])?;
+            add.put([track.into(), time_ns.into(), event.into(), weight.into()])?;
             Ok(())
-        })
+        })?;
+        Ok(add.finish()?)
     }
 
     /// Writes counters and sensors.
@@ -100,10 +123,23 @@ impl Database<'_> {
         ];
         let mut add_counter = self.insert(
             "info_pmc",
-            "id, nid, pid, agent_id, target_arch, name, symbol, description, component, units, value_type, block",
+            [
+                "id",
+                "nid",
+                "pid",
+                "agent_id",
+                "target_arch",
+                "name",
+                "symbol",
+                "description",
+                "component",
+                "units",
+                "value_type",
+                "block",
+            ],
         )?;
-        let mut add = self.insert("pmc_event", "event_id, pmc_id, value")?;
-        let mut add_time = self.insert("sample", "track_id, timestamp, event_id")?;
+        let mut add = self.insert("pmc_event", ["event_id", "pmc_id", "value"])?;
+        let mut add_time = self.insert("sample", ["track_id", "timestamp", "event_id"])?;
         let category = self.entities.text("COUNTER");
         let mut known = HashSet::new();
         each(run.view, "counters", &COLUMNS, |row| {
@@ -118,28 +154,32 @@ impl Database<'_> {
                     .and_then(|rest| rest.split(' ').next()?.parse().ok());
                 let kind = if gpu.is_some() { "GPU" } else { "CPU" };
                 let agent = self.entities.agent(id, gpu);
-                add_counter.execute(params![
-                    counter + 1,
-                    self.entities.node(process),
-                    id + 1,
-                    agent,
-                    kind,
-                    name,
-                    name,
-                    format!("{owner} {name}").trim(),
-                    "rsys",
-                    row.text(4),
-                    "ABS",
-                    owner
+                add_counter.put([
+                    (counter + 1).into(),
+                    self.entities.node(process).into(),
+                    (id + 1).into(),
+                    agent.into(),
+                    kind.into(),
+                    name.to_owned().into(),
+                    name.to_owned().into(),
+                    format!("{owner} {name}").trim().to_owned().into(),
+                    "rsys".into(),
+                    row.text(4).to_owned().into(),
+                    "ABS".into(),
+                    owner.to_owned().into(),
                 ])?;
             }
             let event = self.events.put(category, None, 0)?;
             let track = self
                 .entities
                 .track(id, None, format!("{owner} {name}").trim());
-            add.execute(params![event, counter + 1, row.measured(6)])?;
-            add_time.execute(params![track, time_ns, event])?;
+            add.put([event.into(), (counter + 1).into(), row.measured(6).into()])?;
+            add_time.put([track.into(), time_ns.into(), event.into()])?;
             Ok(())
-        })
+        })?;
+        for rows in [add.finish(), add_time.finish(), add_counter.finish()] {
+            rows?;
+        }
+        Ok(())
     }
 }

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
+use crate::calls::{each_call, grid};
 use crate::copies::Direction;
 use crate::rows::each;
 use crate::run::Run;
+use crate::sqlite::{Rows, Value};
 use crate::stacks::Stacks;
 use crate::streams::Streams;
 
@@ -34,39 +36,18 @@ pub(super) fn write_calls(
     database: &Connection,
     texts: &mut Texts<'_>,
 ) -> Result<Links, Failure> {
-    const COLUMNS: [&str; 12] = [
-        "call_id",
-        "process_id",
-        "thread",
-        "start_ns",
-        "end_ns",
-        "name",
-        "runtime",
-        "correlation",
-        "bytes",
-        "address",
-        "stream",
-        "stack_id",
-    ];
     let stacks = Stacks::read(run.view)?;
-    let mut add = database.prepare("insert into rocpd_api values (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
-    let mut add_frame = database
-        .prepare("insert into rocpd_stackframe (api_ptr_id, depth, name_id) values (?, ?, ?)")?;
+    let mut add = Rows::new(database, "insert into rocpd_api")?;
+    let frames = "insert into rocpd_stackframe (api_ptr_id, depth, name_id)";
+    let mut add_frame = Rows::new(database, frames)?;
     let mut links = Links::new();
     let mut words = String::new();
-    each(run.view, "calls", &COLUMNS, |row| {
-        let (process_id, start_ns, end_ns) = (row.number(1), row.number(3), row.number(4));
-        let runtime = row.text(6);
-        let process = run.during(process_id, start_ns, end_ns);
-        let Some(process) = process.filter(|_| run.only.has_calls_of(runtime)) else {
-            return Ok(());
-        };
+    each_call(run, |call| {
         words.clear();
-        let handle = row.known(10).map(|handle| handle.saturating_sub(1));
         let arguments = [
-            ("size", row.known(8)),
-            ("ptr", row.known(9)),
-            ("stream", handle),
+            ("size", call.bytes),
+            ("ptr", call.address),
+            ("stream", call.stream),
         ];
         for (key, value) in arguments {
             let Some(value) = value else { continue };
@@ -74,29 +55,30 @@ pub(super) fn write_calls(
             words.push_str(&format!("{between}{key}=0x{value:x}"));
         }
         // Numbers begin at 1.
-        let id = row.number(0) + 1;
-        let name = texts.name(row.text(5))?;
-        let domain = texts.name(&runtime.to_lowercase())?;
-        add.execute(params![
-            id,
-            nodes.pid(process),
-            row.number(2),
-            start_ns,
-            end_ns,
-            name,
-            EMPTY,
-            domain,
-            texts.arguments(&words)?
+        let id = call.id + 1;
+        let name = texts.name(call.name)?;
+        let domain = texts.name(&call.runtime.to_lowercase())?;
+        add.put([
+            id.into(),
+            nodes.pid(call.process).into(),
+            call.thread.unwrap_or(0).into(),
+            call.start_ns.into(),
+            call.end_ns.into(),
+            name.into(),
+            EMPTY.into(),
+            domain.into(),
+            texts.arguments(&words)?.into(),
         ])?;
-        if let Some(correlation) = row.known(7) {
-            links.insert((process_id, correlation, start_ns), id);
+        if let Some(correlation) = call.correlation {
+            links.insert((call.process_id, correlation, call.start_ns), id);
         }
-        let stack = row.number(11) as usize;
-        for (depth, frame) in stacks.frames(stack).enumerate() {
-            add_frame.execute(params![id, depth, texts.name(frame.function)?])?;
+        for (depth, frame) in stacks.frames(call.stack).enumerate() {
+            add_frame.put([id.into(), depth.into(), texts.name(frame.function)?.into()])?;
         }
         Ok(())
     })?;
+    add.finish()?;
+    add_frame.finish()?;
     Ok(links)
 }
 
@@ -123,15 +105,12 @@ pub(super) fn write_operations(
         "grid",
         "direction",
     ];
-    let mut add = database.prepare("insert into rocpd_op values (?, ?, ?, 0, ?, ?, ?, ?)")?;
-    let mut link = database.prepare("insert into rocpd_api_ops (api_id, op_id) values (?, ?)")?;
+    let mut add = Rows::new(database, "insert into rocpd_op")?;
+    let mut link = Rows::new(database, "insert into rocpd_api_ops (api_id, op_id)")?;
     // A call may cause several operations, as graphs do: its arguments are those of the first.
-    let mut add_kernel = database.prepare(
-        "insert or ignore into rocpd_kernelapi values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, ?)",
-    )?;
-    let mut add_copy = database.prepare(
-        "insert or ignore into rocpd_copyapi values (?, ?, ?, 0, 0, ?, '', '', 0, 0, 0, 0)",
-    )?;
+    let mut add_kernel = Rows::new(database, "insert or ignore into rocpd_kernelapi")?;
+    let mut add_copy = Rows::new(database, "insert or ignore into rocpd_copyapi")?;
+    let none = || Value::Integer(0);
     // A GPU has each number once, whichever processes use it.
     let mut queues = Streams::default();
     each(run.view, "operations", &COLUMNS, |row| {
@@ -151,14 +130,15 @@ pub(super) fn write_operations(
         let (description, op_type) = (texts.name(description)?, texts.name(op_type)?);
         let id = row.number(0) + 1;
         let queue_id = queues.number(process_id, gpu, queue);
-        add.execute(params![
-            id,
-            gpu,
-            queue_id,
-            start_ns,
-            end_ns,
-            description,
-            op_type
+        add.put([
+            id.into(),
+            gpu.into(),
+            queue_id.into(),
+            none(),
+            start_ns.into(),
+            end_ns.into(),
+            description.into(),
+            op_type.into(),
         ])?;
         let call = row.known(8).zip(row.known(9));
         let call = call
@@ -166,20 +146,51 @@ pub(super) fn write_operations(
         let Some(&call) = call else {
             return Ok(());
         };
-        link.execute(params![call, id])?;
+        link.put([call.into(), id.into()])?;
         match kind {
             "kernel" => {
-                let words = row.text(11).split(|letter: char| !letter.is_ascii_digit());
-                let mut sizes = words.filter_map(|word| word.parse::<u64>().ok());
-                let mut size = || sizes.next().unwrap_or(0);
-                let grid = [size(), size(), size()];
-                add_kernel.execute(params![call, queue, grid[0], grid[1], grid[2], description])?;
+                let [x, y, z] = grid(row.text(11));
+                add_kernel.put([
+                    call.into(),
+                    queue.to_owned().into(),
+                    x.into(),
+                    y.into(),
+                    z.into(),
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                    description.into(),
+                ])?;
             }
             "copy" => {
-                add_copy.execute(params![call, queue, row.number(10), copy_kind])?;
+                add_copy.put([
+                    call.into(),
+                    queue.to_owned().into(),
+                    row.number(10).into(),
+                    none(),
+                    none(),
+                    copy_kind.into(),
+                    "".into(),
+                    "".into(),
+                    none(),
+                    none(),
+                    none(),
+                    none(),
+                ])?;
             }
             _ => {}
         }
         Ok(())
-    })
+    })?;
+    for rows in [
+        link.finish(),
+        add.finish(),
+        add_kernel.finish(),
+        add_copy.finish(),
+    ] {
+        rows?;
+    }
+    Ok(())
 }

@@ -35,7 +35,7 @@ pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
     drop(std::fs::File::create_new(path)?);
     let database = Connection::open(path)?;
     // A file that is not finished goes away, so nothing need be durable before.
-    database.execute_batch("pragma journal_mode = off; pragma synchronous = off; begin")?;
+    database.execute_batch("pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive; begin")?;
     database.execute_batch(schema::SCHEMA)?;
     for (tag, value) in [
         ("gpu_stride", GPU_STRIDE),

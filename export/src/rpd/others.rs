@@ -9,6 +9,7 @@ use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::rows::{Row, each};
 use crate::run::{Process, Run};
+use crate::sqlite::Rows;
 
 /// Numbers of markers begin here, above those of calls.
 const FIRST_MARKER: u64 = 1 << 31;
@@ -20,7 +21,7 @@ pub(super) fn write_markers(
     database: &Connection,
     texts: &mut Texts<'_>,
 ) -> Result<(), Failure> {
-    let mut add = database.prepare("insert into rocpd_api values (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+    let mut add = Rows::new(database, "insert into rocpd_api")?;
     let mut id = FIRST_MARKER;
     let mut put = |row: Row<'_>, process: &Process, start_ns: u64, end_ns: u64, kind: &str| {
         let text = row.text(2);
@@ -31,16 +32,16 @@ pub(super) fn write_markers(
             _ => ("UserMarker", "UserMarker", text),
         };
         let (domain, name) = (texts.name(domain)?, texts.name(name)?);
-        add.execute(params![
-            id,
-            nodes.pid(process),
-            row.number(1),
-            start_ns,
-            end_ns,
-            name,
-            EMPTY,
-            domain,
-            texts.arguments(arguments)?
+        add.put([
+            id.into(),
+            nodes.pid(process).into(),
+            row.number(1).into(),
+            start_ns.into(),
+            end_ns.into(),
+            name.into(),
+            EMPTY.into(),
+            domain.into(),
+            texts.arguments(arguments)?.into(),
         ])?;
         id += 1;
         Ok(())
@@ -60,7 +61,8 @@ pub(super) fn write_markers(
             Some(process) => put(row, process, time_ns, time_ns, ""),
             None => Ok(()),
         }
-    })
+    })?;
+    Ok(add.finish()?)
 }
 
 /// The times in which a sensor says the same.

@@ -11,7 +11,7 @@ pub struct Environment {
     pub current: PathBuf,
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "PATH",
@@ -19,6 +19,7 @@ const NAMES: [&str; 8] = [
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
     "ROCM_PATH",
+    "ONEAPI_ROOT",
     "HOME",
 ];
 

@@ -11,6 +11,7 @@ mod python;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use elf::Elf;
 pub use environment::Environment;
 pub use library::{Kind, Library};
 pub use program::Program;

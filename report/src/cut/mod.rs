@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use rsys_proto::packets::Packets;
 
 use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
-use crate::files::short_name;
+use crate::files::{self, short_name};
 use crate::temp_output::TempOutput;
 use crate::trace_info::explain;
 use crate::words::counted;
@@ -101,15 +101,16 @@ pub fn cut(request: &Request) -> Result<Cut> {
             output.display()
         );
     }
-    let told = || input.display().to_string();
-    let file = File::open(input).with_context(|| format!("cannot read {}", input.display()))?;
-    let about = file.metadata().with_context(told)?;
+    let cannot_read = || format!("cannot read {}", input.display());
+    let about = std::fs::metadata(input).with_context(cannot_read)?;
     if about.is_dir() {
         bail!(
             "{}: a folder; cut one of its traces, or what `rsys-report merge` makes of them",
             input.display()
         );
     }
+    files::regular(input, &about)?;
+    let file = File::open(input).with_context(cannot_read)?;
     let mut packets = Packets::new(file, true);
     let mut cutter = Cutter::new(request.from_ns, request.to_ns, &request.selection);
     let temp_output = TempOutput::new(output)?;

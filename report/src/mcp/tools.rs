@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 16] = [
+pub(super) const TOOLS: [Tool; 17] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -67,13 +67,17 @@ pub(super) const TOOLS: [Tool; 16] = [
     ),
     question(
         "calls",
-        "Calls of HIP, HSA, RCCL and MPI, and how long those held their threads.",
+        "Calls of HIP, HSA, RCCL, MPI, OpenSHMEM and UCX, and how long those held their threads.",
     ),
     Tool {
         name: "functions",
         about: "The functions that took the CPU time, and what threads waited for.",
-        by: &["line", "thread", "process"],
+        by: &["line", "thread", "process", "shapes"],
     },
+    question(
+        "locks",
+        "Locks of the C library and Python: how often each was taken, how long threads waited for it and where, and who held it.",
+    ),
     question(
         "memory",
         "Memory that programs made and gave back, its peak, and what held it then.",
@@ -82,10 +86,11 @@ pub(super) const TOOLS: [Tool; 16] = [
         "sensors",
         "Power, clock, temperature, memory and load of GPUs, and when clocks were slow.",
     ),
-    question(
-        "launch",
-        "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
-    ),
+    Tool {
+        name: "launch",
+        about: "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
+        by: &["shapes"],
+    },
     question(
         "collectives",
         "Which rank made the others wait in collectives of RCCL or MPI, by how much, and what it did meanwhile.",

@@ -8,6 +8,7 @@ mod http;
 mod pages;
 mod server;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,9 @@ use anyhow::{Context, Result, bail};
 use rsys_analysis::read;
 
 use self::server::{End, Offer, Server};
-use crate::files::{PERFETTO, READABLE, is_other_form_of_rocprofv3, short_name, traces};
+use crate::files::{
+    PERFETTO, READABLE, is_other_form_of_rocprofv3, overview_of, short_name, traces,
+};
 use crate::merge::{self, Packing};
 
 /// The port that the page at [`PAGE`] may connect to.
@@ -78,6 +81,25 @@ fn trace_of(
     let mut files = traces(inputs, READABLE, None)?;
     if files.iter().any(|file| ends_like(file, PERFETTO)) {
         files.retain(|file| !is_other_form_of_rocprofv3(file));
+    }
+    let named: HashSet<&PathBuf> = inputs.iter().collect();
+    let mut of_runs: Vec<PathBuf> = Vec::new();
+    files.retain(
+        |file| match overview_of(file).filter(|_| !named.contains(file)) {
+            Some(overview) => {
+                of_runs.push(overview);
+                false
+            }
+            None => true,
+        },
+    );
+    of_runs.sort();
+    of_runs.dedup();
+    if !of_runs.is_empty() {
+        say(
+            "shown is the overview of a long run; name one of its files to see that part of it in full",
+        )?;
+        files.append(&mut of_runs);
     }
     let mut merged = files.iter().filter(|file| read::is_merged(file));
     let only = match (files.as_slice(), merged.next(), merged.next()) {

@@ -13,6 +13,8 @@ pub struct ProcessSummary {
     pub path: Option<PathBuf>,
     /// The files in which that goes on, in their order.
     pub parts: Vec<PathBuf>,
+    /// The small file of the whole run, where there are several.
+    pub overview: Option<PathBuf>,
     /// The summary beside it.
     pub profile: Written,
     /// Why there is no trace, or not all of it.

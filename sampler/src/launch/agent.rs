@@ -30,6 +30,9 @@ const ONE_TOOL: [(&str, Category); 2] = [
     ("NVTX_INJECTION64_PATH", Category::Nvtx),
 ];
 
+/// The plug-in of NCCL's and RCCL's profiler interface. One that the user has chosen stays, and the agent stands in front of it.
+const RCCL_PLUGIN: &str = "NCCL_PROFILER_PLUGIN";
+
 /// Why the agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
@@ -60,8 +63,8 @@ pub enum AgentError {
 fn what_it_adds(build: Build) -> &'static str {
     match build {
         Build::Plain => "Samples",
-        Build::Parallel => "MPI, OpenMP and Kokkos",
-        Build::Locks => "Waits for locks, MPI, OpenMP and Kokkos",
+        Build::Parallel => "MPI, OpenSHMEM, UCX, OpenMP, Kokkos and PyTorch",
+        Build::Locks => "Waits for locks, MPI, OpenSHMEM, UCX, OpenMP, Kokkos and PyTorch",
     }
 }
 
@@ -204,8 +207,34 @@ pub fn target_environment(
             environment.push((name.into(), agent.into()));
         }
     }
+    let mut settings = *settings;
+    if settings.events.has(Category::RcclProxy) {
+        let mut plug_ins = environment.iter().filter(|(key, _)| key == RCCL_PLUGIN);
+        let existing = plug_ins.next().map(|(_, value)| value.as_os_str());
+        let existing = existing.unwrap_or_default();
+        // As the library compares it.
+        let is_none = existing.eq_ignore_ascii_case("none");
+        if is_none || !is_other_tool(existing) {
+            settings.rccl_default_plugin = !is_none;
+            environment.retain(|(key, _)| key != RCCL_PLUGIN);
+            environment.push((RCCL_PLUGIN.into(), agent.into()));
+        }
+    }
     environment.push((ENV_SESSION.into(), session.into()));
     environment.push((ENV_SETTINGS.into(), settings.to_line().into()));
+    environment
+}
+
+/// An environment in which a library comes in front of what LD_PRELOAD already held.
+#[must_use]
+pub fn preloaded(
+    mut environment: Vec<(OsString, OsString)>,
+    library: &Path,
+) -> Vec<(OsString, OsString)> {
+    match environment.iter_mut().find(|(name, _)| name == LD_PRELOAD) {
+        Some((_, value)) => *value = preload_value(library, value),
+        None => environment.push((LD_PRELOAD.into(), library.into())),
+    }
     environment
 }
 
@@ -337,6 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn a_runtime_of_openmp_comes_between_the_agent_and_what_was_preloaded() {
+        let settings = AgentSettings::default();
+        for (existing, expected) in [
+            (None, "/x/agent.so:/l/libomp.so"),
+            (Some("/a.so /l/libomp.so"), "/x/agent.so:/l/libomp.so:/a.so"),
+        ] {
+            let inherited = existing.map(|value| (LD_PRELOAD.into(), value.into()));
+            let with_runtime =
+                preloaded(inherited.into_iter().collect(), Path::new("/l/libomp.so"));
+            let environment =
+                target_environment(with_runtime, Path::new("/x/agent.so"), "s", &settings);
+            let found = environment.iter().find(|(name, _)| name == LD_PRELOAD);
+            assert_eq!(found.unwrap().1, expected);
+        }
+    }
+
+    #[test]
     fn the_hsa_runtime_is_told_of_the_agent_when_events_are_asked_for() {
         let tools = |existing: Option<&str>, hip| {
             let mut settings = AgentSettings::default();
@@ -393,6 +439,42 @@ mod tests {
             tools(&[(new, "/x/agent.so;/b.so")], true),
             ["/x/agent.so;/b.so"; 2]
         );
+    }
+
+    #[test]
+    fn rccl_is_given_the_agent_as_plug_in_unless_the_user_has_another() {
+        let plug_ins = |existing: Option<&str>, is_on| {
+            let mut settings = AgentSettings::default();
+            if is_on {
+                settings.events = settings.events.with(Category::RcclProxy);
+            }
+            let inherited = existing.map(|value| (RCCL_PLUGIN.into(), value.into()));
+            let agent = Path::new("/x/librsys_agent.so");
+            let environment = target_environment(inherited, agent, "s", &settings);
+            let get = |name: &str| -> Vec<String> {
+                let found = environment.iter().filter(|(known, _)| known == name);
+                found
+                    .map(|(_, value)| value.to_str().unwrap().to_owned())
+                    .collect()
+            };
+            let told = AgentSettings::from_line(&get(ENV_SETTINGS)[0]);
+            (get(RCCL_PLUGIN).join(" "), told.rccl_default_plugin)
+        };
+        let is = |plug_in: &str, has_default| (plug_in.to_owned(), has_default);
+        let ours = "/x/librsys_agent.so";
+        assert_eq!(plug_ins(None, false), is("", true));
+        for kept in ["inspector", "none"] {
+            assert_eq!(plug_ins(Some(kept), false), is(kept, true));
+        }
+        for unnamed in [None, Some(""), Some("/y/librsys_agent.so")] {
+            assert_eq!(plug_ins(unnamed, true), is(ours, true), "{unnamed:?}");
+        }
+        for none in ["none", "None", "NONE"] {
+            assert_eq!(plug_ins(Some(none), true), is(ours, false), "{none}");
+        }
+        for other in ["inspector", "/opt/libnccl-profiler.so", "STATIC_PLUGIN"] {
+            assert_eq!(plug_ins(Some(other), true), is(other, true));
+        }
     }
 
     #[test]

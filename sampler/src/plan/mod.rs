@@ -1,8 +1,9 @@
 //! What a run is to do, from what the user asked for.
 
+mod openmp;
 mod thread_events;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use rsys_wire::handshake::{
     UnwinderChoice,
 };
 use rsys_wire::name_list::NameList;
-use rsys_wire::sources::{EventChoice, SOURCES, Source};
+use rsys_wire::sources::{Category, EventChoice, SOURCES, Source};
 
 use crate::jobs::place::Place;
 use crate::monitors;
@@ -78,6 +79,7 @@ impl Plan {
     ) -> Self {
         let start_ns = os::boot_time_ns();
         let counting = thread_events::find(resolved);
+        let openmp = openmp::choose(resolved, first_word(&command));
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
@@ -123,6 +125,7 @@ impl Plan {
             overflow: counting.overflow_named,
             off_cpu: resolved.off_cpu,
             unwinder: resolved.unwinder.as_str().to_owned(),
+            openmp_runtime: openmp.runtime,
             python: PythonView {
                 interpreter: resolved.python_native,
                 only: resolved.python == Python::Only,
@@ -158,7 +161,7 @@ impl Plan {
                 ..agent_settings(resolved)
             },
             run,
-            complaints: counting.complaints,
+            complaints: [counting.complaints, openmp.complaints].concat(),
             resolver: ResolverOptions {
                 cache: match &resolved.symbol_cache {
                     SymbolCache::DefaultFolder => CacheLocation::User,
@@ -184,6 +187,10 @@ impl Plan {
             place,
         }
     }
+}
+
+fn first_word(command: &[OsString]) -> &OsStr {
+    command.first().map_or(OsStr::new(""), OsString::as_os_str)
 }
 
 fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors::GpuChoice {
@@ -234,6 +241,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         gpu_source: match resolved.gpu_source {
             rsys_config::GpuSource::Auto => GpuSource::Auto,
             rsys_config::GpuSource::Hip => GpuSource::Hip,
+            rsys_config::GpuSource::HipProfiler => GpuSource::HipProfiler,
             rsys_config::GpuSource::Hsa => GpuSource::Hsa,
             rsys_config::GpuSource::Off => GpuSource::Off,
         },
@@ -246,6 +254,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         shortest_wait_ns: u64::try_from(resolved.locks_shortest.as_nanos()).unwrap_or(u64::MAX),
         kokkos_name_bytes: resolved.kokkos_name_bytes,
         kokkos_deep_copy: resolved.kokkos_deep_copy,
+        torch_shapes: resolved.torch_shapes,
         max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)
@@ -281,6 +290,10 @@ fn events(resolved: &Resolved) -> EventChoice {
     for source in SOURCES.iter().filter(is_on) {
         choice = choice.with(source.category);
         choice.gpu |= source.with_gpu && resolved.gpu_source != rsys_config::GpuSource::Off;
+    }
+    // What proxies do belongs to collectives.
+    if choice.has(Category::RcclProxy) && !resolved.backends.is_refused("rcclp") {
+        choice = choice.with(Category::Rccl);
     }
     choice
 }

@@ -12,7 +12,9 @@ use rsys_wire::sources::Build;
 
 use crate::collect::Collector;
 use crate::emit::writer::Writer;
-use crate::launch::agent::{ENV_AGENT, beside, find_agent, taken_by_others, target_environment};
+use crate::launch::agent::{
+    ENV_AGENT, beside, find_agent, preloaded, taken_by_others, target_environment,
+};
 use crate::launch::command::{self, Verdict};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
@@ -45,6 +47,12 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     if plan.run.verbosity >= 0 {
         for complaint in &plan.complaints {
             say(&format!("warning: {complaint}"));
+        }
+        if let Some(runtime) = &plan.run.openmp_runtime {
+            say(&format!(
+                "programs of gcc run with {} in place of libgomp (--openmp-runtime)",
+                runtime.display()
+            ));
         }
     }
     let inherited = Inherited::take();
@@ -133,6 +141,10 @@ fn environment(plan: &Plan, agent: &Path, socket: &str) -> Vec<(OsString, OsStri
             tool.display()
         ));
     }
+    let inherited = match &plan.run.openmp_runtime {
+        Some(runtime) => preloaded(inherited, runtime),
+        None => inherited,
+    };
     target_environment(inherited, agent, socket, &plan.agent)
 }
 

@@ -306,7 +306,10 @@ fn content_of(module: &Module, fingerprint: u64) -> CacheContent {
         addresses: answers
             .iter()
             .map(|(vaddr, answer)| {
-                let known = answer.frames.iter().any(|frame| frame.function_start != 0);
+                // Of a function in several pieces, as compilers make of hot and cold code, the debug information says no start; of one without a name,
+                // the unwind table says that.
+                let is_function = |frame: &Symbolized| frame.function_start != 0;
+                let known = answer.named || answer.frames.iter().any(is_function);
                 (*vaddr, known.then(|| Arc::clone(&answer.frames)))
             })
             .collect(),

@@ -76,8 +76,13 @@ impl Symbolized {
     /// Whether the name comes from the file: it is not made from the address of the code or of its function.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        let made = || format!("+{:#x}", self.function_start);
-        self.function_start != 0 && !self.name.ends_with(&made())
+        let offset = self.name.rsplit_once("+0x").map(|(_, digits)| digits);
+        let is_number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        match (offset.and_then(is_number), self.function_start) {
+            // Where the start is not known, as of a function in several pieces, the name of an address ends with that.
+            (offset, 0) => offset.is_none(),
+            (offset, start) => offset != Some(start),
+        }
     }
 }
 

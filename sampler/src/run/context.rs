@@ -1,5 +1,7 @@
 //! What all traces of a run have in common.
 
+use std::path::PathBuf;
+
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::rank::Rank;
 use rsys_config::{CategoryNames, FileLimits, Flows, Numbers, ProfileForms};
@@ -40,6 +42,8 @@ pub struct RunContext {
     pub off_cpu: bool,
     /// Which unwinder was asked for.
     pub unwinder: String,
+    /// The runtime of OpenMP that is loaded in place of libgomp, if one is.
+    pub openmp_runtime: Option<PathBuf>,
     /// What is shown of Python.
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
@@ -99,6 +103,7 @@ impl RunContext {
             overflow: None,
             off_cpu: false,
             unwinder: String::new(),
+            openmp_runtime: None,
             python: PythonView::default(),
             start_ns: 0,
             digest: true,

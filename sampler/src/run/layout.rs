@@ -40,8 +40,20 @@ pub struct FileId {
     pub process: String,
     /// Behind it, unless it is 0.
     pub number: u32,
-    /// The number of the file, from 0, where a trace has several.
-    pub part: u32,
+    /// Which of the files it is, where a trace has several.
+    pub part: Part,
+}
+
+/// One of the files of a trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Part {
+    /// The first, or the only one.
+    #[default]
+    First,
+    /// One in which it goes on, from 2.
+    Further(u32),
+    /// The small one of the whole run.
+    Overview,
 }
 
 impl FileId {
@@ -51,15 +63,28 @@ impl FileId {
         Self {
             process: process.to_owned(),
             number,
-            part: 0,
+            part: Part::First,
         }
     }
 
     /// The file in which the trace goes on.
     #[must_use]
     pub fn next_part(&self) -> Self {
+        let number = match self.part {
+            Part::Further(number) => number,
+            Part::First | Part::Overview => 1,
+        };
         Self {
-            part: self.part + 1,
+            part: Part::Further(number + 1),
+            ..self.clone()
+        }
+    }
+
+    /// The small file of the whole run.
+    #[must_use]
+    pub fn overview(&self) -> Self {
+        Self {
+            part: Part::Overview,
             ..self.clone()
         }
     }
@@ -94,8 +119,9 @@ impl Layout {
             number => format!("-{number}"),
         };
         let part = match id.part {
-            0 => String::new(),
-            part => format!(".part{}", part + 1),
+            Part::First => String::new(),
+            Part::Further(number) => format!(".part{number}"),
+            Part::Overview => ".overview".to_owned(),
         };
         let name = format!("{}{stem}{process}{number}{part}{extension}", self.prefix);
         self.directory.join(name)

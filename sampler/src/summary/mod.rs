@@ -5,6 +5,8 @@ mod nothing;
 mod table;
 mod viewer;
 
+use std::path::Path;
+
 use rsys_wire::layout::{CPU_TIMER, Counter};
 
 use crate::emit::account::{Coverage, End};
@@ -37,7 +39,13 @@ impl ProcessSummary {
         };
         let files = match self.parts.len() as u64 {
             0 => String::new(),
-            further => format!(", in {} files", further + 1),
+            further => {
+                let overview = self.overview.as_deref().and_then(Path::file_name);
+                let overview = overview.map_or_else(String::new, |name| {
+                    format!(" with an overview of all in {}", name.display())
+                });
+                format!(", in {} files{overview}", further + 1)
+            }
         };
         let waits = self.waits();
         let left_out = self.left_out();

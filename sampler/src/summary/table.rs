@@ -48,6 +48,11 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         [only] => only.path.as_deref().unwrap_or(run.directory).to_owned(),
         _ => run.directory.to_owned(),
     };
+    let viewed = match shown.as_slice() {
+        [only] => only.overview.as_deref().unwrap_or(&place).to_owned(),
+        _ => place.clone(),
+    };
+    let viewed = short_path(&viewed);
     shown.sort_by_key(|process| (std::cmp::Reverse(time_of(process)), process.pid));
     let place = short_path(&place);
     let mut lines = vec![format!(
@@ -70,7 +75,7 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
     lines.extend(locks(run.processes));
     lines.extend(lost(run.processes));
     lines.push(format!(
-        "next: rsys-report view {place}   in the Perfetto UI"
+        "next: rsys-report view {viewed}   in the Perfetto UI"
     ));
     lines.push(format!("      rsys-report {place}   where the time went"));
     if !gpus.is_empty() {

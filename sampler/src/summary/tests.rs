@@ -34,6 +34,7 @@ pub(super) fn process() -> ProcessSummary {
     ProcessSummary {
         path: Some("/out/t-7.proto".into()),
         parts: Vec::new(),
+        overview: None,
         profile: Written::default(),
         trouble: None,
         short: false,

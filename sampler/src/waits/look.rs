@@ -223,9 +223,9 @@ impl Eye<'_> {
             thread.end_wait(now_ns, self.out);
             return Ok(());
         };
-        let label = match python.for_lock {
-            true => INTERPRETER_LOCK.into(),
-            false => self.label(blocked),
+        let label = match python.lock {
+            Some(_) => INTERPRETER_LOCK.into(),
+            None => self.label(blocked),
         };
         let tasks = self.tasks.as_fd();
         let still = match thread.turns.count {
@@ -266,6 +266,7 @@ impl Eye<'_> {
                 words,
                 completeness,
                 python: python.wait,
+                lock: python.lock,
             },
             adjoins,
         });

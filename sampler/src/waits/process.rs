@@ -70,7 +70,7 @@ enum Stage {
 #[derive(Debug)]
 struct Open {
     tasks: File,
-    /// Links of the folder: two and one for each thread.
+    /// Links of the folder when it was listed: two and one for each thread. 0 has it listed again.
     links: u64,
     image: Image,
     python: Option<Python>,
@@ -130,6 +130,10 @@ impl Watched {
                     break;
                 }
             }
+        }
+        if !gone.is_empty() {
+            // Others may have begun instead: their number need not have changed.
+            open.links = 0;
         }
         for tid in gone {
             open.forget(tid, budget, out);

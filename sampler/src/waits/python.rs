@@ -2,19 +2,21 @@
 //!
 //! Only a thread whose native stack leads through an interpreter is asked for Python. Its frames stand still while it sleeps, which
 //! whoever looks makes sure of afterwards; the lists of threads, which others change meanwhile, are believed of nothing that the
-//! thread's own state does not confirm.
+//! thread's own state does not confirm. Of a thread that waits for the interpreter's lock, the one that holds it is read as well. That one runs: its
+//! frames are a picture taken on the way, and count if they lead to the thread's begin and it has held the lock all the while.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use rsys_python::code::Code;
 use rsys_python::stack::{self, End};
 use rsys_python::text::Text;
-use rsys_python::{Found, Interpreter};
+use rsys_python::{Found, Interpreter, outside};
 use rsys_wire::record::{PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED, text_of};
 
 use super::blocks::Blocks;
 use super::image::Image;
-use super::record::{PythonWait, WaitCode, WaitInterpreter, WaitRecord};
+use super::record::{InterpreterLock, PythonWait, WaitCode, WaitInterpreter, WaitRecord};
 use super::states::{OwnState, States};
 use super::syscalls;
 use super::thread::Blocked;
@@ -65,8 +67,8 @@ pub struct PythonThread {
 pub struct PythonLook {
     /// Its frames, if it has any.
     pub wait: Option<PythonWait>,
-    /// Whether it waits for the interpreter's lock.
-    pub for_lock: bool,
+    /// The interpreter's lock, if it waits for that.
+    pub lock: Option<InterpreterLock>,
     interpreter: Option<usize>,
     codes: Vec<WaitCode>,
 }
@@ -116,10 +118,11 @@ impl Python {
             return None;
         }
         let word = blocked.call.as_ref().and_then(syscalls::awaited_word);
-        look.for_lock = word.is_some_and(|word| states.lock_has(memory, interpreter, word));
-        if thread.own.address != 0 {
+        let lock = word.and_then(|word| states.lock_of(memory, interpreter, word));
+        let holder = |lock: &Range<u64>| outside::lock_holder_state(memory, interpreter, lock);
+        let held = lock.as_ref().and_then(holder);
+        let mut walk = |state| {
             let frames = &mut self.frames;
-            let state = thread.own.address;
             let (recorded, codes) = (&self.recorded, &mut look.codes);
             let walked = stack::walk(memory, interpreter, state, frames, |key, address| {
                 if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
@@ -127,12 +130,28 @@ impl Python {
                 }
             });
             let frames = frames.get(..walked.count).unwrap_or_default();
-            look.wait = (!frames.is_empty()).then(|| PythonWait {
+            (!frames.is_empty()).then(|| PythonWait {
                 words: frames.into(),
                 flags: flags_of(walked.end, walked.interpreter),
-            });
+            })
+        };
+        if thread.own.address != 0 {
+            look.wait = walk(thread.own.address);
         }
         memory.keep(&mut thread.blocks, BLOCKS_KEPT);
+        let frames_of_holder = held.and_then(walk);
+        look.lock = lock.map(|lock| {
+            let tid_of = |state| outside::tid(memory, interpreter, state);
+            let holder_tid = held.and_then(tid_of).filter(|holder| *holder != tid);
+            let whole = frames_of_holder.filter(|frames| frames.flags & PYTHON_BROKEN == 0);
+            memory.begin(&[]);
+            let holder = whole.filter(|_| holder_tid.is_some() && holder(&lock) == held);
+            InterpreterLock {
+                address: lock.start,
+                holder_tid: holder_tid.unwrap_or(0),
+                holder,
+            }
+        });
         Some(look)
     }
 

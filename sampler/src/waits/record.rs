@@ -71,6 +71,17 @@ pub struct PythonWait {
     pub flags: u8,
 }
 
+/// The lock of an interpreter that a thread waits for, as it was at the look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterpreterLock {
+    /// Its address.
+    pub address: u64,
+    /// The thread that held it, as the process knows it; 0 where the lock was free.
+    pub holder_tid: u32,
+    /// The Python frames of that thread, if it held the lock as long as they were read.
+    pub holder: Option<PythonWait>,
+}
+
 /// A wait as it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
@@ -82,6 +93,8 @@ pub struct Wait {
     pub completeness: Completeness,
     /// Its Python frames, if it has any.
     pub python: Option<PythonWait>,
+    /// The interpreter's lock, if it waits for that.
+    pub lock: Option<InterpreterLock>,
 }
 
 /// Something that was seen, in the order in which it was.

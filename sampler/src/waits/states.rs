@@ -1,5 +1,6 @@
 //! The thread states of an interpreter: whose they are, and whose lock they share.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rsys_python::{Interpreter, outside, stack, thread};
@@ -90,14 +91,17 @@ impl States {
         true
     }
 
-    /// Whether a word is of the lock that any of the states share.
+    /// The memory of the lock that any of the states share, if a word is of one.
     #[must_use]
-    pub fn lock_has(&self, memory: &Blocks, interpreter: &Interpreter, word: u64) -> bool {
-        let mut states = self.interpreters.iter();
-        states.any(|state| {
-            let lock = outside::lock(memory, interpreter, *state);
-            lock.is_some_and(|lock| lock.contains(&word))
-        })
+    pub fn lock_of(
+        &self,
+        memory: &Blocks,
+        interpreter: &Interpreter,
+        word: u64,
+    ) -> Option<Range<u64>> {
+        let states = self.interpreters.iter();
+        let mut locks = states.filter_map(|state| outside::lock(memory, interpreter, *state));
+        locks.find(|lock| lock.contains(&word))
     }
 
     /// The state of a thread among those that are listed under `tid`, or among all; 0 if none is.
@@ -135,8 +139,7 @@ impl States {
             if thread == 0 {
                 self.interpreters.push(state);
             } else {
-                let tid = outside::noted_tid(memory, interpreter, thread)
-                    .or_else(|| outside::library_tid(memory, interpreter, thread));
+                let tid = outside::tid(memory, interpreter, thread);
                 self.threads.push(Listed {
                     state: thread,
                     tid: tid.unwrap_or(0),

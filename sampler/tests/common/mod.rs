@@ -65,18 +65,19 @@ pub fn sampler(folder: &Folder) -> Command {
         .env_remove("SLURM_PROCID")
         .args(["-c", "none", "--summary", "lines", "-o"])
         .arg(folder.path());
-    heed_the_keyboard(&mut command);
+    heed_the_terminal(&mut command);
     command
 }
 
-/// A shell that runs tests in the background lets them ignore the keyboard's signals, and so would
-/// the program.
-pub fn heed_the_keyboard(command: &mut Command) {
+/// A shell that runs tests in the background lets them ignore the terminal's signals, as `nohup`
+/// does, and so would the program.
+pub fn heed_the_terminal(command: &mut Command) {
     // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
             libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             Ok(())
         });
     }

@@ -154,13 +154,13 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "calls",
-        about: "calls of HIP, HSA, RCCL and MPI",
+        about: "calls of HIP, HSA, RCCL, MPI, OpenSHMEM and UCX",
         columns: &[
             int("call_id", Row, "number of the row"),
             text(
                 "runtime",
                 Code("kind", &["HIP", "HSA", "RCCL"]),
-                "`HIP` (or another runtime that gives work to GPUs), `HSA`, `RCCL` (and MPI, whose functions begin with `MPI_`)",
+                "`HIP` (or another runtime that gives work to GPUs), `HSA`, `RCCL` (and MPI, OpenSHMEM and UCX, whose functions begin with `MPI_`, `shmem_` and `ucp_`, and their like)",
             ),
             text("name", Word("name"), "name of the function"),
             START,
@@ -196,6 +196,62 @@ pub static TABLES: &[Table] = &[
             OPEN,
             STACK,
             PLACE,
+        ],
+    },
+    Table {
+        name: "collectives",
+        about: "operations of RCCL and MPI that move data between ranks, as their calls or their kernels say it",
+        columns: &[
+            int("collective_id", Row, "number of the row"),
+            text(
+                "name",
+                Word("name"),
+                "name of the function, or of the operation",
+            ),
+            START,
+            END,
+            DURATION,
+            PROCESS_ID,
+            PID,
+            RANK,
+            THREAD_ID,
+            TID,
+            id(
+                "correlation",
+                NonZero("link"),
+                "number that it shares with its call, and of operations of a group with the call that ends the group",
+            ),
+            text(
+                "communicator",
+                Word("communicator"),
+                "names the communicator, equally on all its ranks",
+            ),
+            int(
+                "sequence",
+                Optional("sequence"),
+                "number in the communicator",
+            ),
+            text("data_type", Word("data_type"), "type of the elements"),
+            int(
+                "bytes",
+                Value("bytes"),
+                "what this rank gives, or gets of a reduce-scatter and of a receive",
+            ),
+            int(
+                "member",
+                Optional("member"),
+                "rank of the process in the communicator",
+            ),
+            int(
+                "members",
+                Optional("members"),
+                "how many ranks the communicator has",
+            ),
+            int(
+                "peer",
+                Optional("peer"),
+                "rank in the communicator that a message is for, or comes from",
+            ),
         ],
     },
     Table {

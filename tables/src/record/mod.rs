@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::model::{
-    Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, Sample,
+    Basis, Batch, CollectiveCall, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
+    Sample, ThreadId,
 };
 use rsys_analysis::table::Answer;
 
@@ -99,6 +100,7 @@ struct Tables {
     samples: Rows<6>,
     markers: Rows<4>,
     counters: Rows<3>,
+    collectives: Rows<13>,
     links: Links,
 }
 
@@ -189,6 +191,24 @@ impl Tables {
                 "counters",
                 [("time", true), ("counter", false), ("value", false)],
             ),
+            collectives: Rows::new(
+                "collectives",
+                [
+                    ("start", true),
+                    ("duration", false),
+                    ("link", true),
+                    ("process", false),
+                    ("thread", false),
+                    ("name", false),
+                    ("communicator", false),
+                    ("data_type", false),
+                    ("sequence", false),
+                    ("bytes", false),
+                    ("member", false),
+                    ("members", false),
+                    ("peer", false),
+                ],
+            ),
             links: Links::default(),
         }
     }
@@ -208,6 +228,9 @@ impl Tables {
         }
         for value in &batch.counters {
             self.counter(value)?;
+        }
+        for call in &batch.collectives {
+            self.collective(call)?;
         }
         Ok(())
     }
@@ -232,7 +255,7 @@ impl Tables {
 
     fn slice(&mut self, slice: &HostSlice) -> io::Result<()> {
         let duration_ns = slice.end_ns - slice.start_ns;
-        let (process, thread) = (slice.process.index() as u64, thread_row(slice));
+        let (process, thread) = (slice.process.index() as u64, thread_row(slice.thread));
         let (name, depth) = (slice.name.index() as u64, depth(slice));
         let (kind, open) = (slice.kind as u64, u64::from(slice.is_open));
         match slice.kind {
@@ -272,6 +295,7 @@ impl Tables {
                 let row = [slice.start_ns, duration_ns, process, thread, name, kind];
                 self.waits.push(row, &mut self.out)
             }
+            HostKind::OpenMp | HostKind::Kokkos => Ok(()),
         }
     }
 
@@ -313,6 +337,25 @@ impl Tables {
         self.counters.push(row, &mut self.out)
     }
 
+    fn collective(&mut self, call: &CollectiveCall) -> io::Result<()> {
+        let row = [
+            call.start_ns,
+            call.end_ns - call.start_ns,
+            call.link,
+            call.process.index() as u64,
+            thread_row(call.thread),
+            call.name.index() as u64,
+            call.communicator.index() as u64,
+            call.data_type.index() as u64,
+            call.sequence.unwrap_or(NONE),
+            call.bytes,
+            call.rank.unwrap_or(NONE),
+            call.ranks.unwrap_or(NONE),
+            call.peer.unwrap_or(NONE),
+        ];
+        self.collectives.push(row, &mut self.out)
+    }
+
     fn finish(mut self, model: &Model) -> io::Result<()> {
         let out = &mut self.out;
         self.operations.flush(out)?;
@@ -322,14 +365,15 @@ impl Tables {
         self.samples.flush(out)?;
         self.markers.flush(out)?;
         self.counters.flush(out)?;
+        self.collectives.flush(out)?;
         self.links.finish(model, out)?;
         entities::write(model, out)?;
         self.out.finish()
     }
 }
 
-fn thread_row(slice: &HostSlice) -> u64 {
-    match slice.thread.index() {
+fn thread_row(thread: ThreadId) -> u64 {
+    match thread.index() {
         HostSlice::NO_THREAD => NONE,
         index => index as u64,
     }

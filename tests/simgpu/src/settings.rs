@@ -64,6 +64,8 @@ pub struct Gpu {
     pub shader_engines: u32,
     /// Greatest engine clock.
     pub clock_mhz: u32,
+    /// The engine clock under load: kernels take as much longer as it is below the greatest.
+    pub load_clock_mhz: u32,
     /// Greatest memory clock.
     pub memory_clock_mhz: u32,
     /// Bytes of memory.

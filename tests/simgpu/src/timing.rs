@@ -40,7 +40,11 @@ pub fn of_kernel(
         .find_map(|rule| rule.fault);
     let time = rules().find_map(|rule| rule.time.as_ref());
     let time_ns = match (time, kernel.extent(view, dispatch)) {
-        (Some(time), _) => of_rule(machine, time, dispatch, work),
+        (Some(time), _) => {
+            let gpu = &machine.gpus[work.gpu];
+            let slower = f64::from(gpu.clock_mhz) / f64::from(gpu.load_clock_mhz.max(1));
+            (of_rule(machine, time, dispatch, work) as f64 * slower) as u64
+        }
         (None, Some(extent)) => of_copy(machine, view, extent, true).max(SHORTEST_MOVE_NS),
         (None, None) => DEFAULT_NS,
     };

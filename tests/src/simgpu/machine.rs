@@ -71,6 +71,13 @@ impl Machine {
     /// A program, run on this machine.
     #[must_use]
     pub fn run(&self, program: impl Into<Invocation>) -> Invocation {
+        self.around()
+            .program(self.stack.with_runtimes(program.into()))
+    }
+
+    /// The words in front of a program of our own system, such as a launcher of jobs, in whose processes the machine's GPUs are.
+    #[must_use]
+    pub fn around(&self) -> Invocation {
         let mut launcher = Invocation::new(target_dir().join("release/rsys-simgpu"))
             .args([
                 "--gpus",
@@ -85,8 +92,7 @@ impl Machine {
         if self.configured {
             launcher = launcher.arg("--config").arg(self.config_path());
         }
-        let program = self.stack.with_runtimes(program.into());
-        launcher.arg("--").program(program)
+        launcher.arg("--")
     }
 
     /// What the GPUs of the last run did.

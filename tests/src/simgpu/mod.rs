@@ -18,14 +18,17 @@
 
 mod machine;
 mod programs;
+mod ranks;
 pub(crate) mod stack;
 mod told;
 mod truth;
 
 pub use machine::Machine;
 pub use programs::{
-    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program, standin_hip,
+    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program,
+    opencl_program, openmp_program, standin, standin_hip,
 };
+pub use ranks::RanksOnGpus;
 pub use stack::Stack;
 pub use told::{EXACT_NS, Op, accounts, ops};
 pub use truth::{Barrier, Copy, Dispatch, Record, Truth};

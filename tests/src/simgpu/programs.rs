@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-use super::stack::{Stack, in_tree};
+use super::stack::{Stack, in_tree, runtimes_dir};
 use crate::invocation::Invocation;
 use crate::paths::{target_dir, workspace_dir};
 
@@ -60,15 +60,30 @@ pub fn hsa_tool(name: &str) -> Result<PathBuf> {
     compile(&compiler, &source, &format!("{name}.so"))
 }
 
-/// A stand-in for HIP's library, which reports to a tracer what HIP 7.2 would: `standin_hip.c` says how it is told what to be. For programs
-/// of `Stack::Debian12`, whose HSA runtime it uses.
+/// `name.c`, with these options and no library of a stack's: a library, unless one of the options says otherwise.
 ///
 /// # Errors
 /// When it cannot be compiled.
-pub fn standin_hip() -> Result<PathBuf> {
+pub fn standin(name: &str, output: &str, options: &[&str]) -> Result<PathBuf> {
+    let source = source(&format!("{name}.c"));
+    let compiler = Invocation::new("gcc")
+        .args(["-O1", "-g", "-fPIC", "-pthread"])
+        .args(options)
+        .arg(&source)
+        .args(["-ldl", "-o"]);
+    compile(&compiler, &source, output)
+}
+
+/// A stand-in for HIP's library, which reports to a tracer what HIP 7.2 would: `standin_hip.c` says how it is told what to be. For programs
+/// of `Stack::Debian12`, whose HSA runtime it uses. With `-DNO_TRACER` among the options it has no place for a tracer.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn standin_hip(options: &[&str]) -> Result<PathBuf> {
     let source = source("standin_hip.c");
     let compiler = Invocation::new("gcc")
         .args(["-O2", "-g", "-shared", "-fPIC", "-fno-stack-protector"])
+        .args(options)
         .arg(&source)
         .arg("-L")
         .arg(Stack::Debian12.libraries())
@@ -135,6 +150,52 @@ pub fn hip_program(stack: Stack, name: &str) -> Result<Invocation> {
         _ => compiler,
     };
     compile(&compiler, &source, name).map(Invocation::new)
+}
+
+/// `name.c`, a program of ROCm's OpenCL, for [`Stack::Unstable`].
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn opencl_program(name: &str) -> Result<Invocation> {
+    let source = source(&format!("{name}.c"));
+    let folder = runtimes_dir().join("opencl/usr");
+    let libraries = folder.join("lib/x86_64-linux-gnu");
+    let compiler = Invocation::new("gcc")
+        .args(["-O1", "-g", "-idirafter"])
+        .arg(folder.join("include"))
+        .arg(&source)
+        .arg("-L")
+        .arg(&libraries)
+        .arg(option("-Wl,-rpath,", libraries))
+        .args(["-lamdocl64", "-Wl,--allow-shlib-undefined", "-o"]);
+    compile(&compiler, &source, name).map(Invocation::new)
+}
+
+/// `name.c`, a program whose OpenMP regions run on a gfx90a, for [`Stack::Debian13`].
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn openmp_program(name: &str) -> Result<Invocation> {
+    let source = source(&format!("{name}.c"));
+    let libraries = runtimes_dir().join("openmp/usr/lib/llvm-17/lib");
+    let compiler = Invocation::new("/usr/lib/llvm-17/bin/clang")
+        .args(["-O2", "-g", "-fopenmp=libomp"])
+        .args(["-fopenmp-targets=amdgcn-amd-amdhsa", "-march=x86-64"])
+        .args(["-Xopenmp-target=amdgcn-amd-amdhsa", "-march=gfx90a"])
+        .arg("-isystem")
+        .arg(libraries.join("clang/17/include"))
+        .arg(&source)
+        .arg("-L")
+        .arg(&libraries)
+        .arg("-o");
+    let compiler = in_tree(&Stack::Debian13.folder(), compiler);
+    let program = compile(&compiler, &source, name)?;
+    // LLVM's libraries find their plug-ins by the variable alone.
+    let line = r#"LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$1" exec "$2""#;
+    Ok(Invocation::new("sh")
+        .args(["-c", line, "sh"])
+        .arg(libraries)
+        .arg(program))
 }
 
 /// `kernels.cl` for a model, for programs that load code themselves. The path of the code object.

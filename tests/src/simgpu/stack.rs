@@ -95,6 +95,15 @@ impl Stack {
         })
     }
 
+    /// Says so when the libraries of this name, as `cargo xtask runtimes` has them, or the runtimes that they need are not there.
+    #[must_use]
+    pub fn missing_beside(self, name: &str) -> Option<String> {
+        self.missing().or_else(|| {
+            let there = runtimes_dir().join(name).join(".complete").is_file();
+            (!there).then(|| not_fetched(name))
+        })
+    }
+
     /// Where RCCL is, if it is not among the other libraries.
     pub(super) fn beside(self) -> PathBuf {
         runtimes_dir().join(format!("{}-rccl", self.name()))

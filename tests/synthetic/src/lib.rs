@@ -6,6 +6,7 @@
 
 mod clock;
 mod random;
+pub mod random_run;
 mod simulation;
 mod track;
 mod writing;

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use rsys_tests::{Scratch, TestResult, report, skip_if_missing};
+use rsys_tests::{Scratch, TestResult, is_root, report, skip_if_missing};
 
+use super::training::training;
 use super::{STACK, export, job, number};
 
 /// All formats and their outputs.
-const FORMATS: [&str; 12] = [
+const FORMATS: [&str; 13] = [
     "kineto",
     "chrome",
     "rpd",
@@ -23,6 +24,7 @@ const FORMATS: [&str; 12] = [
     "aorta",
     "csv",
     "parquet",
+    "perfetto-typed",
 ];
 
 /// All bytes of a file, or of the files of a folder by name.
@@ -161,5 +163,89 @@ fn mistakes_cost_nothing_that_is_there() -> TestResult {
     );
     export(&[Path::new(&trace)], "folded", &file, &["--force"])?;
     ensure!(fs::read_to_string(&file)?.len() > 4);
+    Ok(())
+}
+
+/// A program on a disk with little room: mounts one in a file system of its own, runs the rest of the line, lists what is there and shows the file `mine`.
+const ON_SMALL_DISK: &str =
+    "mount -t tmpfs -o size=16k none \"$1\" && echo old > \"$1/mine\" || exit 99
+    disk=$1; shift; \"$@\"; code=$?; ls -A \"$disk\"; cat \"$disk/mine\"; exit $code";
+
+/// Says so when a program cannot have a disk of its own, as in many containers.
+fn missing_small_disk(apart: &str) -> Option<String> {
+    let mount = "mount -t tmpfs -o size=16k none /mnt";
+    let tried = Command::new("unshare")
+        .args([apart, "sh", "-c", mount])
+        .output();
+    let works = tried.is_ok_and(|tried| tried.status.success());
+    (!works).then(|| "no program may mount a disk of its own here".to_owned())
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() -> TestResult {
+    // No other program sees the disk, and it is gone with this one.
+    let apart = if is_root() { "-m" } else { "-rm" };
+    skip_if_missing!(missing_small_disk(apart));
+    let scratch = Scratch::new("export-full-disk")?;
+    let traces = training(&scratch)?;
+    let disk = scratch.path().join("disk");
+    fs::create_dir_all(&disk)?;
+    for (format, name, why) in [
+        ("kineto", "new", "No space left on device"),
+        ("chrome", "mine", "No space left on device"),
+        ("rocprofv3-json", "mine", "No space left on device"),
+        ("firefox", "new", "No space left on device"),
+        ("perfetto-typed", "mine", "No space left on device"),
+        ("rpd", "mine", "database or disk is full"),
+        ("rocpd", "new", "database or disk is full"),
+        ("csv", "new", "No space left on device"),
+    ] {
+        let output = disk.join(name);
+        let done = Command::new("unshare")
+            .args([apart, "sh", "-c", ON_SMALL_DISK, "sh"])
+            .arg(&disk)
+            .arg(report()?)
+            .args(["export", "--no-cache", "--force", "--to", format, "-o"])
+            .arg(&output)
+            .args(&traces)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(
+            done.status.code() == Some(1),
+            "{format}: {}: {said}",
+            done.status
+        );
+        let told = format!("cannot write {}: ", output.display());
+        ensure!(
+            said.contains(&told) && said.contains(why),
+            "{format}: {said}"
+        );
+        ensure!(said.lines().count() == 1, "{format}: {said}");
+        let left = String::from_utf8_lossy(&done.stdout);
+        ensure!(left == "mine\nold\n", "{format}: {left}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_told_and_leaves_nothing() -> TestResult {
+    let scratch = Scratch::new("export-file-limit")?;
+    let traces = training(&scratch)?;
+    for format in ["chrome", "rpd"] {
+        let folder = scratch.path().join(format);
+        fs::create_dir_all(&folder)?;
+        let done = Command::new("sh")
+            .args(["-c", "ulimit -f 8 && exec \"$@\"", "sh"])
+            .arg(report()?)
+            .args(["export", "--no-cache", "--to", format, "-o"])
+            .arg(folder.join("new"))
+            .args(&traces)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.code() == Some(1), "{format}: {}", done.status);
+        ensure!(said.contains("File too large"), "{format}: {said}");
+        let left = fs::read_dir(&folder)?.count();
+        ensure!(left == 0, "{format}: {left} files are left");
+    }
     Ok(())
 }

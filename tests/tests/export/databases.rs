@@ -1,7 +1,8 @@
 //! Databases of rocmProfileData and rocprofiler-sdk.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -116,6 +117,50 @@ fn a_database_of_rocm_profile_data_is_read_back() -> TestResult {
         same(&expected, &found).context(sql)?;
     }
     Ok(())
+}
+
+#[test]
+fn samples_and_counters_of_a_database_are_read_back() -> TestResult {
+    skip_if_missing!(STACK.missing());
+    let scratch = Scratch::new("export-rocpd-back")?;
+    let [first, second] = job()?;
+    let both = [first.as_path(), second.as_path()];
+    let file = scratch.path().join("run.db");
+    export(&both, "rocpd", &file, &[])?;
+    for sql in [
+        "select s.basis, s.time_ns, s.weight, s.thread, p.process, s.function, s.module, s.source, s.line from samples s join processes p using (process_id)
+         where s.basis in ('cpu', 'wait', 'event') order by p.process, s.time_ns, s.thread, s.basis, s.weight",
+        "select p.process, c.belongs_to, c.name, c.unit, c.time_ns, c.value from counters c join processes p using (process_id)
+         order by p.process, c.belongs_to, c.name, c.time_ns, c.value",
+    ] {
+        let (expected, found) = (rows(&both, sql)?, rows(&[&file], sql)?);
+        ensure!(!expected.is_empty(), "{sql}");
+        same(&expected, &found).context(sql)?;
+    }
+    // Whole stacks, without the names of process and thread in front of them.
+    for time in ["cpu", "wait"] {
+        let [ours, back] =
+            ["ours", "back"].map(|name| scratch.path().join(format!("{name}.{time}")));
+        export(&both, "folded", &ours, &["--of", time])?;
+        export(&[&file], "folded", &back, &["--of", time])?;
+        let (ours, back) = (folded(&ours)?, folded(&back)?);
+        ensure!(
+            !ours.is_empty() && ours == back,
+            "{time}: {ours:?}\n{back:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Weights of the call stacks of a folded file, whosever they are.
+fn folded(path: &Path) -> Result<BTreeMap<String, u64>> {
+    let mut weights = BTreeMap::new();
+    for line in fs::read_to_string(path)?.lines() {
+        let (stack, weight) = line.rsplit_once(' ').context("a weight")?;
+        let frames = stack.splitn(3, ';').nth(2).unwrap_or_default();
+        *weights.entry(frames.to_owned()).or_default() += weight.parse::<u64>()?;
+    }
+    Ok(weights)
 }
 
 /// A database as others write it, by statements of SQL.

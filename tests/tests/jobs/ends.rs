@@ -6,11 +6,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rsys_tests::slurm::{LIMIT, Slurm, field, missing_slurm, slurm};
+use rsys_tests::steps::{job_json, of_tasks, only_folder};
 use rsys_tests::{
     Scratch, TestResult, Trace, python, scan_packets, signal, skip_if_missing, wait_until,
 };
 
-use super::{files, job_json, of_tasks, only_folder, profiled, with};
+use super::{files, profiled, with};
 
 /// A step that runs `signalled.py`.
 struct Step {

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use rsys_tests::slurm::{clean_command, missing_slurm, slurm, told};
+use rsys_tests::steps::{job_json, of_tasks, only_folder};
 use rsys_tests::{Scratch, TestResult, missing_tool, skip_if_missing, workload};
 
-use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
+use super::{assert_rank, files, of_step, profiled, with};
 
 fn rate() -> Result<Vec<String>> {
     let program = workload("rate").build()?.display().to_string();

@@ -3,10 +3,11 @@
 use std::process::Stdio;
 
 use rsys_tests::slurm::{clean_command, told};
+use rsys_tests::steps::{job_json, of_tasks};
 use rsys_tests::{Scratch, TestResult, workload};
 use serde_json::json;
 
-use super::{files, job_json, of_step, of_tasks, profiled, with};
+use super::{files, of_step, profiled, with};
 
 const RANKS: usize = 512;
 

@@ -2,12 +2,13 @@
 
 use rsys_tests::slurm::LIMIT;
 use rsys_tests::slurm::{missing_slurm, slurm, told};
+use rsys_tests::steps::{job_json, of_tasks, only_folder};
 use rsys_tests::{
     Scratch, TestResult, missing_python_module, python, skip_if_missing, wait_until, workload,
 };
 use serde_json::json;
 
-use super::{assert_rank, files, job_json, of_step, of_tasks, only_folder, profiled, with};
+use super::{assert_rank, files, of_step, profiled, with};
 
 fn rate() -> anyhow::Result<Vec<String>> {
     let program = workload("rate").build()?.display().to_string();

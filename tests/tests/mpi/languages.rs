@@ -4,7 +4,7 @@ use rsys_tests::{
     TestResult, missing_python_module, missing_tool, python, skip_if_missing, workload,
 };
 
-use super::{Job, LIBRARIES, RANKS, assert_lines, calls};
+use super::{Job, LIBRARIES, RANKS, assert_lines, assert_messages, calls};
 
 /// Judges what a program says from its second call on; the first ones make it know its rank.
 pub fn judge(job: &Job, whose: &str, is_python: bool) -> TestResult {
@@ -71,5 +71,6 @@ fn python_is_counted_once() -> TestResult {
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let job = Job::run(LIBRARIES[0], &["-I", "mpip"], &words)?;
-    judge(&job, "mpi4py", true)
+    judge(&job, "mpi4py", true)?;
+    assert_messages(&job)
 }

@@ -1,9 +1,11 @@
-//! The libraries of MPI that come as packages of Python, with their own compilers and launchers: MPICH 5, also with the standard ABI, and OpenMPI 5.
+//! The libraries of MPI that come as packages of Python, with their own launchers: MPICH 5, also with the standard ABI, OpenMPI 5, and Intel MPI.
+
+use std::path::Path;
 
 use rsys_tests::{TestResult, judge_dir, python, skip_if_missing, workload};
 
 use super::languages::judge as judge_language;
-use super::{Job, Library, assert_communicators, judge};
+use super::{Job, Library, assert_communicators, assert_messages, judge};
 
 /// Where `cargo xtask test` puts them.
 fn program_of(library: &str, name: &str) -> String {
@@ -13,9 +15,11 @@ fn program_of(library: &str, name: &str) -> String {
 
 fn missing() -> Option<String> {
     let launchers = ["mpich", "openmpi"].map(|library| program_of(library, "mpirun"));
-    let missing = launchers
-        .iter()
-        .find(|path| !std::path::Path::new(path).exists());
+    missing_files(&launchers)
+}
+
+fn missing_files(paths: &[String]) -> Option<String> {
+    let missing = paths.iter().find(|path| !Path::new(path).exists());
     missing.map(|path| format!("no {path}"))
 }
 
@@ -53,6 +57,38 @@ fn packages_of_python_count_exactly() -> TestResult {
         let words = [interpreter.as_str(), &script.to_string_lossy()];
         let job = Job::run(library(name), &["-I", "mpip"], &words)?;
         judge_language(&job, name, true)?;
+        assert_messages(&job)?;
     }
     Ok(())
+}
+
+/// Intel's package has no compiler: its library is one for the headers of MPICH.
+#[test]
+fn intel_mpi_counts_exactly() -> TestResult {
+    const HEADERS: &str = "/usr/include/x86_64-linux-gnu/mpich";
+    let launcher = program_of("intel", "mpiexec.hydra");
+    skip_if_missing!(
+        missing_files(std::slice::from_ref(&launcher)),
+        missing_files(&[format!("{HEADERS}/mpi.h")])
+    );
+    let folder = judge_dir().join("mpi/intel/lib");
+    let library = folder.join("libmpi.so.12").display().to_string();
+    let flags = [
+        "-O2".to_owned(),
+        "-g".to_owned(),
+        // It stands in front of the program's source.
+        "-Wl,--no-as-needed".to_owned(),
+        format!("-I{HEADERS}"),
+        library,
+        format!("-Wl,-rpath,{}", folder.display()),
+    ];
+    let program = workload("mpi_calls").compiler("gcc").flags(flags).build()?;
+    let intel = Library {
+        name: "intel",
+        launcher: Box::leak(Box::new([&*launcher.leak(), "-n", "4"])),
+    };
+    let job = Job::run(intel, &["-I", "mpip"], &[&program.display().to_string()])?;
+    job.assert_success();
+    assert_communicators(&judge(&job, &["MPI_Finalize"])?);
+    assert_messages(&job)
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 use rsys_tests::{TestResult, missing_tool, skip_if_missing};
 
-use super::{disassemble, run};
+use super::{Agent, agents, run};
 
 /// The values of `When` for calls that the C library makes.
 const BY_THE_C_LIBRARY: u32 = 2;
@@ -96,9 +96,9 @@ const LIBRARY: [(&[&str], &[i64]); 9] = [
 ];
 
 /// The table in the library: numbers of calls, and when they are made.
-fn table() -> anyhow::Result<BTreeMap<i64, u32>> {
+fn table(agent: &Agent) -> anyhow::Result<BTreeMap<i64, u32>> {
     let mut words = Vec::new();
-    for line in run("objdump", &["-s", "-j", "rsys_calls"]).lines() {
+    for line in run(agent, "objdump", &["-s", "-j", "rsys_calls"]).lines() {
         // ` 1bc40 e5000000 00000000 e4000000 00000000  ................`
         let Some((hexadecimal, _)) = line.trim_start().split_once("  ") else {
             continue;
@@ -125,10 +125,10 @@ fn table() -> anyhow::Result<BTreeMap<i64, u32>> {
 }
 
 /// The numbers that stand in front of the instructions that enter the kernel.
-fn numbers_in_code() -> BTreeSet<i64> {
+fn numbers_in_code(agent: &Agent) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     let (mut before, mut function) = (String::new(), String::new());
-    for line in run("objdump", &["-d", "-C", "--no-show-raw-insn"]).lines() {
+    for line in run(agent, "objdump", &["-d", "-C", "--no-show-raw-insn"]).lines() {
         if line.ends_with(">:") {
             line.clone_into(&mut function);
         }
@@ -150,62 +150,66 @@ fn numbers_in_code() -> BTreeSet<i64> {
 #[test]
 fn every_system_call_is_in_the_table() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let ours: BTreeSet<i64> = table()?
-        .into_iter()
-        .filter(|(_, when)| *when < BY_THE_C_LIBRARY)
-        .map(|(number, _)| number)
-        .collect();
-    assert!(ours.contains(&libc::SYS_timer_create), "no table: {ours:?}");
-    assert_eq!(numbers_in_code(), ours);
+    for agent in agents() {
+        let ours: BTreeSet<i64> = table(agent)?
+            .into_iter()
+            .filter(|(_, when)| *when < BY_THE_C_LIBRARY)
+            .map(|(number, _)| number)
+            .collect();
+        assert!(ours.contains(&libc::SYS_timer_create), "no table: {ours:?}");
+        assert_eq!(numbers_in_code(agent), ours);
+    }
     Ok(())
 }
 
 #[test]
 fn the_c_librarys_system_calls_are_in_the_table() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
-    let code = disassemble();
-    let imported: BTreeSet<String> = run("nm", &["-D", "--undefined-only"])
-        .lines()
-        .filter_map(|line| line.split_whitespace().last())
-        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
-        .collect();
-    let known = |name: &str| LIBRARY.iter().any(|(names, _)| names.contains(&name));
-    // What prints panics is never reached: a panic aborts.
-    let ours = [
-        "rsys_agent::",
-        "rsys_unwind::",
-        "rsys_python::",
-        "rsys_wire::",
-    ];
-    let mut unknown = BTreeSet::new();
-    let mut seen = 0;
-    for (caller, callees) in &code.calls {
-        let is_hook = !caller.contains("::") && !caller.contains('@');
-        if !is_hook && !ours.iter().any(|name| caller.contains(name)) {
-            continue;
-        }
-        for callee in callees {
-            let name = callee.split('@').next().unwrap_or(callee);
-            if imported.contains(name) {
-                seen += 1;
-                if !known(name) {
-                    unknown.insert(format!("{name} by {caller}"));
+    for agent in agents() {
+        let code = agent.code();
+        let imported: BTreeSet<String> = run(agent, "nm", &["-D", "--undefined-only"])
+            .lines()
+            .filter_map(|line| line.split_whitespace().last())
+            .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+            .collect();
+        let known = |name: &str| LIBRARY.iter().any(|(names, _)| names.contains(&name));
+        // What prints panics is never reached: a panic aborts.
+        let ours = [
+            "rsys_agent",
+            "rsys_unwind::",
+            "rsys_python::",
+            "rsys_wire::",
+        ];
+        let mut unknown = BTreeSet::new();
+        let mut seen = 0;
+        for (caller, callees) in &code.calls {
+            let is_hook = !caller.contains("::") && !caller.contains('@');
+            if !is_hook && !ours.iter().any(|name| caller.contains(name)) {
+                continue;
+            }
+            for callee in callees {
+                let name = callee.split('@').next().unwrap_or(callee);
+                if imported.contains(name) {
+                    seen += 1;
+                    if !known(name) {
+                        unknown.insert(format!("{name} by {caller}"));
+                    }
                 }
             }
         }
-    }
-    assert!(seen > 20, "only {seen} calls of the C library are in sight");
-    assert!(
-        unknown.is_empty(),
-        "what do these ask of the kernel? {unknown:#?}"
-    );
-    let table = table()?;
-    for (names, numbers) in LIBRARY {
-        for number in numbers {
-            assert!(
-                table.contains_key(number),
-                "{number} of {names:?} is not in the table"
-            );
+        assert!(seen > 20, "only {seen} calls of the C library are in sight");
+        assert!(
+            unknown.is_empty(),
+            "what do these ask of the kernel? {unknown:#?}"
+        );
+        let table = table(agent)?;
+        for (names, numbers) in LIBRARY {
+            for number in numbers {
+                assert!(
+                    table.contains_key(number),
+                    "{number} of {names:?} is not in the table"
+                );
+            }
         }
     }
     Ok(())

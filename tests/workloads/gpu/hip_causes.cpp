@@ -1,10 +1,14 @@
 // GPUs that are idle for known reasons, a few times each. GPU 0 is synchronised behind each of them.
 //
-// hip_causes ROUNDS MILLISECONDS
+// hip_causes ROUNDS MILLISECONDS [LIBRARY]
+//
+// The library is parallel_work.c: then there are times within OpenMP, Kokkos and a call of MPI, too.
 //
 // Prints times of CLOCK_BOOTTIME in nanoseconds: `span REASON BEGIN END` around each reason that the host has, `launched KERNEL TIME` before each
 // launch on GPU 0, and `waited BEGIN END` around each synchronisation with it. What the GPUs did is in the ground truth.
 #include <hip/hip_runtime.h>
+
+#include <dlfcn.h>
 
 #include <cstring>
 
@@ -91,6 +95,32 @@ __attribute__((noinline)) static void waits_for_host(long long *duration_ns)
         work();                                                          \
     } while (0)
 
+// A function of the library.
+template <typename Function> static Function *of(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) {
+        printf("%s\n", dlerror());
+        exit(1);
+    }
+    return (Function *)found;
+}
+
+static void within_runtimes(void *library, int rounds, long long duration_ns)
+{
+    auto openmp = of<void(long long)>(library, "within_openmp");
+    auto kokkos = of<void(long long)>(library, "within_kokkos");
+    of<void()>(library, "before_mpi")();
+    work();
+    auto mpi = of<void()>(library, "within_mpi");
+    SPAN("mpi", mpi());
+    for (int round = 0; round < rounds; round++) {
+        SPAN("openmp", openmp(duration_ns));
+        SPAN("kokkos", kokkos(duration_ns));
+    }
+    of<void()>(library, "after_mpi")();
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 10;
@@ -110,6 +140,15 @@ int main(int argc, char **argv)
     HIP(hipStreamSynchronize(streams[1]));
     HIP(hipSetDevice(0));
     SPAN("copies", copies(large, host));
+    if (argc > 3) {
+        void *library = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
+        if (!library) {
+            printf("%s\n", dlerror());
+            return 1;
+        }
+        within_runtimes(library, rounds, duration_ns);
+        return 0;
+    }
     for (int round = 0; round < rounds; round++) {
         SPAN("computes", computes(duration_ns));
         SPAN("sleeps", sleeps(duration_ns));

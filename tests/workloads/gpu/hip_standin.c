@@ -1,11 +1,13 @@
 // Makes calls of a HIP that is a stand-in (standin_hip.c), in the order of the arguments: hip_standin LIBRARY WORD...
-// Words: launch exc drv no-config batch batch3d peer3d fill8 fill16 fill32 tomorrow copy-tomorrow ask-tomorrow sync, each with a number of
+// Words: launch exc drv no-config batch batch3d peer3d fill8 fill16 fill32 tomorrow copy-tomorrow ask-tomorrow sync, and of one with a profiler
+// wait-profiler copy set graph, and exec, which fails, each with a number of
 // times behind a colon: launch:100.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -67,6 +69,21 @@ __attribute__((noinline)) void act(const char *word)
         int (*later)(void *, void *) = function("hipMemcpy3DPeerAsync");
         CHECK(now(&copy));
         CHECK(later(&copy, STREAM));
+    } else if (!strcmp(word, "exec")) {
+        char *none[] = {NULL};
+        CHECK(!execv("/nowhere", none));
+    } else if (!strcmp(word, "wait-profiler")) {
+        void (*wait)(void) = (void (*)(void))function("standin_wait");
+        wait();
+    } else if (!strcmp(word, "copy")) {
+        int (*copy)(void *, const void *, size_t, int, void *) = function("hipMemcpyAsync");
+        CHECK(copy((void *)0x2000, (void *)0x1000, 300, 1, STREAM));
+    } else if (!strcmp(word, "set")) {
+        int (*set)(void *, int, size_t, void *) = function("hipMemsetAsync");
+        CHECK(set((void *)0x2000, 0, 500, STREAM));
+    } else if (!strcmp(word, "graph")) {
+        int (*launch)(void *, void *) = function("hipGraphLaunch");
+        CHECK(launch((void *)0x6000, STREAM));
     } else if (!strncmp(word, "fill", 4)) {
         char name[32];
         for (int is_async = 0; is_async < 2; is_async++) {

@@ -1,7 +1,8 @@
 """A rank that computes on its GPU and sums over all ranks, again and again; one of them is late for a known reason.
 
 Arguments: HIP's library, RCCL's library, code object, rank, ranks, file for the communicator's id, steps, reason.
-Rank 1 is late; reasons: `sleeps` (in a Python function), `computes` (Python code), `kernels` (longer ones), `none`.
+Rank 1 is late; reasons: `sleeps` (in a Python function), `computes` (Python code), `kernels` (longer ones), `none`. With two reasons the machine makes
+it late, and all ranks do the same: `copies` (a batch of data each step), `clock` (long kernels).
 """
 import ctypes
 import os
@@ -10,8 +11,9 @@ import time
 
 hip, rccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 code_object, rank, ranks, path, steps, reason = sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6], int(sys.argv[7]), sys.argv[8]
-COUNT, LATE_NS = 4096, 100_000_000
+COUNT, LATE_NS, BATCH_BYTES = 4096, 100_000_000, 2_000_000
 FLOAT, SUM = 7, 0
+HOST_TO_DEVICE = 1
 
 
 class UniqueId(ctypes.Structure):
@@ -31,6 +33,10 @@ def computes():
     end = time.thread_time_ns() + LATE_NS
     while time.thread_time_ns() < end:
         sum(range(20_000))
+
+
+def load_batch(target, batch):
+    check(hip.hipMemcpyAsync(target, batch, ctypes.c_size_t(BATCH_BYTES), HOST_TO_DEVICE, None))
 
 
 def shared_id():
@@ -58,9 +64,14 @@ def main():
     check(hip.hipMalloc(ctypes.byref(data), ctypes.c_size_t(4 * COUNT)))
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(data))
     check(rccl.ncclCommInitRank(ctypes.byref(communicator), ranks, shared_id(), rank))
+    target, batch = ctypes.c_void_p(), ctypes.c_void_p()
+    check(hip.hipMalloc(ctypes.byref(target), ctypes.c_size_t(BATCH_BYTES)))
+    check(hip.hipHostMalloc(ctypes.byref(batch), ctypes.c_size_t(BATCH_BYTES), 0))
     late = reason if rank == 1 else "none"
-    name = b"long_kernel" if late == "kernels" else b"short_kernel"
+    name = b"long_kernel" if late == "kernels" or reason == "clock" else b"short_kernel"
     for _ in range(steps):
+        if reason == "copies":
+            load_batch(target, batch)
         {"sleeps": sleeps, "computes": computes}.get(late, lambda: None)()
         check(hip.hipModuleLaunchKernel(kernels[name], 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
         check(rccl.ncclAllReduce(data, data, ctypes.c_size_t(COUNT), FLOAT, SUM, communicator, None))

@@ -4,6 +4,8 @@
 //   STANDIN_PLACE     where the tracer's functions are in the record of a call: 1536 by default
 //   STANDIN_DIRTY     words of the record that hold something else when the tracer is asked about a call, as in builds without stack
 //                     protectors: numbers and ranges, as "0 5 20-30". (It is built without them itself.)
+// Compiled with NO_TRACER it has no place for a tracer; with PROFILER it has a profiler of its own, as HIP 7.14 (layouts by hip_profiler_ext.h 0.1.0), with
+// CHUNK records in a chunk.
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,7 +66,9 @@ const char *hipApiName(uint32_t op)
     return NULL;
 }
 
+#ifndef NO_TRACER
 void hipRegisterTracerCallback(callback_t function) { callback = function; }
+#endif
 const char *hipGetCmdName(unsigned kind) { return kind == KERNEL ? "KernelExecution" : "Other"; }
 const char *hipKernelNameRefByPtr(const void *function, void *stream) { return "kernel_by_pointer"; }
 const char *hipKernelNameRef(const void *handle) { return "kernel_by_handle"; }
@@ -88,6 +92,220 @@ static uint64_t now(void)
     clock_gettime(CLOCK_BOOTTIME, &now);
     return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
+
+#ifdef PROFILER
+
+#ifndef CHUNK
+#define CHUNK 10000
+#endif
+enum { MOST_CHUNKS = 64 };
+
+struct activity {
+    uint64_t flags, begin, end, what;
+    uint32_t operations, reserved;
+    struct activity *next;
+    union {
+        struct { uint32_t grid[3], block[3]; const void *arguments; uint32_t bytes, reserved; } kernel;
+        struct { const void *source, *destination; uint8_t reserved[24]; } copy;
+    } of;
+    uint8_t pad[40];
+};
+struct profiled {
+    const char *name;
+    uint64_t flags, thread, start, end;
+    void *stream;
+    struct activity *tail;
+    void *to, *from;
+    uint64_t size;
+    uint32_t number;
+    uint8_t pad[44];
+    struct activity first;
+};
+_Static_assert(sizeof(struct activity) == 128 && sizeof(struct profiled) == 256, "as in HIP's header");
+
+static struct profiled *chunks[MOST_CHUNKS];
+static size_t profiled_records, delivered;
+static void (*chunk_callback)(const struct profiled *, uint32_t, uint32_t, void *);
+static void *chunk_data;
+static int enabled;
+static _Thread_local struct profiled *current;
+
+static uint64_t epoch(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static struct profiled *profile(const char *name, void *stream)
+{
+    if (!__atomic_load_n(&enabled, __ATOMIC_ACQUIRE))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    size_t number = profiled_records++;
+    if (!chunks[number / CHUNK])
+        chunks[number / CHUNK] = calloc(CHUNK, sizeof(struct profiled));
+    struct profiled *record = &chunks[number / CHUNK][number % CHUNK];
+    *record = (struct profiled){.name = name, .thread = 0x7654321, .start = epoch(), .number = (uint32_t)number, .stream = stream};
+    pthread_mutex_unlock(&lock);
+    return record;
+}
+
+// Something that the GPU does for the current call: the first within the record, more in a list.
+static struct activity *act(uint32_t op, uint32_t copy, uint64_t what)
+{
+    if (!current)
+        return NULL;
+    struct activity *made = current->first.operations ? calloc(1, sizeof *made) : &current->first;
+    if (made != &current->first) {
+        if (current->tail)
+            current->tail->next = made;
+        else
+            current->first.next = made;
+        current->tail = made;
+    }
+    current->first.operations++;
+    current->flags = 1;
+    made->flags = op | (uint64_t)copy << 4 | 1 << 16 | 3ull << 32;
+    made->begin = epoch();
+    made->end = made->begin + 1000;
+    made->what = what;
+    return made;
+}
+
+// Whole chunks are handed out and gone.
+static void hand_out(void)
+{
+    while (chunk_callback && profiled_records - delivered >= CHUNK) {
+        size_t place = delivered / CHUNK;
+        chunk_callback(chunks[place], CHUNK, (uint32_t)place, chunk_data);
+        memset(chunks[place], 0x55, CHUNK * sizeof(struct profiled));
+        delivered += CHUNK;
+    }
+}
+
+int hipProfilerRegisterChunkCallbackExt(void (*function)(const struct profiled *, uint32_t, uint32_t, void *), void *data)
+{
+    // It cannot be taken back.
+    if (!function)
+        return 1;
+    chunk_callback = function;
+    chunk_data = data;
+    return 0;
+}
+
+// At the end of the library, what has not filled a chunk is handed out, whether somebody has fetched it or not.
+__attribute__((destructor)) static void hand_out_the_rest(void)
+{
+    if (chunk_callback && profiled_records > delivered)
+        chunk_callback(chunks[delivered / CHUNK], (uint32_t)(profiled_records - delivered), (uint32_t)(delivered / CHUNK), chunk_data);
+}
+
+int hipProfilerEnableExt(uint64_t *first, uint64_t state)
+{
+    if (first)
+        *first = profiled_records;
+    __atomic_add_fetch(&enabled, 1, __ATOMIC_ACQ_REL);
+    return state != 0;
+}
+
+int hipProfilerDisableExt(uint64_t *last)
+{
+    if (last)
+        *last = profiled_records;
+    __atomic_sub_fetch(&enabled, 1, __ATOMIC_ACQ_REL);
+    return 0;
+}
+
+int hipProfilerGetRecordsExt(struct profiled ***list, size_t *number, size_t *size, size_t *total)
+{
+    *list = chunks;
+    *number = (profiled_records + CHUNK - 1) / CHUNK;
+    *size = CHUNK;
+    *total = profiled_records;
+    return 0;
+}
+
+// Waits until somebody has switched the profiler on.
+void standin_wait(void)
+{
+    struct timespec nap = {0, 1000000};
+    while (!__atomic_load_n(&enabled, __ATOMIC_ACQUIRE))
+        nanosleep(&nap, NULL);
+}
+
+#define PROFILED(name, stream, ...)              \
+    do {                                         \
+        struct profiled *own_ = profile(#name, stream); \
+        current = own_;                          \
+        __VA_ARGS__;                             \
+        current = NULL;                          \
+        if (own_)                                \
+            own_->end = epoch();                 \
+        hand_out();                              \
+    } while (0)
+
+int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream)
+{
+    PROFILED(hipMemcpyAsync, stream, {
+        struct activity *copy = act(1, kind == 1 ? 1 : kind == 2 ? 4 : 7, size);
+        if (copy) {
+            copy->of.copy.source = from;
+            copy->of.copy.destination = to;
+            current->to = to;
+            current->from = (void *)from;
+            current->size = size;
+        }
+    });
+    return 0;
+}
+
+int hipMemsetAsync(void *to, int value, size_t size, void *stream)
+{
+    (void)value;
+    PROFILED(hipMemsetAsync, stream, {
+        struct activity *fill = act(1, 12, size);
+        if (fill)
+            current->to = to, current->size = size;
+    });
+    return 0;
+}
+
+// A graph of three kernels, a copy and a barrier.
+int hipGraphLaunch(void *graph, void *stream)
+{
+    PROFILED(hipGraphLaunch, stream, {
+        if (current)
+            current->to = graph;
+        for (int node = 0; node < 3; node++) {
+            struct activity *kernel = act(0, 0, (uint64_t)(uintptr_t)(node % 2 ? "node_odd" : "node_even"));
+            if (kernel) {
+                kernel->flags |= 8;
+                kernel->of.kernel.grid[0] = (uint32_t)node + 1;
+                kernel->of.kernel.grid[1] = kernel->of.kernel.grid[2] = 1;
+                kernel->of.kernel.block[0] = 64;
+                kernel->of.kernel.block[1] = kernel->of.kernel.block[2] = 1;
+            }
+        }
+        act(1, 7, 4096);
+        act(2, 0, 0);
+    });
+    return 0;
+}
+
+static void launch_profiled(const void *grid, const void *block)
+{
+    struct activity *kernel = act(0, 0, (uint64_t)(uintptr_t)"plain");
+    if (kernel) {
+        memcpy(kernel->of.kernel.grid, grid, 12);
+        memcpy(kernel->of.kernel.block, block, 12);
+    }
+}
+
+#else
+#define PROFILED(name, stream, ...) __VA_ARGS__
+#define launch_profiled(grid, block) (void)0
+#endif
 
 static void work(uint32_t op, uint32_t kind, uint64_t what)
 {
@@ -172,14 +390,17 @@ int hipMalloc(void **result, size_t size)
 
 int hipDeviceSynchronize(void)
 {
-    CALL(hipDeviceSynchronize, (void)0, report());
+    PROFILED(hipDeviceSynchronize, NULL, CALL(hipDeviceSynchronize, (void)0, report()));
     return 0;
 }
 
 int hipLaunchKernel(const void *function, dim3_t grid, dim3_t block, void **args, size_t shared, void *stream)
 {
-    CALL(hipLaunchKernel, PUT(16, function); PUT(24, grid); PUT(36, block); PUT(48, args); PUT(64, shared); PUT(72, stream),
-         work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"plain"));
+    PROFILED(hipLaunchKernel, stream, {
+        launch_profiled(&grid, &block);
+        CALL(hipLaunchKernel, PUT(16, function); PUT(24, grid); PUT(36, block); PUT(48, args); PUT(64, shared); PUT(72, stream),
+             work(DISPATCH, KERNEL, (uint64_t)(uintptr_t)"plain"));
+    });
     return 0;
 }
 

@@ -113,6 +113,22 @@ keys! {
     Parent = 41 "parent",
     /// Number by which HIP knows a GPU in this process.
     Ordinal = 42 "hip_ordinal",
+    /// A channel of RCCL's: what moves data side by side with others of its kind.
+    Channel = 43 "channel",
+    /// How many transfers through the network an operation is made of.
+    Steps = 44 "steps",
+    /// The time that a transfer waited for the GPU, in nanoseconds.
+    GpuWaitNs = 45 "gpu_wait_ns",
+    /// The time that a transfer waited for room at the peer, in nanoseconds.
+    PeerWaitNs = 46 "peer_wait_ns",
+    /// The time that a transfer was with the network, in nanoseconds.
+    NetworkNs = 47 "network_ns",
+    /// The time that what was received took to be visible to the GPU, in nanoseconds.
+    FlushNs = 48 "flush_ns",
+    /// Number by which a runtime tells threads apart; no id of the kernel's.
+    ThreadHash = 49 "thread_hash",
+    /// Ties a call to GPU operations, where it is not part of the event itself.
+    Correlation = 50 "correlation",
     /// The address of a lock.
     Lock = 70 "lock",
     /// The kernel's id of the thread that holds a lock.
@@ -175,6 +191,10 @@ keys! {
     Window = 58 "window",
     /// Handle of a file.
     File = 59 "file",
+    /// The shapes of an operator's inputs, as text.
+    Shapes = 56 "shapes",
+    /// Handle of an endpoint.
+    Endpoint = 57 "endpoint",
 }
 
 /// The value of an argument.

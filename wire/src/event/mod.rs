@@ -10,6 +10,7 @@
 //! | begin | category, [`AWAITED`] | time, name, correlation, arguments |
 //! | mark | category | time, name, correlation, arguments |
 //! | end | category | time, arguments |
+//! | span | category | begin, end, name, arguments |
 //! | async begin | category | time, id, name, arguments |
 //! | async end | category | time, id |
 //! | GPU operation | [`OpKind`] | start, end, correlation, device (0–31), queue, stream, name, arguments |
@@ -36,7 +37,7 @@ pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
     TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,
-    put_label, put_mark, put_place, put_slice, put_stack, put_text, put_thread,
+    put_label, put_mark, put_place, put_slice, put_span, put_stack, put_text, put_thread,
 };
 
 /// What a GPU did.
@@ -189,6 +190,19 @@ pub enum Event<'a> {
         /// What is known of it.
         args: Args<'a>,
     },
+    /// Something that is over already and that no thread did: it is drawn where its arguments say.
+    Span {
+        /// When it began.
+        begin_ns: u64,
+        /// When it ended.
+        end_ns: u64,
+        /// What it belongs to.
+        category: Category,
+        /// Key of its name, or 0.
+        name: u64,
+        /// What is known of it.
+        args: Args<'a>,
+    },
     /// A range begins that any thread may end.
     AsyncBegin {
         /// When.
@@ -269,4 +283,5 @@ const GPU: u8 = 39;
 const STACK: u8 = 40;
 const LABEL: u8 = 41;
 const FACT: u8 = 42;
+const SPAN: u8 = 43;
 const PLACE: u8 = 46;

@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Args, BEGIN, Category, END, Event, FACT, GPU, GpuOp, LABEL,
-    Labelled, MARK, OpKind, PLACE, STACK, Stack, TEXT, THREAD,
+    Labelled, MARK, OpKind, PLACE, SPAN, STACK, Stack, TEXT, THREAD,
 };
 use crate::words::{bytes_of, name_of};
 
@@ -47,6 +47,13 @@ pub(crate) fn parse(kind: u8, flags: u8, body: &[u64]) -> Option<Event<'_>> {
             category: category()?,
             name: *name,
             correlation: *correlation,
+            args: Args { words },
+        },
+        (SPAN, [begin_ns, end_ns, name, words @ ..]) => Event::Span {
+            begin_ns: *begin_ns,
+            end_ns: *end_ns,
+            category: category()?,
+            name: *name,
             args: Args { words },
         },
         (ASYNC_BEGIN, [time_ns, id, name, words @ ..]) => Event::AsyncBegin {

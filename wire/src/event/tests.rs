@@ -184,3 +184,25 @@ fn long_texts_are_cut_and_hostile_lengths_refused() {
     let hostile = [u64::from(LABEL) | 1 << 8 | 4 << 32, 1, u64::MAX, 0];
     assert!(Records::new(&hostile).next().unwrap().is_err());
 }
+
+#[test]
+fn a_span_has_both_its_times() {
+    let args = [(Key::Channel, Value::Uint(3)), (Key::Peer, Value::Int(-1))];
+    through_a_ring(
+        |ring| put_span(ring, [5, 9], Category::RcclProxy, 4, args.as_slice()),
+        |event| {
+            let Event::Span {
+                begin_ns: 5,
+                end_ns: 9,
+                category: Category::RcclProxy,
+                name: 4,
+                args,
+            } = event
+            else {
+                panic!("{event:?}");
+            };
+            assert_eq!(args.get(Key::Channel), Some(Read::Uint(3)));
+            assert_eq!(args.get(Key::Peer), Some(Read::Int(-1)));
+        },
+    );
+}

@@ -2,7 +2,7 @@
 
 use super::{
     ASYNC_BEGIN, ASYNC_END, AWAITED, Arg, BEGIN, Category, END, Encode, FACT, GPU, GpuOp, LABEL,
-    Labelled, MARK, PLACE, STACK, Stack, TEXT, THREAD,
+    Labelled, MARK, PLACE, SPAN, STACK, Stack, TEXT, THREAD,
 };
 use crate::ring::Producer;
 use crate::words::{ThreadName, name_words};
@@ -131,6 +131,19 @@ pub fn put_slice(
     records.put(end_ns);
     records.commit();
     true
+}
+
+/// Writes what is over already and that no thread did; see [`super::Event::Span`]. `when_ns` are the times of its beginning and its end.
+#[must_use]
+pub fn put_span(
+    ring: &Producer<'_>,
+    when_ns: [u64; 2],
+    category: Category,
+    name: u64,
+    args: &(impl Encode + ?Sized),
+) -> bool {
+    let [begin_ns, end_ns] = when_ns;
+    put(ring, SPAN, category as u8, &[begin_ns, end_ns, name], args)
 }
 
 /// Writes a point in time; see [`super::Event::Mark`].

@@ -1,4 +1,4 @@
-//! What an event costs that a runtime tells its tool: nanoseconds per call of the tool, beside the program alone.
+//! What an event costs of which a runtime calls its tool, a call of MPI, and a step of RCCL's proxies: nanoseconds per call of the tool, beside the program alone.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,11 +19,11 @@ struct Kind {
     libraries: &'static [&'static str],
     arguments: &'static [&'static str],
     backend: &'static str,
-    /// Calls of the tool for each round whose time the program prints.
+    /// Calls of the tool, or of the library, for each round whose time the program prints.
     events: f64,
 }
 
-const KINDS: [Kind; 2] = [
+const KINDS: [Kind; 6] = [
     Kind {
         name: "OMPT",
         source: "openmp_ends.c",
@@ -42,21 +42,64 @@ const KINDS: [Kind; 2] = [
         backend: "kokkosp",
         events: 2.0,
     },
+    Kind {
+        name: "MPI (OpenMPI)",
+        source: "mpi_ends.c",
+        compiler: &["mpicc.openmpi", "-O2"],
+        libraries: &[],
+        arguments: &["2000"],
+        backend: "mpip",
+        events: 2.0,
+    },
+    Kind {
+        name: "MPI (MPICH)",
+        source: "mpi_ends.c",
+        compiler: &["mpicc.mpich", "-O2"],
+        libraries: &[],
+        arguments: &["2000"],
+        backend: "mpip",
+        events: 2.0,
+    },
+    Kind {
+        name: "UCX",
+        source: "ucx_calls.c",
+        compiler: &["cc", "-O2"],
+        libraries: &["-lucp", "-lucs"],
+        arguments: &["2000"],
+        backend: "ucx",
+        events: 2.0,
+    },
+    // Five calls of the plug-in, of which one event is made.
+    Kind {
+        name: "RCCL proxy step",
+        source: "gpu/rccl_standin.c",
+        compiler: &["cc", "-O2", "-DMEASURE"],
+        libraries: &["-ldl", "-lpthread"],
+        arguments: &["500"],
+        backend: "rccl-proxy",
+        events: 1.0,
+    },
 ];
 
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     let repetitions = if lab.quick { 5 } else { 15 };
     let mut table = Table::new(
-        "Events that runtimes tell: ns for each",
+        "Events that runtimes tell, and calls of MPI: ns for each",
         &["interface", "bare (min)", "rsys (min)", "added per event"],
     );
     for kind in &KINDS {
         eprintln!("bench: markers, {}", kind.name);
-        let program = lab.scratch.join(kind.source.trim_end_matches(".c"));
+        let compiler = kind.compiler.first().copied().unwrap_or_default();
+        if Command::new(compiler).arg("--version").output().is_err() {
+            table.note(format!("{}: no {compiler} here", kind.name));
+            continue;
+        }
+        let source = Path::new(kind.source);
+        let program = lab.scratch.join(source.file_stem().unwrap_or_default());
         compile(
             kind,
-            &lab.root.join("tests/workloads").join(kind.source),
+            &lab.root.join("tests/workloads").join(source),
             &program,
         )?;
         let target: Vec<String> = std::iter::once(program.display().to_string())
@@ -100,7 +143,7 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     }
     table.note(format!(
         "the best of {repetitions} runs in turns, each the best of 20 parts of 2000 rounds: a critical section of one thread (3 calls of \
-         the tool), a kernel without work (2 calls)"
+         the tool), a kernel without work (2 calls), a send to and a receive from nobody (2 calls), a put and a fence (2 calls); of RCCL, parts of 500 steps"
     ));
     Ok(vec![table])
 }

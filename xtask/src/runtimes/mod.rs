@@ -23,6 +23,11 @@ enum Source {
         release: &'static str,
         packages: &'static [&'static str],
     },
+    /// Packages of a release of Debian alone, without what they depend on.
+    Alone {
+        release: &'static str,
+        packages: &'static [&'static str],
+    },
     /// Packages of a release of Debian, some of them from a later one, as a file tree.
     Mixed {
         release: &'static str,
@@ -193,7 +198,23 @@ const STACKS: &[(&str, Source)] = &[
         },
     ),
     (
-        // RCCL for the one before: four times as much to fetch as all the rest of it.
+        // OpenMP's plug-in for GPUs, and what programs are linked with: LLVM's of the same release as the compiler of Debian 13. Debian's LLVM 22 lacks the library of the device.
+        "openmp",
+        Source::Alone {
+            release: "trixie",
+            packages: &["libomp-17-dev", "libomp5-17t64"],
+        },
+    ),
+    (
+        // ROCm's OpenCL 6.4.3, for the runtimes of `unstable`.
+        "opencl",
+        Source::Alone {
+            release: "sid",
+            packages: &["rocm-opencl-icd", "opencl-c-headers"],
+        },
+    ),
+    (
+        // RCCL for the one before those: four times as much to fetch as all the rest of it.
         RCCL7,
         Source::Mixed {
             release: "sid",
@@ -313,6 +334,9 @@ fn fetch_one(folder: &Path, name: &str, source: &Source) -> Result<()> {
     match source {
         Source::Debian { release, packages } => {
             debian::unpack(&draft, release, None, packages, Choice::WithDependencies)?;
+        }
+        Source::Alone { release, packages } => {
+            debian::unpack(&draft, release, None, packages, Choice::Alone)?;
         }
         Source::Mixed {
             release,

@@ -32,7 +32,11 @@ fn duplicate(low: c_int, first: u64, end: u64, noise: u64) -> Result<c_int, i32>
         let Some(offset) = count.and_then(|count| (noise >> 32).checked_rem(count)) else {
             break;
         };
-        let high = sys::duplicate_from(low, first + offset)?;
+        // Only a number that is taken costs a try.
+        let Some(wanted) = (first + offset..end).find(|number| !is_guessed(*number)) else {
+            continue;
+        };
+        let high = sys::duplicate_from(low, wanted)?;
         if (high as u64) < end && !is_guessed(high as u64) {
             return Ok(high);
         }

@@ -12,13 +12,14 @@ use crate::target::environment::{agent_in, c_string, pointers, rest_of};
 const ON_STACK: usize = 4096;
 
 /// Lists of libraries that have the agent in them, and what separates their entries.
-const LISTS: [&[u8]; 6] = [
+const LISTS: [&[u8]; 7] = [
     b"LD_PRELOAD=",
     b"HSA_TOOLS_LIB=",
     b"KOKKOS_TOOLS_LIBS=",
     b"KOKKOS_PROFILE_LIBRARY=",
     b"INTEL_LIBITTNOTIFY64=",
     b"NVTX_INJECTION64_PATH=",
+    b"NCCL_PROFILER_PLUGIN=",
 ];
 
 /// Calls `execute` with copies of the variables, without what is ours, and of arguments that are in no vector. The strings are the

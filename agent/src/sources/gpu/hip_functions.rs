@@ -11,6 +11,10 @@ pub const PATH: &[u8] = b"/libamdhip64.so";
 /// What HIP calls when something happens.
 pub type Callback = unsafe extern "C" fn(domain: u32, op: u32, data: *mut c_void) -> c_int;
 
+/// What HIP calls with records of its own profiler.
+pub type ChunkCallback =
+    unsafe extern "C" fn(records: *const c_void, count: u32, chunk: u32, data: *mut c_void);
+
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal($($argument:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -47,6 +51,14 @@ macro_rules! functions {
 functions! {
     /// Takes the one place for a tracer; null leaves it.
     register_callback = "hipRegisterTracerCallback"(Option<Callback>);
+    /// Takes the place for who gets the records of HIP's own profiler (from 7.14 on); null leaves it.
+    register_chunks = "hipProfilerRegisterChunkCallbackExt"(Option<ChunkCallback>, *mut c_void) -> c_int;
+    /// Switches it on, once more.
+    enable_profiler = "hipProfilerEnableExt"(*mut u64, u64) -> c_int;
+    /// Switches it off, once less, and waits for the GPUs.
+    disable_profiler = "hipProfilerDisableExt"(*mut u64) -> c_int;
+    /// Its records: a list of chunks, how many, how many records each holds, and how many records there are.
+    profiler_records = "hipProfilerGetRecordsExt"(*mut *const *const c_void, *mut usize, *mut usize, *mut usize) -> c_int;
     /// The name of a call.
     api_name = "hipApiName"(u32) -> *const c_char;
     /// The name of a kind of operation.

@@ -53,11 +53,11 @@ pub static SOURCE: Source = Source {
 fn at_end(ending: Ending) {
     match ending {
         Ending::Exit => {
-            hip::at_end();
+            hip::at_end(ending);
             hsa::at_exit();
         }
         Ending::Exec => {
-            hip::at_end();
+            hip::at_end(ending);
             hsa::before_exec();
         }
         Ending::Abort => {

@@ -21,6 +21,9 @@ use std::sync::atomic::Ordering;
 /// What a function returns that no library has: MPI_ERR_OTHER, in OpenMPI 16, in MPICH 15.
 const NO_LIBRARY: usize = 15;
 
+/// Of [`weak::restore`].
+static SEEN: weak::Seen = weak::Seen::new();
+
 static ANY: StaticText = StaticText::new("any");
 
 crate::thread_words! {
@@ -47,7 +50,7 @@ pub extern "C" fn handle(stub: u32, call: &mut Call) -> *const () {
         names::special(function),
         names::Special::First | names::Special::Init
     ) {
-        weak::restore(table::is_missing);
+        weak::restore(|symbol| table::is_known(symbol.to_bytes()), &SEEN);
     }
     if real.is_null() {
         missing(function, call);

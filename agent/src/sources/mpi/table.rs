@@ -36,9 +36,6 @@
 //! | `p`, `y` | reduction, type (neither is recorded) |
 //! | `.` | anything else |
 
-use std::ffi::CStr;
-
-use crate::interpose::symbols;
 use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals};
 
 /// Functions have four numbers each: this plus [`LARGE`], [`PROFILING`], both or neither.
@@ -266,9 +263,9 @@ fn stub_number(symbol: &[u8]) -> Option<u16> {
     u16::try_from(function.wrapping_mul(VARIANTS) | large | profiling).ok()
 }
 
-/// Whether a name is that of a function of MPI which no library has.
-pub fn is_missing(symbol: &CStr) -> bool {
-    stub_number(symbol.to_bytes()).is_some() && symbols::behind(symbol).is_null()
+/// Whether a name is that of a function of MPI.
+pub fn is_known(symbol: &[u8]) -> bool {
+    stub_number(symbol).is_some()
 }
 
 /// The name of the function of a stub.

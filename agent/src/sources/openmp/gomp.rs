@@ -2,17 +2,19 @@
 //!
 //! What is wrapped is what threads wait in, and what they come to together. A loop with a static schedule is compiled into the program and calls
 //! nothing. Where a runtime with an interface for tools answers for these functions (LLVM's does, if it is preloaded), it is the one that
-//! records.
+//! records. What is exported then jumps to it, so that it finds the program where it asks who called.
 
 use std::ffi::{c_long, c_uint, c_void};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use rsys_wire::event::{Category, Key, Value};
 
+use super::exported::{UNDECIDED, WRAPPER, caller, wrap_with_caller};
 use super::{begin, end, tool, words};
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::interpose::symbols;
+use crate::interpose::wrapped::Wrapped;
 use crate::sources::source::Source;
 
 /// What the rest of the agent sees of it.
@@ -25,86 +27,6 @@ pub static SOURCE: Source = Source {
 
 type Body = Option<unsafe extern "C" fn(*mut c_void)>;
 type Data = *mut c_void;
-
-/// Where the function that is called returns to: the exported functions leave it here for what they jump to.
-mod caller {
-    crate::thread_words! {
-        pub fn place() -> *mut u64 = "rsys_gomp_caller"
-    }
-
-    /// Takes the address; 0 when the call came another way.
-    #[inline]
-    pub fn take() -> u64 {
-        // SAFETY: the thread's own word.
-        unsafe { std::mem::take(&mut *place()) }
-    }
-}
-
-/// Exports wrappers as [`crate::wrap!`] does, but leaves the return address in [`caller`].
-macro_rules! wrap_with_caller {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $body:path;)*) => {
-        $(
-            #[doc = concat!("`", stringify!($name), "` and what stands in front of it.")]
-            #[allow(non_snake_case, reason = "named as the function")]
-            pub mod $name {
-                #[allow(unused_imports, reason = "not every signature needs them")]
-                use super::*;
-                /// The signature.
-                pub type Function = unsafe extern "C" fn($($type),*) -> $result;
-                /// The wrapper at each place.
-                pub static WRAPPED: $crate::interpose::wrapped::Wrapped = $crate::interpose::wrapped::Wrapped::new(
-                    match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!("a name without NUL"),
-                    },
-                    $crate::interpose::wrapped::Wrappers([
-                        super::$name as *const (),
-                        at::<1> as *const (),
-                        at::<2> as *const (),
-                        at::<3> as *const (),
-                    ]),
-                );
-                /// The wrapper at one place.
-                ///
-                /// # Safety
-                /// As the function itself.
-                pub unsafe extern "C" fn at<const PLACE: usize>($($argument: $type),*) -> $result {
-                    let real = WRAPPED.real::<PLACE>();
-                    // SAFETY: libraries declare the function of this name so; null is None.
-                    let real = unsafe { std::mem::transmute::<*mut (), Option<Function>>(real) };
-                    $body(real, $($argument),*)
-                }
-            }
-
-            /// # Safety
-            /// As the function of the library.
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[allow(non_snake_case, reason = "the library's name for it")]
-            #[unsafe(naked)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-                #[cfg(target_arch = "x86_64")]
-                std::arch::naked_asm!(
-                    "mov rax, qword ptr [rip + rsys_gomp_caller@GOTTPOFF]",
-                    "mov r11, qword ptr [rsp]",
-                    "mov qword ptr fs:[rax], r11",
-                    "jmp {wrapper}",
-                    wrapper = sym $name::at::<0>,
-                );
-                #[cfg(target_arch = "aarch64")]
-                std::arch::naked_asm!(
-                    "mrs x16, tpidr_el0",
-                    "adrp x17, :gottprel:rsys_gomp_caller",
-                    "ldr x17, [x17, :gottprel_lo12:rsys_gomp_caller]",
-                    "str x30, [x16, x17]",
-                    "b {wrapper}",
-                    wrapper = sym $name::at::<0>,
-                );
-            }
-        )*
-        /// All that are wrapped here.
-        pub static WRAPPED: &[&$crate::interpose::wrapped::Wrapped] = &[$(&$name::WRAPPED),*];
-    };
-}
 
 wrap_with_caller! {
     fn GOMP_parallel(body: Body, data: Data, threads: c_uint, flags: c_uint) -> () = parallel;
@@ -171,6 +93,25 @@ fn find_runtime() -> u8 {
     let found = if is_llvm { NOT_OURS } else { OURS };
     RUNTIME.store(found, Ordering::Relaxed);
     found
+}
+
+/// Decides where an exported function jumps to, as soon as OpenMP is recorded: before, it makes no difference.
+#[cold]
+fn decide(function: &Wrapped, next: &AtomicUsize) {
+    if !events::records(Category::Openmp) {
+        return;
+    }
+    let is_theirs = match RUNTIME.load(Ordering::Relaxed) {
+        UNKNOWN => find_runtime() == NOT_OURS,
+        known => known == NOT_OURS,
+    };
+    let real = function.real::<0>();
+    let decided = if is_theirs && !real.is_null() {
+        real.expose_provenance()
+    } else {
+        WRAPPER
+    };
+    next.store(decided, Ordering::Release);
 }
 
 /// A region while it is called: what its threads run, and from where.

@@ -11,6 +11,7 @@ mod abi;
 mod callbacks;
 mod chain;
 mod data;
+mod exported;
 mod gomp;
 mod mutexes;
 mod regions;

@@ -40,6 +40,8 @@ pub struct Communicator {
     number: AtomicU64,
 }
 
+// Apart from what the loader has to relocate: each page of that is copied in each process.
+#[unsafe(link_section = "rsys_tables")]
 static TABLE: [Communicator; ENTRIES] = [const {
     Communicator {
         handle: AtomicUsize::new(FREE),
@@ -237,6 +239,8 @@ struct Pending {
     ranks: AtomicI32,
 }
 
+// Apart from what the loader has to relocate: each page of that is copied in each process.
+#[unsafe(link_section = "rsys_tables")]
 static MAKING: [Pending; PENDING] = [const {
     Pending {
         owner: AtomicUsize::new(0),

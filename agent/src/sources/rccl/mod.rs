@@ -82,6 +82,7 @@ macro_rules! static_texts {
 mod comm_lifecycle;
 pub mod communicators;
 mod operations;
+mod profiler;
 
 use crate::events;
 use crate::events::texts::StaticText;
@@ -101,6 +102,8 @@ pub static SOURCE: Source = Source {
     categories: &[Category::Rccl],
     prefix: b"nccl",
     wrapped: WRAPPED,
+    answers: profiler::ANSWERS,
+    at_end: profiler::at_end,
     ..Source::NONE
 };
 

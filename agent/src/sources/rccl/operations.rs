@@ -8,10 +8,11 @@ use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::marker_words::words;
 use crate::sources::rccl::communicators::Communicator;
+use crate::sources::rccl::profiler::{self, calls};
 use crate::sources::rccl::{
-    Address, NO_LIBRARY, Sizes, is_recorded, known, ncclAllGather, ncclAllReduce, ncclAllToAll,
-    ncclAllToAllv, ncclBcast, ncclBroadcast, ncclGather, ncclRecv, ncclReduce, ncclReduceScatter,
-    ncclScatter, ncclSend, record,
+    Address, IN_PROGRESS, NO_LIBRARY, Sizes, is_recorded, known, ncclAllGather, ncclAllReduce,
+    ncclAllToAll, ncclAllToAllv, ncclBcast, ncclBroadcast, ncclGather, ncclRecv, ncclReduce,
+    ncclReduceScatter, ncclScatter, ncclSend, record,
 };
 
 static_texts! {
@@ -73,6 +74,8 @@ enum With {
 #[derive(Debug)]
 struct Operation {
     name: &'static StaticText,
+    /// Where it reads and where it writes, as the library's events say it.
+    buffers: [Address; 2],
     count: usize,
     datatype: c_int,
     reduction: Option<c_int>,
@@ -91,6 +94,7 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
     let bytes = data_type.map_or(0, |(_, size)| size.saturating_mul(operation.count as u64));
     let communicator = known(operation.communicator, library);
     let mut args = ArgWords::new();
+    let mut sequence = None;
     if let Some(communicator) = communicator {
         communicator.put_into(&mut args);
         let number = match operation.with {
@@ -101,6 +105,7 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
         if let Some(number) = number {
             args.push(Key::Sequence, Value::Uint(number));
         }
+        sequence = number;
     }
     args.push(Key::Count, Value::Uint(operation.count as u64));
     args.push(
@@ -121,7 +126,8 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
     }
     args.push(Key::Stream, Value::Pointer(operation.stream.addr() as u64));
     let group = &mut words().group;
-    let correlation = if group.depth == 0 {
+    let is_alone = group.depth == 0;
+    let correlation = if is_alone {
         events::next_correlation()
     } else {
         group.operations = group.operations.saturating_add(1);
@@ -133,7 +139,36 @@ fn enqueue(operation: &Operation, library: *const (), call: impl FnOnce() -> c_i
         }
         group.correlation
     };
-    record(name, correlation, &args, call)
+    let announced = (profiler::is_on() && operation.count != 0).then(|| {
+        let call = calls::Call {
+            name,
+            communicator: communicator.map_or(0, Communicator::text),
+            rank: communicator.and_then(Communicator::rank),
+            ranks: communicator.and_then(Communicator::ranks),
+            sequence,
+            correlation,
+        };
+        calls::announce(operation.name.text(), operation.buffers, &call)
+    });
+    let result = record(name, correlation, &args, call);
+    // What a group holds begins when that ends.
+    if let Some(announced) = announced
+        && is_alone
+        && result != IN_PROGRESS
+    {
+        calls::withdraw(announced);
+    }
+    result
+}
+
+/// The buffers of an operation that has one or two of them: a message has one, and a collective with one works in place.
+fn buffers(given: &[Address], with: With) -> [Address; 2] {
+    match (given, with) {
+        (&[buffer], With::SendTo(_) | With::ReceiveFrom(_)) => [buffer, std::ptr::null()],
+        (&[buffer], _) => [buffer; 2],
+        (&[send, receive, ..], _) => [send, receive],
+        _ => [std::ptr::null(); 2],
+    }
 }
 
 /// Wrappers of functions that take buffers, a count, a type, numbers, the communicator and the stream, in this order.
@@ -152,6 +187,7 @@ macro_rules! operations {
             ) -> c_int {
                 let operation = Operation {
                     name: &$name,
+                    buffers: buffers(&[$($buffer),*], $with),
                     count,
                     datatype,
                     reduction: $reduction,
@@ -220,6 +256,7 @@ pub(super) fn all_to_all_v(
     };
     let operation = Operation {
         name: &ALL_TO_ALL_V,
+        buffers: [send, receive],
         count,
         datatype,
         reduction: None,

@@ -49,6 +49,13 @@ pub struct Handle {
 const NOTHING: *const c_void = std::ptr::null();
 
 impl Handle {
+    /// What stands in a free place.
+    const EMPTY: Handle = {
+        let mut handle = Handle::new(std::ptr::null());
+        handle.domain.flags = 0;
+        handle
+    };
+
     const fn new(text: *const c_char) -> Self {
         Handle {
             string: StringHandle {
@@ -84,18 +91,19 @@ struct Place {
 unsafe impl Sync for Place {}
 
 impl Place {
-    const fn new(text: *const c_char) -> Self {
+    const fn new(handle: Handle) -> Self {
         Place {
             hash: AtomicU64::new(0),
             is_ready: AtomicBool::new(false),
-            handle: UnsafeCell::new(Handle::new(text)),
+            handle: UnsafeCell::new(handle),
         }
     }
 }
 
-static PLACES: [Place; HANDLES] = [const { Place::new(std::ptr::null()) }; HANDLES];
+// All zeros, so that the file does not hold it.
+static PLACES: [Place; HANDLES] = [const { Place::new(Handle::EMPTY) }; HANDLES];
 /// What there is no room for.
-static OTHER: Place = Place::new(c"(further names)".as_ptr());
+static OTHER: Place = Place::new(Handle::new(c"(further names)".as_ptr()));
 
 /// The names, each with its NUL.
 #[derive(Debug)]

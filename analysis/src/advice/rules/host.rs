@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
-use crate::advice::facts::{Facts, Gpu, Idle, without_line};
+use crate::advice::facts::{Facts, Gpu, Idle, without_line, without_lock};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, of_each_gpu};
 use crate::table::view::View;
 
@@ -191,5 +191,5 @@ fn is_input(facts: &Facts<'_>, place: &str) -> bool {
 
 /// Whether a wait belongs to the interpreter's lock, which has a rule of its own.
 fn is_for_lock(facts: &Facts<'_>, gpu: &Gpu, place: &str, wait_ns: u64) -> bool {
-    2 * lock_wait_ns(facts, &gpu.owner, place) > wait_ns
+    2 * lock_wait_ns(facts, &gpu.owner, without_lock(place)) > wait_ns
 }

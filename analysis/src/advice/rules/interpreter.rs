@@ -28,7 +28,7 @@ pub(super) fn lock_wait_ns(facts: &Facts<'_>, of: &Owner, place: &str) -> u64 {
     at_place.map(|row| row.count("lock_wait_ns")).sum()
 }
 
-/// The thread of each process that waited longest, if another one ran Python meanwhile. Where the process uses a GPU, no more counts than that one was idle
+/// The thread of each process that waited longest, if another one ran Python meanwhile: the one that its waits name, else the one that ran most. Where the process uses a GPU, no more counts than that one was idle
 /// for what its host did.
 fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
     let mut found = Vec::new();
@@ -40,8 +40,11 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
         let Some(waiter) = rows().max_by_key(|row| row.count("lock_wait_ns")) else {
             continue;
         };
-        let others = rows().filter(|row| row.count("thread") != waiter.count("thread"));
-        let Some(holder) = others.min_by_key(|row| Reverse(row.count("python_ns"))) else {
+        let others = || rows().filter(|row| row.count("thread") != waiter.count("thread"));
+        let named = waiter.known("held_by_thread");
+        let named = others().find(|row| named.is_some() && row.known("thread") == named);
+        let ran_most = || others().min_by_key(|row| Reverse(row.count("python_ns")));
+        let Some(holder) = named.or_else(ran_most) else {
             continue;
         };
         let waited_ns = waiter.count("lock_wait_ns");

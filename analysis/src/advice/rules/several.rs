@@ -60,7 +60,8 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
 fn collective_calls(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
         let calls = gpu.causes.iter();
-        let calls = calls.filter(|idle| idle.cause == "collective_call");
+        let causes = ["collective_call", "mpi", "shmem", "ucx"];
+        let calls = calls.filter(|idle| causes.contains(&idle.cause.as_str()));
         let found = calls.map(|idle| Finding {
             saves_ns: Some(idle.idle_ns.min(gpu.other_idle_ns)),
             place: idle.place.clone(),

@@ -54,7 +54,7 @@ pub(super) const RULES: [Rule; 6] = [
 const LOOP: u64 = 10;
 
 /// Causes of `gaps` that other rules have, or that are no dependency.
-const NOT_DEPENDENCIES: [&str; 12] = [
+const NOT_DEPENDENCIES: [&str; 17] = [
     "host_code",
     "host_wait",
     "host_off_processor",
@@ -62,6 +62,11 @@ const NOT_DEPENDENCIES: [&str; 12] = [
     "blocking_copy",
     "runtime_call",
     "collective_call",
+    "mpi",
+    "shmem",
+    "ucx",
+    "openmp",
+    "kokkos",
     "launch",
     "other_gpu",
     "unknown_no_samples",

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::doings::{COMM, COMPUTE, COPY, Done, IDLE};
+use super::doings::{COMM, COMPUTE, COPY, Copied, Done, IDLE};
 
 /// A clock below this part of the others' is the cause of longer kernels.
 const SLOW_CLOCK: f64 = 0.95;
 /// So much of what is to be explained has to be explained by a cause.
 const ENOUGH: f64 = 0.3;
+
+/// Its kernels took longer, and nothing says why.
+pub(super) const LONGER_KERNELS: &str = "longer_kernels";
+/// A copy below this part of the bandwidth of the others' is slow.
+const SLOW_COPY: f64 = 0.8;
 
 /// Why a rank was late.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,7 +20,7 @@ pub(super) struct Why {
     /// One word for programs: `longer_kernels`, `more_kernels`, `slow_clock`, `copies`, `other_collectives`, `host_code`, `host_wait`, `runtime_call`,
     /// `off_processor`, `unknown`.
     pub(super) cause: &'static str,
-    /// The kernel, or the place in the program.
+    /// The kernel, or the place in the program; of copies the line that ordered them, or their direction.
     pub(super) place: Option<String>,
     /// How much of the lateness that is, in nanoseconds of all late arrivals that were looked at.
     pub(super) explained_ns: u64,
@@ -84,14 +89,7 @@ pub(super) fn why(own: &Done, others: &[Done], arrivals: u64) -> Why {
     };
     let mut found = match class {
         COMPUTE => kernels(own, others, more_ns, each),
-        COPY => Why {
-            cause: "copies",
-            words: format!(
-                "its GPU copied {} longer each time, with nothing else under way",
-                told(more_ns / each)
-            ),
-            ..Why::default()
-        },
+        COPY => copies(own, others, more_ns, each),
         COMM => Why {
             cause: "other_collectives",
             words: format!(
@@ -150,7 +148,7 @@ fn kernels(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
         let words = format!(
             "its kernels ran {longer} longer each time{most}, and were no more than on the others"
         );
-        ("longer_kernels", words)
+        (LONGER_KERNELS, words)
     };
     Why {
         cause,
@@ -162,15 +160,61 @@ fn kernels(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
 
 /// A clock that was slower than the others': the sensor, its mean, and theirs.
 fn slow_clock(own: &Done, others: &[Done]) -> Option<(String, f64, f64)> {
-    own.sensors.iter().find_map(|(key, &value)| {
-        let theirs: Vec<f64> = others
-            .iter()
-            .filter_map(|done| done.sensors.get(key).copied())
-            .collect();
+    own.clocks().find_map(|(name, value)| {
+        let theirs = others.iter().filter_map(|done| {
+            let mut same = done.clocks().filter(|(other, _)| *other == name);
+            same.next().map(|(_, mean)| mean)
+        });
+        let theirs: Vec<f64> = theirs.collect();
         let mean = theirs.iter().sum::<f64>() / theirs.len().max(1) as f64;
-        (key.1 == "MHz" && !theirs.is_empty() && value < SLOW_CLOCK * mean)
-            .then(|| (key.0.clone(), value, mean))
+        let is_slow = !theirs.is_empty() && value < SLOW_CLOCK * mean;
+        is_slow.then(|| (name.to_owned(), value, mean))
     })
+}
+
+/// Its GPU copied longer.
+fn copies(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
+    let times = |done: &Done| -> BTreeMap<String, u64> {
+        let copies = done.copies.iter();
+        copies
+            .map(|(direction, copied)| (direction.clone(), copied.inside_ns))
+            .collect()
+    };
+    let theirs: Vec<_> = others.iter().map(times).collect();
+    let direction = largest(&times(own), &theirs.iter().collect::<Vec<_>>()).map(|found| found.0);
+    let lines: Vec<_> = others.iter().map(|done| &done.copy_lines).collect();
+    let line = largest(&own.copy_lines, &lines).map(|found| found.0);
+    let mut words = format!(
+        "its GPU copied {} longer each time, with nothing else under way",
+        told(more_ns / each)
+    );
+    if let Some(direction) = &direction {
+        words.push_str(&format!(", most of all {direction}"));
+        let of = |done: &Done| done.copies.get(direction).copied().unwrap_or_default();
+        let rate = |copied: Copied| copied.bytes as f64 / copied.ns as f64;
+        let theirs = others.iter().map(of).reduce(|sum, one| Copied {
+            count: sum.count + one.count,
+            bytes: sum.bytes + one.bytes,
+            ns: sum.ns + one.ns,
+            inside_ns: sum.inside_ns + one.inside_ns,
+        });
+        let (own_rate, their_rate) = (rate(of(own)), rate(theirs.unwrap_or_default()));
+        // Not where nothing of that kind was copied, or sizes are not known.
+        if own_rate > 0.0 && own_rate < SLOW_COPY * their_rate {
+            words.push_str(&format!(
+                " at {own_rate:.3} GB/s ({their_rate:.3} GB/s on the others)"
+            ));
+        }
+    }
+    if let Some(line) = &line {
+        words.push_str(&format!(", ordered in {line}"));
+    }
+    Why {
+        cause: "copies",
+        place: line.or(direction),
+        words,
+        ..Why::default()
+    }
 }
 
 /// Its GPU had nothing to do: what the thread that launches did meanwhile.

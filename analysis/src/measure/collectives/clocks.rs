@@ -26,7 +26,7 @@ pub(super) struct Clocks {
 }
 
 /// The clock of a host.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct HostClock {
     pub(super) name: String,
     pub(super) wall_clock: WallClock,

@@ -1,23 +1,29 @@
 //! What a rank did in some stretches of time: on its GPU, on its threads, and what its sensors said.
 //!
 //! The stretches are those before late arrivals, so of a long run little is kept. They are known only when all ranks were compared, and the files
-//! of few ranks are read again for this.
+//! of few ranks are read again for this. Sensors may be in the trace of another process of the machine, such as the shell that started the ranks: then only
+//! these are read from there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::code_place::{file_name, own_place};
+use super::super::code_place::place_text;
+use super::super::copies::direction;
+use super::super::sensors::{Gpu, machine, sensor};
 use super::super::sets::{IntervalSet, sweep};
 use super::super::{Measure, entry};
+use super::readings::Readings;
 use crate::model::{
-    Activity, Basis, Batch, CounterId, HostKind, HostSlice, Kinds, Model, OpKind, ProcessId,
-    StackId, TextId, ThreadId,
+    Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, Model, OpKind,
+    ProcessId, StackId, TextId, ThreadId,
 };
 use crate::table::Answer;
 
 /// Calls that are joined with the stacks from which they were made.
 const CALLS: usize = 1 << 18;
+/// Work is given to a GPU at most this long before a stretch in which it runs, or its line is not known.
+const AHEAD_NS: u64 = 1_000_000_000;
 
 /// A file that has to be read again, and what for.
 #[derive(Debug)]
@@ -32,7 +38,15 @@ pub struct Look {
 
 /// What ranks did in some stretches of time, while a file is read. Clones are one.
 #[derive(Debug, Clone, Default)]
-pub struct Doings(Arc<Mutex<Vec<OfProcess>>>);
+pub struct Doings(Arc<Mutex<OfFile>>);
+
+/// What is gathered of a file.
+#[derive(Debug, Default)]
+struct OfFile {
+    processes: Vec<OfProcess>,
+    /// What sensors said, for processes that may be of other files.
+    readings: Vec<(ProcessId, Readings)>,
+}
 
 /// What is gathered of the processes of a file, in the order in which they are in it.
 #[derive(Debug, Default)]
@@ -42,12 +56,27 @@ struct OfProcess {
     windows: Vec<(u64, u64)>,
     busy: [IntervalSet; 3],
     kernels: HashMap<TextId, (u64, u64)>,
+    devices: HashMap<DeviceId, u64>,
+    copies: HashMap<(TextId, TextId), Copied>,
+    /// Time of copies by the link to their calls, and where these are.
+    linked: HashMap<u64, u64>,
+    links: HashMap<u64, (ThreadId, u64)>,
     code: HashMap<(ThreadId, StackId), u64>,
     waits: HashMap<(ThreadId, StackId), u64>,
     calls: HashMap<(ThreadId, u64), (TextId, u64)>,
     sites: HashMap<(ThreadId, u64), StackId>,
     launches: HashMap<ThreadId, u64>,
-    sensors: BTreeMap<CounterId, (f64, u64)>,
+}
+
+/// Some copies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Copied {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    /// How long they took, also outside of the stretches.
+    pub(super) ns: u64,
+    /// How much of that is in the stretches.
+    pub(super) inside_ns: u64,
 }
 
 /// What a rank did, in words that files have in common; nanoseconds of all its stretches together.
@@ -59,14 +88,35 @@ pub(super) struct Done {
     pub(super) gpu: [u64; 4],
     /// Number and time of kernels.
     pub(super) kernels: BTreeMap<String, (u64, u64)>,
+    /// Copies, by direction, and the time of those of which the line is known, by line.
+    pub(super) copies: BTreeMap<String, Copied>,
+    pub(super) copy_lines: BTreeMap<String, u64>,
+    /// The GPU that worked most of it.
+    pub(super) gpu_number: Option<Gpu>,
     /// The thread that launches.
     pub(super) thread: String,
     /// What it did there, by place: code that ran, waits, calls.
     pub(super) code: BTreeMap<String, u64>,
     pub(super) waits: BTreeMap<String, u64>,
     pub(super) calls: BTreeMap<String, u64>,
-    /// Means of sensors, by name and unit.
-    pub(super) sensors: BTreeMap<(String, String), f64>,
+    /// Means of sensors, by GPU, name and unit.
+    pub(super) sensors: BTreeMap<(Gpu, String, String), f64>,
+}
+
+impl Done {
+    /// Whether a clock of its GPU is known.
+    pub(super) fn has_clock(&self) -> bool {
+        self.clocks().next().is_some()
+    }
+
+    /// Means of the clocks of its GPU, in MHz, by the names of the sensors.
+    pub(super) fn clocks(&self) -> impl Iterator<Item = (&str, f64)> {
+        let sensors = self.sensors.iter();
+        sensors.filter_map(|((gpu, name, unit), mean)| {
+            let is_own = self.gpu_number.as_ref() == Some(gpu) && unit == "MHz";
+            is_own.then_some((name.as_str(), *mean))
+        })
+    }
 }
 
 /// Places of computation, communication and copies in [`Done::gpu`].
@@ -86,70 +136,80 @@ impl Doings {
                 _ => united.push(window),
             }
         }
-        let mut processes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let process = entry(&mut processes, place);
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.readings
+            .push((whose, Readings::within(united.clone())));
+        let process = entry(&mut file.processes, place);
         process.whose = Some(whose);
         process.windows = united;
     }
 
+    /// Asks what the sensors in the file said at some times in which a process of another file worked.
+    pub(super) fn ask_sensors(&self, whose: ProcessId, mut windows: Vec<(u64, u64)>) {
+        windows.sort_unstable();
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.readings.push((whose, Readings::within(windows)));
+    }
+
     /// What was found, by the ids of the model of all files; `model` is that of the file.
     pub(super) fn found(&self, model: &Model) -> Vec<(ProcessId, Done)> {
-        let mut processes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = processes.iter_mut().enumerate();
-        let asked = asked.filter_map(|(place, process)| {
-            Some((process.whose?, process.done(ProcessId::new(place), model)))
-        });
-        asked.collect()
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let OfFile {
+            processes,
+            readings,
+        } = &mut *file;
+        let mut found: BTreeMap<ProcessId, Done> = BTreeMap::new();
+        for (place, process) in processes.iter_mut().enumerate() {
+            if let Some(whose) = process.whose {
+                found.insert(whose, process.done(ProcessId::new(place), model));
+            }
+        }
+        for (whose, readings) in readings {
+            let done = found.entry(*whose).or_default();
+            for (counter, mean) in readings.means() {
+                if let Some((gpu, None, name, unit)) = sensor(counter, model) {
+                    done.sensors.insert((gpu, name, unit), mean);
+                }
+            }
+        }
+        found.into_iter().collect()
     }
 }
 
 impl Measure for Doings {
     fn needs(&self) -> Kinds {
-        Kinds {
-            marks: false,
-            ..Kinds::ALL
+        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match file.processes.is_empty() {
+            true => Kinds {
+                counters: true,
+                ..Kinds::default()
+            },
+            false => Kinds {
+                marks: false,
+                locks: false,
+                ..Kinds::ALL
+            },
         }
     }
 
     fn take(&mut self, batch: &Batch) {
-        let mut processes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let OfFile {
+            processes,
+            readings,
+        } = &mut *file;
         for record in &batch.gpu {
-            let class = match record.activity {
-                Activity::Compute | Activity::Fill => COMPUTE,
-                Activity::Comm => COMM,
-                Activity::Copy => COPY,
-                Activity::None => continue,
-            };
-            let Some(process) = asked(&mut processes, record.process) else {
-                continue;
-            };
-            let OfProcess {
-                windows,
-                busy,
-                kernels,
-                ..
-            } = process;
-            let mut inside_ns = 0;
-            within(
-                windows,
-                (record.start_ns, record.end_ns),
-                |start_ns, end_ns| {
-                    busy[class].add(start_ns, end_ns);
-                    inside_ns += end_ns - start_ns;
-                },
-            );
-            if inside_ns > 0 && record.kind == OpKind::Kernel && class == COMPUTE {
-                let kernel = kernels.entry(record.name).or_default();
-                *kernel = (kernel.0 + 1, kernel.1 + inside_ns);
+            if let Some(process) = asked(processes, record.process) {
+                process.operation(record);
             }
         }
         for slice in &batch.host {
-            if let Some(process) = asked(&mut processes, slice.process) {
+            if let Some(process) = asked(processes, slice.process) {
                 process.slice(slice);
             }
         }
         for sample in &batch.samples {
-            let Some(process) = asked(&mut processes, sample.process) else {
+            let Some(process) = asked(processes, sample.process) else {
                 continue;
             };
             let OfProcess {
@@ -163,12 +223,10 @@ impl Measure for Doings {
                 Basis::CpuTime => code,
                 Basis::WaitTime => waits,
                 Basis::CallTime => {
-                    let span = (sample.time_ns, sample.time_ns.saturating_add(sample.weight));
-                    within(windows, span, |_, _| {
-                        if sites.len() < CALLS {
-                            sites.insert((sample.thread, sample.time_ns), sample.stack);
-                        }
-                    });
+                    let end_ns = sample.time_ns.saturating_add(sample.weight);
+                    if sites.len() < CALLS && is_near(windows, (sample.time_ns, end_ns)) {
+                        sites.insert((sample.thread, sample.time_ns), sample.stack);
+                    }
                     continue;
                 }
                 Basis::GpuTime | Basis::Event => continue,
@@ -179,17 +237,8 @@ impl Measure for Doings {
                 *list.entry((sample.thread, sample.stack)).or_default() += end_ns - start_ns;
             });
         }
-        // Whose sensor it is, is known at the end only: the stretches of all that is asked for decide.
-        for value in batch.counters.iter().filter(|one| one.value.is_finite()) {
-            for process in processes.iter_mut() {
-                let (first, last) = (process.windows.first(), process.windows.last());
-                let is_near = first.is_some_and(|first| first.0 <= value.time_ns)
-                    && last.is_some_and(|last| value.time_ns <= last.1);
-                if is_near {
-                    let sum = process.sensors.entry(value.counter).or_default();
-                    *sum = (sum.0 + value.value, sum.1 + 1);
-                }
-            }
+        for (_, readings) in readings {
+            readings.take(&batch.counters);
         }
     }
 
@@ -201,6 +250,13 @@ impl Measure for Doings {
 fn asked(processes: &mut [OfProcess], id: ProcessId) -> Option<&mut OfProcess> {
     let process = processes.get_mut(id.index())?;
     process.whose.map(|_| process)
+}
+
+/// Whether a call was made in one of these windows, or shortly before.
+fn is_near(windows: &[(u64, u64)], (start_ns, end_ns): (u64, u64)) -> bool {
+    let first = windows.partition_point(|window| window.1 <= start_ns);
+    let next = windows.get(first);
+    next.is_some_and(|window| window.0 < end_ns.saturating_add(AHEAD_NS))
 }
 
 /// Shows the parts of a span that are in windows, which are in order.
@@ -215,12 +271,53 @@ fn within(windows: &[(u64, u64)], span: (u64, u64), mut take: impl FnMut(u64, u6
 }
 
 impl OfProcess {
+    fn operation(&mut self, record: &GpuRecord) {
+        let class = match record.activity {
+            Activity::Compute | Activity::Fill => COMPUTE,
+            Activity::Comm => COMM,
+            Activity::Copy => COPY,
+            Activity::None => return,
+        };
+        let (busy, mut inside_ns) = (&mut self.busy[class], 0);
+        let span = (record.start_ns, record.end_ns);
+        within(&self.windows, span, |start_ns, end_ns| {
+            busy.add(start_ns, end_ns);
+            inside_ns += end_ns - start_ns;
+        });
+        if inside_ns == 0 {
+            return;
+        }
+        *self.devices.entry(record.device).or_default() += inside_ns;
+        if record.kind == OpKind::Kernel && class == COMPUTE {
+            let kernel = self.kernels.entry(record.name).or_default();
+            *kernel = (kernel.0 + 1, kernel.1 + inside_ns);
+        }
+        if class == COPY {
+            let copied = self
+                .copies
+                .entry((record.direction, record.name))
+                .or_default();
+            copied.count += 1;
+            copied.bytes += record.bytes;
+            copied.ns += record.duration_ns();
+            copied.inside_ns += inside_ns;
+            if record.link != 0 && self.linked.len() < CALLS {
+                *self.linked.entry(record.link).or_default() += inside_ns;
+            }
+        }
+    }
+
     fn slice(&mut self, slice: &HostSlice) {
         if slice.thread.index() == HostSlice::NO_THREAD {
             return;
         }
         if slice.kind == HostKind::Runtime && slice.link != 0 {
             *self.launches.entry(slice.thread).or_default() += 1;
+            let span = (slice.start_ns, slice.end_ns);
+            if self.links.len() < CALLS && is_near(&self.windows, span) {
+                self.links
+                    .insert(slice.link, (slice.thread, slice.start_ns));
+            }
         }
         if !matches!(slice.kind, HostKind::Runtime | HostKind::Collective) {
             return;
@@ -256,22 +353,8 @@ impl OfProcess {
         let busiest = self.launches.iter();
         let busiest = busiest.max_by_key(|(thread, count)| (**count, std::cmp::Reverse(**thread)));
         let thread = busiest.map(|(thread, _)| *thread);
-        let place = |stack: StackId| match own_place(stack, model) {
-            Some(frame) => {
-                let function = model.text(frame.function);
-                let source = file_name(model.text(frame.source));
-                // Names of Python functions end with their file as it is.
-                let function = function
-                    .strip_suffix(&format!(" ({source})"))
-                    .unwrap_or(function);
-                match (source, frame.line) {
-                    ("", _) => function.to_owned(),
-                    (source, 0) => format!("{function} ({source})"),
-                    (source, line) => format!("{function} ({source}:{line})"),
-                }
-            }
-            None => "[unknown]".to_owned(),
-        };
+        let place =
+            |stack: StackId| place_text(stack, model).unwrap_or_else(|| "[unknown]".to_owned());
         let by_place = |list: &HashMap<(ThreadId, StackId), u64>| {
             let mut found: BTreeMap<String, u64> = BTreeMap::new();
             for (&(of, stack), &sum_ns) in list {
@@ -292,27 +375,41 @@ impl OfProcess {
                 *calls.entry(text).or_default() += sum_ns;
             }
         }
-        let sensors = self.sensors.iter().filter_map(|(id, (sum, count))| {
-            let counter = model.counters.get(id.index())?;
-            let group = model.text(counter.group);
-            let mut gpus = model.devices.iter().filter(|device| device.process == own);
-            let number = group.strip_prefix("Sensors of GPU ")?;
-            let number = number.split(' ').next().unwrap_or_default();
-            let is_sensor = gpus.any(|device| number.parse() == Ok(device.ordinal));
-            let name = (model.text(counter.name), model.text(counter.unit));
-            is_sensor.then(|| ((name.0.to_owned(), name.1.to_owned()), sum / *count as f64))
+        let mut copies: BTreeMap<String, Copied> = BTreeMap::new();
+        for (&(written, name), one) in &self.copies {
+            let sum = copies.entry(direction(written, name, model)).or_default();
+            sum.count += one.count;
+            sum.bytes += one.bytes;
+            sum.ns += one.ns;
+            sum.inside_ns += one.inside_ns;
+        }
+        let mut copy_lines: BTreeMap<String, u64> = BTreeMap::new();
+        for (link, &sum_ns) in &self.linked {
+            let site = self.links.get(link).and_then(|call| self.sites.get(call));
+            if let Some(&stack) = site {
+                *copy_lines.entry(place(stack)).or_default() += sum_ns;
+            }
+        }
+        let busiest = self.devices.iter();
+        let busiest = busiest.max_by_key(|(id, sum_ns)| (**sum_ns, std::cmp::Reverse(**id)));
+        let gpu_number = busiest.and_then(|(id, _)| {
+            let device = model.devices.get(id.index())?;
+            Some((machine(own, model).to_owned(), u64::from(device.ordinal)))
         });
         Done {
             windows_ns,
             gpu,
             kernels,
+            copies,
+            copy_lines,
+            gpu_number,
             thread: thread.map_or_else(String::new, |thread| {
                 model.text(model.threads[thread.index()].name).to_owned()
             }),
             code: by_place(&self.code),
             waits: by_place(&self.waits),
             calls,
-            sensors: sensors.collect(),
+            sensors: BTreeMap::new(),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The operations of all ranks, put together from what was found of each file.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::super::packed_rows::RowFile;
 use super::joining::{Joining, Lane, Member, OfProcess, Operations, Shape};
-use super::part::Part;
+use super::part::{OfProxies, Part};
+use super::proxies::OfClass;
 use super::records::Rows;
 use super::study::with_segments;
 use super::{Collectives, Found};
@@ -16,6 +19,7 @@ pub(super) struct Gathered {
     pub(super) members: Vec<(Member, Rows)>,
     pub(super) nameless: u64,
     pub(super) strangers: u64,
+    pub(super) of_proxies: Vec<OfClass>,
 }
 
 /// Operations of all processes, by the ids of a model.
@@ -26,6 +30,8 @@ pub(super) struct Gathering {
     shape_ids: HashMap<Shape, u64>,
     /// The coarsest grain of the times.
     pub(super) tick_ns: u64,
+    /// Where rows are kept, if not in memory.
+    pub(super) file: Option<Arc<RowFile>>,
 }
 
 impl Gathering {
@@ -37,12 +43,14 @@ impl Gathering {
                 members,
                 nameless,
                 strangers,
+                of_proxies,
                 ..
             } = of_process;
             Gathered {
                 members: with_segments(members.into_iter().collect(), |info| info),
                 nameless,
                 strangers,
+                of_proxies,
             }
         });
         Self {
@@ -50,15 +58,12 @@ impl Gathering {
             shapes: joining.shapes,
             shape_ids: HashMap::new(),
             tick_ns: 1,
+            file: None,
         }
     }
 
     fn shape(&mut self, shape: Shape) -> u64 {
-        let shapes = &mut self.shapes;
-        *self.shape_ids.entry(shape).or_insert_with(|| {
-            shapes.push(shape);
-            shapes.len() as u64 - 1
-        })
+        shape.id(&mut self.shapes, &mut self.shape_ids)
     }
 }
 
@@ -71,20 +76,48 @@ impl Job {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A job whose operations are kept in this file, so that memory grows with ranks and hardly with operations. The file is empty, and no one else uses it.
+    #[must_use]
+    pub fn in_file(file: File) -> Self {
+        Self(Mutex::new((
+            Gathering {
+                file: Some(Arc::new(RowFile::new(file))),
+                ..Gathering::default()
+            },
+            Model::default(),
+        )))
+    }
+
     /// Adds what was found of a file.
     pub fn add(&self, part: Part) {
         // Names have their ids before rows are packed, which takes the time.
-        let (shapes, members) = {
+        let (shapes, members, proxies, file) = {
             let (gathering, model) = &mut *self.lock();
-            let shapes = part.shapes.iter().map(|shape| {
+            let mut shape = |shape: &super::part::Shape| {
                 gathering.shape(Shape {
                     name: model.texts.intern(&shape.name),
                     data_type: model.texts.intern(&shape.data_type),
                     bytes: shape.bytes,
                     ranks: shape.ranks,
                 })
+            };
+            let shapes: Vec<u64> = part.shapes.iter().map(&mut shape).collect();
+            let proxies = part.of_processes.iter().map(|of_process| {
+                let classes = of_process.of_proxies.iter();
+                classes.map(|class| shape(&class.shape)).collect()
             });
-            let shapes: Vec<u64> = shapes.collect();
+            let proxies: Vec<Vec<u64>> = proxies.collect();
+            let proxies = part.of_processes.iter().zip(proxies);
+            let proxies = proxies.map(|(of_process, shapes)| {
+                let classes = of_process.of_proxies.iter().zip(shapes);
+                classes
+                    .map(|(class, shape)| {
+                        let communicator = model.texts.intern(&class.communicator);
+                        (communicator, shape, class.times.clone())
+                    })
+                    .collect()
+            });
+            let proxies: Vec<Vec<OfClass>> = proxies.collect();
             let mut member = |one: &super::part::Member| Member {
                 communicator: model.texts.intern(&one.communicator),
                 rank: one.rank,
@@ -97,22 +130,28 @@ impl Job {
             let members =
                 members.map(|of_process| of_process.members.iter().map(&mut member).collect());
             let members: Vec<Vec<Member>> = members.collect();
-            (shapes, members)
+            (shapes, members, proxies, gathering.file.clone())
         };
         let renamed = |info: u64| {
             let shape = shapes.get((info >> 2) as usize).copied().unwrap_or(0);
             shape << 2 | info & 3
         };
-        let found = part.of_processes.into_iter().zip(members);
-        let found = found.map(|(of_process, members)| {
+        let found = part.of_processes.into_iter().zip(members).zip(proxies);
+        let found = found.map(|((of_process, members), of_proxies)| {
             let rows = of_process
                 .members
                 .into_iter()
                 .map(|one| Operations::of(one.rows));
+            let mut members = with_segments(members.into_iter().zip(rows).collect(), renamed);
+            if let Some(file) = &file {
+                let rows = members.iter_mut().map(|(_, rows)| rows);
+                rows.for_each(|rows| rows.move_to(file));
+            }
             Gathered {
-                members: with_segments(members.into_iter().zip(rows).collect(), renamed),
+                members,
                 nameless: of_process.nameless,
                 strangers: of_process.strangers,
+                of_proxies,
             }
         });
         let found: Vec<Gathered> = found.collect();
@@ -142,13 +181,13 @@ impl Part {
         let mut joining = collectives.take_joining();
         joining.finish();
         let text = |id: TextId| model.text(id).to_owned();
-        let shapes = joining.shapes.iter().map(|shape| super::part::Shape {
+        let shape = |shape: &Shape| super::part::Shape {
             name: text(shape.name),
             data_type: text(shape.data_type),
             bytes: shape.bytes,
             ranks: shape.ranks,
-        });
-        let shapes = shapes.collect();
+        };
+        let shapes: Vec<_> = joining.shapes.iter().map(shape).collect();
         joining
             .processes
             .resize_with(model.processes.len(), OfProcess::default);
@@ -168,14 +207,24 @@ impl Part {
                     rows,
                 }
             });
+            let of_proxies = of_process.of_proxies.into_iter();
+            let of_proxies = of_proxies.map(|(communicator, shape, times)| OfProxies {
+                communicator: text(communicator),
+                shape: shapes[shape as usize].clone(),
+                times,
+            });
+            let mut of_proxies: Vec<OfProxies> = of_proxies.collect();
+            of_proxies.sort_by(OfProxies::order);
             super::part::OfProcess {
                 members: members.collect(),
+                of_proxies,
                 nameless: of_process.nameless,
                 strangers: of_process.strangers,
             }
         });
+        let of_processes = of_processes.collect();
         Self {
-            of_processes: of_processes.collect(),
+            of_processes,
             shapes,
             tick_ns: 1,
             processes: model.processes,

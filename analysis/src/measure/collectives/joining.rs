@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::entry;
 use super::super::packed_rows::PackedRows;
+use super::proxies::{OfClass, Proxies};
 use crate::model::{Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, TextId};
 
 /// Launches of a thread that are kept until its call of RCCL ends.
@@ -43,6 +44,26 @@ pub(super) struct Shape {
     pub(super) data_type: TextId,
     pub(super) bytes: u64,
     pub(super) ranks: Option<u64>,
+}
+
+impl Shape {
+    /// Of operations of which the function's name is known alone.
+    pub(super) fn of_name(name: TextId) -> Self {
+        Self {
+            name,
+            data_type: TextId::EMPTY,
+            bytes: 0,
+            ranks: None,
+        }
+    }
+
+    /// Its place among the shapes.
+    pub(super) fn id(self, shapes: &mut Vec<Self>, ids: &mut HashMap<Self, u64>) -> u64 {
+        *ids.entry(self).or_insert_with(|| {
+            shapes.push(self);
+            shapes.len() as u64 - 1
+        })
+    }
 }
 
 /// How an operation was timed, beside its shape: `shape << 2 | flags`.
@@ -88,6 +109,9 @@ pub(super) struct OfProcess {
     pub(super) nameless: u64,
     /// Kernels of collectives that no call was found for.
     pub(super) strangers: u64,
+    /// What proxies did, when all was read.
+    pub(super) of_proxies: Vec<OfClass>,
+    proxies: Proxies,
     groups: HashMap<u64, Group>,
     /// Links of groups, in the order in which they came and in which their kernels came.
     waiting: VecDeque<u64>,
@@ -133,6 +157,10 @@ impl Joining {
         for slice in &batch.host {
             self.slice(slice);
         }
+        for record in &batch.proxies {
+            let process = entry(&mut self.processes, record.process.index());
+            process.proxies.take(record);
+        }
         for record in &batch.gpu {
             if record.activity == Activity::Comm {
                 entry(&mut self.processes, record.process.index()).kernel(record);
@@ -152,11 +180,7 @@ impl Joining {
             bytes: call.bytes,
             ranks: call.ranks,
         };
-        let shapes = &mut self.shapes;
-        let shape = *self.shape_ids.entry(shape).or_insert_with(|| {
-            shapes.push(shape);
-            shapes.len() as u64 - 1
-        });
+        let shape = shape.id(&mut self.shapes, &mut self.shape_ids);
         let member = Member {
             communicator: call.communicator,
             rank: call.rank,
@@ -164,6 +188,9 @@ impl Joining {
                 .peer
                 .map_or(Lane::Everyone, |peer| Lane::With(peer, call.name)),
         };
+        of_process
+            .proxies
+            .call((member, sequence), shape, call.name);
         of_process.call(call, (member, sequence, shape));
     }
 
@@ -197,6 +224,11 @@ impl Joining {
     pub(super) fn finish(&mut self) {
         for process in &mut self.processes {
             process.finish();
+            let proxies = std::mem::take(&mut process.proxies);
+            process.of_proxies = proxies.finish(|name| {
+                let shape = Shape::of_name(name);
+                shape.id(&mut self.shapes, &mut self.shape_ids)
+            });
         }
     }
 }
@@ -229,7 +261,9 @@ impl OfProcess {
 
     fn kernel(&mut self, record: &GpuRecord) {
         let span = (record.start_ns, record.end_ns);
-        if let Some(&link) = self.launched.get(&record.link) {
+        // Of Kineto's files the kernel itself says which operation it is of.
+        let own = Some(record.link).filter(|link| *link != 0 && self.groups.contains_key(link));
+        if let Some(link) = self.launched.get(&record.link).copied().or(own) {
             self.ran(link, span);
             return;
         }
@@ -318,6 +352,7 @@ impl OfProcess {
             members: std::mem::take(&mut self.members),
             nameless: self.nameless,
             strangers: self.strangers,
+            proxies: std::mem::take(&mut self.proxies),
             ..Self::default()
         };
     }

@@ -11,13 +11,17 @@ mod doings;
 mod gathering;
 mod joining;
 mod map;
+mod meetings;
 mod operation;
 mod part;
+mod proxies;
+mod readings;
 mod records;
 mod replay;
 mod stragglers;
 mod study;
 mod tables;
+mod waited;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,16 +29,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use doings::{Doings, Look};
 pub use gathering::Job;
+pub(in crate::measure) use meetings::{Axis, Meetings};
 pub(in crate::measure) use operation::Operation;
 pub use part::Part;
 
 use super::Measure;
+use super::packed_rows::RowFile;
 use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
 use gathering::Gathering;
 use joining::Joining;
 use records::Study;
 use stragglers::{Straggler, stragglers};
+use waited::Waited;
 
 /// The question, while records are read. Clones are one.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +52,7 @@ impl Measure for Collectives {
         Kinds {
             gpu: true,
             host: true,
+            proxies: true,
             ..Kinds::default()
         }
     }
@@ -77,6 +85,8 @@ impl Collectives {
 pub struct Found {
     study: Study,
     stragglers: Vec<Straggler>,
+    waited: Waited,
+    file: Option<Arc<RowFile>>,
 }
 
 impl std::fmt::Debug for Found {
@@ -89,9 +99,25 @@ impl std::fmt::Debug for Found {
 
 impl Found {
     fn of(gathering: Gathering, model: &Model) -> Self {
+        let file = gathering.file.clone();
+        let waited = Waited::of(&gathering, model);
         let study = Study::new(gathering, model);
         let stragglers = stragglers(&study, model);
-        Self { study, stragglers }
+        Self {
+            study,
+            stragglers,
+            waited,
+            file,
+        }
+    }
+
+    /// Whether all that was found counts: it does, unless the file of the job ([`Job::in_file`]) could not be read at some time so far.
+    ///
+    /// # Errors
+    /// When it could not.
+    pub fn checked(&self) -> std::io::Result<()> {
+        let failure = self.file.as_ref().and_then(|file| file.failure());
+        failure.map_or(Ok(()), Err)
     }
 
     /// The files that have to be read again to say why ranks were late.
@@ -107,6 +133,27 @@ impl Found {
                 let place = before.filter(|one| one.file == *file).count();
                 let doings = files.entry(PathBuf::from(file)).or_default();
                 doings.ask(place, process, windows);
+            }
+            looks.extend(files.into_iter().map(|(file, doings)| Look {
+                file,
+                doings,
+                straggler,
+            }));
+        }
+        looks
+    }
+
+    /// The files whose sensors may say why GPUs of ranks were slow, where their own traces have none; to be asked for when the others were learnt.
+    #[must_use]
+    pub fn sensor_looks(&self, model: &Model) -> Vec<Look> {
+        let mut looks = Vec::new();
+        for (straggler, of) in self.stragglers.iter().enumerate() {
+            let mut files: BTreeMap<PathBuf, Doings> = BTreeMap::new();
+            for (process, windows) in of.without_clocks(&self.study) {
+                for file in self.study.beside(process, model) {
+                    let doings = files.entry(PathBuf::from(file)).or_default();
+                    doings.ask_sensors(process, windows.clone());
+                }
             }
             looks.extend(files.into_iter().map(|(file, doings)| Look {
                 file,
@@ -133,6 +180,6 @@ impl Found {
     /// The answer, with the causes of what was looked at.
     #[must_use]
     pub fn answer(&self, model: &Model) -> Answer {
-        tables::answer(&self.study, &self.stragglers, model)
+        tables::answer(&self.study, &self.stragglers, &self.waited, model)
     }
 }

@@ -44,6 +44,11 @@ impl Operation {
             "ialltoallv" => Self::AllToAllV,
             "ibcast" | "ireduce" | "igather" | "iscatter" | "gatherv" | "scatterv" => Self::Rooted,
             "barrier" | "ibarrier" => Self::Barrier,
+            // PyTorch's.
+            "allreducecoalesced" => Self::AllReduce,
+            "allgatherbase" | "allgatherintotensorcoalesced" => Self::AllGather,
+            "reducescatterbase" | "reducescattertensorcoalesced" => Self::ReduceScatter,
+            "alltoallbase" => Self::AllToAll,
             "send" => Self::Send,
             "recv" => Self::Receive,
             _ => Self::Unknown,

@@ -1,5 +1,6 @@
 //! What was found of a file, kept in a Parquet file of its own: a row for each operation of each of its ranks. `docs/report.md` has the columns.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::super::packed_rows::PackedRows;
 use super::joining::{BY_CALL, FUSED};
+use super::proxies::ProxyTimes;
 use crate::model::{Notice, Process};
 use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The key beside the table.
 const KEY: &str = "rsys.collectives";
 
@@ -37,7 +39,7 @@ pub struct Part {
 }
 
 /// Operation, type of the elements, bytes, and number of ranks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Shape {
     pub(super) name: String,
     pub(super) data_type: String,
@@ -51,6 +53,23 @@ pub(super) struct OfProcess {
     pub(super) members: Vec<Member>,
     pub(super) nameless: u64,
     pub(super) strangers: u64,
+    pub(super) of_proxies: Vec<OfProxies>,
+}
+
+/// What proxies did for the operations of one class, of a rank of a communicator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct OfProxies {
+    pub(super) communicator: String,
+    pub(super) shape: Shape,
+    pub(super) times: ProxyTimes,
+}
+
+impl OfProxies {
+    /// The order in the file.
+    pub(super) fn order(&self, other: &Self) -> Ordering {
+        let key = |one: &Self| (one.communicator.clone(), one.times.rank, one.shape.clone());
+        key(self).cmp(&key(other))
+    }
 }
 
 /// A rank of a communicator, or its messages to or from another.
@@ -81,6 +100,7 @@ struct BesideProcess {
     nameless: u64,
     strangers: u64,
     rows: Vec<usize>,
+    of_proxies: Vec<OfProxies>,
 }
 
 impl Part {
@@ -90,7 +110,10 @@ impl Part {
     /// When it cannot be packed, which does not happen in memory.
     pub fn write(&self, source: &str) -> std::io::Result<Vec<u8>> {
         let rows = self.members().map(|(_, member)| member.rows.len());
-        let most = EXACT_BYTES.max(rows.sum::<usize>() * MILLIBYTES / 1000);
+        // Coarser times make nothing smaller of what proxies did.
+        let of_proxies = self.of_processes.iter().map(|one| &one.of_proxies);
+        let of_proxies = serde_json::to_string(&of_proxies.collect::<Vec<_>>())?;
+        let most = EXACT_BYTES.max(rows.sum::<usize>() * MILLIBYTES / 1000) + of_proxies.len();
         let mut tick_ns = self.tick_ns.max(1);
         loop {
             let file = self.write_in(tick_ns, source)?;
@@ -112,6 +135,7 @@ impl Part {
             nameless: one.nameless,
             strangers: one.strangers,
             rows: one.members.iter().map(|member| member.rows.len()).collect(),
+            of_proxies: one.of_proxies.clone(),
         });
         let beside = serde_json::to_string(&Beside {
             version: VERSION,
@@ -199,13 +223,14 @@ impl Part {
         }
         let mut rows = RowReader::new(&table, beside.tick_ns).ok_or(ParquetError::Damaged)?;
         let mut of_processes = Vec::with_capacity(beside.of_processes.len());
-        for one in &beside.of_processes {
+        for one in beside.of_processes {
             let members = one.rows.iter().map(|&count| rows.member(count));
             let members: Option<Vec<Member>> = members.collect();
             of_processes.push(OfProcess {
                 members: members.ok_or(ParquetError::Damaged)?,
                 nameless: one.nameless,
                 strangers: one.strangers,
+                of_proxies: one.of_proxies,
             });
         }
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::super::packed_rows::PackedRows;
 use super::clocks::Clocks;
@@ -133,6 +133,8 @@ pub(super) struct Study {
     pub(super) map: Map,
     pub(super) nameless: u64,
     pub(super) strangers: u64,
+    /// The clocks of hosts, by boot id or host name.
+    pub(super) hosts: HashMap<String, usize>,
     /// How often an operation of a rank was looked at.
     pub(super) visited: Cell<u64>,
 }

@@ -5,9 +5,10 @@
 //! cost nothing.
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{Why, why};
+use super::causes::{LONGER_KERNELS, Why, why};
 use super::doings::Done;
 use super::records::{Conduct, Late, Study};
 use crate::model::{Model, ProcessId};
@@ -56,8 +57,7 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
         .map(|(&process, conduct)| {
             let mut arrivals: Vec<Late> = conduct.latest.iter().map(|late| late.0).collect();
             arrivals.sort_unstable_by_key(|late| Reverse(*late));
-            let largest = arrivals.first().map_or(0, |late| late.late_ns);
-            arrivals.retain(|late| late.late_ns * TELLING >= largest);
+            keep_telling(&mut arrivals, conduct.late_ns.saturating_sub(usual_ns));
             Straggler {
                 process,
                 others: others(study, model, (process, &arrivals), (&all, usual_ns)),
@@ -66,6 +66,22 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
             }
         })
         .collect()
+}
+
+/// Keeps those of late arrivals, the latest first, that are as late as the latest one, roughly. Where these are less than half of what the rank was late
+/// beyond the usual, they are other things than its cause, and those that follow are looked at: one long stall must not hide what comes again and again.
+fn keep_telling(arrivals: &mut Vec<Late>, mut late_ns: u64) {
+    loop {
+        let largest_ns = arrivals.first().map_or(0, |late| late.late_ns);
+        let telling = arrivals.partition_point(|late| late.late_ns * TELLING >= largest_ns);
+        let told_ns: u64 = arrivals[..telling].iter().map(|late| late.late_ns).sum();
+        if telling == arrivals.len() || told_ns >= late_ns / 2 {
+            arrivals.truncate(telling);
+            return;
+        }
+        arrivals.drain(..telling);
+        late_ns -= told_ns;
+    }
 }
 
 /// Ranks that took part in the same operations and were late as is usual.
@@ -119,7 +135,22 @@ impl Straggler {
     }
 
     pub(super) fn learn(&mut self, found: Vec<(ProcessId, Done)>) {
-        self.done.extend(found);
+        for (process, done) in found {
+            match self.done.entry(process) {
+                Entry::Vacant(place) => drop(place.insert(done)),
+                // Sensors of another file.
+                Entry::Occupied(mut known) => known.get_mut().sensors.extend(done.sensors),
+            }
+        }
+    }
+
+    /// The ranks and times of which clocks would be of interest and are not known.
+    pub(super) fn without_clocks(&self, study: &Study) -> Vec<(ProcessId, Vec<(u64, u64)>)> {
+        let is_slow = self.why().is_some_and(|why| why.cause == LONGER_KERNELS);
+        let mut windows = self.windows(study);
+        windows
+            .retain(|(id, _)| is_slow && self.done.get(id).is_some_and(|done| !done.has_clock()));
+        windows
     }
 
     /// Why it was late; `None` before that was looked at.

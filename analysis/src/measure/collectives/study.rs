@@ -22,13 +22,16 @@ const COMPARED: usize = 1 << 20;
 /// Instances that are kept with all their numbers: those with the largest skew.
 const INSTANCES: usize = 1000;
 
+/// The most files of other processes that are read for the sensors of a rank's GPU.
+const BESIDE: usize = 4;
+
 /// An operation on one rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) part: usize,
     pub(super) start: i64,
     pub(super) end: i64,
-    start_ns: u64,
+    pub(super) start_ns: u64,
     duration_ns: u64,
     pub(super) segment_ns: Option<u64>,
     pub(super) info: u64,
@@ -56,6 +59,7 @@ impl Study {
             nameless: 0,
             strangers: 0,
             visited: Cell::new(0),
+            hosts: HashMap::new(),
         };
         let mut order: Vec<ProcessId> =
             (0..gathering.processes.len()).map(ProcessId::new).collect();
@@ -110,6 +114,10 @@ impl Study {
                 });
             }
         }
+        study.hosts = hosts
+            .into_iter()
+            .map(|(key, host)| (key.to_owned(), host))
+            .collect();
         for host in &mut study.clocks.hosts {
             host.wall_clock.settle();
         }
@@ -197,6 +205,22 @@ impl Study {
             self.visited.set(visited);
             take(sequence, &arrivals);
         }
+        group.parts.iter().for_each(|part| part.rows.forget_chunk());
+    }
+
+    /// Files of other processes of a rank's machine that have no collectives, such as the shell that started it; first those of its rank, then the oldest.
+    pub(super) fn beside<'a>(&self, process: ProcessId, model: &'a Model) -> Vec<&'a str> {
+        let own = model.process(process);
+        let all = (0..model.processes.len()).map(ProcessId::new);
+        let mut beside: Vec<_> = all
+            .filter(|id| !self.conduct.contains_key(id))
+            .map(|id| model.process(id))
+            .filter(|one| host_key(one) == host_key(own) && one.file != own.file)
+            .map(|one| (one.rank != own.rank, one.start_ns, one.file.as_str()))
+            .collect();
+        beside.sort_unstable();
+        beside.truncate(BESIDE);
+        beside.into_iter().map(|(_, _, file)| file).collect()
     }
 
     /// Judges every operation.
@@ -419,7 +443,7 @@ pub(super) fn lower_median(numbers: &mut [u64]) -> Option<u64> {
 }
 
 /// Communicators of which some rank is there several times: of jobs that were copied, or whose names recur by chance. Folders tell their ranks apart.
-fn copied(gathering: &Gathering) -> HashSet<TextId> {
+pub(super) fn copied(gathering: &Gathering) -> HashSet<TextId> {
     let members = gathering.processes.iter();
     let members = members.flat_map(|of_process| of_process.members.iter());
     let mut known = HashSet::new();
@@ -430,13 +454,13 @@ fn copied(gathering: &Gathering) -> HashSet<TextId> {
 }
 
 /// The folder of a file.
-fn folder_of(file: &str) -> &str {
+pub(super) fn folder_of(file: &str) -> &str {
     let folder = Path::new(file).parent().and_then(Path::to_str);
     folder.unwrap_or("")
 }
 
 /// What tells hosts apart: clocks of one boot are one clock.
-fn host_key(process: &crate::model::Process) -> &str {
+pub(super) fn host_key(process: &crate::model::Process) -> &str {
     let keys = [&process.boot_id, &process.host, &process.file];
     keys.into_iter()
         .find(|key| !key.is_empty())

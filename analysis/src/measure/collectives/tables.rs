@@ -7,6 +7,7 @@ use super::operation::Operation;
 use super::records::{Conduct, Group, GroupTotals, Study};
 use super::replay::{Change, Replay};
 use super::stragglers::Straggler;
+use super::waited::{Waited, name};
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
@@ -35,21 +36,28 @@ fn rank_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
 }
 
 /// All tables.
-pub(super) fn answer(study: &Study, stragglers: &[Straggler], model: &Model) -> Answer {
+pub(super) fn answer(
+    study: &Study,
+    stragglers: &[Straggler],
+    waited: &Waited,
+    model: &Model,
+) -> Answer {
     let mut notes = notes(model);
     more_notes(study, stragglers, &mut notes);
     let is_empty = study.groups.is_empty();
+    let tables = [
+        Some(ranks(study, model)),
+        Some(stragglers_table(study, stragglers, waited, model)),
+        Some(what_if(study, stragglers, model)),
+        Some(operations(study, model)),
+        waited.table(&study.shapes, model),
+        Some(instances(study, model)),
+        Some(communicators(study)),
+        Some(clocks(study)),
+        Some(study.map.table(study, model)),
+    ];
     Answer {
-        tables: vec![
-            ranks(study, model),
-            stragglers_table(study, stragglers, model),
-            what_if(study, stragglers, model),
-            operations(study, model),
-            instances(study, model),
-            communicators(study),
-            clocks(study),
-            study.map.table(study, model),
-        ],
+        tables: tables.into_iter().flatten().collect(),
         notes,
         is_empty,
         ..Answer::default()
@@ -196,7 +204,12 @@ fn ranks(study: &Study, model: &Model) -> Table {
     table
 }
 
-fn stragglers_table(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
+fn stragglers_table(
+    study: &Study,
+    stragglers: &[Straggler],
+    waited: &Waited,
+    model: &Model,
+) -> Table {
     let mut columns = unseen(&RANK, &[]);
     columns.extend([
         Column::ns("late_ns", ""),
@@ -220,23 +233,15 @@ fn stragglers_table(study: &Study, stragglers: &[Straggler], model: &Model) -> T
             why_cells.map(|why| why.cause).into(),
             why_cells.and_then(|why| why.place.clone()).into(),
             why_cells.map(|why| why.explained_ns).into(),
-            story(study, straggler, model).into(),
+            story(study, straggler, waited, model).into(),
         ]);
         table.push(cells);
     }
     table
 }
 
-fn name(model: &Model, id: ProcessId) -> String {
-    let process = model.process(id);
-    match process.rank {
-        Some(rank) => format!("rank {rank}"),
-        None => format!("process {}", process.pid),
-    }
-}
-
 /// What a person has to know of a rank that was late.
-fn story(study: &Study, straggler: &Straggler, model: &Model) -> String {
+fn story(study: &Study, straggler: &Straggler, waited: &Waited, model: &Model) -> String {
     let id = straggler.process;
     let conduct = &study.conduct[&id];
     let host = match model.process(id).host.as_str() {
@@ -267,6 +272,9 @@ fn story(study: &Study, straggler: &Straggler, model: &Model) -> String {
             }
         }
         None => text.push_str(" nothing was looked at"),
+    }
+    if let Some(words) = waited.words(id, model) {
+        text.push_str(&format!(". {words}"));
     }
     text
 }

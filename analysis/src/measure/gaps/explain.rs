@@ -13,7 +13,8 @@ use super::pools::{Around, CallAt, Pool};
 use super::stretches::{Barriers, Stretch, Stretches};
 use crate::measure::code_place::program_part;
 use crate::model::{
-    DeviceId, HostKind, Model, ProcessId, StackId, StreamOrder, ThreadId, WaitsFor, waits_for,
+    Communication, DeviceId, HostKind, Model, ProcessId, StackId, StreamOrder, ThreadId, WaitsFor,
+    waits_for,
 };
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
@@ -39,9 +40,9 @@ pub(super) struct Known<'a> {
 
 /// One GPU while its idle times are explained.
 pub(super) struct Gpu<'a> {
-    of: Known<'a>,
-    model: &'a Model,
-    host: &'a Host,
+    pub(super) of: Known<'a>,
+    pub(super) model: &'a Model,
+    pub(super) host: &'a Host,
     found: &'a mut Explained,
 }
 
@@ -140,7 +141,12 @@ impl<'a> Gpu<'a> {
             self.between_calls(now_ns, from_ns, (thread, next), of_thread);
             let name = self.model.text(call.name);
             let cause = match call.kind {
-                HostKind::Collective => Cause::CollectiveCall,
+                HostKind::Collective => match Communication::of(name) {
+                    Communication::Rccl => Cause::CollectiveCall,
+                    Communication::Mpi => Cause::Mpi,
+                    Communication::Shmem => Cause::Shmem,
+                    Communication::Ucx => Cause::Ucx,
+                },
                 _ => within_call(name),
             };
             let place = self.place_of_call(name, stack, of_thread.looks_in(from_ns, to_ns));
@@ -186,8 +192,32 @@ impl<'a> Gpu<'a> {
         Some(format!("{name} in {}", place(self.model, most.stack)))
     }
 
-    /// The thread was in no call. `next` is that with which it went on.
+    /// The thread was in no call of the GPU's runtimes. `next` is that with which it went on. What OpenMP and Kokkos did comes first.
     fn between_calls(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        around: (ThreadId, Option<CallAt>),
+        of_thread: &Thread,
+    ) {
+        let mut now_ns = start_ns;
+        for region in of_thread.regions_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (region.start_ns.max(now_ns), region.end_ns.min(end_ns));
+            self.outside_regions(now_ns, from_ns, around, of_thread);
+            let cause = match region.kind {
+                HostKind::Kokkos => Cause::Kokkos,
+                _ => Cause::OpenMp,
+            };
+            let place = self.model.text(region.name).to_owned();
+            let ns = to_ns - from_ns;
+            self.found.causes.add(cause, place, from_ns, ns);
+            now_ns = to_ns;
+        }
+        self.outside_regions(now_ns, end_ns, around, of_thread);
+    }
+
+    /// The thread was in no call and no region.
+    fn outside_regions(
         &mut self,
         start_ns: u64,
         end_ns: u64,
@@ -195,24 +225,17 @@ impl<'a> Gpu<'a> {
         of_thread: &Thread,
     ) {
         let (mut waits, mut now_ns) = (Vec::new(), start_ns);
-        for wait in of_thread.waits_in(start_ns, end_ns) {
-            let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
-            if from_ns < to_ns {
-                // Its samples are taken up to its end.
-                let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
-                let most = looks.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)));
-                let place = most.map(|look| place(self.model, look.stack));
-                let place = place.filter(|place| !place.is_empty());
-                let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
-                waits.push((to_ns - from_ns, from_ns, place));
-                now_ns = to_ns;
-            }
+        for queued in self.queued((start_ns, end_ns), of_thread) {
+            self.seen_waits((now_ns, queued.1), of_thread, &mut waits);
+            now_ns = queued.1 + queued.0;
+            waits.push(queued);
         }
+        self.seen_waits((now_ns, end_ns), of_thread, &mut waits);
         // What was seen of a wait is less than all of it: it was seen from outside, now and then.
         let longest = waits.iter().max().map(|wait| wait.2.clone());
         let around = Around {
             thread,
-            waits: longest.unwrap_or_default(),
+            waits: longest,
             next,
         };
         let mut now_ns = start_ns;
@@ -222,6 +245,29 @@ impl<'a> Gpu<'a> {
             now_ns = from_ns + wait_ns;
         }
         self.between_waits(now_ns, end_ns, &around, of_thread);
+    }
+
+    /// Adds what was seen of waits in an interval from outside: length, begin and place.
+    fn seen_waits(
+        &self,
+        (start_ns, end_ns): (u64, u64),
+        of_thread: &Thread,
+        waits: &mut Vec<(u64, u64, String)>,
+    ) {
+        let mut now_ns = start_ns;
+        for wait in of_thread.waits_in(start_ns, end_ns) {
+            let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
+            if from_ns < to_ns {
+                // Its samples are taken up to its end.
+                let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
+                let most = most_of(looks, (from_ns, to_ns));
+                let place = most.map(|look| place(self.model, look.stack));
+                let place = place.filter(|place| !place.is_empty());
+                let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
+                waits.push((to_ns - from_ns, from_ns, place));
+                now_ns = to_ns;
+            }
+        }
     }
 
     /// The thread was in no call and did not wait, as far as that is known.
@@ -322,6 +368,21 @@ impl<'a> Gpu<'a> {
         let causes = &mut self.found.causes;
         causes.add(cause, place, from_ns, begin_ns - from_ns);
     }
+}
+
+/// The sample that stands for most of a time. Waits that follow each other closely may be one slice: the longest of them need not be the one that is asked about.
+pub(super) fn most_of(
+    looks: impl Iterator<Item = Look>,
+    (from_ns, to_ns): (u64, u64),
+) -> Option<Look> {
+    looks.max_by_key(|look| {
+        let begin_ns = look.time_ns.saturating_sub(look.weight_ns);
+        let within_ns = look
+            .time_ns
+            .min(to_ns)
+            .saturating_sub(begin_ns.max(from_ns));
+        (within_ns, look.weight_ns, Reverse(look.time_ns))
+    })
 }
 
 /// What the time within a call of a runtime counts as.

@@ -65,8 +65,7 @@ impl Explained {
         shares.sort_by(|one, other| other.0.cmp(&one.0).then(one.2.cmp(&other.2)));
         let most_seen = shares.first().map(|(_, _, place, _)| place.clone());
         let most_seen = most_seen.filter(|_| is_one);
-        let waits = Some(&around.waits).filter(|waits| !waits.is_empty());
-        let most_seen = most_seen.or_else(|| waits.cloned());
+        let most_seen = most_seen.or_else(|| around.waits.clone());
         if sum >= u128::from(pool.time_ns)
             && let Some(first) = shares.first_mut()
         {

@@ -7,9 +7,11 @@
 
 use super::explain::{Gpu, HANDOVER_NS, Known};
 use super::host::{Host, Thread, end_of};
+use super::interpreter::STILL_NS;
 use super::stretches::{Stretch, Stretches};
 use super::{Gaps, entry};
 use crate::measure::packed_rows::Row;
+use crate::measure::sets::IntervalSet;
 use crate::model::{DeviceId, Model, ProcessId};
 
 /// When what is forgotten.
@@ -221,9 +223,22 @@ impl Host {
         });
         let mut is_busy = busy.cover();
         entry(&mut self.launches, process.index()).settle(|row| !is_busy(row[0], row[0]));
+        let own = |thread: &&mut Thread| thread.process == Some(process);
+        // Where a thread waits for the interpreter's lock, samples say where that is, and where the thread is that holds it.
+        let mut asked_for = IntervalSet::default();
+        for thread in self.threads.iter_mut().filter(own) {
+            let mut is_busy = busy.cover();
+            thread
+                .queues
+                .retain(|start_ns, end_ns| !is_busy(start_ns, end_ns));
+            for (start_ns, end_ns) in thread.queues.times() {
+                asked_for.add(start_ns, end_ns.saturating_add(STILL_NS));
+            }
+        }
         for (index, thread) in self.threads.iter_mut().enumerate() {
             if thread.process == Some(process) {
-                thread.forget(busy, std::mem::take(entry(&mut starts, index)));
+                let starts = std::mem::take(entry(&mut starts, index));
+                thread.forget(busy, starts, &mut asked_for);
             }
         }
         *entry(&mut self.forgotten_ns, process.index()) = busy.until_ns;
@@ -232,7 +247,8 @@ impl Host {
 }
 
 impl Thread {
-    fn forget(&mut self, busy: &Busy, mut starts: Vec<u64>) {
+    fn forget(&mut self, busy: &Busy, mut starts: Vec<u64>, asked_for: &mut IntervalSet) {
+        starts.extend(self.queues.times().map(|(start_ns, _)| start_ns));
         let mut is_busy = busy.cover();
         self.calls.settle(|call| {
             let stays = !is_busy(call[0], end_of(call));
@@ -247,17 +263,24 @@ impl Thread {
         let mut waits = self.waits.iter().peekable();
         let mut wait_ns = None;
         let mut is_busy = busy.cover();
+        let mut asked_for = asked_for.intervals().peekable();
         self.looks.settle(|look: &Row<4>| {
+            while asked_for.next_if(|one| one.1 < look[0]).is_some() {}
+            let is_asked_for = asked_for.peek().is_some_and(|one| one.0 <= look[0]);
             while let Some(wait) = waits.next_if(|wait| wait[0] <= look[0]) {
                 wait_ns = wait_ns.max(Some(end_of(&wait)));
             }
-            !is_busy(look[0], look[0]) || wait_ns.is_some_and(|end_ns| look[0] <= end_ns)
+            let is_of_wait = wait_ns.is_some_and(|end_ns| look[0] <= end_ns);
+            !is_busy(look[0], look[0]) || is_of_wait || is_asked_for
         });
         starts.sort_unstable();
         let mut is_asked_for = contains(&starts);
         let mut is_busy = busy.cover();
         self.stacks
             .settle(|row| is_asked_for(row[0]) || !is_busy(row[0], row[0]));
+        let mut is_busy = busy.cover();
+        self.regions
+            .retain(|start_ns, end_ns| !is_busy(start_ns, end_ns));
         let mut is_busy = busy.cover();
         match self.is_sampled {
             true => self.scopes = Default::default(),

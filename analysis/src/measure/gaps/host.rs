@@ -1,7 +1,8 @@
 //! What threads of the host did while a GPU was idle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use super::interpreter::Queues;
 use super::orders::{Order, Orders};
 use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
@@ -126,10 +127,14 @@ pub(super) struct Thread {
     pub(super) process: Option<ProcessId>,
     pub(super) calls: PackedRows<4>,
     pub(super) scopes: Scopes,
+    /// What OpenMP and Kokkos did.
+    pub(super) regions: Scopes,
     pub(super) waits: PackedRows<4>,
     pub(super) looks: PackedRows<4>,
     /// The stacks from which calls were made; rows begin with the calls' begins.
     pub(super) stacks: PackedRows<2>,
+    /// Its waits for the lock of a Python interpreter.
+    pub(super) queues: Queues,
     /// Whether it was looked at at all.
     pub(super) is_sampled: bool,
 }
@@ -142,6 +147,8 @@ pub(super) struct Host {
     /// The stacks that launched operations, by process; rows begin with the time of the sample.
     pub(super) launches: Vec<PackedRows<3>>,
     pub(super) threads: Vec<Thread>,
+    /// Threads by their process and the kernel's id, of processes with waits for an interpreter's lock.
+    pub(super) tids: HashMap<(ProcessId, u32), ThreadId>,
     pub(super) orders: Orders,
     /// First and last time that is known of each process.
     spans: Vec<Option<(u64, u64)>>,
@@ -159,6 +166,12 @@ impl Host {
     pub(super) fn take(&mut self, batch: &Batch) {
         for slice in &batch.host {
             self.slice(slice);
+        }
+        for wait in batch.lock_waits.iter().filter(|wait| wait.is_interpreter) {
+            self.widen(wait.process, wait.start_ns, wait.end_ns);
+            let thread = entry(&mut self.threads, wait.thread.index());
+            thread.process = Some(wait.process);
+            thread.queues.add(wait);
         }
         for sample in &batch.samples {
             self.widen(sample.process, sample.time_ns, sample.time_ns);
@@ -213,7 +226,12 @@ impl Host {
         let of_threads = self.threads.iter().filter(own).map(|thread| {
             let lists = [&thread.calls, &thread.waits, &thread.looks];
             let rows: usize = lists.map(PackedRows::len).iter().sum();
-            rows + thread.stacks.len() + thread.scopes.len()
+            let others = [
+                thread.scopes.len(),
+                thread.regions.len(),
+                thread.queues.len(),
+            ];
+            rows + thread.stacks.len() + others.iter().sum::<usize>()
         });
         let of_threads: usize = of_threads.sum();
         let of_process = entry(&mut self.submissions, process.index()).len()
@@ -262,6 +280,11 @@ impl Host {
             thread.process = Some(slice.process);
             thread.scopes.add(slice);
         }
+        if matches!(slice.kind, HostKind::OpenMp | HostKind::Kokkos) && is_thread {
+            let thread = entry(&mut self.threads, slice.thread.index());
+            thread.process = Some(slice.process);
+            thread.regions.add(slice);
+        }
         let kind = BUSY_KINDS.iter().position(|kind| *kind == slice.kind);
         if let Some(kind) = kind.filter(|_| is_thread) {
             let thread = entry(&mut self.threads, slice.thread.index());
@@ -293,6 +316,16 @@ impl Host {
         let mut last = None;
         entry(&mut self.launches, process.index())
             .settle(|row| last.replace(row[0]) != Some(row[0]));
+        let mut own = self
+            .threads
+            .iter()
+            .filter(|thread| thread.process == Some(process));
+        if own.any(|thread| !thread.queues.is_empty()) {
+            let threads = (0..).map(ThreadId::new).zip(&model.threads);
+            let own = threads.filter(|(_, thread)| thread.process == process);
+            self.tids
+                .extend(own.map(|(id, thread)| ((process, thread.tid), id)));
+        }
         let threads = self.threads.iter_mut();
         for thread in threads.filter(|thread| thread.process == Some(process)) {
             for list in [&mut thread.calls, &mut thread.waits] {
@@ -305,6 +338,8 @@ impl Host {
             }
             thread.looks.sort();
             thread.stacks.sort();
+            thread.regions.sort();
+            thread.queues.sort();
             // Samples say more.
             match thread.is_sampled() {
                 false => thread.scopes.sort(),
@@ -360,6 +395,11 @@ impl Thread {
     /// What the thread was in, in an interval, in order. Nothing of threads that have samples.
     pub(super) fn scopes_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
         self.scopes.overlapping(start_ns, end_ns)
+    }
+
+    /// What OpenMP and Kokkos did for the thread in an interval, in order.
+    pub(super) fn regions_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
+        self.regions.overlapping(start_ns, end_ns)
     }
 
     /// Samples taken in an interval.

@@ -13,7 +13,9 @@ mod causes;
 mod explain;
 mod explained;
 mod forget;
+mod holders;
 mod host;
+mod interpreter;
 mod orders;
 mod parts;
 mod places;
@@ -69,6 +71,7 @@ impl Measure for Gaps {
             gpu: true,
             host: true,
             samples: true,
+            locks: true,
             ..Kinds::default()
         }
     }

@@ -1,7 +1,7 @@
 //! The place in a program that a call stack stands for, in words.
 
-use crate::measure::code_place::{INTERPRETER_LOCK, file_name, own_place, waits_for_interpreter};
-use crate::model::{Frame, Model, StackId};
+use crate::measure::code_place::{file_name, own_place, waits_for_interpreter};
+use crate::model::{Frame, Model, StackId, WAITING_FOR_INTERPRETER};
 
 /// The place that a stack stands for, or an empty text where it has no frames.
 pub(super) fn place(model: &Model, stack: StackId) -> String {
@@ -9,7 +9,7 @@ pub(super) fn place(model: &Model, stack: StackId) -> String {
         .or_else(|| model.stacks.innermost_first(stack).next())
         .map_or_else(String::new, |frame| text(model, frame));
     if waits_for_interpreter(stack, model) {
-        return format!("{place}, waiting for {INTERPRETER_LOCK}");
+        return format!("{place}, {WAITING_FOR_INTERPRETER}");
     }
     place
 }

@@ -1,8 +1,9 @@
-//! Operators, functions and ranges that a thread was in: all that is known of what it did where there are no samples.
+//! What a thread was in. Operators, functions and ranges are all that is known of what it did where there are no samples; what OpenMP and Kokkos did
+//! says more than samples.
 
 use std::cmp::Reverse;
 
-use crate::model::{HostSlice, TextId};
+use crate::model::{HostKind, HostSlice, TextId};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,20 +11,22 @@ pub(super) struct Scope {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) name: TextId,
+    pub(super) kind: HostKind,
 }
 
 /// Those of one thread, as slices until [`Scopes::sort`].
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
-    /// Begin, end, name.
-    slices: Vec<(u64, Reverse<u64>, TextId)>,
+    /// Begin, end, name, kind.
+    slices: Vec<(u64, Reverse<u64>, TextId, HostKind)>,
     innermost: Vec<Scope>,
 }
 
 impl Scopes {
     pub(super) fn add(&mut self, slice: &HostSlice) {
+        let end_ns = Reverse(slice.end_ns);
         self.slices
-            .push((slice.start_ns, Reverse(slice.end_ns), slice.name));
+            .push((slice.start_ns, end_ns, slice.name, slice.kind));
     }
 
     /// How many there are.
@@ -34,7 +37,7 @@ impl Scopes {
     /// Forgets those for which `is_kept` does not hold, by begin and end. They are in order after [`Scopes::sort`].
     pub(super) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
         self.slices
-            .retain(|&(start_ns, Reverse(end_ns), _)| is_kept(start_ns, end_ns));
+            .retain(|&(start_ns, Reverse(end_ns), ..)| is_kept(start_ns, end_ns));
         self.slices.shrink_to_fit();
         self.innermost = Vec::new();
     }
@@ -45,8 +48,8 @@ impl Scopes {
         self.innermost.clear();
         let slices = std::mem::take(&mut self.slices);
         let mut now_ns = 0;
-        let mut open: Vec<(u64, TextId)> = Vec::new();
-        for &(start_ns, Reverse(end_ns), name) in &slices {
+        let mut open: Vec<(u64, (TextId, HostKind))> = Vec::new();
+        for &(start_ns, Reverse(end_ns), name, kind) in &slices {
             while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
                 self.put(&mut now_ns, inner.0, inner.1);
             }
@@ -54,20 +57,21 @@ impl Scopes {
                 self.put(&mut now_ns, start_ns, outer);
             }
             now_ns = now_ns.max(start_ns);
-            open.push((end_ns, name));
+            open.push((end_ns, (name, kind)));
         }
-        while let Some((end_ns, name)) = open.pop() {
-            self.put(&mut now_ns, end_ns, name);
+        while let Some((end_ns, what)) = open.pop() {
+            self.put(&mut now_ns, end_ns, what);
         }
         self.slices = slices;
     }
 
-    fn put(&mut self, now_ns: &mut u64, end_ns: u64, name: TextId) {
+    fn put(&mut self, now_ns: &mut u64, end_ns: u64, (name, kind): (TextId, HostKind)) {
         if *now_ns < end_ns {
             self.innermost.push(Scope {
                 start_ns: *now_ns,
                 end_ns,
                 name,
+                kind,
             });
             *now_ns = end_ns;
         }

@@ -109,12 +109,11 @@ impl Sums {
     /// Adds an idle time by the key of its cause.
     pub(super) fn add_idle(&mut self, cause: &str, ns: u64) {
         let field = match cause {
-            "host_code" | "host_wait" | "host_off_processor" | "unknown_no_samples" => {
-                Field::IdleHost
-            }
+            "host_code" | "host_wait" | "host_off_processor" | "openmp" | "kokkos"
+            | "unknown_no_samples" => Field::IdleHost,
             "synchronisation" => Field::IdleSynchronisation,
             "blocking_copy" => Field::IdleCopy,
-            "runtime_call" | "collective_call" => Field::IdleCall,
+            "runtime_call" | "collective_call" | "mpi" | "shmem" | "ucx" => Field::IdleCall,
             "launch" => Field::IdleLaunch,
             "unknown_no_call" => Field::IdleUnknown,
             _ => Field::IdleQueued,

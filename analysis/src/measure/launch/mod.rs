@@ -5,7 +5,7 @@
 //! | `stacks` | the time of kernels under the stacks that launched them, and CPU time: operators, functions, a tree |
 //! | `ledger`, `tree` | inclusive and exclusive times |
 //! | `join` | which call caused which operation |
-//! | `contexts` | ranges and operators that were open at a launch |
+//! | `contexts` | ranges, operators and functions that were open at a launch |
 //! | `delays`, `depth` | how long launches waited, and how many at once |
 //! | `report` | the tables |
 //!
@@ -36,6 +36,8 @@ use crate::table::Answer;
 /// The question, while records are read.
 #[derive(Debug, Default)]
 pub struct Launch {
+    /// Whether recorded operators are told apart by what they were called with.
+    by_shapes: bool,
     /// Kernels by the stacks that launched them.
     gpu_stacks: StackTimes,
     cpu_stacks: StackTimes,
@@ -94,6 +96,7 @@ impl Measure for Launch {
             gpu: true,
             host: true,
             samples: true,
+            shapes: self.by_shapes,
             ..Kinds::default()
         }
     }
@@ -153,7 +156,7 @@ impl Measure for Launch {
             calls,
             contexts,
         } = &mut self.launches;
-        let mut report = Report::new(model, total);
+        let mut report = Report::new(model, total, self.by_shapes);
         report.host_times(&gpu);
         if let Some(ranges) = &ranges {
             report.ranges(ranges);
@@ -173,6 +176,15 @@ impl Measure for Launch {
 }
 
 impl Launch {
+    /// The question; `by_shapes` tells recorded operators apart by the types and dimensions of their arguments.
+    #[must_use]
+    pub fn new(by_shapes: bool) -> Self {
+        Self {
+            by_shapes,
+            ..Self::default()
+        }
+    }
+
     /// All kernels: those that are only there as samples too.
     fn total(&self) -> Time {
         let mut total = Time::default();
@@ -183,7 +195,7 @@ impl Launch {
         total
     }
 
-    /// The time of kernels by what launched them: by their stacks, and in traces without by the operators that are named there.
+    /// The time of kernels by what launched them: by their stacks, and in traces without by the operators and functions that were recorded.
     fn host_times(&mut self, model: &Model) -> HostTimes {
         let mut times = HostTimes::default();
         for (stack, time) in self.gpu_stacks.of(model) {
@@ -196,17 +208,16 @@ impl Launch {
                 .get(id.index())
                 .is_some_and(|of| of.sampled.count > 0)
         };
-        self.launches
-            .contexts
-            .each_in_operators(|thread, names, duration_ns| {
-                let process = model.threads[thread.index()].process;
-                if !has_samples(process) {
-                    let mut time = Time::default();
-                    time.add(duration_ns);
-                    entry(&mut charged, process.index()).plus(time);
-                    times.charge_named(model, names, time);
-                }
-            });
+        self.launches.contexts.each_in_recorded(|launched| {
+            let Some(thread) = model.threads.get(launched.thread.index()) else {
+                return;
+            };
+            let process = thread.process;
+            if !has_samples(process) {
+                entry(&mut charged, process.index()).plus(launched.time);
+                times.charge_recorded(model, &launched);
+            }
+        });
         for (of_process, charged) in self.processes.iter().zip(charged) {
             let rest = of_process.kernels.without(of_process.sampled);
             times.charge_none(rest.without(charged));
@@ -222,11 +233,10 @@ impl Launch {
             return None;
         }
         let mut ranges = Ledger::default();
-        contexts.each_in_ranges(|_, names, duration_ns| {
-            let names: Vec<Option<TextId>> = names.iter().copied().map(Some).collect();
-            let mut time = Time::default();
-            time.add(duration_ns);
-            ranges.charge(&names, Some(TextId::EMPTY), time);
+        contexts.each_in_ranges(|launched| {
+            let names = launched.scopes.iter().map(|range| Some(range.name));
+            let names: Vec<Option<TextId>> = names.collect();
+            ranges.charge(&names, Some(TextId::EMPTY), launched.time);
         });
         let rest = total.without(ranges.total());
         if rest != Time::default() {

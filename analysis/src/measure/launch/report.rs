@@ -8,6 +8,7 @@ use super::ledger::{Ledger, Part, Time};
 use super::stacks::{FunctionKey, HostTimes, OperatorKey, OperatorTimes};
 use super::tree::Node;
 use crate::measure::id_map::IdMap;
+use crate::measure::recorded::CodeName;
 use crate::measure::{DEVICE_COLUMNS, device_cells, notes};
 use crate::model::{Model, TextId};
 use crate::table::{Answer, Cell, Column, Table};
@@ -61,15 +62,17 @@ const DEPTHS: [Column; 6] = [
 pub(super) struct Report<'m> {
     model: &'m Model,
     total: Time,
+    by_shapes: bool,
     tables: Vec<Table>,
     notes: Vec<String>,
 }
 
 impl<'m> Report<'m> {
-    pub(super) fn new(model: &'m Model, total: Time) -> Self {
+    pub(super) fn new(model: &'m Model, total: Time, by_shapes: bool) -> Self {
         Self {
             model,
             total,
+            by_shapes,
             tables: Vec::new(),
             notes: notes(model),
         }
@@ -95,11 +98,23 @@ impl<'m> Report<'m> {
                 let names = [function, module].map(|id| Cell::from(self.model.text(id)));
                 (names.to_vec(), part)
             }
+            FunctionKey::Recorded(name) => (self.recorded_cells(name), part),
             FunctionKey::NoStack => (vec![NO_STACK.into(), Cell::Null], part),
         });
         fill(&mut table, rows.collect(), times.functions.total());
         self.tables.push(table);
         self.tree(times);
+    }
+
+    /// A recorded function, with its source file, and line if that is known, in place of a module.
+    fn recorded_cells(&self, name: TextId) -> Vec<Cell> {
+        let name = CodeName::of(self.model.text(name));
+        let place = match name.line {
+            0 => name.source.to_owned(),
+            line => format!("{}:{line}", name.source),
+        };
+        let place = (!place.is_empty()).then_some(place);
+        vec![name.function.into(), place.into()]
     }
 
     fn tree(&mut self, times: &HostTimes) {
@@ -118,7 +133,10 @@ impl<'m> Report<'m> {
         for branch in times.tree.branches(least_ns, text) {
             let (kind, name) = match branch.node {
                 Node::Function(id) => ("function", text(id)),
-                Node::Operator(id) => ("operator", text(id)),
+                Node::Operator(id, shapes) if shapes.is_empty() => ("operator", text(id)),
+                Node::Operator(id, shapes) => {
+                    ("operator", format!("{}({})", text(id), text(shapes)))
+                }
                 Node::Kernel(id) => ("kernel", text(id)),
                 Node::NoStack => ("none", NO_STACK.to_owned()),
                 Node::NoOperator => ("none", NO_OPERATOR.to_owned()),
@@ -149,10 +167,16 @@ impl<'m> Report<'m> {
             &[
                 Column::plain("operator", "operator"),
                 Column::plain("framework", "of"),
-            ],
+                Column::plain("shapes", "shapes"),
+            ][..if self.by_shapes { 3 } else { 2 }],
         );
         let rows = times.ledger.parts().map(|(key, part)| {
-            let cells = match key {
+            let shapes = match key {
+                OperatorKey::Operator(number) => times.operators.get(number).shapes.as_str(),
+                _ => "",
+            };
+            let shapes = (!shapes.is_empty()).then_some(shapes).map(Cell::from);
+            let mut cells = match key {
                 OperatorKey::Operator(number) => {
                     let operator = times.operators.get(number);
                     vec![operator.name.as_str().into(), operator.framework.into()]
@@ -160,6 +184,9 @@ impl<'m> Report<'m> {
                 OperatorKey::NoOperator => vec![NO_OPERATOR.into(), Cell::Null],
                 OperatorKey::NoStack => vec![NO_STACK.into(), Cell::Null],
             };
+            if self.by_shapes {
+                cells.push(shapes.into());
+            }
             (cells, part)
         });
         fill(&mut table, rows.collect(), times.ledger.total());

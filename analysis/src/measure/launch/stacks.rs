@@ -1,10 +1,12 @@
 //! Time by call stack, and what the stacks make of it: operators, functions, a tree.
 
+use super::contexts::Launched;
 use super::ledger::{Ledger, Time};
 use super::tree::{Node, Tree};
 use crate::measure::entry;
 use crate::measure::operators::Operators;
-use crate::model::{Frame, Model, StackId, TextId};
+use crate::measure::recorded::Scope;
+use crate::model::{Frame, Framework, Model, StackId, TextId};
 
 /// The outermost frame under which rsys puts the time of kernels.
 const GPU_FRAME: &str = "[GPU]";
@@ -39,6 +41,8 @@ pub(super) enum OperatorKey {
 pub(super) enum FunctionKey {
     /// A function and the file that it was loaded from.
     Function(TextId, TextId),
+    /// A function that was recorded.
+    Recorded(TextId),
     NoStack,
 }
 
@@ -76,11 +80,18 @@ impl OperatorTimes {
         self.charge_chain(time);
     }
 
-    /// Charges a time to operators that the trace names, the innermost first.
-    pub(super) fn charge_named(&mut self, model: &Model, names: &[TextId], time: Time) {
+    /// Charges a time to the operators among what was recorded, the innermost first.
+    pub(super) fn charge_recorded(
+        &mut self,
+        model: &Model,
+        framework: Framework,
+        scopes: &[Scope],
+        time: Time,
+    ) {
         self.chain.clear();
-        for &name in names {
-            let number = self.operators.named("PyTorch", model.text(name));
+        for scope in scopes.iter().filter(|scope| scope.is_operator) {
+            let [name, shapes] = [scope.name, scope.shapes].map(|id| model.text(id));
+            let number = self.operators.named(framework.name(), name, shapes);
             self.chain.push(number);
         }
         self.charge_chain(time);
@@ -135,15 +146,32 @@ impl HostTimes {
         self.tree.add(path, time);
     }
 
-    /// Charges a kernel's time to the operators that the trace names, the innermost first.
-    pub(super) fn charge_named(&mut self, model: &Model, names: &[TextId], time: Time) {
-        self.operators.charge_named(model, names, time);
-        self.functions.charge(&[], FunctionKey::NoStack, time);
-        let path = names.iter().rev().map(|&name| Node::Operator(name));
-        match names {
-            [] => self.tree.add([Node::NoOperator].into_iter(), time),
-            _ => self.tree.add(path, time),
-        }
+    /// Charges the time of kernels to the operators and functions that were recorded around their launch.
+    pub(super) fn charge_recorded(&mut self, model: &Model, launched: &Launched<'_>) {
+        let Launched {
+            thread,
+            scopes,
+            kernel,
+            time,
+        } = *launched;
+        let process = model.threads.get(thread.index()).map(|one| one.process);
+        let framework = process.map(|id| model.process(id).framework);
+        let framework = framework.unwrap_or_default();
+        self.operators
+            .charge_recorded(model, framework, scopes, time);
+        let functions = scopes.iter().filter(|scope| !scope.is_operator);
+        let functions: Vec<FunctionKey> = functions
+            .map(|scope| FunctionKey::Recorded(scope.name))
+            .collect();
+        self.functions
+            .charge(&functions, FunctionKey::NoStack, time);
+        let path = scopes.iter().rev().map(|scope| match scope.is_operator {
+            true => Node::Operator(scope.name, scope.shapes),
+            false => Node::Function(scope.name),
+        });
+        let none = scopes.is_empty().then_some(Node::NoOperator);
+        let path = none.into_iter().chain(path);
+        self.tree.add(path.chain([Node::Kernel(kernel)]), time);
     }
 
     /// Charges a kernel's time of which nothing is known.

@@ -13,8 +13,8 @@ pub(super) enum Node {
     NoStack,
     /// Kernels that no operator launched.
     NoOperator,
-    /// An operator that the trace names.
-    Operator(TextId),
+    /// An operator that was recorded, and what it was called with.
+    Operator(TextId, TextId),
     /// A function of the host.
     Function(TextId),
     /// A kernel.
@@ -73,7 +73,8 @@ impl Tree {
             below[above].push(number);
         }
         let name = |node: Node| match node {
-            Node::Function(id) | Node::Kernel(id) | Node::Operator(id) => text(id),
+            Node::Function(id) | Node::Kernel(id) => text(id),
+            Node::Operator(name, shapes) => text(name) + &text(shapes),
             Node::NoStack | Node::NoOperator | Node::Small => String::new(),
         };
         let mut branches = Vec::new();

@@ -32,6 +32,7 @@ pub(super) enum Member {
     DeviceProperties,
     DistributedInfo,
     BaseTime,
+    HostName,
 }
 
 /// Where in the document we are.
@@ -53,6 +54,8 @@ pub(super) struct Document<R> {
     pub(super) has_events: bool,
     /// The length of the element that was handed out last.
     length: usize,
+    /// Whether it matters what operators were called with.
+    shapes: bool,
 }
 
 /// What the first bytes of something tell.
@@ -63,13 +66,14 @@ enum Step {
 }
 
 impl<R: Read> Document<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(super) fn new(input: R, shapes: bool) -> Self {
         Self {
             window: Window::new(input),
             place: Place::Start,
             is_object: false,
             has_events: false,
             length: 0,
+            shapes,
         }
     }
 
@@ -157,7 +161,7 @@ impl<R: Read> Document<R> {
         let first = *bytes.first().ok_or(Fault::Short)?;
         match (self.place, first) {
             (Place::Events, b'{') => {
-                let (event, length) = Event::read(bytes)?;
+                let (event, length) = Event::read(bytes, self.shapes)?;
                 Ok(Step::Found(
                     Element::Event(self.window.position(), event),
                     length,
@@ -196,6 +200,7 @@ fn member(bytes: &[u8]) -> Result<Step, Fault> {
         b"deviceProperties" => Member::DeviceProperties,
         b"distributedInfo" => Member::DistributedInfo,
         b"baseTimeNanoseconds" => Member::BaseTime,
+        b"host_name" | b"hostname" => Member::HostName,
         _ => return Ok(Step::Skip(at)),
     };
     let (span, behind) = value(bytes, at)?;
@@ -255,7 +260,7 @@ mod tests {
 
     /// What is found in a document.
     fn found(document: &str) -> Vec<String> {
-        let mut elements = Document::new(document.as_bytes());
+        let mut elements = Document::new(document.as_bytes(), false);
         let mut found = Vec::new();
         loop {
             let element = elements.next().unwrap();

@@ -19,16 +19,25 @@ pub(super) struct Event {
 /// The arguments of an event that count.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Args {
+    /// Where they begin in the event.
+    pub(super) begin: usize,
     pub(super) device: Span,
     pub(super) stream: Span,
     pub(super) correlation: Span,
     pub(super) external_id: Span,
+    /// A number, or what JAX's profiler says of a copy.
     pub(super) bytes: Span,
     pub(super) grid: Span,
     /// Of copies by ROCm: the direction.
     pub(super) kind: Span,
     /// Of kernels of collectives.
     pub(super) collective: Span,
+    /// Of JAX's profiler: it is an operator of XLA, or a step.
+    pub(super) is_hlo_operator: bool,
+    pub(super) is_step: bool,
+    /// Of operators.
+    pub(super) input_types: Span,
+    pub(super) input_dimensions: Span,
     /// Of descriptions of processes and threads.
     pub(super) name: Span,
     pub(super) labels: Span,
@@ -37,15 +46,20 @@ pub(super) struct Args {
     pub(super) original_pid: Span,
 }
 
-/// Categories whose arguments do not count; they are most of a file.
-fn has_plain_args(category: &[u8]) -> bool {
-    matches!(category, b"cpu_op" | b"python_function")
+/// Whether the arguments of a category do not count; those are most of a file.
+fn has_plain_args(category: &[u8], shapes: bool) -> bool {
+    match category {
+        b"python_function" => true,
+        b"cpu_op" => !shapes,
+        _ => false,
+    }
 }
 
 impl Event {
-    /// Reads the event that begins at the first byte; the second of the pair is its length.
+    /// Reads the event that begins at the first byte; the second of the pair is its length. `shapes` says whether it matters what operators were
+    /// called with.
     #[inline]
-    pub(super) fn read(bytes: &[u8]) -> Result<(Self, usize), Fault> {
+    pub(super) fn read(bytes: &[u8], shapes: bool) -> Result<(Self, usize), Fault> {
         let mut event = Self::default();
         let end = members(bytes, 0, |key, at| {
             let place = match key {
@@ -57,7 +71,7 @@ impl Event {
                 b"pid" => &mut event.pid,
                 b"tid" => &mut event.tid,
                 b"args" if bytes.get(at) == Some(&b'{') => {
-                    return match has_plain_args(event.category.of(bytes)) {
+                    return match has_plain_args(event.category.of(bytes), shapes) {
                         true => nested_end(bytes, at),
                         false => event.args.read(bytes, at),
                     };
@@ -85,17 +99,28 @@ fn other(bytes: &[u8], at: usize) -> Result<usize, Fault> {
 
 impl Args {
     fn read(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
+        self.begin = at;
         members(bytes, at, |key, at| {
             let (span, behind) = value(bytes, at)?;
             let place = match key {
                 b"device" => &mut self.device,
                 b"stream" => &mut self.stream,
-                b"correlation" | b"corr_id" => &mut self.correlation,
+                b"correlation" | b"corr_id" | b"correlation_id" => &mut self.correlation,
                 b"External id" | b"external id" => &mut self.external_id,
-                b"bytes" | b"size" => &mut self.bytes,
+                b"bytes" | b"size" | b"memcpy_details" | b"memset_details" => &mut self.bytes,
                 b"grid" => &mut self.grid,
                 b"kind" => &mut self.kind,
                 b"Collective name" => &mut self.collective,
+                b"hlo_op" => {
+                    self.is_hlo_operator = true;
+                    return Ok(behind);
+                }
+                b"step_num" => {
+                    self.is_step = true;
+                    return Ok(behind);
+                }
+                b"Input type" => &mut self.input_types,
+                b"Input Dims" | b"Input dims" => &mut self.input_dimensions,
                 b"name" => &mut self.name,
                 b"labels" => &mut self.labels,
                 b"rank" => &mut self.rank,

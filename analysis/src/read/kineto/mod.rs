@@ -6,7 +6,9 @@
 //! | `document` | events and members of the document one after another, also past what is no JSON |
 //! | `event` | the parts of one event that count |
 //! | `records` | the record that an event makes |
-//! | `meaning`, `places`, `open` | what its category and its ids stand for, and what has begun |
+//! | `collective` | what a kernel says of the collective that it is of |
+//! | `meaning`, `lanes`, `places`, `open` | what its category, its process and its ids stand for, and what has begun |
+//! | `shapes` | what operators were called with |
 //! | `decimal` | times exact to the digit |
 //! | `left_out` | what the user is told of the file |
 //!
@@ -14,20 +16,24 @@
 //! relates them to BOOTTIME. Slices of the host come in the order of the file, whatever their times:
 //! the calls of a thread stand behind its operators.
 
+mod collective;
 mod decimal;
 mod document;
 mod event;
+mod lanes;
 mod left_out;
 mod meaning;
 mod open;
 mod places;
 mod records;
+mod shapes;
 
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::json::number;
+use super::json::text::unescaped;
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, Kinds, Model, Notice};
 use document::{Document, Element, Member};
@@ -56,7 +62,7 @@ impl KinetoReader {
     pub(super) fn new(path: &Path, input: Input, kinds: Kinds) -> Self {
         let file = path.display().to_string();
         Self {
-            document: Document::new(input),
+            document: Document::new(input, kinds.shapes),
             records: Records::new(&file, kinds),
             is_done: false,
             file,
@@ -87,6 +93,9 @@ impl KinetoReader {
                 let value = parsed();
                 let (rank, count) = (value["rank"].as_u64(), value["world_size"].as_u64());
                 places.ranks(rank, count, model);
+            }
+            Member::HostName => {
+                places.host_name(&unescaped(value), model);
             }
             Member::DeviceProperties => {
                 for device in parsed().as_array().into_iter().flatten() {

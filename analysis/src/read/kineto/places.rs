@@ -74,6 +74,7 @@ pub(super) struct Places {
     process_names: HashMap<Key, String>,
     rank: Option<u64>,
     rank_count: Option<u64>,
+    host: String,
     devices: HashMap<(ProcessId, Key, u32), DeviceId>,
     device_names: HashMap<u32, String>,
     queues: HashMap<GpuKeys, GpuPlace>,
@@ -102,6 +103,7 @@ impl Places {
             name: name.cloned().unwrap_or_default(),
             rank,
             rank_count: self.rank_count,
+            host: self.host.clone(),
             file: self.file.clone(),
             ..Process::default()
         });
@@ -183,6 +185,15 @@ impl Places {
         }
     }
 
+    /// Where the processes of the file ran.
+    pub(super) fn host_name(&mut self, host: &str, model: &mut Model) {
+        host.clone_into(&mut self.host);
+        let all = self.main.iter().chain(self.ranks.values());
+        for id in all.chain(self.others.values()) {
+            host.clone_into(&mut model.processes[id.index()].host);
+        }
+    }
+
     /// A GPU has a name.
     pub(super) fn device_name(&mut self, ordinal: u32, name: &str, model: &mut Model) {
         for (_, id) in self
@@ -195,20 +206,34 @@ impl Places {
         self.device_names.insert(ordinal, name.to_owned());
     }
 
-    /// Where an operation of a GPU ran. `stream` is the stream's name in the file.
+    /// Where an operation of a GPU ran. `stream` is the stream's name in the file; `original_pid` as in [`host`](Self::host).
     #[inline]
-    pub(super) fn gpu(&mut self, keys: GpuKeys, stream: &[u8], model: &mut Model) -> GpuPlace {
+    pub(super) fn gpu(
+        &mut self,
+        keys: GpuKeys,
+        original_pid: Option<Key>,
+        stream: &[u8],
+        model: &mut Model,
+    ) -> GpuPlace {
         match self.queues.get(&keys) {
             Some(&place) => place,
-            None => self.new_queue(keys, stream, model),
+            None => self.new_queue(keys, original_pid, stream, model),
         }
     }
 
     #[cold]
-    fn new_queue(&mut self, keys: GpuKeys, stream: &[u8], model: &mut Model) -> GpuPlace {
+    fn new_queue(
+        &mut self,
+        keys: GpuKeys,
+        original_pid: Option<Key>,
+        stream: &[u8],
+        model: &mut Model,
+    ) -> GpuPlace {
         let (rank, pid, ordinal, _) = keys;
+        // Files that TraceFusion merged have the number of the GPU for the process id of its events.
+        let original_pid = original_pid.filter(|pid| pid.number() != Some(ordinal));
         let process = match rank {
-            Some(rank) => self.of_rank(rank, None, model),
+            Some(rank) => self.of_rank(rank, original_pid, model),
             None => self.main(model),
         };
         // Files that others merged may have several GPUs of one number, which differ in the process

@@ -1,13 +1,19 @@
 //! Records from events.
 
+use std::borrow::Cow;
+
+use super::collective::Collectives;
 use super::decimal::nanoseconds;
 use super::event::Event;
+use super::lanes::Lanes;
 use super::left_out::Contents;
 use super::meaning::{Meaning, of_category};
 use super::open::{OpenSlice, OpenSlices};
 use super::places::{HostKeys, Key, Places};
+use super::shapes::Shapes;
 use crate::model::{
-    Activity, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, TextId,
+    Activity, Batch, Effect, Framework, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind,
+    TextId,
 };
 use crate::read::json::number;
 use crate::read::json::text::{intern, unescaped};
@@ -16,6 +22,9 @@ use crate::read::left_out::LeftOut;
 
 /// Set in links by `External id`, which count differently from those by `correlation`.
 const BY_EXTERNAL_ID: u64 = 1 << 63;
+
+/// Set in links of kernels of collectives that have none, beside their number in the file.
+const BY_ITSELF: u64 = BY_EXTERNAL_ID | 1 << 48;
 
 /// The name of instants by which PyTorch records allocations.
 const ALLOCATION: &[u8] = b"[memory]";
@@ -30,6 +39,11 @@ pub(super) struct Records {
     open: OpenSlices,
     activities: Activities,
     effects: Effects,
+    collectives: Collectives,
+    /// How many kernels of collectives had no link.
+    unlinked: u64,
+    shapes: Shapes,
+    lanes: Lanes,
     /// What all times are counted from.
     pub(super) base_ns: i64,
     /// The latest time of a record.
@@ -57,6 +71,10 @@ impl Records {
             open: OpenSlices::default(),
             activities: Activities::default(),
             effects: Effects::default(),
+            collectives: Collectives::default(),
+            unlinked: 0,
+            shapes: Shapes::default(),
+            lanes: Lanes::default(),
             base_ns: 0,
             last_ns: None,
             grid: String::new(),
@@ -87,8 +105,14 @@ impl Records {
         }
     }
 
-    fn meaning(source: Source<'_>) -> Meaning {
+    #[inline]
+    fn meaning(&self, source: Source<'_>, model: &mut Model) -> Meaning {
         let Source { bytes, event, .. } = source;
+        if event.category.is_empty() && !self.lanes.is_empty() {
+            let (_, pid, tid) = host_keys(source, model);
+            let name = event.name.of(bytes);
+            return self.lanes.meaning((pid, tid), name, &event.args);
+        }
         of_category(event.category.of(bytes), event.pid.of(bytes))
     }
 
@@ -97,7 +121,7 @@ impl Records {
     fn is_ignored(&mut self, meaning: Meaning, source: Source<'_>, model: &mut Model) -> bool {
         match meaning {
             Meaning::Gpu(_) => !self.kinds.gpu,
-            Meaning::Host(_) if self.kinds.host => false,
+            Meaning::Host(kind) if self.kinds.wants(kind) => false,
             Meaning::Host(_) => {
                 // The process of the GPU's work has its id from the host's.
                 if !self.places.knows_main() && source.event.args.rank.is_empty() {
@@ -112,7 +136,7 @@ impl Records {
 
     #[inline]
     fn complete(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
-        let meaning = Self::meaning(source);
+        let meaning = self.meaning(source, model);
         self.contents.count(meaning);
         if self.is_ignored(meaning, source, model) {
             return;
@@ -124,7 +148,18 @@ impl Records {
         match meaning {
             Meaning::Gpu(kind) => {
                 let record = self.gpu(kind, start_ns, source, model);
-                batch.gpu.push(GpuRecord { end_ns, ..record });
+                let mut record = GpuRecord { end_ns, ..record };
+                let args = &source.event.args;
+                if kind == OpKind::Kernel && !args.collective.is_empty() && self.kinds.host {
+                    if record.link == 0 {
+                        self.unlinked += 1;
+                        record.link = BY_ITSELF | self.unlinked;
+                    }
+                    let bytes = source.bytes;
+                    let collective = self.collectives.of_kernel(&record, args, bytes, model);
+                    batch.collectives.push(collective);
+                }
+                batch.gpu.push(record);
             }
             Meaning::Host(kind) => {
                 let slice = self.host(kind, start_ns, source, model);
@@ -181,6 +216,7 @@ impl Records {
         let args = &event.args;
         let pid = Key::new(event.pid.of(bytes), &mut model.texts);
         let ordinal = number(args.device.of(bytes)).and_then(|number| u32::try_from(number).ok());
+        let ordinal = ordinal.or_else(|| self.lanes.gpu(pid));
         let ordinal = ordinal.or_else(|| pid.number()).unwrap_or(0);
         let stream = match args.stream.is_empty() {
             true => event.tid.of(bytes),
@@ -188,7 +224,8 @@ impl Records {
         };
         let stream_key = Key::new(stream, &mut model.texts);
         let keys = (rank(source), pid, ordinal, stream_key);
-        let place = self.places.gpu(keys, stream, model);
+        let original_pid = original_pid(source, model);
+        let place = self.places.gpu(keys, original_pid, stream, model);
         let name = intern(event.name.of(bytes), &mut model.texts);
         let activity = match args.collective.is_empty() || kind != OpKind::Kernel {
             true => self.activities.of(kind, name, &model.texts),
@@ -205,7 +242,7 @@ impl Records {
             start_ns,
             end_ns: start_ns,
             link: link(source),
-            bytes: count(args.bytes.of(bytes)),
+            bytes: copied(args.bytes.of(bytes)),
             process: place.process,
             device: place.device,
             queue: place.queue,
@@ -243,12 +280,17 @@ impl Records {
         model: &mut Model,
     ) -> HostSlice {
         let Source { bytes, event, .. } = source;
-        let original_pid = event.args.original_pid;
-        let original_pid =
-            (!original_pid.is_empty()).then(|| Key::new(original_pid.of(bytes), &mut model.texts));
+        let original_pid = original_pid(source, model);
         let keys = host_keys(source, model);
         let place = self.places.host(keys, original_pid, model);
-        let name = intern(event.name.of(bytes), &mut model.texts);
+        if kind == HostKind::Operator && event.category.is_empty() && !self.lanes.is_empty() {
+            model.processes[place.process.index()].framework = Framework::Xla;
+        }
+        let name = match kind {
+            HostKind::Function => without_address(event.name.of(bytes)),
+            _ => Cow::Borrowed(event.name.of(bytes)),
+        };
+        let name = intern(&name, &mut model.texts);
         let effect = match kind {
             HostKind::Runtime => self.effects.of(name, &model.texts),
             _ => Effect::None,
@@ -264,6 +306,15 @@ impl Records {
             process: place.process,
             thread: place.thread,
             name,
+            shapes: match kind {
+                HostKind::Operator if self.kinds.shapes => {
+                    let [types, dimensions] = [event.args.input_types, event.args.input_dimensions];
+                    let texts = &mut model.texts;
+                    self.shapes
+                        .text(types.of(bytes), dimensions.of(bytes), texts)
+                }
+                _ => TextId::EMPTY,
+            },
             depth: HostSlice::UNKNOWN_DEPTH,
             kind,
             effect,
@@ -272,7 +323,7 @@ impl Records {
     }
 
     fn begin(&mut self, source: Source<'_>, model: &mut Model) {
-        let meaning = Self::meaning(source);
+        let meaning = self.meaning(source, model);
         self.contents.count(meaning);
         let slice = if self.is_ignored(meaning, source, model) {
             OpenSlice::Ignored
@@ -314,7 +365,7 @@ impl Records {
     fn instant(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
         let Source { bytes, event, .. } = source;
         let is_mark = matches!(
-            Self::meaning(source),
+            self.meaning(source, model),
             Meaning::Mark | Meaning::Host(HostKind::Range)
         );
         if !self.kinds.marks || !is_mark || event.name.of(bytes) == ALLOCATION {
@@ -340,15 +391,18 @@ impl Records {
         match event.name.of(bytes) {
             b"process_name" => {
                 let pid = Key::new(event.pid.of(bytes), &mut model.texts);
-                self.places.process_name(pid, &unescaped(name), model);
+                let name = unescaped(name);
+                self.lanes.process(pid, &name);
+                self.places.process_name(pid, &name, model);
             }
             b"process_labels" if event.args.labels.of(bytes) == b"CPU" => {
                 let pid = Key::new(event.pid.of(bytes), &mut model.texts);
                 self.places.is_main(pid, model);
             }
             b"thread_name" => {
-                let name = intern(name, &mut model.texts);
                 let keys = host_keys(source, model);
+                self.lanes.thread(keys.1, keys.2, name);
+                let name = intern(name, &mut model.texts);
                 self.places.thread_name(keys, name, model);
             }
             _ => {}
@@ -356,9 +410,34 @@ impl Records {
     }
 }
 
-fn count(bytes: &[u8]) -> u64 {
+pub(super) fn count(bytes: &[u8]) -> u64 {
     let count = number(bytes).and_then(|count| u64::try_from(count).ok());
     count.unwrap_or(0)
+}
+
+/// How many bytes were copied or filled. JAX's profiler writes `kind_src:host kind_dst:device size:1024 …`.
+fn copied(bytes: &[u8]) -> u64 {
+    let mut words = bytes.split(|&byte| byte == b' ');
+    let size = words.find_map(|word| word.strip_prefix(b"size:"));
+    count(size.unwrap_or(bytes))
+}
+
+/// The name of a function without the address of the object that it was called on, which is another in each process:
+/// `<built-in method mean of Tensor object at 0x7f4e99134140>`.
+#[inline]
+fn without_address(name: &[u8]) -> Cow<'_, [u8]> {
+    match name.strip_suffix(b">").and_then(before_address) {
+        Some(rest) => Cow::Owned([rest, b">"].concat()),
+        None => Cow::Borrowed(name),
+    }
+}
+
+fn before_address(name: &[u8]) -> Option<&[u8]> {
+    let digits = name
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_hexdigit());
+    name[..name.len() - digits.count()].strip_suffix(b" at 0x")
 }
 
 /// What links a call with what it caused.
@@ -378,6 +457,13 @@ fn link(source: Source<'_>) -> u64 {
 fn rank(source: Source<'_>) -> Option<u32> {
     let rank = number(source.event.args.rank.of(source.bytes))?;
     u32::try_from(rank).ok()
+}
+
+/// The process id that an event had before its file was merged with others.
+#[inline]
+fn original_pid(source: Source<'_>, model: &mut Model) -> Option<Key> {
+    let original_pid = source.event.args.original_pid;
+    (!original_pid.is_empty()).then(|| Key::new(original_pid.of(source.bytes), &mut model.texts))
 }
 
 #[inline]

@@ -5,7 +5,7 @@ use crate::perfetto::EventHead;
 use crate::perfetto::interned::{Datum, EventNames};
 
 /// A number of a communicator, if nothing names it: in hexadecimal, as ours are.
-fn communicator(value: Datum<'_>, texts: &mut Texts) -> TextId {
+pub(super) fn communicator(value: Datum<'_>, texts: &mut Texts) -> TextId {
     match value.text(texts) {
         Some(text) => text,
         None => match value.count() {

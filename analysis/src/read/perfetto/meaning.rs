@@ -17,10 +17,14 @@ pub(super) enum Meaning {
     Gpu(OpKind),
     /// A slice of a thread.
     Host(HostKind),
+    /// A wait for a lock, or what was counted of one.
+    Lock,
+    /// An operation or a step of one of RCCL's proxies, or a part of a step.
+    Proxy,
 }
 
 /// Categories: ours, rocprof-sys's, rocprofv3's.
-const CATEGORIES: [(&str, Meaning); 32] = [
+const CATEGORIES: [(&str, Meaning); 41] = [
     ("kernel", Meaning::Gpu(OpKind::Kernel)),
     ("rocm_kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
     ("kernel_dispatch", Meaning::Gpu(OpKind::Kernel)),
@@ -45,7 +49,10 @@ const CATEGORIES: [(&str, Meaning); 32] = [
     ("rccl", Meaning::Host(HostKind::Collective)),
     ("rocm_rccl_api", Meaning::Host(HostKind::Collective)),
     ("rccl_api", Meaning::Host(HostKind::Collective)),
+    ("rccl_proxy", Meaning::Proxy),
     ("mpi", Meaning::Host(HostKind::Collective)),
+    ("shmem", Meaning::Host(HostKind::Collective)),
+    ("ucx", Meaning::Host(HostKind::Collective)),
     ("roctx", Meaning::Host(HostKind::Range)),
     ("rocm_marker_api", Meaning::Host(HostKind::Range)),
     ("marker_api", Meaning::Host(HostKind::Range)),
@@ -53,6 +60,12 @@ const CATEGORIES: [(&str, Meaning); 32] = [
     ("user", Meaning::Host(HostKind::Range)),
     ("itt", Meaning::Host(HostKind::Range)),
     ("nvtx", Meaning::Host(HostKind::Range)),
+    ("torch", Meaning::Host(HostKind::Operator)),
+    ("openmp", Meaning::Host(HostKind::OpenMp)),
+    ("kokkos", Meaning::Host(HostKind::Kokkos)),
+    ("mutex", Meaning::Lock),
+    ("rwlock", Meaning::Lock),
+    ("spinlock", Meaning::Lock),
 ];
 
 /// What annotations and flows of an event say.
@@ -65,6 +78,8 @@ pub(super) struct Details {
     pub(super) stream: u64,
     pub(super) grid: TextId,
     pub(super) direction: TextId,
+    /// What an operator was called with.
+    pub(super) shapes: TextId,
     /// The number of the GPU, plus one.
     pub(super) device: u64,
 }
@@ -80,10 +95,11 @@ enum Key {
     Grid,
     Direction,
     Device,
+    Shapes,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
-const KEYS: [(&str, Key); 16] = [
+const KEYS: [(&str, Key); 17] = [
     ("correlation", Key::Link),
     ("corr_id", Key::Link),
     ("correlation_id", Key::Link),
@@ -100,11 +116,14 @@ const KEYS: [(&str, Key); 16] = [
     ("device", Key::Device),
     ("agent", Key::Device),
     ("dst_agent", Key::Device),
+    ("shapes", Key::Shapes),
 ];
 
 /// Meanings of names that were met, looked up once for each name.
 #[derive(Debug, Default)]
 pub(super) struct Meanings {
+    /// Whether anybody asks what operators were called with.
+    with_shapes: bool,
     categories: Vec<Option<Meaning>>,
     keys: Vec<Option<Key>>,
     /// Of names of kernels.
@@ -132,7 +151,24 @@ fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
     Some(found.1)
 }
 
+impl Meaning {
+    /// Whether instants of this meaning are marks of the program: not what runtimes say of themselves.
+    pub(super) fn has_marks(self) -> bool {
+        !matches!(
+            self,
+            Self::None | Self::Lock | Self::Proxy | Self::Host(HostKind::OpenMp | HostKind::Kokkos)
+        )
+    }
+}
+
 impl Meanings {
+    pub(super) fn new(with_shapes: bool) -> Self {
+        Self {
+            with_shapes,
+            ..Self::default()
+        }
+    }
+
     /// What slices of a category are.
     #[inline]
     pub(super) fn of(&mut self, category: TextId, texts: &Texts) -> Meaning {
@@ -197,11 +233,11 @@ impl Meanings {
             match (field.number, field.value) {
                 (event::DEBUG_ANNOTATIONS, Value::Bytes(encoded)) => {
                     // Most say nothing that is asked for, and then their values need not be read.
-                    if let Some(key) = names.key_in_front(encoded) {
+                    if let Some((key, behind)) = names.key_in_front(encoded) {
                         if self.key(key, texts) == Key::Unknown {
                             continue;
                         }
-                        if let Some(number) = EventNames::number_behind_key(encoded) {
+                        if let Some(number) = EventNames::number_behind_key(behind) {
                             self.detail(&mut details, key, Datum::Uint(number), texts);
                             continue;
                         }
@@ -228,8 +264,9 @@ impl Meanings {
 
     #[inline]
     fn key(&mut self, key: TextId, texts: &Texts) -> Key {
-        cached(&mut self.keys, key, || {
-            find(&KEYS, texts.get(key)).unwrap_or(Key::Unknown)
+        cached(&mut self.keys, key, || match find(&KEYS, texts.get(key)) {
+            Some(Key::Shapes) if !self.with_shapes => Key::Unknown,
+            known => known.unwrap_or(Key::Unknown),
         })
     }
 
@@ -245,6 +282,7 @@ impl Meanings {
             }
             Key::Grid => details.grid = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
+            Key::Shapes => details.shapes = value.text(texts).unwrap_or_default(),
             Key::Device => {
                 let number = value.count().or_else(|| {
                     let text = value.text(texts)?;

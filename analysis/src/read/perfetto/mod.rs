@@ -5,9 +5,11 @@
 //! of a file.
 
 mod collective;
+mod lock;
 mod meaning;
 mod places;
 mod processes;
+mod proxy;
 mod samples;
 mod slices;
 
@@ -47,6 +49,8 @@ pub(super) struct PerfettoReader {
     left_out: LeftOut,
     /// Where the first packet is that is malformed, that has no time, and that ends a slice before its begin.
     first_left_out: [Option<u64>; 3],
+    /// How many packets with something wrong there were so far.
+    placed: u64,
     is_done: bool,
 }
 
@@ -65,20 +69,21 @@ impl PerfettoReader {
             packets: Packets::new(input, is_ahead),
             decoder: Decoder::default(),
             names: Vec::new(),
-            meanings: Meanings::default(),
+            meanings: Meanings::new(kinds.shapes),
             processes: Processes::new(&file),
             places: Places::default(),
             slices: Slices::default(),
             samples: Samples::default(),
             left_out: LeftOut::default(),
             first_left_out: [None; 3],
+            placed: 0,
             is_done: false,
             file,
         }
     }
 
     /// Remembers where the first packet of each kind is that something is wrong with.
-    #[inline]
+    #[cold]
     fn place_left_out(&mut self) {
         let LeftOut { torn, timeless } = self.left_out;
         let counts = [torn, timeless, self.slices.backward];
@@ -188,7 +193,11 @@ impl Reader for PerfettoReader {
                 None => context.packet(encoded, model, batch),
             };
             self.left_out.torn += u64::from(is_whole.is_err());
-            self.place_left_out();
+            let placed = self.left_out.torn + self.left_out.timeless + self.slices.backward;
+            if placed != self.placed {
+                self.placed = placed;
+                self.place_left_out();
+            }
         }
         !self.is_done
     }
@@ -330,9 +339,20 @@ impl Context<'_> {
             event_type::INSTANT if head.name.is_some_and(|name| name.starts_with(b"rsys ")) => {
                 self.processes.fact(encoded, time_ns, model);
             }
-            event_type::INSTANT if self.kinds.marks => {
+            event_type::INSTANT if self.kinds.marks || self.kinds.locks => {
                 let category = self.names[sequence].category(head, &mut model.texts);
-                if self.meanings.of(category, &model.texts) != Meaning::None {
+                let meaning = self.meanings.of(category, &model.texts);
+                if meaning == Meaning::Lock {
+                    if self.kinds.locks {
+                        let place =
+                            self.places
+                                .host(track, &self.decoder.tracks, self.processes, model);
+                        let names = &self.names[sequence];
+                        batch
+                            .locks
+                            .extend(lock::counts(head, names, place, &mut model.texts));
+                    }
+                } else if self.kinds.marks && meaning.has_marks() {
                     let place =
                         self.places
                             .host(track, &self.decoder.tracks, self.processes, model);
@@ -394,8 +414,28 @@ impl Context<'_> {
         }
         match meaning {
             Meaning::Gpu(_) if !self.kinds.gpu => self.slices.ignored(track),
-            Meaning::Host(_) if !self.kinds.host => self.slices.ignored(track),
+            Meaning::Host(kind) if !self.kinds.wants(kind) => self.slices.ignored(track),
             Meaning::None => self.slices.ignored(track),
+            Meaning::Lock if !self.kinds.locks => self.slices.ignored(track),
+            Meaning::Proxy if !self.kinds.proxies => self.slices.ignored(track),
+            Meaning::Proxy => {
+                let place = self
+                    .places
+                    .host(track, &self.decoder.tracks, self.processes, model);
+                let names = &self.names[sequence];
+                match proxy::record(time_ns, head, names, place, &mut model.texts) {
+                    Some(record) => self.slices.begin_proxy(track, record),
+                    None => self.slices.ignored(track),
+                }
+            }
+            Meaning::Lock => {
+                let place = self
+                    .places
+                    .host(track, &self.decoder.tracks, self.processes, model);
+                let names = &self.names[sequence];
+                let wait = lock::wait(time_ns, head, names, place, &mut model.texts);
+                self.slices.begin_wait(track, wait);
+            }
             Meaning::Gpu(kind) => {
                 let name = names.name(head, &mut model.texts);
                 let kind = self.meanings.operation(kind, name, &model.texts);
@@ -422,6 +462,13 @@ impl Context<'_> {
                 };
                 self.slices
                     .begin_host(track, time_ns, name, (kind, does), place, (&details, call));
+                if kind == HostKind::Wait && self.kinds.locks && !head.details.is_empty() {
+                    let names = &self.names[sequence];
+                    let wait = lock::seen_wait(time_ns, head, names, place, &mut model.texts);
+                    if let Some(wait) = wait {
+                        self.slices.is_for_lock(track, wait);
+                    }
+                }
             }
         }
     }

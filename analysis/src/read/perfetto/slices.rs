@@ -3,8 +3,8 @@
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
 use crate::model::{
-    Activity, Batch, CollectiveCall, Effect, GpuRecord, HostKind, HostSlice, OpKind, StreamOrder,
-    TextId,
+    Activity, Batch, CollectiveCall, Effect, GpuRecord, HostKind, HostSlice, LockWait, OpKind,
+    ProxyRecord, StreamOrder, TextId,
 };
 use crate::perfetto::TrackIndex;
 
@@ -38,6 +38,11 @@ enum Record {
     Host(HostSlice),
     /// Boxed, for they are few.
     Collective(Box<(HostSlice, CollectiveCall)>),
+    Lock(LockWait),
+    /// Boxed, so that the others stay small.
+    Proxy(Box<ProxyRecord>),
+    /// A wait that was seen from outside, and the lock that it was for.
+    SeenLock(Box<(HostSlice, LockWait)>),
 }
 
 impl Slices {
@@ -115,17 +120,40 @@ impl Slices {
             process: place.process,
             thread: place.thread,
             name,
+            shapes: match kind {
+                HostKind::Operator => details.shapes,
+                _ => TextId::EMPTY,
+            },
             depth,
             kind,
             order,
             effect,
-            is_open: false,
+            ..HostSlice::default()
         };
         let record = match call {
             Some(call) => Record::Collective(Box::new((slice, call))),
             None => Record::Host(slice),
         };
         self.begin(track, record);
+    }
+
+    /// A wait for a lock begins, at the time that it has.
+    pub(super) fn begin_wait(&mut self, track: TrackIndex, wait: LockWait) {
+        self.begin(track, Record::Lock(wait));
+    }
+
+    /// What a proxy did begins, at the time that it has.
+    pub(super) fn begin_proxy(&mut self, track: TrackIndex, record: ProxyRecord) {
+        self.begin(track, Record::Proxy(Box::new(record)));
+    }
+
+    /// The slice of a track that has begun last, a wait that was seen from outside, is one for a lock.
+    pub(super) fn is_for_lock(&mut self, track: TrackIndex, wait: LockWait) {
+        if let Some(open) = self.nest(track).open.last_mut()
+            && let Record::Host(slice) = &open.record
+        {
+            open.record = Record::SeenLock(Box::new((*slice, wait)));
+        }
     }
 
     /// The innermost slice of a track ends. What annotations say of it at its end counts where they said nothing at its begin.
@@ -172,6 +200,22 @@ impl Slices {
                 slice.end_ns = end_ns.max(slice.start_ns);
                 put_collective(slice, call, batch);
             }
+            Record::Lock(mut wait) => {
+                self.backward += u64::from(end_ns < wait.start_ns);
+                wait.end_ns = end_ns.max(wait.start_ns);
+                put_lock_wait(wait, batch);
+            }
+            Record::Proxy(mut record) => {
+                self.backward += u64::from(end_ns < record.start_ns);
+                record.end_ns = end_ns.max(record.start_ns);
+                batch.proxies.push(*record);
+            }
+            Record::SeenLock(both) => {
+                let (mut slice, wait) = *both;
+                self.backward += u64::from(end_ns < slice.start_ns);
+                slice.end_ns = end_ns.max(slice.start_ns);
+                put_seen_lock(slice, wait, batch);
+            }
         }
     }
 
@@ -196,9 +240,37 @@ impl Slices {
                     slice.is_open = true;
                     put_collective(slice, call, batch);
                 }
+                Record::Lock(mut wait) => {
+                    wait.end_ns = last_ns.max(wait.start_ns);
+                    put_lock_wait(wait, batch);
+                }
+                Record::Proxy(mut record) => {
+                    record.end_ns = last_ns.max(record.start_ns);
+                    batch.proxies.push(*record);
+                }
+                Record::SeenLock(both) => {
+                    let (mut slice, wait) = *both;
+                    slice.end_ns = last_ns.max(slice.start_ns);
+                    slice.is_open = true;
+                    put_seen_lock(slice, wait, batch);
+                }
             }
         }
         cut_off
+    }
+}
+
+/// A wait for a lock that was seen from outside is a slice of its thread, and a wait for the lock.
+fn put_seen_lock(slice: HostSlice, wait: LockWait, batch: &mut Batch) {
+    batch.host.push(slice);
+    let end_ns = slice.end_ns;
+    put_lock_wait(LockWait { end_ns, ..wait }, batch);
+}
+
+/// A wait for a lock is that of a thread: where the trace does not say which, it is none.
+fn put_lock_wait(wait: LockWait, batch: &mut Batch) {
+    if wait.thread.index() != HostSlice::NO_THREAD {
+        batch.lock_waits.push(wait);
     }
 }
 

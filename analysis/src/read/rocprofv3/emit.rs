@@ -164,7 +164,7 @@ impl Emit {
             kind: call.kind,
             order,
             effect,
-            is_open: false,
+            ..HostSlice::default()
         });
     }
 

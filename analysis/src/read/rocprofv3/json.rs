@@ -81,7 +81,8 @@ fn choose(path: &[&[u8]], kinds: Option<Kinds>) -> Choice<Part> {
 fn is_wanted(table: Table, kinds: Kinds) -> bool {
     match table {
         Table::Kernels | Table::Copies | Table::Scratch => kinds.gpu,
-        Table::Calls(_) | Table::Allocations => kinds.host,
+        Table::Calls(kind) => kinds.wants(kind),
+        Table::Allocations => kinds.host,
         Table::Markers => kinds.host || kinds.marks,
     }
 }

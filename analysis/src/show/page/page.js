@@ -25,6 +25,7 @@ const SECTIONS = [
   ['copies', 'Copies', '', () => []],
   ['calls', 'Calls of GPU runtimes', '', () => []],
   ['functions', 'Functions and threads', '', () => []],
+  ['locks', 'Locks', '', () => []],
   ['memory', 'Memory', '', () => [memoryOverTime(answer('memory')?.tables[0])]],
   ['sensors', 'Sensors of GPUs', '', () => [curves(plot('courses', 'curves'), ofGpu)]],
   ['counters', 'Counters', '', () => [curves(plot('courses', 'curves'), (row) => !ofGpu(row))]],

@@ -218,6 +218,17 @@ impl Sums {
     }
 }
 
+/// At most this many frames of a stack are written out.
+const LINE_FRAMES: usize = 64;
+
+/// The functions of a stack in one line, innermost first.
+#[must_use]
+pub fn line(stack: &[FrameId], frames: &Frames) -> Option<String> {
+    let name = |id: &FrameId| &*frames.function(frames.frame(*id).function).name;
+    let names: Vec<&str> = stack.iter().rev().take(LINE_FRAMES).map(name).collect();
+    (!names.is_empty()).then(|| names.join(" <- "))
+}
+
 /// Where in the program a call was made: its innermost Python function, else the innermost function of a file that is no runtime's.
 #[must_use]
 pub fn place(stack: &[FrameId], frames: &Frames) -> Option<String> {

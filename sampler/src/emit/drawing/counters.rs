@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use rsys_proto::{CounterValue, TrackSequence};
+use rsys_proto::TrackSequence;
 
 use crate::counters::Reading;
-use crate::emit::output::Output;
+use crate::emit::output::{Output, counter_value};
+use crate::emit::overview::Overview;
 use crate::run::RunContext;
 
 /// At most this many readings are held until a trace is opened; beyond it, the older half is
@@ -27,7 +28,12 @@ impl CounterTracks {
     }
 
     /// Writes what was held. Says how many values that were.
-    pub fn write(&mut self, output: &mut Output, run: &RunContext) -> u64 {
+    pub fn write(
+        &mut self,
+        output: &mut Output,
+        run: &RunContext,
+        mut overview: Option<&mut Overview>,
+    ) -> u64 {
         let mut written = 0;
         for reading in self.held.drain(..) {
             if !run.windows.monitors.active(reading.time_ns) {
@@ -37,6 +43,9 @@ impl CounterTracks {
                 .tracks
                 .entry(reading.counter.id)
                 .or_insert_with(|| output.counter_track(&reading.counter));
+            if let Some(overview) = &mut overview {
+                overview.reading(&reading);
+            }
             let value = counter_value(reading.value);
             track.counter(output.buffer(), reading.time_ns, value);
             written += 1;
@@ -45,33 +54,10 @@ impl CounterTracks {
     }
 }
 
-/// Whole numbers are written as such: they are shorter.
-#[must_use]
-pub fn counter_value(value: f64) -> CounterValue {
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        CounterValue::Int(value as i64)
-    } else {
-        CounterValue::Double(value)
-    }
-}
-
 /// Adds readings to `held`, of which at most [`HELD_MAX`] are kept.
 pub fn hold(held: &mut Vec<Reading>, readings: impl IntoIterator<Item = Reading>) {
     held.extend(readings);
     if held.len() > HELD_MAX {
         held.drain(..held.len() - HELD_MAX / 2);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_are_integers() {
-        assert_eq!(counter_value(5.0), CounterValue::Int(5));
-        assert_eq!(counter_value(0.5), CounterValue::Double(0.5));
-        assert_eq!(counter_value(1e300), CounterValue::Double(1e300));
     }
 }

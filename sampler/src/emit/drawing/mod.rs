@@ -39,9 +39,11 @@ use super::learned::Learned;
 use super::learned::stacks::ShownStack;
 use super::output::Output;
 use super::output::metadata::Data;
+use super::overview::{Overview, Pen};
 use super::profile::Profile;
 use super::tools::Tools;
 use crate::run::RunContext;
+use crate::terminal::say;
 
 /// What is drawn of one process.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct Drawing {
     pub stops: Stops,
     /// What the closing table says.
     pub digest: Digest,
+    /// The small trace of the whole run, if the run is to be in several files.
+    pub overview: Option<Box<Overview>>,
     /// The latest time that was seen.
     pub last_time_ns: u64,
     /// The summary beside the trace, if one was asked for.
@@ -78,6 +82,12 @@ impl Drawing {
             tally: Tally::default(),
             stops: Stops::default(),
             digest: Digest::new(run.digest),
+            overview: (is_wanted && !run.split.is_none()).then(|| {
+                Box::new(Overview::new(
+                    learned.identity.start_time_ns,
+                    run.period_ns(),
+                ))
+            }),
             last_time_ns: learned.identity.start_time_ns,
             profile: run.profile.map(Profile::new),
             rings: HashMap::new(),
@@ -131,6 +141,7 @@ impl Drawing {
                 frames: &mut learned.frames,
                 tally: &mut self.tally.events,
                 digest: &mut self.digest,
+                overview: self.overview.as_deref_mut(),
                 run,
                 last_time_ns: &mut self.last_time_ns,
             };
@@ -147,6 +158,42 @@ impl Drawing {
         }
         self.flush(true);
         self.trace.look_for_file();
+    }
+
+    /// Writes the small trace of the whole run, if there are several files of it. They end at `time_ns`.
+    pub fn write_overview(&mut self, time_ns: u64, learned: &Learned, tools: &mut Tools<'_>) {
+        let (Some(overview), Some(whole)) = (self.overview.take(), &self.trace.output) else {
+            return;
+        };
+        if self.trace.parts.is_empty() {
+            return;
+        }
+        let identity = &learned.identity;
+        let opened = tools
+            .sinks
+            .open_further(self.trace.id.overview(), identity, tools.run);
+        let written = opened.and_then(|opened| {
+            let mut output = Output::begin(opened.sink, identity, tools.run);
+            output.adopt_names(whole);
+            let data = overview.data();
+            overview.draw(&mut Pen {
+                output: &mut output,
+                frames: &learned.frames,
+                known: &learned.events,
+            });
+            output.end(time_ns, &data);
+            match output.take_error() {
+                Some(error) => Err(error),
+                None => Ok(opened.path),
+            }
+        });
+        match written {
+            Ok(path) => self.trace.overview = path,
+            Err(error) => say(&format!(
+                "warning: the overview of pid {} cannot be written: {error}",
+                identity.pid
+            )),
+        }
     }
 
     /// Brings what is pending to the sink, if it is time to, or at once.

@@ -53,6 +53,7 @@ impl Drawing {
                 python: tools.run.python,
                 marks: learned.marks,
                 profile: self.profile.as_mut(),
+                overview: self.overview.as_deref_mut(),
             };
             self.waits.take(records, &mut pen);
         } else {
@@ -63,7 +64,9 @@ impl Drawing {
 
     pub(super) fn draw_counters(&mut self, run: &RunContext) {
         if let Some(output) = &mut self.trace.output {
-            self.tally.counter_values += self.counters.write(output, run);
+            self.tally.counter_values +=
+                self.counters
+                    .write(output, run, self.overview.as_deref_mut());
         }
     }
 

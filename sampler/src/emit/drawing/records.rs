@@ -6,7 +6,7 @@ use rsys_wire::record::{Record, Records};
 use super::Drawing;
 use super::events::{EventThread, EventWriter, is_worth_a_file};
 use super::thread_counters::{Counts, EventTracks};
-use super::threads::{Thread, rename, rename_by_kernel};
+use super::threads::Thread;
 use crate::emit::batch::RingWords;
 use crate::emit::learned::Learned;
 use crate::emit::learned::stacks::{PythonStack, Stack, thread_name};
@@ -79,16 +79,18 @@ impl Drawing {
             } => {
                 self.close_thread(ring, learned);
                 ring.clear();
+                let name = thread_name(&name);
                 if let Some(output) = &mut self.trace.output {
-                    output.thread_starts(tid);
+                    output.thread_starts(tid, &name);
                 }
                 let number = learned.numbers.start(tid, time_ns);
-                ring.thread = Some(Thread::new(tid, number, thread_name(&name)));
+                ring.thread = Some(Thread::new(tid, number, &name));
                 self.tally.threads += 1;
             }
             Record::ThreadName { name } => {
                 if let Some(thread) = &mut ring.thread {
-                    rename_by_kernel(self.trace.output.as_mut(), thread, &thread_name(&name));
+                    let name = thread_name(&name);
+                    thread.rename(self.trace.output.as_mut(), |names| names.by_kernel(&name));
                 }
             }
             Record::ThreadEnd {
@@ -100,7 +102,8 @@ impl Drawing {
                     let tally = &mut self.tally;
                     tally.ended_cpu_ns = tally.ended_cpu_ns.saturating_add(cpu_time_ns);
                     tally.ended_weight = tally.ended_weight.saturating_add(thread.weight);
-                    rename_by_kernel(self.trace.output.as_mut(), thread, &thread_name(&name));
+                    let name = thread_name(&name);
+                    thread.rename(self.trace.output.as_mut(), |names| names.by_kernel(&name));
                 }
                 self.close_thread(ring, learned);
                 ring.clear();
@@ -129,7 +132,7 @@ impl Drawing {
             }
             Record::PythonThread { name } => {
                 if let Some(thread) = &mut ring.thread {
-                    rename(self.trace.output.as_mut(), thread, name);
+                    thread.rename(self.trace.output.as_mut(), |names| names.by_python(&name));
                 }
             }
             Record::Counters {
@@ -184,6 +187,7 @@ impl Drawing {
             frames: &mut learned.frames,
             tally: &mut self.tally.events,
             digest: &mut self.digest,
+            overview: self.overview.as_deref_mut(),
             run: tools.run,
             last_time_ns: &mut self.last_time_ns,
         };

@@ -61,9 +61,12 @@ impl Drawing {
         let weight_ns = u64::from(weight).saturating_mul(tools.run.weight_unit());
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
+        if let Some(overview) = &mut self.overview {
+            overview.cpu(thread.tid, (time_ns, weight_ns), &shown.frames, frames);
+        }
         self.digest
             .sample(shown.functions.last().copied(), weight_ns);
-        let (tid, name) = (thread.tid, &thread.name);
+        let (tid, name) = (thread.tid, thread.name.shown());
         if let Some(profile) = &mut self.profile {
             let whose = Whose {
                 number: thread.number,

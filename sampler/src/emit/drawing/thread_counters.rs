@@ -2,10 +2,9 @@
 
 use rsys_proto::TrackSequence;
 
-use super::counters::counter_value;
 use crate::counters::{Counter, Unit};
 use crate::emit::account::Tally;
-use crate::emit::output::Output;
+use crate::emit::output::{Output, counter_value};
 use crate::run::RunContext;
 
 /// How often a thread's events have happened at a time.

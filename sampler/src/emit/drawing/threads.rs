@@ -9,6 +9,7 @@ use crate::emit::learned::Learned;
 use crate::emit::learned::frames::{Frames, FunctionId};
 use crate::emit::output::Output;
 use crate::emit::profile::Whose;
+use crate::emit::thread_name::ThreadName;
 
 /// A thread that has a ring.
 #[derive(Debug)]
@@ -17,10 +18,8 @@ pub struct Thread {
     pub tid: u32,
     /// How many threads of the process started before it.
     pub number: u32,
-    /// Its name.
-    pub name: String,
-    /// Its name as the kernel has it. A name from Python stands until this one changes.
-    pub kernel_name: String,
+    /// Its names.
+    pub name: ThreadName,
     /// Its track, once it has a sample.
     pub track: Option<ThreadTrack>,
     /// Periods of CPU time that its samples stand for.
@@ -28,15 +27,26 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread that begins.
-    pub fn new(tid: u32, number: u32, name: String) -> Self {
+    /// A thread that begins with its creator's name.
+    pub fn new(tid: u32, number: u32, name: &str) -> Self {
         Self {
             tid,
             number,
-            kernel_name: name.clone(),
-            name,
+            name: ThreadName::inherited(name),
             track: None,
             weight: 0,
+        }
+    }
+
+    /// Takes over a name.
+    pub fn rename(
+        &mut self,
+        output: Option<&mut Output>,
+        take_over: impl Fn(&mut ThreadName) -> bool,
+    ) {
+        take_over(&mut self.name);
+        if let Some(output) = output {
+            output.name_thread(self.tid, take_over);
         }
     }
 }
@@ -88,7 +98,7 @@ impl Drawing {
             profile.rename(Whose {
                 number: thread.number,
                 tid: thread.tid,
-                name: &thread.name,
+                name: thread.name.shown(),
             });
         }
         let Some(output) = &mut self.trace.output else {
@@ -124,7 +134,8 @@ impl Drawing {
                 && let Ok(name) =
                     std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
             {
-                rename_by_kernel(Some(output), thread, name.trim_end_matches('\n'));
+                let name = name.trim_end_matches('\n');
+                thread.rename(Some(output), |names| names.by_kernel(name));
             }
             if let Some(ThreadTrack { sequence, builder }) = &mut thread.track {
                 let mut pen = SliceWriter {
@@ -174,33 +185,5 @@ impl SliceWriter<'_> {
             ..Event::default()
         };
         sequence.event(out, time_ns, EventKind::SliceBegin, &slice);
-    }
-}
-
-/// The kernel keeps names of threads up to this length, in bytes.
-const KERNEL_NAME_MAX: usize = 15;
-
-/// Takes over the kernel's name when it is another one than before.
-pub(super) fn rename_by_kernel(output: Option<&mut Output>, thread: &mut Thread, name: &str) {
-    if name == thread.kernel_name {
-        return;
-    }
-    let first = thread.kernel_name.is_empty();
-    name.clone_into(&mut thread.kernel_name);
-    // A young thread's name is not known yet, while Python's may be: the whole of what the kernel
-    // cuts.
-    let is_cut = name.len() == KERNEL_NAME_MAX && thread.name.starts_with(name);
-    if (!first || thread.name.is_empty()) && !is_cut {
-        rename(output, thread, name.to_owned());
-    }
-}
-
-pub(super) fn rename(output: Option<&mut Output>, thread: &mut Thread, name: String) {
-    if name.is_empty() || name == thread.name {
-        return;
-    }
-    thread.name = name;
-    if let (Some(output), Some(track)) = (output, &thread.track) {
-        output.rename(&track.sequence, thread.tid, &thread.name);
     }
 }

@@ -25,6 +25,8 @@ pub struct Trace {
     pub path: Option<PathBuf>,
     /// Those in which it went on.
     pub parts: Vec<PathBuf>,
+    /// The small one of the whole run.
+    pub overview: Option<PathBuf>,
     /// What distinguishes the files of the process.
     pub id: FileId,
     /// Whether there could not be another file once.
@@ -42,6 +44,7 @@ impl Trace {
             trouble: None,
             path: None,
             parts: Vec::new(),
+            overview: None,
             id: FileId::default(),
             is_split_refused: false,
             is_wanted,
@@ -92,7 +95,10 @@ impl Trace {
         if limits.is_none() || !output.is_full(limits, last_time_ns) {
             return;
         }
-        match tools.sinks.open_next(&self.id, identity, tools.run) {
+        match tools
+            .sinks
+            .open_further(self.id.next_part(), identity, tools.run)
+        {
             Ok(Opened { sink, path, id }) => {
                 self.id = id;
                 self.parts.extend(path);

@@ -4,21 +4,24 @@
 use std::collections::HashMap;
 
 use rsys_config::Numbers;
-use rsys_proto::{Sample, TrackSequence};
+use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, Sample, TrackSequence, Value};
+use rsys_wire::event::Key;
 use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
 
 use super::slices::DEPTH_MAX;
 use super::threads::SliceNames;
 use crate::emit::account::WaitTally;
+use crate::emit::digest;
 use crate::emit::learned::events::StackMarks;
 use crate::emit::learned::frames::{FrameId, Frames, FunctionId};
 use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
 use crate::emit::learned::thread_numbers::ThreadNumbers;
 use crate::emit::output::Output;
+use crate::emit::overview::Overview;
 use crate::emit::profile::{Profile, Whose};
 use crate::python::PythonView;
 use crate::python::merge::Ends;
-use crate::waits::record::{Completeness, Wait, WaitRecord};
+use crate::waits::record::{Completeness, InterpreterLock, Wait, WaitRecord};
 use crate::windows::Schedule;
 
 /// The outermost frame of the samples of waiting threads: some viewers put the samples of both
@@ -61,6 +64,8 @@ pub struct WaitWriter<'a> {
     pub marks: StackMarks,
     /// The summary, if one was asked for.
     pub profile: Option<&'a mut Profile>,
+    /// The small trace of the whole run, if there is to be one.
+    pub overview: Option<&'a mut Overview>,
 }
 
 impl WaitWriter<'_> {
@@ -84,9 +89,6 @@ struct WaitThread {
 /// The tracks of a thread.
 #[derive(Debug)]
 struct WaitTrack {
-    /// The uuid of the thread's own.
-    thread: u64,
-    /// That of its waits.
     sequence: TrackSequence,
     open: Vec<FunctionId>,
 }
@@ -94,10 +96,8 @@ struct WaitTrack {
 impl WaitTrack {
     /// Tracks without events.
     fn new(output: &mut Output, tid: u32, name: &str) -> Self {
-        let (thread, sequence) = output.wait_track(tid, name);
         Self {
-            thread,
-            sequence,
+            sequence: output.wait_track(tid, name),
             open: Vec::new(),
         }
     }
@@ -110,11 +110,57 @@ struct Current {
     frames: Vec<FrameId>,
     /// The same without the first one.
     functions: Vec<FunctionId>,
+    /// What is said of the interpreter's lock, if that is what it waits for.
+    lock: Option<Lock>,
     /// Samples stand for the time up to here.
     sampled_ns: u64,
     /// And this is how far it is shown: what follows may lie outside of the windows of time.
     shown_ns: u64,
     drawn: bool,
+}
+
+/// The interpreter's lock, and who held it when the wait was seen to begin.
+#[derive(Debug)]
+struct Lock {
+    address: u64,
+    /// 0 where the lock was free.
+    holder_tid: u32,
+    /// The place and the stack of that thread.
+    holder: [Option<String>; 2],
+}
+
+impl Lock {
+    fn of(lock: &InterpreterLock, pen: &mut WaitWriter<'_>) -> Self {
+        let mut python = PythonStack::default();
+        if let Some(stack) = &lock.holder {
+            _ = python.update(pen.frames, stack.flags, 0, &stack.words);
+        }
+        let (stack, frames) = (python.frames(), &*pen.frames);
+        Self {
+            address: lock.address,
+            holder_tid: lock.holder_tid,
+            holder: [digest::place(stack, frames), digest::line(stack, frames)],
+        }
+    }
+
+    /// As arguments, which have the names that those of recorded waits for locks have.
+    fn annotations(&self, out: &mut PacketBuffer) -> Vec<Annotation<'static>> {
+        let lock = out.intern(Key::Lock.name());
+        let mut annotations = vec![Annotation::new(lock, Value::Pointer(self.address))];
+        if self.holder_tid != 0 {
+            let holder = out.intern(Key::HolderThread.name());
+            let tid = Value::Uint(u64::from(self.holder_tid));
+            annotations.push(Annotation::new(holder, tid));
+        }
+        let names = ["holder", Key::HolderStack.name()];
+        for (name, text) in names.into_iter().zip(&self.holder) {
+            if let Some(text) = text {
+                let (name, text) = (out.intern(name), out.intern(text));
+                annotations.push(Annotation::new(name, Value::Interned(text)));
+            }
+        }
+        annotations
+    }
 }
 
 impl WaitTracks {
@@ -181,9 +227,7 @@ impl WaitTracks {
     fn name(&mut self, tid: u32, name: &str, pen: &mut WaitWriter<'_>) {
         let thread = self.threads.entry(tid).or_default();
         name.clone_into(&mut thread.name);
-        if let Some(track) = &thread.track {
-            pen.output.rename_thread(track.thread, tid, name);
-        }
+        pen.output.name_thread(tid, |names| names.by_kernel(name));
     }
 
     fn begin(
@@ -203,6 +247,7 @@ impl WaitTracks {
             .iter()
             .map(|&frame| pen.frames.frame(frame).function)
             .collect();
+        let lock = wait.lock.as_ref().map(|lock| Lock::of(lock, pen));
         let tally = &mut *pen.tally;
         tally.waits += 1;
         match wait.completeness {
@@ -217,6 +262,7 @@ impl WaitTracks {
         thread.current = Some(Current {
             frames,
             functions,
+            lock,
             sampled_ns: time_ns,
             shown_ns: time_ns,
             drawn: false,
@@ -262,6 +308,9 @@ impl WaitTracks {
                 };
                 profile.wait(whose, &current.functions, weight_ns);
             }
+            if let Some(overview) = &mut pen.overview {
+                overview.wait(tid, (begin_ns, end_ns), &current.frames, pen.frames);
+            }
             pen.tally.samples += 1;
             pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
             current.shown_ns = end_ns;
@@ -305,12 +354,25 @@ impl WaitThread {
             .take_while(|(new, open)| new == open)
             .count();
         track.close_to(common, self.ended_ns.take().unwrap_or(time_ns), pen);
-        for &function in &current.functions[common..] {
+        let count = current.functions.len();
+        for (number, &function) in (1..).zip(&current.functions).skip(common) {
             let out = pen.output.buffer();
             let name = pen
                 .names
                 .get(function, || out.intern(&pen.frames.function(function).name));
-            track.sequence.slice_begin(out, time_ns, name);
+            match &current.lock {
+                Some(lock) if number == count => {
+                    let event = Event {
+                        name: Name::Interned(name),
+                        annotations: &lock.annotations(out),
+                        ..Event::default()
+                    };
+                    track
+                        .sequence
+                        .event(out, time_ns, EventKind::SliceBegin, &event);
+                }
+                _ => track.sequence.slice_begin(out, time_ns, name),
+            }
             track.open.push(function);
             pen.tally.slices += 1;
         }

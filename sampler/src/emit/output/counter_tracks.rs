@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rsys_proto::{CounterTrack, CounterUnit, NamedTrack, ProcessNamespace, TrackSequence};
+use rsys_proto::{
+    CounterTrack, CounterUnit, CounterValue, NamedTrack, ProcessNamespace, TrackSequence,
+};
 
 use super::Output;
 use super::tracks::Group;
@@ -131,5 +133,28 @@ impl Output {
             ..NamedTrack::default()
         });
         *self.counter_groups.own.insert(uuid)
+    }
+}
+
+/// Whole numbers are written as such: they are shorter.
+#[must_use]
+pub fn counter_value(value: f64) -> CounterValue {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        CounterValue::Int(value as i64)
+    } else {
+        CounterValue::Double(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        assert_eq!(counter_value(5.0), CounterValue::Int(5));
+        assert_eq!(counter_value(0.5), CounterValue::Double(0.5));
+        assert_eq!(counter_value(1e300), CounterValue::Double(1e300));
     }
 }

@@ -70,6 +70,10 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
         put(&mut data, "overflow_period", overflow.period);
     }
     put(&mut data, "unwinder", run.unwinder.as_str());
+    if let Some(runtime) = &run.openmp_runtime {
+        let path = runtime.display().to_string();
+        put(&mut data, "openmp_runtime_in_place_of_libgomp", path);
+    }
     put(&mut data, "tick_ns", identity.tick_ns);
     put(&mut data, "boot_id", run.boot_id.as_str());
     put(&mut data, "host", run.host.as_str());

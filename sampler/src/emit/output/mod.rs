@@ -23,6 +23,7 @@ use rsys_proto::{
 
 use self::clocks::{clock_readings, system_info};
 use self::counter_tracks::CounterGroups;
+pub use self::counter_tracks::counter_value;
 use self::known::KnownIds;
 use self::metadata::Datum;
 use self::samples::SampleTables;

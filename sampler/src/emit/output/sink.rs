@@ -61,13 +61,13 @@ pub trait Sinks: Debug {
     /// When there cannot be one.
     fn open(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened>;
 
-    /// Opens the sink in which the trace of a process goes on after that which is called `id`.
+    /// Opens a further sink for the trace of a process, which is called `id`.
     ///
     /// # Errors
     /// When there cannot be one.
-    fn open_next(
+    fn open_further(
         &mut self,
-        id: &FileId,
+        id: FileId,
         identity: &Identity,
         run: &RunContext,
     ) -> io::Result<Opened>;
@@ -102,13 +102,12 @@ impl Sinks for TraceFiles {
         })
     }
 
-    fn open_next(
+    fn open_further(
         &mut self,
-        id: &FileId,
+        id: FileId,
         identity: &Identity,
         run: &RunContext,
     ) -> io::Result<Opened> {
-        let id = id.next_part();
         let (file, path) = run.layout_of(identity).create(&id)?;
         Ok(Opened {
             sink: Box::new(file),

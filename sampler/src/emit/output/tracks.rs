@@ -4,6 +4,7 @@ use rsys_proto::hashing::FastMap;
 use rsys_proto::{ChildOrdering, NamedTrack, ProcessNamespace, ThreadTrack, TrackSequence};
 
 use super::Output;
+use crate::emit::thread_name::ThreadName;
 
 /// Name of the tracks of times off the processor.
 const OFF_CPU: &str = "off-CPU";
@@ -24,9 +25,16 @@ const FIRST_THREAD_TRACK: u32 = 3;
 pub(super) struct TrackIds {
     pub(super) namespace: ProcessNamespace,
     next: u32,
-    /// The tracks of threads, and whether the thread has ended. A thread has one: a second would
-    /// make it two threads in viewers.
-    threads: FastMap<u32, (u64, bool)>,
+    threads: FastMap<u32, KnownThread>,
+}
+
+/// What is known of a thread.
+#[derive(Debug, Default)]
+struct KnownThread {
+    name: ThreadName,
+    /// Its track, once something is drawn on it. A second would make it two threads in viewers.
+    track: Option<u64>,
+    is_over: bool,
 }
 
 impl TrackIds {
@@ -47,6 +55,12 @@ pub struct Group {
 }
 
 impl Group {
+    /// The id of the track.
+    #[must_use]
+    pub fn uuid(&self) -> u64 {
+        self.uuid
+    }
+
     /// The rank of the next of its tracks.
     pub fn next_rank(&mut self) -> i32 {
         self.children += 1;
@@ -61,34 +75,63 @@ impl Output {
         uuid
     }
 
-    /// A thread with this id starts: if another had it before, it gets a track of its own.
-    pub fn thread_starts(&mut self, tid: u32) {
-        if self.tracks.threads.get(&tid).is_some_and(|(_, over)| *over) {
+    /// A thread with this id starts, with its creator's name: if another had the id before, it gets
+    /// a track of its own.
+    pub fn thread_starts(&mut self, tid: u32, name: &str) {
+        if self.tracks.threads.get(&tid).is_some_and(|it| it.is_over) {
             self.tracks.threads.remove(&tid);
         }
+        self.name_thread(tid, |names| names.begin(name));
     }
 
     /// A thread is over. What is still to come of it goes to its track.
     pub fn thread_ends(&mut self, tid: u32) {
-        if let Some((_, over)) = self.tracks.threads.get_mut(&tid) {
-            *over = true;
+        if let Some(known) = self.tracks.threads.get_mut(&tid) {
+            known.is_over = true;
         }
     }
 
-    fn thread_track(&mut self, tid: u32, name: &str) -> u64 {
-        if let Some((uuid, _)) = self.tracks.threads.get(&tid) {
-            return *uuid;
+    /// Takes over a name of a thread; `take_over` says whether another one is shown from now on.
+    pub fn name_thread(&mut self, tid: u32, take_over: impl FnOnce(&mut ThreadName) -> bool) {
+        let known = self.tracks.threads.entry(tid).or_default();
+        if take_over(&mut known.name)
+            && let Some(uuid) = known.track
+        {
+            self.describe_thread(tid, uuid);
         }
-        let uuid = self.new_track();
-        self.tracks.threads.insert(tid, (uuid, false));
-        let pid = self.pid;
+    }
+
+    /// Takes over the names of threads that another trace of the process knows.
+    pub fn adopt_names(&mut self, other: &Output) {
+        for (&tid, known) in &other.tracks.threads {
+            let thread = self.tracks.threads.entry(tid).or_default();
+            thread.name = known.name.clone();
+        }
+    }
+
+    fn describe_thread(&mut self, tid: u32, uuid: u64) {
+        let known = self.tracks.threads.get(&tid);
         self.writer.buffer().thread(&ThreadTrack {
             uuid,
-            pid,
+            pid: self.pid,
             tid,
-            name,
+            name: known.map_or("", |known| known.name.shown()),
             title: STACK,
         });
+    }
+
+    /// The track of a thread. The kernel's `name` stands where none is known.
+    fn thread_track(&mut self, tid: u32, name: &str) -> u64 {
+        if let Some(uuid) = self.tracks.threads.get(&tid).and_then(|it| it.track) {
+            return uuid;
+        }
+        let uuid = self.new_track();
+        let known = self.tracks.threads.entry(tid).or_default();
+        known.track = Some(uuid);
+        if known.name.shown().is_empty() {
+            known.name.by_kernel(name);
+        }
+        self.describe_thread(tid, uuid);
         uuid
     }
 
@@ -98,8 +141,8 @@ impl Output {
         TrackSequence::new(self.writer.buffer(), uuid)
     }
 
-    /// A track for the waits of a thread, beside its own, of which the uuid is given as well.
-    pub fn wait_track(&mut self, tid: u32, name: &str) -> (u64, TrackSequence) {
+    /// A track for the waits of a thread, beside its own.
+    pub fn wait_track(&mut self, tid: u32, name: &str) -> TrackSequence {
         let thread = self.thread_track(tid, name);
         let waits = self.new_track();
         let out = self.writer.buffer();
@@ -110,7 +153,7 @@ impl Output {
             description: Some("What this thread waited for, by the wall clock"),
             ..NamedTrack::default()
         });
-        (thread, TrackSequence::new(out, waits))
+        TrackSequence::new(out, waits)
     }
 
     /// Process id.
@@ -201,22 +244,5 @@ impl Output {
         let thread = self.thread_track(tid, name);
         let description = "When this thread was off the processor, as the kernel recorded it";
         self.child_track(thread, OFF_CPU, Some(description))
-    }
-
-    /// Says that a thread has another name now.
-    pub fn rename(&mut self, track: &TrackSequence, tid: u32, name: &str) {
-        self.rename_thread(track.track(), tid, name);
-    }
-
-    /// Says that the thread with the track `uuid` has another name now.
-    pub fn rename_thread(&mut self, uuid: u64, tid: u32, name: &str) {
-        let thread = ThreadTrack {
-            uuid,
-            pid: self.pid,
-            tid,
-            name,
-            title: STACK,
-        };
-        self.writer.buffer().thread(&thread);
     }
 }

@@ -56,6 +56,7 @@ impl ProcessTrace {
             End::StillRunning => drawing.last_time_ns,
             _ => os::boot_time_ns().max(drawing.last_time_ns),
         };
+        drawing.write_overview(time_ns, learned, tools);
         drawing.end(time_ns, &data);
         let profile = self.write_profile(tools.run);
         let (learned, drawing) = (self.learned, self.drawing);
@@ -63,6 +64,7 @@ impl ProcessTrace {
         ProcessSummary {
             path: drawing.trace.path,
             parts: drawing.trace.parts,
+            overview: drawing.trace.overview,
             profile,
             trouble: drawing.trace.trouble,
             short,

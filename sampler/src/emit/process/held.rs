@@ -218,6 +218,7 @@ mod tests {
                 words: Box::default(),
                 completeness: Completeness::Complete,
                 python: None,
+                lock: None,
             },
             adjoins: false,
         };

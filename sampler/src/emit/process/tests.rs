@@ -68,12 +68,12 @@ impl Sinks for Memories {
         })
     }
 
-    fn open_next(&mut self, id: &FileId, _: &Identity, _: &RunContext) -> io::Result<Opened> {
+    fn open_further(&mut self, id: FileId, _: &Identity, _: &RunContext) -> io::Result<Opened> {
         self.opened += 1;
         Ok(Opened {
             sink: Box::new(self.memory.clone()),
             path: None,
-            id: id.next_part(),
+            id,
         })
     }
 }

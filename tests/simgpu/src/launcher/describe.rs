@@ -57,6 +57,7 @@ impl Plan {
         if file.concurrent_kernels == Some(0) {
             bail!("concurrent_kernels is 0; 1 means one after the other");
         }
+        file.check_gpus(self.gpus, self.model.clock_mhz)?;
         let truth = arguments
             .truth
             .as_ref()
@@ -108,6 +109,7 @@ impl Plan {
             compute_units: model.compute_units,
             shader_engines: model.arrays,
             clock_mhz: model.clock_mhz,
+            load_clock_mhz: self.file.load_clock_mhz(index, model.clock_mhz),
             memory_clock_mhz: model.memory_clock_mhz,
             vram_bytes: model.vram_bytes(&self.file),
             family: model.family,

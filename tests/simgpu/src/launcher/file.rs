@@ -39,6 +39,16 @@ pub struct File {
     pub faults: Faults,
     /// What the driver tells whoever watches.
     pub event: Vec<Event>,
+    /// GPUs that differ.
+    pub gpu: Vec<Gpu>,
+}
+
+/// `[[gpu]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    index: usize,
+    clock_mhz: u32,
 }
 
 /// `[clock]`
@@ -110,6 +120,33 @@ pub struct Event {
     microseconds: f64,
     #[serde(default)]
     bytes: u64,
+}
+
+impl File {
+    /// The engine clock under load of a GPU whose greatest clock this is.
+    pub fn load_clock_mhz(&self, index: usize, greatest_mhz: u32) -> u32 {
+        let of_gpu = self.gpu.iter().find(|gpu| gpu.index == index);
+        of_gpu.map_or(greatest_mhz, |gpu| gpu.clock_mhz)
+    }
+
+    /// Checks what is said of single GPUs.
+    ///
+    /// # Errors
+    /// When there is no such GPU, or it could not run like this.
+    pub fn check_gpus(&self, gpus: usize, greatest_mhz: u32) -> Result<()> {
+        for gpu in &self.gpu {
+            if gpu.index >= gpus {
+                bail!("a [[gpu]] is about a GPU that is not there: {gpu:?}");
+            }
+            if !(1..=greatest_mhz).contains(&gpu.clock_mhz) {
+                bail!(
+                    "gpu.clock_mhz is {}; it must be 1 to {greatest_mhz}, the model's greatest",
+                    gpu.clock_mhz
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Event {
@@ -331,12 +368,31 @@ mod tests {
     #[test]
     fn wrong_files_are_refused_with_the_reason() {
         for (text, reason) in [
-            ("gpu = 2", "unknown field `gpu`"),
+            ("cards = 2", "unknown field `cards`"),
+            ("gpu = 2", "invalid type"),
             ("[[kernel]]\ntime = 3", "unknown field `time`"),
             ("[[kernel]]\nfault = \"burn\"", "unknown variant `burn`"),
             ("gpus = \"two\"", "invalid type"),
         ] {
             let error = toml::from_str::<File>(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_of_a_gpu_that_is_there_and_no_faster_than_it_can() {
+        let check = |text: &str| {
+            let file: File = toml::from_str(text).unwrap();
+            file.check_gpus(2, 1700)
+                .map(|()| [0, 1].map(|index| file.load_clock_mhz(index, 1700)))
+        };
+        let clocks = check("[[gpu]]\nindex = 1\nclock_mhz = 850").unwrap();
+        assert_eq!(clocks, [1700, 850]);
+        for (text, reason) in [
+            ("[[gpu]]\nindex = 2\nclock_mhz = 850", "not there"),
+            ("[[gpu]]\nindex = 1\nclock_mhz = 1701", "must be 1 to 1700"),
+        ] {
+            let error = check(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

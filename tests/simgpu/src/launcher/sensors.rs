@@ -32,6 +32,7 @@ struct Sensor {
     folder: PathBuf,
     model: &'static Model,
     vram_bytes: u64,
+    load_clock_mhz: u32,
     busy_ns: u64,
     copied_bytes: u64,
     edge_degrees: f64,
@@ -57,6 +58,7 @@ impl Sensors {
             folder: pci_folder(root, index),
             model: plan.model,
             vram_bytes: gpu.vram_bytes,
+            load_clock_mhz: gpu.load_clock_mhz,
             busy_ns: 0,
             copied_bytes: 0,
             edge_degrees: COOL,
@@ -125,9 +127,15 @@ impl Sensor {
         self.energy_j += power_w * load.seconds;
         self.busy_seconds += load.busy * load.seconds;
         let clock_mhz = if load.busy > 0.0 {
-            model.clock_mhz
+            self.load_clock_mhz
         } else {
             IDLE_CLOCK_MHZ
+        };
+        // The middle level is the one that moves, as the driver shows it.
+        let middle_mhz = match clock_mhz {
+            IDLE_CLOCK_MHZ => model.clock_mhz / 2,
+            _ if clock_mhz == model.clock_mhz => model.clock_mhz / 2,
+            _ => clock_mhz,
         };
         let fan_percent = ((self.edge_degrees - COOL) / HEATING).mul_add(60.0, 20.0);
         let metrics = Metrics {
@@ -158,10 +166,7 @@ impl Sensor {
             ("mem_info_gtt_used", "0\n".to_owned()),
             (
                 "pp_dpm_sclk",
-                levels(
-                    &[IDLE_CLOCK_MHZ, model.clock_mhz / 2, model.clock_mhz],
-                    clock_mhz,
-                ),
+                levels(&[IDLE_CLOCK_MHZ, middle_mhz, model.clock_mhz], clock_mhz),
             ),
             (
                 "pp_dpm_mclk",

@@ -13,6 +13,7 @@ mod end;
 pub mod names;
 mod ops;
 mod painted;
+pub mod profiler;
 mod streams;
 pub mod table;
 mod tag;
@@ -32,6 +33,7 @@ use crate::interpose::libraries;
 use crate::sources::gpu::hip_functions::{self, Callback};
 use crate::sources::gpu::owner;
 use crate::sources::gpu::words;
+use crate::sources::source::Ending;
 use crate::state;
 
 /// HIP was not found yet, or is not wanted.
@@ -46,6 +48,8 @@ const LOST: u32 = 3;
 const FORKED: u32 = 4;
 /// As [`FORKED`], after the line that says that calls are missing.
 const FORKED_AND_SAID: u32 = 5;
+/// HIP's own profiler reports calls and operations.
+const BY_PROFILER: u32 = 6;
 
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
 /// Whether HIP has asked us about a call or an operation: it is set up in this process.
@@ -56,6 +60,10 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// What HIP calls the things that it reports.
 const DOMAIN_OPS: u32 = 2;
 const DOMAIN_CALLS: u32 = 3;
+
+/// What the trace says of a HIP without a place for a tracer.
+const NO_PLACE: &[u8] = b"has no hipRegisterTracerCallback, as HIP from 5.3 to 7.2 has: operations are recorded at the queues of the HSA runtime, of calls \
+    only those that rsys wraps";
 
 /// What the trace says of the source where HIP reports calls and operations.
 pub const SOURCE: &[u8] = gpu::choose(GpuSource::Auto, GpuLevel::Standard, Hip::Ready)
@@ -76,8 +84,11 @@ pub fn start() {
     {
         return;
     }
+    if profiler::is_wanted() && start_profiler() {
+        return;
+    }
     let (state, source): (u32, &[u8]) = match hip_functions::register_callback::get() {
-        None => (REFUSED, b"has no hipRegisterTracerCallback (it came with 5.3): calls and operations are not told to a tracer"),
+        None => (REFUSED, NO_PLACE),
         Some(_) if IS_TAKEN.load(Ordering::Acquire) => {
             (REFUSED, b"another tool has taken the place for its tracer")
         }
@@ -99,6 +110,11 @@ pub fn start() {
             events::note(
                 b"another tool has taken the place for HIP's tracer: HIP's calls are not recorded",
             );
+        } else if !libraries::is_loaded(b"/libamdhip64.so.5") {
+            // HIP 5.2 never had one.
+            events::note(
+                b"this HIP has no place for a tracer (hipRegisterTracerCallback): operations are recorded at the queues of the HSA runtime, of its calls only those that rsys wraps",
+            );
         }
         return;
     }
@@ -116,6 +132,31 @@ pub fn start() {
     // Runs before what HIP registered when it was loaded.
     // SAFETY: a function that may be called at the end.
     unsafe { libc::atexit(at_exit) };
+}
+
+/// Has HIP's own profiler record, if this HIP has one; a line says so if not.
+fn start_profiler() -> bool {
+    let (before, after) = (Ordering::AcqRel, Ordering::Acquire);
+    if STATE
+        .compare_exchange(ABSENT, BY_PROFILER, before, after)
+        .is_err()
+    {
+        return true;
+    }
+    // No other source may record from now on.
+    owner::set_hip(state::settings().events.gpu);
+    if profiler::start() {
+        events::fact(b"gpu source", profiler::SOURCE);
+        // SAFETY: a function that may be called at the end.
+        unsafe { libc::atexit(at_exit) };
+        return true;
+    }
+    owner::set_hip(false);
+    STATE.store(ABSENT, Ordering::Release);
+    events::note(
+        b"this HIP has no profiler of its own (it comes with 7.14): --gpu-source hip-profiler records as auto does",
+    );
+    false
 }
 
 /// What HIP calls.
@@ -156,11 +197,14 @@ fn say_if_forked() {
 }
 
 extern "C" fn at_exit() {
-    at_end();
+    at_end(Ending::Exit);
 }
 
 /// The process ends, or becomes another program.
-pub fn at_end() {
+pub fn at_end(ending: Ending) {
+    if STATE.load(Ordering::Acquire) == BY_PROFILER {
+        profiler::at_end(ending);
+    }
     if STATE.load(Ordering::Acquire) == OURS && owner::is_hip() {
         end::collect();
     }
@@ -191,12 +235,14 @@ pub fn is_back() {
 /// A fork's child has no HIP where its parent had used it. Where the parent had only set up the runtime below, as programs do that count
 /// GPUs first, HIP works in the child: its place for a tracer is taken anew, when it sets up the runtime.
 pub fn after_fork_in_child() {
-    let next = if IS_USED.load(Ordering::Acquire) {
+    // HIP's own profiler has no callback at the first call: it is in use as soon as it is switched on.
+    let by_profiler = STATE.load(Ordering::Acquire) == BY_PROFILER;
+    let next = if by_profiler || IS_USED.load(Ordering::Acquire) {
         FORKED
     } else {
         ABSENT
     };
-    if STATE.load(Ordering::Acquire) == OURS {
+    if matches!(STATE.load(Ordering::Acquire), OURS | BY_PROFILER) {
         STATE.store(next, Ordering::Release);
     }
     owner::set_hip(false);

@@ -15,9 +15,8 @@ use super::traffic::Traffic;
 use super::{EventThread, EventWriter};
 use crate::counters::{Counter, Unit};
 use crate::emit::digest;
-use crate::emit::drawing::counters::counter_value;
-use crate::emit::learned::frames::{FrameId, Frames};
-use crate::emit::output::Output;
+use crate::emit::learned::frames::FrameId;
+use crate::emit::output::{Output, counter_value};
 
 /// The outermost frame of the time in calls: some viewers put the samples of all clocks into one flame graph.
 const ROOT: &str = "[calls]";
@@ -98,6 +97,8 @@ struct Nest {
 struct Open {
     begin_ns: u64,
     is_drawn: bool,
+    /// The id of its name in the overview.
+    name: u64,
     /// Id of the stack from which it was made, or 0.
     stack: u64,
     /// Of a wait: the lock, or 0, and id of the stack by which another thread holds it, or 0.
@@ -136,16 +137,6 @@ pub struct Calls {
     samples: Vec<Sample>,
     root: Option<FrameId>,
     annotations: Annotations,
-}
-
-/// At most this many frames of a holder's stack are written out.
-const HOLDER_FRAMES: usize = 64;
-
-/// The functions of a stack in one line, innermost first.
-fn line_of(stack: &[FrameId], frames: &Frames) -> Option<String> {
-    let name = |id: &FrameId| &*frames.function(frames.frame(*id).function).name;
-    let names: Vec<&str> = stack.iter().rev().take(HOLDER_FRAMES).map(name).collect();
-    (!names.is_empty()).then(|| names.join(" <- "))
 }
 
 /// Ranges that may overlap, on as many tracks as it takes.
@@ -189,7 +180,7 @@ impl Calls {
                 *pen.last_time_ns = time_ns.max(*pen.last_time_ns);
                 let is_drawn = pen.run.windows.events.active(time_ns);
                 if is_drawn {
-                    self.traffic.call(time_ns, args);
+                    self.traffic.call(time_ns, category, args);
                 }
                 let group = Group::of(category);
                 let nest = nest(&mut self.threads, thread, group, pen.output);
@@ -200,6 +191,10 @@ impl Calls {
                 nest.open.push(Open {
                     begin_ns: time_ns,
                     is_drawn,
+                    name: match &mut pen.overview {
+                        Some(overview) if name == 0 => overview.own_name(own_name(args)),
+                        _ => name,
+                    },
                     stack: stack_of(args),
                     lock: of_lock(Key::Lock),
                     holder_stack: of_lock(Key::HolderStack),
@@ -239,6 +234,10 @@ impl Calls {
                             EventKind::SliceEnd,
                             &event,
                         );
+                        if let Some(overview) = &mut pen.overview {
+                            let times = (begin_ns, end_ns);
+                            overview.call(thread.tid, group.title(), times, open.name);
+                        }
                         self.sample(thread.tid, open, end_ns, pen);
                         if open.lock != 0 {
                             let stacks = [open.stack, open.holder_stack];
@@ -466,7 +465,7 @@ fn write(
     {
         let stack = known.stack(holder);
         annotations.push_text("holder", digest::place(stack, frames), output);
-        annotations.push_text(Key::HolderStack.name(), line_of(stack, frames), output);
+        annotations.push_text(Key::HolderStack.name(), digest::line(stack, frames), output);
     }
     let mut flows = [0; 1 + messages::ARROWS_MAX];
     let mut flow_count = 0;

@@ -61,11 +61,7 @@ impl Gpu {
     /// Draws an operation.
     pub fn draw(&mut self, op: &GpuOp, args: Args<'_>, pen: &mut EventWriter<'_>) {
         let cause = pen.known.cause(op.correlation);
-        let end_ns = op.end_ns.max(op.start_ns);
-        *pen.last_time_ns = end_ns.max(*pen.last_time_ns);
-        let part = pen.run.windows.events.first_part(op.start_ns, end_ns);
-        let Some((start_ns, end_ns)) = part else {
-            pen.tally.outside_window += 1;
+        let Some((start_ns, end_ns)) = pen.kept_part([op.start_ns, op.end_ns]) else {
             return;
         };
         match op.kind {
@@ -140,6 +136,9 @@ impl Gpu {
                 stack: call.stack,
             };
             pen.digest.operation(op.device, &device.name, operation);
+            if let Some(overview) = &mut pen.overview {
+                overview.operation(op.device, &device.name, (start_ns, end_ns));
+            }
         }
         let track = device.track(line, (start_ns, end_ns), pen.known, pen.output);
         let category = pen
@@ -156,7 +155,7 @@ impl Gpu {
         track.event(out, start_ns, EventKind::SliceBegin, &event);
         track.slice_end(out, end_ns);
         if op.kind == OpKind::Kernel {
-            self.sample(name, &call, (start_ns, end_ns), pen);
+            self.sample(name, (op.device, &call), (start_ns, end_ns), pen);
         }
     }
 
@@ -185,7 +184,7 @@ impl Gpu {
     fn sample(
         &mut self,
         kernel: StringId,
-        call: &Call,
+        (device, call): (u32, &Call),
         (start_ns, end_ns): (u64, u64),
         pen: &mut EventWriter<'_>,
     ) {
@@ -210,6 +209,9 @@ impl Gpu {
             0 => pen.output.pid(),
             tid => tid,
         };
+        if let Some(overview) = &mut pen.overview {
+            overview.kernel(device, tid, (start_ns, end_ns), all, frames);
+        }
         self.samples.push(
             pen.output
                 .sample(start_ns, tid, callstack, end_ns - start_ns),

@@ -9,18 +9,23 @@ mod gpu;
 mod lanes;
 mod locks;
 mod messages;
+mod profiled;
+mod proxies;
 mod traffic;
 
-use rsys_wire::event::{Event, Labelled};
+use rsys_wire::event::{Category, Event, Labelled};
 
 use self::calls::Calls;
 use self::gpu::Gpu;
+use self::profiled::Profiled;
+use self::proxies::Proxies;
 use crate::emit::account::EventTally;
 use crate::emit::digest::Digest;
 use crate::emit::learned::events::EventTables;
 use crate::emit::learned::frames::Frames;
 use crate::emit::learned::stacks::thread_name;
 use crate::emit::output::Output;
+use crate::emit::overview::Overview;
 use crate::run::RunContext;
 
 /// The recorded calls and operations of a process.
@@ -28,6 +33,8 @@ use crate::run::RunContext;
 pub struct Events {
     calls: Calls,
     gpu: Gpu,
+    proxies: Proxies,
+    profiled: Profiled,
 }
 
 /// Whose events a ring holds.
@@ -62,10 +69,23 @@ pub struct EventWriter<'a> {
     pub tally: &'a mut EventTally,
     /// What the closing table says.
     pub digest: &'a mut Digest,
+    /// The small trace of the whole run, if there is to be one.
+    pub overview: Option<&'a mut Overview>,
     /// Which times are kept.
     pub run: &'a RunContext,
     /// The latest time that was seen.
     pub last_time_ns: &'a mut u64,
+}
+
+impl EventWriter<'_> {
+    /// The part of a time that lies in the windows that are kept. What lies outside is counted.
+    fn kept_part(&mut self, [begin_ns, end_ns]: [u64; 2]) -> Option<(u64, u64)> {
+        let end_ns = end_ns.max(begin_ns);
+        *self.last_time_ns = end_ns.max(*self.last_time_ns);
+        let part = self.run.windows.events.first_part(begin_ns, end_ns);
+        self.tally.outside_window += u64::from(part.is_none());
+        part
+    }
 }
 
 /// Whether an event shows something that is worth a trace.
@@ -93,6 +113,20 @@ impl Events {
             | Event::AsyncBegin { .. }
             | Event::AsyncEnd { .. } => self.calls.draw(thread, event, pen),
             Event::Gpu { op, args } => self.gpu.draw(op, *args, pen),
+            Event::Span {
+                begin_ns,
+                end_ns,
+                category,
+                name,
+                args,
+            } => {
+                let when_ns = [*begin_ns, *end_ns];
+                let what = (*category, *name);
+                match category {
+                    Category::RcclProxy => self.proxies.draw(when_ns, what, *args, pen),
+                    _ => self.profiled.draw(when_ns, what, *args, pen),
+                }
+            }
             Event::Label {
                 what: Labelled::Thread,
                 id,
@@ -100,8 +134,9 @@ impl Events {
                 ..
             } => {
                 let (tid, name) = (*id as u32, String::from_utf8_lossy(text));
-                let uuid = pen.output.thread_uuid(tid, &name);
-                pen.output.rename_thread(uuid, tid, &name);
+                pen.output.name_thread(tid, |names| names.by_program(&name));
+                // What has a name is shown, though it may do nothing else.
+                pen.output.thread_uuid(tid, "");
             }
             Event::Label { what, id, .. } => self.gpu.rename(*what, *id, pen.known),
             Event::Text { .. } | Event::Place { .. } | Event::Stack(_) | Event::Fact { .. } => {}

@@ -1,16 +1,16 @@
-//! What a process has sent to others and received from them, as counters: by MPI.
+//! What a process has sent to others and received from them, as counters: by MPI and by OpenSHMEM.
 
 use rsys_proto::{CounterValue, TrackSequence};
-use rsys_wire::event::{Args, Key};
+use rsys_wire::event::{Args, Category, Key};
 
 use crate::counters::{Counter, Unit};
 use crate::emit::output::Output;
 
-/// Both counters of a process.
+/// The counters of a process.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    sent: Sum,
-    received: Sum,
+    mpi: [Sum; 2],
+    shmem: [Sum; 2],
 }
 
 /// One counter: bytes so far.
@@ -25,14 +25,19 @@ struct Sum {
 
 impl Traffic {
     /// Takes in a call that begins.
-    pub fn call(&mut self, time_ns: u64, args: Args<'_>) {
+    pub fn call(&mut self, time_ns: u64, category: Category, args: Args<'_>) {
+        let [sent, received] = match category {
+            Category::Mpi => &mut self.mpi,
+            Category::Shmem => &mut self.shmem,
+            _ => return,
+        };
         if !args.has_any(&[Key::Sent, Key::Received]) {
             return;
         }
         for (key, value) in args {
             let sum = match key {
-                Key::Sent => &mut self.sent,
-                Key::Received => &mut self.received,
+                Key::Sent => &mut *sent,
+                Key::Received => &mut *received,
                 _ => continue,
             };
             if let rsys_wire::event::Read::Uint(bytes) = value {
@@ -44,9 +49,13 @@ impl Traffic {
     /// Writes the values of a batch.
     pub fn flush(&mut self, output: &mut Output) {
         let about = "Bytes that calls of MPI gave to other ranks, so far";
-        self.sent.flush("MPI Comm Send", about, output);
+        self.mpi[0].flush("MPI Comm Send", about, output);
         let about = "Bytes that calls of MPI were to get from other ranks, so far";
-        self.received.flush("MPI Comm Recv", about, output);
+        self.mpi[1].flush("MPI Comm Recv", about, output);
+        let about = "Bytes that puts and atomics of OpenSHMEM wrote to other PEs, so far";
+        self.shmem[0].flush("SHMEM Comm Send", about, output);
+        let about = "Bytes that gets and atomics of OpenSHMEM read from other PEs, so far";
+        self.shmem[1].flush("SHMEM Comm Recv", about, output);
     }
 }
 

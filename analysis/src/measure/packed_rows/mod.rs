@@ -1,13 +1,18 @@
 //! Rows of numbers that arrive nearly in order, kept small.
 //!
 //! Rows wait until so many are there that the older half of them can be sorted and packed: as differences to the row before, in a few bytes.
-//! What comes later than that is a run of its own. [`PackedRows::sort`] makes one run of all, which is read like a sorted list.
+//! What comes later than that is a run of its own. [`PackedRows::sort`] makes one run of all, which is read like a sorted list. Such a list may be moved to a
+//! file ([`RowFile`]).
+
+mod row_file;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::sets::in_order;
+pub(super) use row_file::RowFile;
 
 /// So many numbers.
 pub(super) type Row<const N: usize> = [u64; N];
@@ -32,7 +37,9 @@ pub(super) struct PackedRows<const N: usize> {
 #[derive(Debug)]
 struct Run<const N: usize> {
     pieces: Vec<Vec<u8>>,
-    /// Of each chunk its first row, and where the others are: the piece and the place in it.
+    /// Where the pieces are instead, one behind the other: from this place on, up to that.
+    moved: Option<(Arc<RowFile>, u64, u64)>,
+    /// Of each chunk its first row, and where the others are: the piece and the place in it. Once moved, the two halves of the place behind the first.
     chunks: Vec<(Row<N>, u32, u32)>,
     last: Row<N>,
     length: usize,
@@ -167,6 +174,19 @@ impl<const N: usize> PackedRows<N> {
         }
     }
 
+    /// Once settled: moves the rows to a file, from where they are read as they are needed. Where that has no room for them they stay.
+    pub(super) fn move_to(&mut self, file: &Arc<RowFile>) {
+        for run in &mut self.runs {
+            run.move_to(file);
+        }
+        self.forget_chunk();
+    }
+
+    /// Gives back the memory of the rows that were read last.
+    pub(super) fn forget_chunk(&self) {
+        self.chunk.replace(Chunk::default());
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.runs.iter().map(|run| run.length).sum::<usize>()
@@ -226,6 +246,7 @@ impl<const N: usize> Default for Run<N> {
     fn default() -> Self {
         Self {
             pieces: Vec::new(),
+            moved: None,
             chunks: Vec::new(),
             last: [0; N],
             length: 0,
@@ -263,6 +284,40 @@ impl<const N: usize> Run<N> {
         self.chunks.push((first, number as u32, place as u32));
     }
 
+    fn move_to(&mut self, file: &Arc<RowFile>) {
+        if self.moved.is_some() || self.chunks.is_empty() {
+            return;
+        }
+        let pieces: Vec<&[u8]> = self.pieces.iter().map(Vec::as_slice).collect();
+        let Some(first) = file.append(&pieces) else {
+            return;
+        };
+        let mut before = Vec::with_capacity(self.pieces.len());
+        let mut bytes = 0;
+        for piece in &self.pieces {
+            before.push(bytes);
+            bytes += piece.len() as u64;
+        }
+        for (_, piece, place) in &mut self.chunks {
+            let at = before[*piece as usize] + u64::from(*place);
+            (*piece, *place) = ((at >> 32) as u32, at as u32);
+        }
+        self.chunks.shrink_to_fit();
+        self.pieces = Vec::new();
+        self.moved = Some((Arc::clone(file), first, first + bytes));
+    }
+
+    /// The packed rows of a chunk behind its first one, and perhaps more, if they were moved.
+    fn moved_chunk(&self, number: usize) -> Option<Vec<u8>> {
+        let (file, first, end) = self.moved.as_ref()?;
+        let place = |number: usize| {
+            let (_, high, low) = self.chunks.get(number)?;
+            Some(first + (u64::from(*high) << 32 | u64::from(*low)))
+        };
+        let begin = place(number)?;
+        Some(file.read(begin, place(number + 1).unwrap_or(*end)))
+    }
+
     /// How many rows from the first one on `keep` wants: it is shown the one behind these as well.
     fn kept(&self, mut keep: impl FnMut(&Row<N>) -> bool) -> usize {
         let mut rows = Vec::new();
@@ -279,7 +334,11 @@ impl<const N: usize> Run<N> {
     fn unpack(&self, number: usize, rows: &mut Vec<Row<N>>) {
         let (mut row, piece, place) = self.chunks[number];
         let count = (self.length - number * CHUNK_ROWS).min(CHUNK_ROWS);
-        let mut packed = &self.pieces[piece as usize][place as usize..];
+        let moved = self.moved_chunk(number);
+        let mut packed = match &moved {
+            Some(bytes) => bytes.as_slice(),
+            None => &self.pieces[piece as usize][place as usize..],
+        };
         rows.clear();
         rows.push(row);
         for _ in 1..count {
@@ -313,8 +372,10 @@ impl<const N: usize> RunReader<N> {
     fn next(&mut self) -> Option<Row<N>> {
         if self.place == self.rows.len() {
             let (_, piece, _) = *self.run.chunks.get(self.number)?;
-            if let Some(before) = (piece as usize).checked_sub(1) {
-                self.run.pieces[before] = Vec::new();
+            if let Some(before) = (piece as usize).checked_sub(1)
+                && let Some(before) = self.run.pieces.get_mut(before)
+            {
+                *before = Vec::new();
             }
             self.run.unpack(self.number, &mut self.rows);
             self.number += 1;
@@ -353,97 +414,4 @@ fn take(bytes: &mut &[u8]) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A number that looks random.
-    fn scramble(number: u64) -> u64 {
-        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
-    }
-
-    #[test]
-    fn rows_are_read_in_order_whenever_they_came() {
-        let count = 3 * WAITING as u64 + 77;
-        let mut rows = PackedRows::default();
-        let mut expected = Vec::new();
-        for number in 0..count {
-            // One in a thousand comes very late, and numbers have all lengths.
-            let late = number % 1000 == 999;
-            let key = if late {
-                number / 2
-            } else {
-                3 * number + scramble(number) % 16
-            };
-            let row = [key, scramble(number) >> (number % 64)];
-            rows.push(row);
-            expected.push(row);
-        }
-        expected.sort_unstable();
-        assert_eq!(rows.len(), expected.len());
-        rows.sort();
-        for (number, row) in expected.iter().enumerate() {
-            assert_eq!(rows.get(number), Some(*row));
-        }
-        assert_eq!(rows.get(expected.len()), None);
-        for key in [0, 1, 3 * 65, count, 4 * count] {
-            let place = rows.partition_point(|row| row[0] < key);
-            assert_eq!(place, expected.partition_point(|row| row[0] < key), "{key}");
-        }
-    }
-
-    #[test]
-    fn rows_are_made_one_with_those_behind_them() {
-        let mut rows = PackedRows::default();
-        let expected: Vec<[u64; 2]> = (0..1000)
-            .map(|number| [10 * number, 10 * number + 7])
-            .collect();
-        for part in 0..3 {
-            let parts = expected
-                .iter()
-                .map(|row| [row[0] + 2 * part, row[0] + 2 * part + 3]);
-            parts.for_each(|row| rows.push(row));
-            rows.unite(|before, row| {
-                let touches = row[0] <= before[1];
-                before[1] = if touches {
-                    row[1].max(before[1])
-                } else {
-                    before[1]
-                };
-                touches
-            });
-        }
-        assert_eq!(rows.iter().collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn rows_of_calls_take_few_bytes() {
-        let mut rows = PackedRows::default();
-        let count = 10 * WAITING as u64;
-        for number in 0..count {
-            rows.push([
-                number,
-                4_000 * number,
-                3_000 + scramble(number) % 1_000,
-                7,
-                12,
-            ]);
-        }
-        rows.sort();
-        let bytes: usize = rows.runs[0].pieces.iter().map(Vec::len).sum();
-        assert!(bytes as u64 <= 8 * count, "{bytes} bytes for {count} rows");
-    }
-
-    #[test]
-    fn what_is_not_kept_is_gone() {
-        let mut rows = PackedRows::default();
-        (0..1000_u64).for_each(|number| rows.push([number]));
-        rows.pop_while(|row| row[0] >= 900);
-        rows.settle(|row| row[0] % 2 == 0);
-        assert_eq!(rows.len(), 450);
-        assert_eq!(rows.get(449), Some([898]));
-        let mut none = PackedRows::<1>::default();
-        none.sort();
-        assert_eq!((none.get(0), none.partition_point(|_| true)), (None, 0));
-    }
-}
+mod tests;

@@ -2,26 +2,31 @@
 //! rows have tracks that do.
 //!
 //! Tables end in an id of their process (`rocpd_region_0190…`); a file may have those of several. Facts are those of rocprofiler-sdk's
-//! `source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql`.
+//! `source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql`. Samples of threads with their call stacks are read as rsys writes them.
+
+mod samples;
 
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 
 use rsys_analysis::model::{
-    Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, Notice, OpKind, StreamOrder,
-    TextId, classify,
+    Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, StreamOrder, TextId,
+    classify,
 };
 use rsys_analysis::read::{BATCH_RECORDS, Reader};
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};
-use crate::stream::{Closed, Message, Sink, columns, number, start, text, times};
+use crate::stream::{Closed, Rows, Sink, columns, number, text, times};
 
 /// Process ids are numbered by node: the node times this, plus the process id.
 const NODE: i64 = 1 << 32;
 
 /// A table by which such databases are known.
 pub(crate) const TABLE: &str = "rocpd_info_process";
+
+/// Where a call `r` is in the table of allocations as well, `m`: an export of ours has both, with the same times. Those of rocprofiler-sdk lie within
+/// the call of HIP. Another call may have the same times, if they take none.
+const SAME_CALL: &str = "m.start = r.start and m.end = r.end and m.tid = r.tid";
 
 /// A row.
 struct Record {
@@ -31,6 +36,20 @@ struct Record {
     end_ns: u64,
     link: u64,
     name: String,
+}
+
+impl Record {
+    /// What belongs to no process and no time.
+    fn of_all(what: What) -> Self {
+        Self {
+            what,
+            pid: 0,
+            start_ns: 0,
+            end_ns: 0,
+            link: 0,
+            name: String::new(),
+        }
+    }
 }
 
 enum What {
@@ -44,17 +63,19 @@ enum What {
         kind: OpKind,
         gpu: i64,
         queue: i64,
+        queue_name: String,
         bytes: u64,
         grid: String,
     },
+    Sampled(samples::Row),
 }
 
 /// Reads a file.
 struct RocpdReader {
-    file: String,
     kinds: Kinds,
-    from: Receiver<Message<Record>>,
+    rows: Rows<Record>,
     places: Places,
+    sampled: samples::Sampled,
 }
 
 /// A reader for the file, whose tables have these names.
@@ -63,15 +84,16 @@ pub(crate) fn reader(path: &Path, kinds: Kinds, names: Vec<String>) -> impl Read
     let mut places = Places::new(&file);
     places.strides = Strides { pid: NODE, gpu: 0 };
     RocpdReader {
-        from: start(path.to_path_buf(), move |database, sink| {
-            for suffix in suffixes(&names) {
+        rows: Rows::start(path, move |database, sink| {
+            for (file, suffix) in suffixes(&names).into_iter().enumerate() {
                 rows(database, sink, kinds, suffix)?;
+                samples::rows(&Query { database, suffix }, sink, kinds, file)?;
             }
             Ok(())
         }),
         places,
+        sampled: samples::Sampled::default(),
         kinds,
-        file,
     }
 }
 
@@ -89,6 +111,11 @@ struct Query<'a> {
 }
 
 impl Query<'_> {
+    /// Whether a table is there.
+    fn has(&self, table: &str) -> bool {
+        !columns(self.database, &self.table(table)).is_empty()
+    }
+
     fn table(&self, name: &str) -> String {
         format!("\"rocpd_{name}{}\"", self.suffix.replace('"', "\"\""))
     }
@@ -146,51 +173,77 @@ fn rows(
         )
     };
     let string = |column: &str| format!("(select string from {strings} where id = {column})");
-    if is_there("region") && (kinds.host || kinds.marks) {
+    if is_there("region") && (kinds.host || kinds.recorded || kinds.marks) {
         // The text of a marker is beside the name of its call.
         let message =
             "case when json_valid(e.extdata) then json_extract(e.extdata, '$.message') end";
         let name = format!("coalesce(nullif({message}, ''), {})", string("r.name_id"));
+        let allocations = query.table("memory_allocate");
+        let is_joined = columns(database, &allocations)
+            .iter()
+            .any(|one| one == "tid");
+        let (sizes, join) = match is_joined {
+            true => (
+                ", m.size, m.address",
+                format!(
+                    "left join {allocations} m on {SAME_CALL} and ifnull((select correlation_id from {} where id = m.event_id) = e.correlation_id, 1)
+                     group by r.id order by r.id",
+                    query.table("event")
+                ),
+            ),
+            false => ("", "order by r.id".to_owned()),
+        };
         let sql = query.sql(
             "region",
             &name,
-            &format!("{thread}, {category}"),
-            "order by r.id",
+            &format!("{thread}, {category}{sizes}"),
+            &join,
         );
-        sink.rows(database, "rocpd_region", &sql, |row| {
-            let what = What::Call {
-                tid: number(row, 7).unwrap_or(0),
-                category: text(row, 8),
-                bytes: 0,
-                address: 0,
-            };
-            record(row, what)
-        })?;
+        sink.rows(database, "rocpd_region", &sql, |row| record(row, call(row)))?;
     }
     if is_there("memory_allocate") && kinds.host {
         let name = "'MEMORY_ALLOCATION_' || case when r.type = 'FREE' then 'FREE' when r.level = 'SCRATCH' then 'SCRATCH' else 'ALLOCATE' end";
         let more = format!("{thread}, 'HSA', r.size, r.address");
-        let sql = query.sql("memory_allocate", name, &more, "order by r.id");
+        let regions = columns(database, &query.table("region"));
+        let others = match regions.iter().any(|one| one == "tid") {
+            true => format!(
+                "where ((r.start, r.end, r.tid) in (select start, end, tid from {})) is not true order by r.id",
+                query.table("region")
+            ),
+            false => "order by r.id".to_owned(),
+        };
+        let sql = query.sql("memory_allocate", name, &more, &others);
         sink.rows(database, "rocpd_memory_allocate", &sql, |row| {
-            let what = What::Call {
-                tid: number(row, 7).unwrap_or(0),
-                category: text(row, 8),
-                bytes: natural(number(row, 9)),
-                address: natural(number(row, 10)),
-            };
-            record(row, what)
+            record(row, call(row))
         })?;
     }
     if !kinds.gpu {
         return Ok(());
     }
+    // Programs that use HSA alone have no streams.
+    let name_of = |kind: &str| {
+        let names = query.table(&format!("info_{kind}"));
+        match columns(database, &names).iter().any(|one| one == "name") {
+            true => {
+                format!(
+                    "(select nullif(name, '') from {names} where id = nullif({{t}}.{kind}_id, 0))"
+                )
+            }
+            false => "null".to_owned(),
+        }
+    };
+    let queue = format!(
+        "coalesce(nullif({{t}}.stream_id, 0), {{t}}.queue_id), case when {{t}}.stream_id > 0 then {} else {} end",
+        name_of("stream"),
+        name_of("queue")
+    );
     if is_there("kernel_dispatch") {
         let symbols = query.table("info_kernel_symbol");
         let name = format!(
             "coalesce(nullif((select display_name from {symbols} where id = r.kernel_id), ''), (select kernel_name from {symbols} where id = r.kernel_id))"
         );
         let more = format!(
-            ", {}, coalesce(nullif({{t}}.stream_id, 0), {{t}}.queue_id), r.grid_size_x || '\u{d7}' || r.grid_size_y || '\u{d7}' || r.grid_size_z",
+            ", {}, {queue}, case when r.grid_size_x > 0 then r.grid_size_x || '\u{d7}' || r.grid_size_y || '\u{d7}' || r.grid_size_z end",
             agent("{t}.agent_id")
         );
         let sql = query.sql("kernel_dispatch", &name, &more, "order by r.id");
@@ -199,8 +252,9 @@ fn rows(
                 kind: OpKind::Kernel,
                 gpu: number(row, 7)?,
                 queue: number(row, 8).unwrap_or(0),
+                queue_name: text(row, 9),
                 bytes: 0,
-                grid: text(row, 9),
+                grid: text(row, 10),
             };
             record(row, what)
         })?;
@@ -211,17 +265,15 @@ fn rows(
         let gpu = format!(
             "case when (select type from {agents} where id = r.dst_agent_id) = 'CPU' then r.src_agent_id else r.dst_agent_id end"
         );
-        let more = format!(
-            ", {}, coalesce(nullif({{t}}.stream_id, 0), {{t}}.queue_id, 0), r.size",
-            agent(&gpu)
-        );
+        let more = format!(", {}, {queue}, r.size", agent(&gpu));
         let sql = query.sql("memory_copy", &string("r.name_id"), &more, "order by r.id");
         sink.rows(database, "rocpd_memory_copy", &sql, |row| {
             let what = What::Operation {
                 kind: OpKind::Copy,
                 gpu: number(row, 7).unwrap_or(0),
                 queue: number(row, 8).unwrap_or(0),
-                bytes: natural(number(row, 9)),
+                queue_name: text(row, 9),
+                bytes: natural(number(row, 10)),
                 grid: String::new(),
             };
             record(row, what)
@@ -232,6 +284,16 @@ fn rows(
 
 fn natural(number: Option<i64>) -> u64 {
     number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
+/// What the columns behind those of all records say of a call.
+fn call(row: &rusqlite::Row<'_>) -> What {
+    What::Call {
+        tid: number(row, 7).unwrap_or(0),
+        category: text(row, 8),
+        bytes: natural(number(row, 9)),
+        address: natural(number(row, 10)),
+    }
 }
 
 /// The record of a row, if it has a process and times.
@@ -257,7 +319,7 @@ fn kind_of(category: &str) -> HostKind {
         () if has("marker") || has("roctx") || has("user") => HostKind::Range,
         () if has("hip_") || category == "hip" => HostKind::Runtime,
         () if has("hsa") => HostKind::Hsa,
-        () if has("rccl") || has("mpi") || has("rocshmem") => HostKind::Collective,
+        () if ["rccl", "mpi", "shmem", "ucx"].into_iter().any(has) => HostKind::Collective,
         () => HostKind::Function,
     }
 }
@@ -286,6 +348,10 @@ impl RocpdReader {
             name,
         } = record;
         match what {
+            What::Sampled(row) => {
+                let at = (pid, start_ns);
+                self.sampled.take(row, at, &mut self.places, model, batch);
+            }
             What::Call {
                 tid,
                 category,
@@ -309,7 +375,7 @@ impl RocpdReader {
                     }
                     return;
                 }
-                if !self.kinds.host {
+                if !self.kinds.wants(kind) {
                     return;
                 }
                 let is_of_gpu = matches!(kind, HostKind::Runtime | HostKind::Hsa);
@@ -341,10 +407,13 @@ impl RocpdReader {
                 kind,
                 gpu,
                 queue,
+                queue_name,
                 bytes,
                 grid,
             } => {
-                let (process, device, queue) = self.places.queue(Some(pid), gpu, queue, model);
+                let (process, device, queue) =
+                    self.places
+                        .queue(Some(pid), gpu, (queue, &queue_name), model);
                 let direction = DIRECTIONS.iter().find(|(word, _)| name.contains(word));
                 let direction = direction.filter(|_| kind == OpKind::Copy);
                 batch.gpu.push(GpuRecord {
@@ -371,18 +440,11 @@ impl Reader for RocpdReader {
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
         let goal = batch.len() + BATCH_RECORDS;
         while batch.len() < goal {
-            match self.from.recv() {
-                Ok(Message::Records(records)) => {
-                    for record in records {
-                        self.take(record, model, batch);
-                    }
-                }
-                Ok(Message::Notice(text)) => model.notices.push(Notice {
-                    file: self.file.clone(),
-                    offset: None,
-                    text,
-                }),
-                Err(_) => return false,
+            let Some(records) = self.rows.next(model) else {
+                return false;
+            };
+            for record in records {
+                self.take(record, model, batch);
             }
         }
         true

@@ -1,0 +1,276 @@
+//! What a rank did in some stretches of time, while its file is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::super::Measure;
+use super::super::code_place::place_text;
+use super::super::collectives::Axis;
+use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track, side_by_side};
+use crate::model::{
+    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Model, ProcessId,
+    Sample, StreamOrder, WaitsFor, waits_for,
+};
+use crate::table::Answer;
+
+/// What is recorded of a process of a file. Clones are one.
+#[derive(Debug, Clone)]
+pub(super) struct Recorder(Arc<Mutex<Recorded>>);
+
+#[derive(Debug)]
+struct Recorded {
+    /// The how manieth process of the file.
+    process: ProcessId,
+    /// BOOTTIME.
+    times: Vec<(u64, u64)>,
+    /// Begins of iterations, by which the thread is found on which they are marked.
+    begins: Vec<u64>,
+    gpu: Vec<GpuRecord>,
+    host: Vec<HostSlice>,
+    samples: Vec<Sample>,
+    /// By begin: kind of slice, longest first, and thread.
+    marked: BTreeMap<u64, Vec<(usize, u64, usize)>>,
+}
+
+/// What marks iterations, the likeliest first; marks count as the second.
+const MARKERS: [HostKind; 5] = [
+    HostKind::Range,
+    HostKind::Operator,
+    HostKind::Function,
+    HostKind::Runtime,
+    HostKind::Collective,
+];
+const MARK: usize = 1;
+
+impl Recorder {
+    pub(super) fn new(place: usize, times: Vec<(u64, u64)>, begins: Vec<u64>) -> Self {
+        Self(Arc::new(Mutex::new(Recorded {
+            process: ProcessId::new(place),
+            times,
+            begins,
+            gpu: Vec::new(),
+            host: Vec::new(),
+            samples: Vec::new(),
+            marked: BTreeMap::new(),
+        })))
+    }
+
+    /// What was recorded, on the common axis; `model` is that of the file.
+    pub(super) fn course(&self, model: &Model, axis: &Axis) -> Course {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.course(model, axis)
+    }
+}
+
+impl Measure for Recorder {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            counters: false,
+            ..Kinds::ALL
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Recorded {
+            process,
+            times,
+            begins,
+            gpu,
+            host,
+            samples,
+            marked,
+        } = &mut *recorded;
+        let is_near = |start_ns: u64, end_ns: u64| {
+            let mut times = times.iter();
+            times.any(|time| start_ns <= time.1 && end_ns >= time.0)
+        };
+        let records = batch.gpu.iter().filter(|one| one.process == *process);
+        gpu.extend(records.filter(|one| is_near(one.start_ns, one.end_ns)));
+        for slice in batch.host.iter().filter(|one| one.process == *process) {
+            let marker = MARKERS.iter().position(|kind| *kind == slice.kind);
+            let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
+            if let Some(marker) = marker.filter(|_| is_thread && begins.contains(&slice.start_ns)) {
+                let length = u64::MAX - (slice.end_ns - slice.start_ns);
+                let list = marked.entry(slice.start_ns).or_default();
+                list.push((marker, length, slice.thread.index()));
+            }
+            if is_thread && is_near(slice.start_ns, slice.end_ns) {
+                host.push(*slice);
+            }
+        }
+        for mark in batch.marks.iter().filter(|one| one.process == *process) {
+            if begins.contains(&mark.time_ns) {
+                let list = marked.entry(mark.time_ns).or_default();
+                list.push((MARK, u64::MAX, mark.thread.index()));
+            }
+        }
+        let of_process = batch.samples.iter().filter(|one| one.process == *process);
+        samples.extend(of_process.filter(|one| match one.basis {
+            Basis::CpuTime | Basis::WaitTime => {
+                is_near(one.time_ns.saturating_sub(one.weight), one.time_ns)
+            }
+            Basis::CallTime => is_near(one.time_ns, one.time_ns.saturating_add(one.weight)),
+            Basis::GpuTime | Basis::Event => false,
+        }));
+    }
+
+    fn answer(&mut self, _model: &Model, _label: &str) -> Answer {
+        Answer::default()
+    }
+}
+
+/// Whether a call returns when a GPU has done something.
+fn blocks(slice: &HostSlice, model: &Model) -> bool {
+    match slice.effect {
+        Effect::Synchronises | Effect::Copies => true,
+        Effect::Memory => waits_for(model.text(slice.name)) == Some(WaitsFor::Release),
+        _ => false,
+    }
+}
+
+/// In what order times that overlap count for what a thread did.
+const BY_SLICE: u8 = 0;
+const BY_WAIT: u8 = 1;
+const BY_SAMPLE: u8 = 2;
+
+impl Recorded {
+    fn course(&mut self, model: &Model, axis: &Axis) -> Course {
+        let mut threads: BTreeMap<usize, Track> = BTreeMap::new();
+        let launches = self.host(model, axis, &mut threads);
+        for (thread, pieces) in self.pieces(model, axis) {
+            threads.entry(thread).or_default().pieces = pieces;
+        }
+        let operations = self.gpu.iter().map(|one| Operation {
+            start: axis.common(one.start_ns),
+            end: axis.common(one.end_ns),
+            start_ns: one.start_ns,
+            queue: one.queue.index(),
+            name: model.text(one.name).to_owned(),
+            kind: match one.activity {
+                Activity::Comm => Kind::Collective,
+                Activity::Copy => Kind::Copy,
+                Activity::Fill => Kind::Fill,
+                Activity::Compute | Activity::None => Kind::Kernel,
+            },
+            launch: launches.get(&one.link).copied(),
+        });
+        let period_ns = model.process(self.process).sample_period_ns;
+        let mut course = Course::new(operations.collect(), threads, period_ns);
+        for (begin_ns, found) in std::mem::take(&mut self.marked) {
+            if let Some((_, _, thread)) = found.into_iter().min() {
+                course.marked.insert(begin_ns, thread);
+            }
+        }
+        course
+    }
+
+    /// Takes the calls in, those that are within no other; launches by their links.
+    fn host(
+        &mut self,
+        model: &Model,
+        axis: &Axis,
+        threads: &mut BTreeMap<usize, Track>,
+    ) -> HashMap<u64, Launch> {
+        let mut sites = HashMap::new();
+        let calls = self.samples.iter();
+        for sample in calls.filter(|one| one.basis == Basis::CallTime) {
+            sites.insert((sample.thread, sample.time_ns), sample.stack);
+        }
+        self.host
+            .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
+        let mut launches = HashMap::new();
+        for slice in &self.host {
+            let is_call = matches!(
+                slice.kind,
+                HostKind::Runtime | HostKind::Hsa | HostKind::Collective
+            );
+            if !is_call {
+                continue;
+            }
+            let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
+            let thread = slice.thread.index();
+            let track = threads.entry(thread).or_default();
+            if slice.order == StreamOrder::WaitEvent {
+                track.event_waits.push((start, slice.stream));
+            }
+            if slice.link != 0 && slice.kind != HostKind::Collective {
+                launches.entry(slice.link).or_insert(Launch {
+                    thread,
+                    start,
+                    end,
+                    stream: slice.stream,
+                });
+            }
+            match track.calls.last_mut() {
+                Some(outer) if start < outer.end => outer.blocks |= blocks(slice, model),
+                _ => {
+                    let name = model.text(slice.name);
+                    let site = sites.get(&(slice.thread, slice.start_ns));
+                    let place = site.and_then(|&stack| place_text(stack, model));
+                    track.calls.push(Call {
+                        start,
+                        end,
+                        name: place
+                            .map_or_else(|| name.to_owned(), |place| format!("{name} in {place}")),
+                        blocks: blocks(slice, model),
+                        stream: slice.stream,
+                    });
+                }
+            }
+        }
+        launches
+    }
+
+    /// What threads did, calls aside, by slices of waits, then by samples.
+    fn pieces(&self, model: &Model, axis: &Axis) -> BTreeMap<usize, Vec<Piece>> {
+        let mut spans: BTreeMap<usize, Vec<(u8, Piece)>> = BTreeMap::new();
+        let mut add = |thread: usize, order: u8, kind, name: String, span: (u64, u64)| {
+            let piece = Piece {
+                start: axis.common(span.0),
+                end: axis.common(span.1),
+                kind,
+                name,
+            };
+            spans.entry(thread).or_default().push((order, piece));
+        };
+        let place = |sample: &Sample| {
+            place_text(sample.stack, model).unwrap_or_else(|| "(no code of the program)".to_owned())
+        };
+        // A wait is sampled where it ends.
+        let mut waits = BTreeMap::new();
+        for sample in &self.samples {
+            let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
+            let thread = sample.thread.index();
+            match sample.basis {
+                Basis::CpuTime => add(thread, BY_SAMPLE, Kind::HostCode, place(sample), span),
+                Basis::WaitTime => {
+                    add(thread, BY_WAIT, Kind::HostWait, place(sample), span);
+                    waits.insert((sample.thread, sample.time_ns), sample);
+                }
+                _ => {}
+            }
+        }
+        for slice in &self.host {
+            let kind = match slice.kind {
+                HostKind::Wait => Kind::HostWait,
+                HostKind::OffCpu => Kind::HostOffProcessor,
+                _ => continue,
+            };
+            let key = (slice.thread, slice.start_ns);
+            let sampled = waits.range(key..).next();
+            let sampled = sampled.filter(|(at, sample)| {
+                at.0 == slice.thread && at.1.saturating_sub(sample.weight) < slice.end_ns
+            });
+            let place = sampled.and_then(|(_, sample)| place_text(sample.stack, model));
+            let name = model.text(slice.name);
+            let name = place.map_or_else(|| name.to_owned(), |place| format!("{name} in {place}"));
+            let span = (slice.start_ns, slice.end_ns);
+            add(slice.thread.index(), BY_SLICE, kind, name, span);
+        }
+        let spans = spans.into_iter();
+        spans
+            .map(|(thread, spans)| (thread, side_by_side(&spans)))
+            .collect()
+    }
+}

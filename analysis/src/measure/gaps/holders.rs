@@ -1,0 +1,87 @@
+//! Waits for the lock of a Python interpreter, and who held it meanwhile.
+//!
+//! Of a wait that was recorded (`-I mutex-locks`) begin, end and the holder's thread are exact; of one that was seen from outside (`--realtime`) they
+//! are as they were when it was looked at. Where the holder's line was not recorded, it is that of its thread's sample at that time.
+
+use super::explain::{Gpu, most_of};
+use super::host::{Host, Thread};
+use super::interpreter::{Queued, STILL_NS};
+use super::places::place;
+use crate::model::{Model, ProcessId, WAITING_FOR_INTERPRETER};
+
+impl Host {
+    /// The place of a thread of a process in a time, by its samples: where it ran, else where it waited.
+    fn place_of(
+        &self,
+        (process, tid): (ProcessId, u32),
+        (start_ns, end_ns): (u64, u64),
+        model: &Model,
+    ) -> Option<String> {
+        let thread = self.thread(*self.tids.get(&(process, tid))?)?;
+        // A sample stands for the time in front of it.
+        let looks = || {
+            let later = thread.looks_in(start_ns, u64::MAX);
+            later.take_while(|look| look.time_ns.saturating_sub(look.weight_ns) < end_ns)
+        };
+        let runs = looks().find(|look| !look.waits);
+        // While others have the processor a thread gets no samples, and stays where the next one finds it.
+        let later = || {
+            let mut later = thread.looks_in(start_ns, end_ns.saturating_add(STILL_NS));
+            later.find(|look| !look.waits)
+        };
+        let look = runs.or_else(|| looks().next()).or_else(later)?;
+        Some(place(model, look.stack)).filter(|place| !place.is_empty())
+    }
+}
+
+impl Gpu<'_> {
+    /// Waits of a thread for the interpreter's lock within an interval: length, begin and place of each.
+    pub(super) fn queued(
+        &self,
+        (start_ns, end_ns): (u64, u64),
+        of_thread: &Thread,
+    ) -> Vec<(u64, u64, String)> {
+        let (mut found, mut now_ns) = (Vec::new(), start_ns);
+        for wait in of_thread.queues.overlapping(start_ns, end_ns) {
+            let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns.min(end_ns));
+            if from_ns < to_ns {
+                found.push((
+                    to_ns - from_ns,
+                    from_ns,
+                    self.place_of_queued(&wait, of_thread),
+                ));
+                now_ns = to_ns;
+            }
+        }
+        found
+    }
+
+    /// Where a thread waits for the lock, and who holds it, in words.
+    fn place_of_queued(&self, wait: &Queued, of_thread: &Thread) -> String {
+        let time = (wait.start_ns, wait.end_ns);
+        let of_call = of_thread.call_stack(wait.start_ns);
+        let seen = || {
+            let looks = of_thread.looks_in(wait.start_ns, wait.end_ns.saturating_add(1));
+            most_of(looks.filter(|look| look.waits), time).map(|look| look.stack)
+        };
+        let mut text = of_call
+            .or_else(seen)
+            .map_or_else(String::new, |stack| place(self.model, stack));
+        if !text.ends_with(WAITING_FOR_INTERPRETER) {
+            let comma = if text.is_empty() { "" } else { ", " };
+            text = format!("{text}{comma}{WAITING_FOR_INTERPRETER}");
+        }
+        if wait.holder_tid == 0 {
+            return text;
+        }
+        let told = self.model.text(wait.holder);
+        let holder = match told {
+            "" => self
+                .host
+                .place_of((self.of.process, wait.holder_tid), time, self.model),
+            told => Some(told.to_owned()),
+        };
+        let holder = holder.map_or_else(String::new, |place| format!(" in {place}"));
+        format!("{text}, held by thread {}{holder}", wait.holder_tid)
+    }
+}

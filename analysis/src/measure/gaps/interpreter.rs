@@ -1,0 +1,77 @@
+//! Waits of threads for the lock of a Python interpreter.
+
+use crate::measure::packed_rows::{PackedRows, Row};
+use crate::model::{LockWait, TextId};
+
+/// How long after a wait the next sample of a thread may still show where it was during the wait.
+pub(super) const STILL_NS: u64 = 50_000_000;
+
+/// A wait of a thread for the interpreter's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queued {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    /// The thread that held the lock, 0 if that is not known, and its place, if that was recorded.
+    pub(super) holder_tid: u32,
+    pub(super) holder: TextId,
+}
+
+/// The waits of one thread for the interpreter's lock.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    rows: PackedRows<5>,
+    has_recorded: bool,
+}
+
+impl Queues {
+    pub(super) fn add(&mut self, wait: &LockWait) {
+        self.has_recorded |= !wait.is_sampled;
+        self.rows.push([
+            wait.start_ns,
+            wait.end_ns - wait.start_ns,
+            u64::from(wait.holder_tid),
+            wait.holder.index() as u64,
+            u64::from(wait.is_sampled),
+        ]);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.len() == 0
+    }
+
+    /// Brings them into the order of time. Of a thread whose waits were recorded, what was seen from outside says nothing more.
+    pub(super) fn sort(&mut self) {
+        let has_recorded = self.has_recorded;
+        self.rows.settle(|row| !has_recorded || row[4] == 0);
+    }
+
+    /// Begin and end of each, in order.
+    pub(super) fn times(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.rows.iter().map(|row| (row[0], row[0] + row[1]))
+    }
+
+    /// Keeps those of which `stays` says so, by begin and end.
+    pub(super) fn retain(&mut self, mut stays: impl FnMut(u64, u64) -> bool) {
+        self.rows.settle(|row| stays(row[0], row[0] + row[1]));
+    }
+
+    /// Those that overlap an interval, in order: a thread waits for one lock at a time.
+    pub(super) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Queued> {
+        let first = self.rows.partition_point(|row| row[0] + row[1] <= start_ns);
+        (first..)
+            .map_while(|place| self.rows.get(place))
+            .map(
+                |[start_ns, duration_ns, holder_tid, holder, _]: Row<5>| Queued {
+                    start_ns,
+                    end_ns: start_ns + duration_ns,
+                    holder_tid: holder_tid as u32,
+                    holder: TextId::at(holder as usize),
+                },
+            )
+            .take_while(move |wait| wait.start_ns < end_ns)
+    }
+}

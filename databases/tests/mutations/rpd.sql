@@ -1,0 +1,18 @@
+create table rocpd_metadata (id integer primary key, tag text, value text);
+create table rocpd_string (id integer primary key, string text);
+create table rocpd_ustring (id integer primary key, string text);
+create table rocpd_api (id integer primary key, pid integer, tid integer, start integer, end integer, apiName_id integer, category_id integer, domain_id integer, args_id integer);
+create table rocpd_copyapi (api_ptr_id integer primary key, stream text, size integer, width integer, height integer, kind integer, dst text, src text, dstDevice integer, srcDevice integer, sync bool, pinned bool);
+create table rocpd_kernelapi (api_ptr_id integer primary key, stream text, gridX integer, gridY integer, gridZ integer, workgroupX integer, workgroupY integer, workgroupZ integer, groupSegmentSize integer, privateSegmentSize integer, kernelName_id integer);
+create table rocpd_op (id integer primary key, gpuId integer, queueId integer, sequenceId integer, start integer, end integer, description_id integer, opType_id integer);
+create table rocpd_api_ops (id integer primary key, api_id integer, op_id integer);
+create table rocpd_monitor (id integer primary key, deviceType text, deviceId integer, monitorType text, start integer, end integer, value text);
+insert into rocpd_metadata values (1, 'schema_version', '3'), (2, 'pid_stride', '100000'), (3, 'gpu_stride', '1000');
+insert into rocpd_string values (1, ''), (2, 'hipLaunchKernel'), (3, 'gemm(float*)'), (4, 'KernelExecution'), (5, 'hip'), (6, 'UserMarker'), (7, 'hipMemcpy'), (8, 'CopyHostToDevice');
+insert into rocpd_ustring values (1, ''), (2, 'step 1');
+insert into rocpd_api values (1, 104711, 77, 90, 95, 2, 1, 5, 1), (2, 104711, 77, 80, 400, 6, 1, 1, 2), (3, 4711, 77, 390, 430, 7, 1, 5, 1);
+insert into rocpd_copyapi values (3, '0x3', 4096, 0, 0, 1, '0x7f00', '0x10', 0, -1, 1, 0);
+insert into rocpd_kernelapi values (1, '0x3', 64, 2, 1, 256, 1, 1, 0, 0, 3);
+insert into rocpd_op values (1, 1001, 2, 0, 100, 250, 3, 4), (2, 0, 2, 0, 400, 420, 1, 8);
+insert into rocpd_api_ops values (1, 1, 1), (2, 3, 2);
+insert into rocpd_monitor values (1, 'gpu', 0, 'sclk', 0, 500, '2100'), (2, 'gpu', 1001, 'power', 0, 500, '300.5');

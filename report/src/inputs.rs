@@ -1,0 +1,219 @@
+//! What a question is asked of: the traces, how they are read, what is kept of the answer, and how it is written.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use rsys_analysis::table::{Answer, Table};
+use rsys_analysis::{processors, read, show};
+
+use crate::cache::answers::{Answers, Kept};
+use crate::cache::{self, Choice};
+use crate::files::{self, short_name};
+
+/// What is read, and how the answer is written.
+#[derive(Debug, Args)]
+pub(crate) struct Inputs {
+    /// Folders with traces, or traces
+    #[arg(required = true, value_name = "DIR|TRACE")]
+    inputs: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+    /// The name of the run in the answer; by default that of the first input
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    cache: CacheOptions,
+}
+
+/// How much is done at the same time.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Jobs {
+    /// Read so many files, and measure so much, at the same time [default: the processors at hand]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Jobs {
+    /// The number, by default that of the processors that this process may use.
+    pub(crate) fn count(self) -> usize {
+        self.jobs.map_or_else(processors, NonZeroUsize::get)
+    }
+}
+
+/// Whether what was found out is kept.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct CacheOptions {
+    /// Keep what is found out beside the traces, and take what was kept (the default from 16 MiB of traces on)
+    #[arg(long, conflicts_with = "no_cache")]
+    cache: bool,
+    /// Read the traces again, and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl CacheOptions {
+    /// What is wanted.
+    pub(crate) fn choice(self) -> Choice {
+        match (self.cache, self.no_cache) {
+            (true, _) => Choice::Always,
+            (_, true) => Choice::Never,
+            _ => Choice::Large,
+        }
+    }
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    Text,
+    Json,
+    Csv,
+}
+
+/// What is to be printed, if anything is.
+pub(crate) enum Asked {
+    /// The answer, in the form that is wanted.
+    Answer(Answer, Form),
+    /// How many parts there are now, and where.
+    Parts(usize, PathBuf),
+}
+
+/// The answer to one question, as it is kept if it is to be.
+pub(crate) struct KeptAnswer(Option<Answers>);
+
+impl KeptAnswer {
+    /// The answer that was kept, and what profiling cost.
+    pub(crate) fn find(&self, name: &'static str) -> Option<(Answer, Table)> {
+        let mut found = self.0.as_ref()?.find(&[name])?;
+        let (_, answer) = found.answers.pop()?;
+        Some((answer, found.cost?))
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn keep(&self, name: &'static str, (answer, cost): &(Answer, Table)) {
+        if let Some(kept) = &self.0 {
+            kept.keep(&Kept {
+                answers: vec![(name, answer.clone())],
+                cost: Some(cost.clone()),
+            });
+        }
+    }
+}
+
+impl Form {
+    /// The answer in this form.
+    pub(crate) fn write(self, answer: &Answer) -> String {
+        match self {
+            Self::Text => show::text(answer),
+            Self::Json => format!("{:#}\n", show::json(answer)),
+            Self::Csv => show::csv(answer),
+        }
+    }
+}
+
+impl Inputs {
+    /// How many files are read, and how much is measured, at the same time.
+    pub(crate) fn job_count(&self) -> usize {
+        self.jobs.count()
+    }
+
+    /// What is kept of a question about these files; nothing of one that is asked with options that change the answer.
+    pub(crate) fn kept(&self, files: &[PathBuf], is_default: bool) -> KeptAnswer {
+        KeptAnswer(self.kept_answers(files, is_default))
+    }
+
+    /// The same of several questions.
+    pub(crate) fn kept_answers(&self, files: &[PathBuf], is_default: bool) -> Option<Answers> {
+        let place = cache::place(&self.inputs, files, self.cache.choice());
+        let place = place.filter(|_| is_default)?;
+        Answers::new(place, files, &self.label())
+    }
+
+    /// An answer with further notes and what profiling cost, as it is to be printed.
+    pub(crate) fn asked(&self, (mut answer, cost): (Answer, Table), notes: Vec<String>) -> Asked {
+        answer.notes.extend(notes);
+        answer.closing = Some(cost);
+        Asked::Answer(answer, self.form())
+    }
+
+    /// How the answer is written.
+    pub(crate) fn form(&self) -> Form {
+        match (self.json, self.csv) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Csv,
+            _ => Form::Text,
+        }
+    }
+
+    /// What is no file, and may be a command that was spelled wrong.
+    pub(crate) fn unknown_word(&self) -> Option<std::path::Display<'_>> {
+        let mut words = self.inputs.iter();
+        let unknown = words.find(|word| !word.exists() && word.components().count() == 1);
+        unknown.map(|word| word.display())
+    }
+
+    /// Inputs of a command that has its own form.
+    pub(crate) fn new(inputs: Vec<PathBuf>, label: Option<String>, jobs: Jobs) -> Self {
+        Self {
+            inputs,
+            json: false,
+            csv: false,
+            label,
+            jobs,
+            cache: CacheOptions::default(),
+        }
+    }
+
+    /// Whether a path is one of the traces.
+    ///
+    /// # Errors
+    /// When there is no trace.
+    pub(crate) fn are_at(&self, path: &Path) -> Result<bool> {
+        let Ok(path) = path.canonicalize() else {
+            return Ok(false);
+        };
+        let files = files::traces(&self.inputs, files::READABLE, None)?;
+        let mut files = files.iter().filter_map(|file| file.canonicalize().ok());
+        Ok(files.any(|file| file == path))
+    }
+
+    /// What is named first.
+    pub(crate) fn first(&self) -> &Path {
+        self.inputs.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// The name of the run.
+    pub(crate) fn label(&self) -> String {
+        let first = self.first();
+        let named = first.canonicalize();
+        let named = named.as_deref().unwrap_or(first);
+        self.label.clone().unwrap_or_else(|| short_name(named))
+    }
+
+    /// The traces that are meant, and notes on those among them that are left out.
+    pub(crate) fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
+        let files = files::traces(&self.inputs, files::READABLE, None)?;
+        let files = files
+            .into_iter()
+            .filter(|file| !read::is_further_part(file));
+        let (files, mut notes) = files::one_of_each_process(files.collect());
+        let (merged, single): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| read::is_merged(file));
+        if single.is_empty() {
+            return Ok((merged, notes));
+        }
+        let beside = merged
+            .iter()
+            .map(|file| format!("{}: a merged trace beside others, left out", file.display()));
+        notes.extend(beside);
+        Ok((single, notes))
+    }
+}

@@ -1,0 +1,199 @@
+//! The questions that have commands: their options, and what is measured for each.
+
+use clap::{Args, Subcommand, ValueEnum};
+use rsys_analysis::advice::further_measures;
+use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::calls::Calls;
+use rsys_analysis::measure::copies::Copies;
+use rsys_analysis::measure::functions::{self, Functions};
+use rsys_analysis::measure::gaps::Gaps;
+use rsys_analysis::measure::kernels::{By, Kernels};
+use rsys_analysis::measure::launch::Launch;
+use rsys_analysis::measure::locks::Locks;
+use rsys_analysis::measure::memory::Memory;
+use rsys_analysis::measure::sensors::Sensors;
+use rsys_analysis::measure::timeline::Timeline;
+
+use crate::inputs::Inputs;
+
+/// Options of `kernels`.
+#[derive(Debug, Args)]
+pub(crate) struct KernelOptions {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// What else tells rows apart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<KernelKey>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KernelKey {
+    /// The grid
+    Grid,
+    /// The stream or queue
+    Stream,
+    /// The GPU
+    Device,
+}
+
+impl KernelOptions {
+    /// What tells rows apart.
+    fn by(&self) -> By {
+        By {
+            grid: self.by.contains(&KernelKey::Grid),
+            stream: self.by.contains(&KernelKey::Stream),
+            device: self.by.contains(&KernelKey::Device),
+        }
+    }
+}
+
+/// Options of `functions`.
+#[derive(Debug, Args)]
+pub(crate) struct FunctionOptions {
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    /// What else tells rows apart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<FunctionKey>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FunctionKey {
+    /// The line
+    Line,
+    /// The thread
+    Thread,
+    /// The process
+    Process,
+    /// What recorded operators were called with, as PyTorch's profiler writes it with `record_shapes`
+    Shapes,
+}
+
+impl FunctionOptions {
+    /// What tells rows apart.
+    pub(crate) fn by(&self) -> functions::By {
+        functions::By {
+            line: self.by.contains(&FunctionKey::Line),
+            thread: self.by.contains(&FunctionKey::Thread),
+            process: self.by.contains(&FunctionKey::Process),
+            shapes: self.by.contains(&FunctionKey::Shapes),
+        }
+    }
+}
+
+/// Options of `launch`.
+#[derive(Debug, Args)]
+pub(crate) struct LaunchOptions {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// What else tells operators apart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<LaunchKey>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LaunchKey {
+    /// What they were called with, as PyTorch's profiler writes it with `record_shapes`
+    Shapes,
+}
+
+/// The questions: each is a command, and a row of [`Question::measures`].
+#[derive(Debug, Subcommand)]
+pub(crate) enum Question {
+    /// Where the time went: the first lines of all questions (the same as no command)
+    Summary(Inputs),
+    /// What to look at first: at most ten findings, by the time that they could give back
+    Advice(Inputs),
+    /// Computation, communication, copies and idleness of each GPU
+    Timeline(Inputs),
+    /// Why each GPU was idle, by the line of code that kept it waiting
+    Gaps(Inputs),
+    /// The kernels that took the time of the GPUs, by name
+    Kernels(KernelOptions),
+    /// Copies by direction and size, their bandwidth, and the calls that waited for them
+    Copies(Inputs),
+    /// Calls of the GPU runtimes, and how long those held their threads
+    Calls(Inputs),
+    /// The functions that took the CPU time, and what threads waited for
+    Functions(FunctionOptions),
+    /// Locks: how often they were taken, how long threads waited for them and where, and who held them
+    Locks(Inputs),
+    /// Memory that programs made and gave back, its peak, and what held it then
+    Memory(Inputs),
+    /// Power, clock, temperature, memory and load of GPUs, and when clocks were slow
+    Sensors(Inputs),
+    /// Who launched the kernels: operators, functions, ranges, calls; and how long launches waited
+    Launch(LaunchOptions),
+}
+
+impl Question {
+    pub(crate) fn inputs(&self) -> &Inputs {
+        match self {
+            Self::Summary(inputs)
+            | Self::Advice(inputs)
+            | Self::Timeline(inputs)
+            | Self::Gaps(inputs)
+            | Self::Copies(inputs)
+            | Self::Calls(inputs)
+            | Self::Locks(inputs)
+            | Self::Memory(inputs)
+            | Self::Sensors(inputs) => inputs,
+            Self::Launch(options) => &options.inputs,
+            Self::Kernels(options) => &options.inputs,
+            Self::Functions(options) => &options.inputs,
+        }
+    }
+
+    /// Whether it is asked without options that change the answer.
+    pub(crate) fn is_default(&self) -> bool {
+        match self {
+            Self::Kernels(options) => options.by.is_empty(),
+            Self::Functions(options) => options.by.is_empty(),
+            Self::Launch(options) => options.by.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// What is measured for it, each under the name of its question.
+    pub(crate) fn measures(&self) -> Vec<Named> {
+        match self {
+            Self::Summary(_) | Self::Advice(_) => {
+                all().into_iter().chain(further_measures()).collect()
+            }
+            Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
+            Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
+            Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
+            Self::Copies(_) => vec![("copies", Box::<Copies>::default())],
+            Self::Calls(_) => vec![("calls", Box::<Calls>::default())],
+            Self::Functions(options) => {
+                vec![("functions", Box::new(Functions::new(options.by())))]
+            }
+            Self::Locks(_) => vec![("locks", Box::<Locks>::default())],
+            Self::Memory(_) => vec![("memory", Box::<Memory>::default())],
+            Self::Sensors(_) => vec![("sensors", Box::<Sensors>::default())],
+            Self::Launch(options) => {
+                let by_shapes = options.by.contains(&LaunchKey::Shapes);
+                vec![("launch", Box::new(Launch::new(by_shapes)))]
+            }
+        }
+    }
+}
+
+/// A measure, and the name of its question.
+pub(crate) type Named = (&'static str, Box<dyn Measure>);
+
+/// All questions, in the order of a summary.
+pub(crate) fn all() -> Vec<Named> {
+    vec![
+        ("timeline", Box::<Timeline>::default()),
+        ("gaps", Box::<Gaps>::default()),
+        ("kernels", Box::<Kernels>::default()),
+        ("launch", Box::<Launch>::default()),
+        ("copies", Box::<Copies>::default()),
+        ("calls", Box::<Calls>::default()),
+        ("functions", Box::<Functions>::default()),
+        ("locks", Box::<Locks>::default()),
+        ("memory", Box::<Memory>::default()),
+        ("sensors", Box::<Sensors>::default()),
+    ]
+}

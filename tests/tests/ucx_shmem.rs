@@ -1,0 +1,179 @@
+//! Calls of UCX and OpenSHMEM: each as the program itself tells it, on the libraries of the system.
+
+use std::fs;
+use std::path::Path;
+
+use rsys_tests::slurm::{clean_command, told};
+use rsys_tests::{
+    Run, Scratch, TestResult, Trace, Workload, answer, missing_tool, sampler, skip_if_missing,
+    workload,
+};
+
+/// The arguments that a call is judged by, in the order in which the programs tell them.
+const KEYS: [&str; 7] = [
+    "peer", "root", "tag", "count", "bytes", "blocking", "result",
+];
+
+/// The calls of a category, in order, as the programs tell them. Those of UCX have no counts.
+fn calls(trace: &Trace, category: &str) -> anyhow::Result<Vec<String>> {
+    let arguments: Vec<String> = KEYS
+        .iter()
+        .map(|key| format!("extract_arg(arg_set_id, 'debug.{key}') as {key}"))
+        .collect();
+    let rows = trace.query(&format!(
+        "select name, {} from slice where category = '{category}' order by ts",
+        arguments.join(", ")
+    ))?;
+    rows.iter()
+        .map(|row| {
+            let mut line = row.text("name")?.to_owned();
+            for key in KEYS {
+                if let Some(value) = row.cell(key)?.as_int() {
+                    line.push_str(&format!(" {key}={value}"));
+                }
+            }
+            Ok(line)
+        })
+        .collect()
+}
+
+/// How many bytes the calls that a program prints put to the other PE, and get from it.
+fn moved(told: &[&str]) -> anyhow::Result<[u64; 2]> {
+    let mut moved = [0; 2];
+    for line in told {
+        let name = line.split(' ').next().unwrap_or_default();
+        let Some((_, bytes)) = line.split_once("bytes=") else {
+            continue;
+        };
+        let bytes: u64 = bytes.split(' ').next().unwrap_or_default().parse()?;
+        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        let ends = |word| name.ends_with(word);
+        let fetches = has(&["swap", "fetch_", "finc", "fadd"]);
+        let gives = has(&["put", "_atomic_"]) && !ends("_atomic_fetch") || ends("_p") || fetches;
+        let gets = has(&["get"]) || ends("_g") || ends("_atomic_fetch") || fetches;
+        moved[0] += if gives { bytes } else { 0 };
+        moved[1] += if gets { bytes } else { 0 };
+    }
+    Ok(moved)
+}
+
+fn missing_ucx() -> Option<String> {
+    let header = Path::new("/usr/include/ucp/api/ucp.h");
+    (!header.is_file()).then(|| format!("no {}", header.display()))
+}
+
+fn of_ucx() -> Workload {
+    workload("ucx_calls").flags(["-O1", "-g", "-Wl,--no-as-needed", "-lucp", "-lucs"])
+}
+
+#[test]
+fn calls_of_ucx_are_as_the_program_tells_them() -> TestResult {
+    skip_if_missing!(missing_ucx());
+    let outcome = Run::new().options(["-I", "ucx"]).command(of_ucx()).run()?;
+    let trace = outcome.expect_success().trace()?;
+    trace.assert_clean();
+    let truth: Vec<&str> = outcome
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("told: "))
+        .collect();
+    assert!(truth.len() > 40, "{}", outcome.story());
+    assert_eq!(calls(&trace, "ucx")?, truth, "{}", outcome.story());
+    // What makes progress is counted.
+    let progressed = outcome
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("progressed="));
+    let metadata = trace.metadata()?;
+    assert_eq!(
+        Some(metadata.text("ucx_progress_calls")?.as_str()),
+        progressed,
+        "{}",
+        outcome.story()
+    );
+    // All calls to the one peer name the one endpoint.
+    let endpoints = trace.number(
+        "select count(distinct extract_arg(arg_set_id, 'debug.endpoint')) from slice where category = 'ucx'",
+    )?;
+    assert_eq!(endpoints, 1);
+    // Not asked for, nothing of it is there.
+    let unasked = Run::new().options(["-I", "mpip"]).command(of_ucx()).run()?;
+    assert!(calls(&unasked.expect_success().trace()?, "ucx")?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn calls_of_openshmem_are_as_the_program_tells_them() -> TestResult {
+    skip_if_missing!(missing_tool("oshcc").or_else(|| missing_tool("oshrun")));
+    let program = workload("shmem_calls").compiler("oshcc").build()?;
+    let scratch = Scratch::new("shmem")?;
+    let said = scratch.path().join("said");
+    fs::create_dir(&said)?;
+    let output = clean_command("oshrun")
+        .args(["--oversubscribe", "-np", "2"])
+        .arg(sampler()?)
+        .arg("-o")
+        .arg(scratch.path().join("out"))
+        .args(["-I", "shmem", "ucx", "--"])
+        .arg(program)
+        .env("SHMEM_CALLS", &said)
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .output()?;
+    assert!(output.status.success(), "{}", told(&output));
+    let mut folders = fs::read_dir(scratch.path().join("out"))?.flatten();
+    let folder = folders
+        .find(|entry| !entry.path().is_symlink())
+        .expect("a folder with traces")
+        .path();
+    for rank in 0..2 {
+        let path = folder.join(format!("perfetto-trace-{rank}.proto"));
+        let trace = Trace::load(&path, None)?;
+        let truth = fs::read_to_string(said.join(rank.to_string()))?;
+        let mut found = calls(&trace, "shmem")?;
+        // The last barrier comes when the file is written.
+        found.retain(|line| line != "shmem_barrier_all blocking=1");
+        let truth: Vec<&str> = truth
+            .lines()
+            .filter(|line| *line != "shmem_barrier_all blocking=1")
+            .collect();
+        assert!(truth.len() > 30);
+        assert_eq!(found, truth, "{}", told(&output));
+        let barriers =
+            trace.number("select count(*) from slice where name = 'shmem_barrier_all'")?;
+        assert_eq!(barriers, 7);
+        // What each call moves is counted in its direction.
+        let moved = moved(&truth)?;
+        for (name, bytes) in ["SHMEM Comm Send", "SHMEM Comm Recv"]
+            .into_iter()
+            .zip(moved)
+        {
+            let counted = trace.number(&format!(
+                "select cast(max(c.value) as int) from counter c join process_counter_track t on c.track_id = t.id where t.name = '{name}'"
+            ))?;
+            assert_eq!(counted.cast_unsigned(), bytes, "{name}: {}", told(&output));
+            assert!(bytes > 0);
+        }
+        // The answers count what the program printed, each rank for itself.
+        let answer = answer("calls", &[path])?;
+        let of_library = |runtime: &str| -> u64 {
+            let rows = answer["calls"].as_array().into_iter().flatten();
+            let rows = rows.filter(|row| row["runtime"] == runtime);
+            rows.filter_map(|row| row["count"].as_u64()).sum()
+        };
+        assert_eq!(
+            of_library("OpenSHMEM"),
+            truth.len() as u64 + 7,
+            "{answer:#}"
+        );
+        assert!(of_library("UCX") > 0, "{answer:#}");
+        assert_eq!(of_library("RCCL"), 0, "{answer:#}");
+        // OpenMPI's OpenSHMEM moves data by UCX: its calls lie within.
+        let within = trace.number(
+            "select count(*) from slice s join slice p on s.parent_id = p.id
+             where s.category = 'ucx' and p.name = 'shmem_long_put' and extract_arg(s.arg_set_id, 'debug.bytes') = 8000",
+        )?;
+        assert_eq!(within, 1, "{}", told(&output));
+    }
+    Ok(())
+}
