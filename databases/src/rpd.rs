@@ -333,6 +333,7 @@ impl RpdReader {
                     },
                     direction: direction
                         .map_or(TextId::EMPTY, |(_, words)| model.texts.intern(words)),
+                    source: TextId::EMPTY,
                     kind: op_kind,
                     activity,
                 });

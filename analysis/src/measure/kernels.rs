@@ -47,6 +47,8 @@ pub struct Durations {
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
+    /// Where the kernels came from; several where kernels of one name came from different places.
+    sources: Vec<TextId>,
     squares: u128,
     pub(super) quantiles: Quantiles,
 }
@@ -58,6 +60,7 @@ impl Default for Durations {
             total_ns: 0,
             min_ns: u64::MAX,
             max_ns: 0,
+            sources: Vec::new(),
             squares: 0,
             quantiles: Quantiles::default(),
         }
@@ -73,6 +76,20 @@ impl Durations {
         self.max_ns = self.max_ns.max(duration_ns);
         self.squares += u128::from(duration_ns) * u128::from(duration_ns);
         self.quantiles.add(duration_ns);
+    }
+
+    #[inline]
+    fn note_source(&mut self, source: TextId) {
+        if !source.is_empty() && !self.sources.contains(&source) {
+            self.sources.push(source);
+        }
+    }
+
+    /// Where the kernels came from, in an order that no order of reading changes.
+    fn source(&self, model: &Model) -> Cell {
+        let mut sources: Vec<&str> = self.sources.iter().map(|id| model.text(*id)).collect();
+        sources.sort_unstable();
+        (!sources.is_empty()).then(|| sources.join(" or ")).into()
     }
 
     /// The mean.
@@ -102,7 +119,9 @@ impl Measure for Kernels {
     fn take(&mut self, batch: &Batch) {
         for record in &batch.gpu {
             if record.kind == OpKind::Kernel {
-                self.durations(record).add(record.duration_ns());
+                let durations = self.durations(record);
+                durations.add(record.duration_ns());
+                durations.note_source(record.source);
             }
         }
     }
@@ -123,6 +142,7 @@ impl Measure for Kernels {
             columns.push(Column::plain("stream", "stream"));
         }
         columns.extend(NUMBERS);
+        columns.push(Column::line("source", "source"));
         let mut rows: Vec<(Vec<Cell>, &Durations)> = self
             .of_names
             .iter()
@@ -150,7 +170,7 @@ impl Measure for Kernels {
             cumulative_ns += durations.total_ns;
             is_exact &= durations.quantiles.is_exact();
             let [median, p95] = durations.quantiles.at([0.5, 0.95]).unwrap_or_default();
-            cells.extend::<[Cell; 10]>([
+            cells.extend::<[Cell; 11]>([
                 durations.count.into(),
                 durations.total_ns.into(),
                 share(durations.total_ns, sum_ns),
@@ -161,6 +181,7 @@ impl Measure for Kernels {
                 durations.min_ns.into(),
                 durations.max_ns.into(),
                 durations.std_ns().into(),
+                durations.source(model),
             ]);
             table.push(cells);
         }

@@ -40,6 +40,8 @@ pub struct GpuRecord {
     pub name: TextId,
     /// Grid as the trace writes it.
     pub grid: TextId,
+    /// Where a kernel came from, `file:line`.
+    pub source: TextId,
     /// Direction of a copy as the trace writes it, for instance `host to device`.
     pub direction: TextId,
     /// What it is.

@@ -108,7 +108,12 @@ impl Part {
             new(&ids.processes, record.process.index(), &mut record.process);
             new(&ids.devices, record.device.index(), &mut record.device);
             new(&ids.queues, record.queue.index(), &mut record.queue);
-            for text in [&mut record.name, &mut record.grid, &mut record.direction] {
+            for text in [
+                &mut record.name,
+                &mut record.grid,
+                &mut record.source,
+                &mut record.direction,
+            ] {
                 new(&ids.texts, text.index(), text);
             }
         }

@@ -428,6 +428,7 @@ impl RocpdReader {
                     grid: model.texts.intern(&grid),
                     direction: direction
                         .map_or(TextId::EMPTY, |(_, words)| model.texts.intern(words)),
+                    source: TextId::EMPTY,
                     kind,
                     activity: classify(kind, &name),
                 });

@@ -25,10 +25,10 @@ mod truth;
 
 pub use machine::Machine;
 pub use programs::{
-    below_hsa_tool, code_object, hip_program, hsa_program, hsa_tool, library_program,
-    opencl_program, openmp_program, standin, standin_hip,
+    below_hsa_tool, code_object, code_object_of, hip_program, hsa_program, hsa_tool,
+    library_program, opencl_program, openmp_program, standin, standin_hip,
 };
 pub use ranks::RanksOnGpus;
-pub use stack::Stack;
+pub use stack::{Stack, runtimes_dir};
 pub use told::{EXACT_NS, Op, accounts, ops};
 pub use truth::{Barrier, Copy, Dispatch, Record, Truth};

@@ -203,7 +203,15 @@ pub fn openmp_program(name: &str) -> Result<Invocation> {
 /// # Errors
 /// When it cannot be compiled.
 pub fn code_object(model: &str) -> Result<PathBuf> {
-    let source = source("kernels.cl");
+    code_object_of("kernels.cl", model, &[])
+}
+
+/// A file of OpenCL kernels for a model, compiled with further options. The path of the code object.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn code_object_of(name: &str, model: &str, options: &[&str]) -> Result<PathBuf> {
+    let source = source(name);
     let clang = Stack::Debian12.folder().join("usr/lib/llvm-15/bin/clang");
     let compiler = Invocation::new(clang)
         .args([
@@ -215,6 +223,7 @@ pub fn code_object(model: &str) -> Result<PathBuf> {
             "-nogpulib",
         ])
         .arg(format!("-mcpu={model}"))
+        .args(options)
         .arg(&source)
         .arg("-o");
     compile(&compiler, &source, "kernels.hsaco")

@@ -194,7 +194,9 @@ pub(crate) fn entering(tree: &Path) -> Invocation {
     wrapped.arg("--")
 }
 
-pub(crate) fn runtimes_dir() -> PathBuf {
+/// Where `cargo xtask runtimes` puts what it fetches.
+#[must_use]
+pub fn runtimes_dir() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
     if let Some(folder) = set("RSYS_RUNTIMES_DIR") {
         return folder.into();

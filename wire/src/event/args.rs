@@ -195,6 +195,8 @@ keys! {
     Shapes = 56 "shapes",
     /// Handle of an endpoint.
     Endpoint = 57 "endpoint",
+    /// The source line that a kernel came from.
+    SourceLine = 109 "source",
 }
 
 /// The value of an argument.

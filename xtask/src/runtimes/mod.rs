@@ -41,6 +41,11 @@ enum Source {
         python: &'static str,
         folder: &'static str,
     },
+    /// A Python package of a wheel for this machine's Python, without a folder of it.
+    Package {
+        requirement: &'static str,
+        without: &'static str,
+    },
 }
 
 /// Folder names and where their content comes from. The tests know these names (`tests/src/simgpu/stack.rs`).
@@ -215,7 +220,7 @@ const STACKS: &[(&str, Source)] = &[
     ),
     (
         // RCCL for the one before those: four times as much to fetch as all the rest of it.
-        RCCL7,
+        "rocm7-rccl",
         Source::Mixed {
             release: "sid",
             newer: ROCM7,
@@ -223,10 +228,18 @@ const STACKS: &[(&str, Source)] = &[
             choice: Choice::Alone,
         },
     ),
+    (
+        // 286 MB to fetch. Its own LLVM compiles for AMD's GPUs.
+        "triton",
+        Source::Package {
+            requirement: "triton==3.9.0",
+            without: "triton/backends/nvidia/bin/",
+        },
+    ),
 ];
 
-/// Fetched when it is asked for by its name.
-const RCCL7: &str = "rocm7-rccl";
+/// Fetched when they are asked for by their names: they are large.
+const ASKED_FOR: [&str; 2] = ["rocm7-rccl", "triton"];
 
 /// Where ROCm 7 is, as long as it is not in the release beneath.
 const ROCM7: Newer = Newer {
@@ -288,7 +301,7 @@ pub fn fetch(only: Option<&str>) -> Result<bool> {
         .context("cannot wait for another one that fetches")?;
     let mut all = true;
     for (name, source) in STACKS {
-        if only.map_or(*name == RCCL7, |only| only != *name) {
+        if only.map_or(ASKED_FOR.contains(name), |only| only != *name) {
             continue;
         }
         let missing = folder.join(format!("{name}.missing"));
@@ -349,6 +362,10 @@ fn fetch_one(folder: &Path, name: &str, source: &Source) -> Result<()> {
             python,
             folder,
         } => wheel::unpack(&draft, requirement, python, folder)?,
+        Source::Package {
+            requirement,
+            without,
+        } => wheel::unpack_package(&draft, requirement, without)?,
     }
     // Into place only when it is complete.
     fs::write(draft.join(COMPLETE), made_from)?;

@@ -9,6 +9,40 @@ use anyhow::{Context, Result};
 
 use crate::steps::step;
 
+/// Unpacks a package for this machine's Python into `folder/lib`, but for what lies in the folder `without`.
+pub fn unpack_package(folder: &Path, requirement: &str, without: &str) -> Result<()> {
+    step(
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+            ])
+            .args(["--only-binary", ":all:", "--dest"])
+            .arg(folder)
+            .arg(requirement),
+    )?;
+    let unpack = "import glob, os, sys, zipfile\n\
+         folder, without = sys.argv[1:]\n\
+         path = glob.glob(folder + '/*.whl')[0]\n\
+         wheel = zipfile.ZipFile(path)\n\
+         names = [name for name in wheel.namelist() if not name.startswith(without)]\n\
+         wheel.extractall(folder + '/lib', names)\n\
+         for name in names:\n\
+         \x20   if wheel.getinfo(name).external_attr >> 16 & 0o100:\n\
+         \x20       os.chmod(os.path.join(folder, 'lib', name), 0o755)\n\
+         os.remove(path)\n";
+    step(
+        Command::new("python3")
+            .args(["-c", unpack])
+            .arg(folder)
+            .arg(without),
+    )
+}
+
 /// Unpacks the libraries in `inside` of a wheel into `folder/lib`, under the names by which programs ask for them.
 pub fn unpack(folder: &Path, requirement: &str, python: &str, inside: &str) -> Result<()> {
     step(

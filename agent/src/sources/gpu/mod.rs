@@ -15,6 +15,7 @@ pub mod hip_functions;
 pub mod hsa;
 pub mod init;
 mod instant;
+pub mod kernel_lines;
 pub mod owner;
 pub mod threads;
 mod tool;

@@ -249,6 +249,7 @@ impl Records {
             name,
             grid: self.grid(args.grid.of(bytes), model),
             direction,
+            source: TextId::EMPTY,
             kind,
             activity,
         }

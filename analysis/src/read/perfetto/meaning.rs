@@ -77,6 +77,8 @@ pub(super) struct Details {
     /// The handle of a stream, plus one.
     pub(super) stream: u64,
     pub(super) grid: TextId,
+    /// Where a kernel came from.
+    pub(super) source: TextId,
     pub(super) direction: TextId,
     /// What an operator was called with.
     pub(super) shapes: TextId,
@@ -93,13 +95,14 @@ enum Key {
     Address,
     Stream,
     Grid,
+    Source,
     Direction,
     Device,
     Shapes,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
-const KEYS: [(&str, Key); 17] = [
+const KEYS: [(&str, Key); 18] = [
     ("correlation", Key::Link),
     ("corr_id", Key::Link),
     ("correlation_id", Key::Link),
@@ -111,6 +114,7 @@ const KEYS: [(&str, Key); 17] = [
     ("stream", Key::Stream),
     ("grid", Key::Grid),
     ("grid_size", Key::Grid),
+    ("source", Key::Source),
     ("direction", Key::Direction),
     ("kind", Key::Direction),
     ("device", Key::Device),
@@ -281,6 +285,8 @@ impl Meanings {
                 details.stream = value.count().map_or(0, |handle| handle.saturating_add(1))
             }
             Key::Grid => details.grid = value.text(texts).unwrap_or_default(),
+            // Of calls of MPI, it is the number of a rank.
+            Key::Source => details.source = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
             Key::Shapes => details.shapes = value.text(texts).unwrap_or_default(),
             Key::Device => {

@@ -91,6 +91,7 @@ impl Slices {
             queue: place.queue,
             name,
             grid: details.grid,
+            source: details.source,
             direction: details.direction,
             kind,
             activity,

@@ -127,6 +127,7 @@ impl Emit {
             name,
             grid: self.last_grid.1,
             direction,
+            source: TextId::EMPTY,
             kind,
             activity,
         });

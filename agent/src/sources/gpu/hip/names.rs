@@ -69,14 +69,23 @@ pub fn key(text: &[u8]) -> u64 {
 /// # Safety
 /// Null or a valid string.
 pub unsafe fn key_of(text: *const c_char) -> u64 {
-    if text.is_null() {
-        return 0;
-    }
     // SAFETY: the caller's promise.
-    match unsafe { CStr::from_ptr(text) }.to_bytes() {
+    match unsafe { text_of(text) } {
         b"" => 0,
         text => key(text),
     }
+}
+
+/// The bytes of a C string of the runtime's, none for null.
+///
+/// # Safety
+/// Null or a valid string, which outlives the result.
+pub unsafe fn text_of<'a>(text: *const c_char) -> &'a [u8] {
+    if text.is_null() {
+        return b"";
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_bytes()
 }
 
 /// The key of the name of the kernel behind a function or handle.

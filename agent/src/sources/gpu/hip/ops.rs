@@ -21,6 +21,7 @@ use crate::sources::gpu::hip::times;
 use crate::sources::gpu::hip::unknown;
 use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::instant;
+use crate::sources::gpu::kernel_lines;
 use crate::sources::gpu::words;
 use crate::sys;
 use crate::sys::apart::Apart;
@@ -195,12 +196,18 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) {
         None | Some(Direction::Unknown) => direction_of(record.kind),
         Some(direction) => direction,
     };
+    let mut source = 0;
     let name = match kind {
         OpKind::Kernel => {
             instant::look(span.start_ns, span.end_ns);
             let name: *const c_char = std::ptr::with_exposed_provenance(record.what as usize);
             // SAFETY: HIP's record of a kernel has its name, valid during this call.
-            unsafe { names::key_of(name) }
+            let name = unsafe { names::text_of(name) };
+            source = kernel_lines::of_name(name);
+            match name {
+                b"" => 0,
+                name => names::key(name),
+            }
         }
         OpKind::Copy => names::key(direction.name()),
         OpKind::Fill => names::key(b"FillBuffer"),
@@ -223,6 +230,9 @@ fn tell(record: &Record, tag: Tag, kind: OpKind) {
     }
     if kind == OpKind::Copy && direction != Direction::Unknown {
         args.push(Key::Direction, Value::Known(names::key(direction.text())));
+    }
+    if source != 0 {
+        args.push(Key::SourceLine, Value::Known(source));
     }
     if let Some(moved) = span.moved {
         counters::count(Counter::GpuClamped, 1);

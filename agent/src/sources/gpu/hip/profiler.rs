@@ -21,6 +21,7 @@ use crate::sources::gpu::hip::copies::Direction;
 use crate::sources::gpu::hip::end;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip_functions as hip;
+use crate::sources::gpu::kernel_lines;
 use crate::sources::source::Ending;
 use crate::state;
 use crate::sys;
@@ -392,7 +393,13 @@ fn tell(activity: &Activity, stream: u64, correlation: u64, clocks: Clocks) {
             let mut text = [0_u8; 512];
             let bytes = guard::copy_c_string(activity.what, &mut text);
             match text.get(..bytes) {
-                Some(text) if !text.is_empty() => names::key(text),
+                Some(text) if !text.is_empty() => {
+                    let source = kernel_lines::of_name(text);
+                    if source != 0 {
+                        args.push(Key::SourceLine, Value::Known(source));
+                    }
+                    names::key(text)
+                }
                 _ => names::key(b"kernel"),
             }
         }

@@ -8,12 +8,15 @@ use rsys_wire::ring::RingCount;
 use crate::events;
 use crate::events::texts::StaticText;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, Queue, QueueCallback, SUCCESS, Signal, Status};
+use crate::sources::gpu::hsa::loader;
 use crate::sources::gpu::hsa::names;
 use crate::sources::gpu::hsa::queue_calls;
 use crate::sources::gpu::hsa::queues;
 use crate::sources::gpu::hsa::table::{self, Tables};
 use crate::sources::gpu::hsa::watch;
+use crate::sources::gpu::kernel_lines;
 use crate::sources::gpu::words;
+use crate::state;
 use crate::sys;
 
 /// What a function returned, as far as it is worth telling.
@@ -147,7 +150,6 @@ told! {
     memory_copy = blocking "hsa_memory_copy"(to: *mut c_void, from: *const c_void, size: usize) -> Status, GENERIC_ERROR,
         [bytes(size), pointer(Key::Destination, to), pointer(Key::Source, from)];
     signal_create = around "hsa_signal_create"(value: i64, count: u32, consumers: *const u64, signal: *mut u64) -> Status, GENERIC_ERROR, [];
-    executable_load_agent_code_object = around "hsa_executable_load_agent_code_object"(executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64) -> Status, GENERIC_ERROR, [];
     memory_pool_allocate = blocking "hsa_amd_memory_pool_allocate"(pool: u64, size: usize, flags: u32, place: *mut *mut c_void) -> Status, GENERIC_ERROR, [bytes(size)];
     memory_pool_free = blocking "hsa_amd_memory_pool_free"(memory: *mut c_void) -> Status, GENERIC_ERROR, [pointer(Key::Address, memory)];
     agents_allow_access = around "hsa_amd_agents_allow_access"(count: u32, agents: *const u64, flags: *const u32, memory: *const c_void) -> Status, GENERIC_ERROR,
@@ -282,6 +284,37 @@ unsafe extern "C" fn signal_destroy(signal: u64) -> Status {
 
 /// # Safety
 /// As the runtime's function has it.
+unsafe extern "C" fn executable_load_agent_code_object(
+    executable: u64,
+    agent: u64,
+    reader: u64,
+    options: *const c_char,
+    loaded: *mut u64,
+) -> Status {
+    static NAME: StaticText = StaticText::new("hsa_executable_load_agent_code_object");
+    let Some(real) = table::executable_load_agent_code_object::get() else {
+        return GENERIC_ERROR;
+    };
+    let mut ours = 0;
+    let place = if loaded.is_null() {
+        &raw mut ours
+    } else {
+        loaded
+    };
+    // SAFETY: the caller's own arguments, or room of ours for the result.
+    let load = || unsafe { real(executable, agent, reader, options, place) };
+    let status = around(&NAME, &[], load);
+    if status == SUCCESS && state::settings().events.gpu {
+        // SAFETY: the runtime has just loaded it, with the caller's reader.
+        if let Some(file) = unsafe { loader::image(place.read()) } {
+            kernel_lines::learn(executable, file);
+        }
+    }
+    status
+}
+
+/// # Safety
+/// As the runtime's function has it.
 unsafe extern "C" fn executable_freeze(executable: u64, options: *const c_char) -> Status {
     static NAME: StaticText = StaticText::new("hsa_executable_freeze");
     let Some(real) = table::executable_freeze::get() else {
@@ -327,6 +360,11 @@ pub fn start(tables: &Tables) {
     wrap_told(tables);
     table::signal_wait_relaxed::wrap(tables, signal_wait_relaxed);
     table::signal_wait_scacquire::wrap(tables, signal_wait_scacquire);
+}
+
+/// Puts ours in front of the function that loads code, which says where kernels came from.
+pub fn start_code(tables: &Tables) {
+    table::executable_load_agent_code_object::wrap(tables, executable_load_agent_code_object);
 }
 
 /// Puts ours in front of the functions that queues, signals and kernels' names need.

@@ -389,6 +389,9 @@ fn tell(operation: &Operation, start: u64, end: u64) {
         if private > 0 {
             args.push(Key::PrivateMemory, Value::Uint(u64::from(private)));
         }
+        if operation.source != 0 {
+            args.push(Key::SourceLine, Value::Known(operation.source));
+        }
     } else {
         args.push(Key::Bytes, Value::Uint(operation.bytes));
         args.push(Key::Direction, Value::Known(operation.direction));

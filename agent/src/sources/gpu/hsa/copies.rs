@@ -109,6 +109,7 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
         correlation: words.correlation,
         launch_stack: 0,
         name: key(&DIRECTIONS, kind),
+        source: 0,
         grid: [0; 3],
         workgroup: [0; 3],
         memory: [0; 2],

@@ -14,6 +14,7 @@ mod collector;
 mod copies;
 mod doorbell;
 mod faults;
+mod loader;
 mod names;
 mod operations;
 mod packets;
@@ -130,6 +131,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
         calls::start_queues(&tables);
         copies::start(&tables);
     }
+    calls::start_code(&tables);
     RECORDS_CALLS.store(wished.has(Category::Hsa), Ordering::Release);
     owner::set_hsa(records_operations);
 }

@@ -10,6 +10,7 @@ use crate::events;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, SUCCESS, Status, symbol_info};
 use crate::sources::gpu::hsa::agents;
 use crate::sources::gpu::hsa::table;
+use crate::sources::gpu::kernel_lines;
 use crate::sys;
 use crate::sys::lock::Lock;
 
@@ -23,6 +24,8 @@ const GONE: u64 = 1;
 struct Entry {
     object: AtomicU64,
     name: AtomicU64,
+    /// Key of the source line that it came from, or 0.
+    source: AtomicU64,
     executable: AtomicU64,
 }
 
@@ -61,17 +64,19 @@ fn places(object: u64) -> impl Iterator<Item = &'static Entry> {
     })
 }
 
-/// The key of a kernel's name, or 0.
+/// The keys of a kernel's name and of the source line that it came from, each 0 if it is not known.
 #[inline]
-pub fn of(object: u64) -> u64 {
+pub fn of(object: u64) -> [u64; 2] {
     for entry in places(object) {
         match entry.object.load(Ordering::Acquire) {
-            0 => return 0,
-            found if found == object => return entry.name.load(Ordering::Relaxed),
+            0 => break,
+            found if found == object => {
+                return [&entry.name, &entry.source].map(|key| key.load(Ordering::Relaxed));
+            }
             _ => {}
         }
     }
-    0
+    [0; 2]
 }
 
 /// What a listing is about.
@@ -149,6 +154,8 @@ fn insert(object: u64, executable: u64, name: &[u8]) {
         return;
     };
     entry.name.store(events::text(name), Ordering::Relaxed);
+    let source = kernel_lines::in_executable(executable, name);
+    entry.source.store(source, Ordering::Relaxed);
     entry.executable.store(executable, Ordering::Relaxed);
     entry.object.store(object, Ordering::Release);
 }

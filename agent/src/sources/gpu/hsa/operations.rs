@@ -91,6 +91,8 @@ pub struct Operation {
     pub launch_stack: u64,
     /// Key of its name.
     pub name: u64,
+    /// Of kernels: key of the source line that it came from, or 0.
+    pub source: u64,
     /// Of kernels: work-items.
     pub grid: [u32; 3],
     /// Of kernels: work-items of a group.

@@ -236,6 +236,11 @@ impl State {
             0
         };
         let number = self.depth.number();
+        let [name, source] = if kernel {
+            names::of(packet.kernel_object)
+        } else {
+            [0; 2]
+        };
         Operation {
             kind: OpKind::Kernel,
             signal: packet.completion,
@@ -252,11 +257,8 @@ impl State {
             },
             correlation,
             launch_stack,
-            name: if kernel {
-                names::of(packet.kernel_object)
-            } else {
-                0
-            },
+            name,
+            source,
             grid: packet.grid,
             workgroup: packet.workgroup,
             memory: [packet.group_bytes, packet.private_bytes],

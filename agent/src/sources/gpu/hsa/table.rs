@@ -185,6 +185,7 @@ functions! {
     executable_destroy = Core[688, 688]: fn(u64) -> Status;
     executable_freeze = Core[704, 704]: fn(u64, *const c_char) -> Status;
     executable_symbol_get_info = Core[760, 760]: fn(u64, u32, *mut c_void) -> Status;
+    system_get_major_extension_table = Core[800, 800]: fn(u16, u16, usize, *mut c_void) -> Status;
     signal_silent_store_relaxed = Core[832, 832]: fn(u64, i64) -> ();
     signal_silent_store_screlease = Core[840, 840]: fn(u64, i64) -> ();
     executable_load_agent_code_object = Core[976, 976]: fn(u64, u64, u64, *const c_char, *mut u64) -> Status;
