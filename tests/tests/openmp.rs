@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
+use rsys_tests::simgpu::{Stack, runtimes_dir};
 use rsys_tests::{
     Invocation, Outcome, Run, Scratch, TestResult, Trace, Workload, judge_dir, missing_tool,
     skip_if_missing, workload, workspace_dir,
@@ -183,6 +184,37 @@ fn intels_runtime_is_recorded_as_its_own_tool_counts() -> TestResult {
         outcome.stdout.contains("Intel(R) OMP") || outcome.stderr.contains("Intel(R) OMP");
     ensure!(is_intels, "{}", outcome.story());
     assert_as_counted(&trace, &printed(&outcome, "tool:"), &outcome.story())
+}
+
+/// Runtimes of later releases of Debian, in whose file trees the program runs.
+#[test]
+fn later_runtimes_are_recorded_as_their_own_tool_counts() -> TestResult {
+    skip_if_missing!(missing_libomp());
+    let tool = tool()?;
+    for (stack, version) in [(Stack::Debian13, "19"), (Stack::Unstable, "22")] {
+        let name = format!("libomp{version}");
+        skip_if_missing!(stack.missing_beside(&name));
+        let libraries = format!("usr/lib/llvm-{version}/lib");
+        let libraries = runtimes_dir().join(name).join(libraries);
+        ensure!(libraries.join("libomp.so.5").is_file(), "{libraries:?}");
+        let line = r#"LD_LIBRARY_PATH="$1" OMP_TOOL_LIBRARIES="$2" KMP_VERSION=1 exec "$3" 5"#;
+        let program = || -> anyhow::Result<Invocation> {
+            let program = Invocation::new("sh")
+                .args(["-c", line, "sh"])
+                .arg(&libraries)
+                .arg(&tool)
+                .arg(of_clang("openmp_all").build()?);
+            Ok(stack.with_runtimes(program))
+        };
+        let bare = Run::bare().command(program()?).run()?;
+        let counts = printed(bare.expect_success(), "tool:");
+        ensure!(!counts.is_empty(), "{}", bare.story());
+        let outcome = profiled(program()?).run()?;
+        let trace = outcome.expect_success().trace_of("openmp_all")?;
+        trace.assert_clean();
+        assert_as_counted(&trace, &printed(&outcome, "tool:"), &outcome.story())?;
+    }
+    Ok(())
 }
 
 #[test]

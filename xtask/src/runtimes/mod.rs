@@ -211,6 +211,22 @@ const STACKS: &[(&str, Source)] = &[
         },
     ),
     (
+        // LLVM's runtime of OpenMP that Debian 13 has beside its default, for programs in the file tree of `debian13`.
+        "libomp19",
+        Source::Alone {
+            release: "trixie",
+            packages: &["libomp5-19"],
+        },
+    ),
+    (
+        // The same of unstable, in the file tree of `unstable`.
+        "libomp22",
+        Source::Alone {
+            release: "sid",
+            packages: &["libomp5-22"],
+        },
+    ),
+    (
         // ROCm's OpenCL 6.4.3, for the runtimes of `unstable`.
         "opencl",
         Source::Alone {
