@@ -191,7 +191,7 @@ fn intels_runtime_is_recorded_as_its_own_tool_counts() -> TestResult {
 fn later_runtimes_are_recorded_as_their_own_tool_counts() -> TestResult {
     skip_if_missing!(missing_libomp());
     let tool = tool()?;
-    for (stack, version) in [(Stack::Debian13, "19"), (Stack::Unstable, "22")] {
+    for (stack, version) in [(Stack::Debian13, "19"), (Stack::Unstable, "21")] {
         let name = format!("libomp{version}");
         skip_if_missing!(stack.missing_beside(&name));
         let libraries = format!("usr/lib/llvm-{version}/lib");

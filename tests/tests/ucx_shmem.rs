@@ -37,8 +37,8 @@ fn calls(trace: &Trace, category: &str) -> anyhow::Result<Vec<String>> {
         .collect()
 }
 
-/// How many bytes the calls that a program prints put to the other PE, and get from it.
-fn moved(told: &[&str]) -> anyhow::Result<[u64; 2]> {
+/// How many bytes the calls that a program prints put to the other PE, and get from it. `own` is the number of this PE.
+fn moved(told: &[&str], own: usize) -> anyhow::Result<[u64; 2]> {
     let mut moved = [0; 2];
     for line in told {
         let name = line.split(' ').next().unwrap_or_default();
@@ -53,6 +53,22 @@ fn moved(told: &[&str]) -> anyhow::Result<[u64; 2]> {
         let gets = has(&["get"]) || ends("_g") || ends("_atomic_fetch") || fetches;
         moved[0] += if gives { bytes } else { 0 };
         moved[1] += if gets { bytes } else { 0 };
+        // Collectives of two PEs, of which this is one.
+        let collective = if has(&["_to_all"]) {
+            [1, 1]
+        } else if has(&["fcollect"]) {
+            [1, 2]
+        } else if has(&["alltoall"]) {
+            [2, 2]
+        } else if has(&["broadcast"]) {
+            let is_root = line.contains(&format!("root={own} "));
+            [u64::from(is_root), u64::from(!is_root)]
+        } else {
+            [0, 0]
+        };
+        for (sum, times) in moved.iter_mut().zip(collective) {
+            *sum += times * bytes;
+        }
     }
     Ok(moved)
 }
@@ -143,7 +159,7 @@ fn calls_of_openshmem_are_as_the_program_tells_them() -> TestResult {
             trace.number("select count(*) from slice where name = 'shmem_barrier_all'")?;
         assert_eq!(barriers, 7);
         // What each call moves is counted in its direction.
-        let moved = moved(&truth)?;
+        let moved = moved(&truth, rank)?;
         for (name, bytes) in ["SHMEM Comm Send", "SHMEM Comm Recv"]
             .into_iter()
             .zip(moved)

@@ -16,6 +16,7 @@ static long counter = 5;
 static long sync_words[SHMEM_REDUCE_SYNC_SIZE];
 static long sums[4], parts[4], work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
 static long collected[64], sync_collect[SHMEM_COLLECT_SYNC_SIZE], sync_broadcast[SHMEM_BCAST_SYNC_SIZE];
+static long sync_alltoall[SHMEM_ALLTOALL_SYNC_SIZE];
 
 /* A call, and what is said of it. */
 #define TELL(call, ...) do { fprintf(told, __VA_ARGS__); fputc('\n', told); call; } while (0)
@@ -33,6 +34,7 @@ int main(void) {
     for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++) sync_words[i] = SHMEM_SYNC_VALUE;
     for (int i = 0; i < SHMEM_COLLECT_SYNC_SIZE; i++) sync_collect[i] = SHMEM_SYNC_VALUE;
     for (int i = 0; i < SHMEM_BCAST_SYNC_SIZE; i++) sync_broadcast[i] = SHMEM_SYNC_VALUE;
+    for (int i = 0; i < SHMEM_ALLTOALL_SYNC_SIZE; i++) sync_alltoall[i] = SHMEM_SYNC_VALUE;
     long data[1000];
     for (int i = 0; i < 1000; i++) data[i] = me * 1000 + i;
     TELL(shmem_barrier_all(), "shmem_barrier_all blocking=1");
@@ -76,6 +78,7 @@ int main(void) {
     TELL(shmem_fcollect64(collected, parts, 4, 0, 0, 2, sync_collect), "shmem_fcollect64 count=4 bytes=32 blocking=1");
     CHECK(collected[4] == 1);
     TELL(shmem_broadcast64(collected, parts, 3, 1, 0, 0, 2, sync_broadcast), "shmem_broadcast64 root=1 count=3 bytes=24 blocking=1");
+    TELL(shmem_alltoall64(collected, longs, 2, 0, 0, 2, sync_alltoall), "shmem_alltoall64 count=2 bytes=16 blocking=1");
     long *symmetric;
     TELL(symmetric = shmem_malloc(4096), "shmem_malloc bytes=4096 blocking=1");
     CHECK(symmetric != NULL);

@@ -220,10 +220,10 @@ const STACKS: &[(&str, Source)] = &[
     ),
     (
         // The same of unstable, in the file tree of `unstable`.
-        "libomp22",
+        "libomp21",
         Source::Alone {
             release: "sid",
-            packages: &["libomp5-22"],
+            packages: &["libomp5-21"],
         },
     ),
     (

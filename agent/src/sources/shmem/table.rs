@@ -184,6 +184,11 @@ pub fn row(function: usize) -> Option<Row> {
 }
 
 impl Row {
+    /// Its name without the library, the context and the type.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The parts of its name behind `shmem_`.
     fn parts(&self) -> [&'static str; 5] {
         let context = if self.has_context { "ctx_" } else { "" };

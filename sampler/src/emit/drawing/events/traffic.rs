@@ -52,9 +52,11 @@ impl Traffic {
         self.mpi[0].flush("MPI Comm Send", about, output);
         let about = "Bytes that calls of MPI were to get from other ranks, so far";
         self.mpi[1].flush("MPI Comm Recv", about, output);
-        let about = "Bytes that puts and atomics of OpenSHMEM wrote to other PEs, so far";
+        let about =
+            "Bytes that puts, atomics and collectives of OpenSHMEM gave to other PEs, so far";
         self.shmem[0].flush("SHMEM Comm Send", about, output);
-        let about = "Bytes that gets and atomics of OpenSHMEM read from other PEs, so far";
+        let about =
+            "Bytes that gets, atomics and collectives of OpenSHMEM got from other PEs, so far";
         self.shmem[1].flush("SHMEM Comm Recv", about, output);
     }
 }
