@@ -219,14 +219,6 @@ const STACKS: &[(&str, Source)] = &[
         },
     ),
     (
-        // The same of unstable, in the file tree of `unstable`.
-        "libomp21",
-        Source::Alone {
-            release: "sid",
-            packages: &["libomp5-21"],
-        },
-    ),
-    (
         // ROCm's OpenCL 6.4.3, for the runtimes of `unstable`.
         "opencl",
         Source::Alone {
