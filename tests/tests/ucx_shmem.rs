@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use anyhow::Context;
 use rsys_tests::slurm::{clean_command, told};
 use rsys_tests::{
     Run, Scratch, TestResult, Trace, Workload, answer, missing_tool, sampler, skip_if_missing,
-    workload,
+    workload, workspace_dir,
 };
 
 /// The arguments that a call is judged by, in the order in which the programs tell them.
@@ -115,6 +117,34 @@ fn calls_of_ucx_are_as_the_program_tells_them() -> TestResult {
     // Not asked for, nothing of it is there.
     let unasked = Run::new().options(["-I", "mpip"]).command(of_ucx()).run()?;
     assert!(calls(&unasked.expect_success().trace()?, "ucx")?.is_empty());
+    Ok(())
+}
+
+/// An object that another thread is loading, whose references are not filled in yet when objects are looked at, is looked at again.
+#[test]
+fn a_weak_reference_in_an_object_that_is_being_loaded_is_null_as_without_rsys() -> TestResult {
+    let scratch = Scratch::new("weak-late")?;
+    let program = workload("weak_late").build()?;
+    let folder = program.parent().context("a folder")?;
+    let object = scratch.path().join("user.so");
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC"])
+        .arg(workspace_dir().join("tests/workloads/weak_late/user.c"))
+        .arg(folder.join("plugin_gate.so"))
+        .arg("-o")
+        .arg(&object)
+        .output()?;
+    assert!(made.status.success(), "{}", told(&made));
+    let outcome = Run::new()
+        .options(["-I", "ucx"])
+        .command(workload("weak_late").args([&object]))
+        .run()?;
+    assert_eq!(
+        outcome.expect_success().stdout,
+        "ucp_get_nbx absent\n",
+        "{}",
+        outcome.story()
+    );
     Ok(())
 }
 

@@ -46,8 +46,10 @@ struct Search<'a> {
     seen: &'a Seen,
     /// How many objects stand in front that were looked at; `None` before the first.
     skip: Option<u64>,
-    /// How many there were up to now.
+    /// How many there were up to now, or to the first that has to be looked at again.
     objects: u64,
+    /// Whether none has to: another thread's `dlopen` lists objects before it fills their references in.
+    is_settled: bool,
 }
 
 /// Looks at the objects that were loaded since the last time, and sets references back to null to functions of which `is_known` holds, and that no library
@@ -58,11 +60,16 @@ pub fn restore(is_known: IsKnown, seen: &Seen) {
         seen,
         skip: None,
         objects: 0,
+        is_settled: true,
     };
     // SAFETY: the callback gets what is on this stack.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
     if search.skip.is_some() {
         seen.counts[2].store(search.objects, Ordering::Release);
+        if !search.is_settled {
+            // The next look is one, whatever was loaded by then.
+            seen.counts[0].store(0, Ordering::Release);
+        }
     }
 }
 
@@ -96,28 +103,34 @@ unsafe extern "C" fn visit(
         .skip
         .or_else(|| search.begin(info.dlpi_adds, info.dlpi_subs));
     let Some(skip) = skip else { return 1 };
-    search.objects += 1;
     search.skip = Some(skip.saturating_sub(1));
-    if skip > 0 {
-        return 0;
-    }
+    search.is_settled &= skip > 0 || look(info, headers, search.is_known);
+    search.objects += u64::from(search.is_settled);
+    0
+}
+
+/// Looks at an object. False if that has to be done again, as its references are not filled in.
+fn look(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr], is_known: IsKnown) -> bool {
     let bias = info.dlpi_addr;
     let of_kind = |kind| headers.iter().find(|header| header.p_type == kind);
     let Some(dynamic) = of_kind(PT_DYNAMIC) else {
-        return 0;
+        return true;
     };
     let read_only = of_kind(PT_GNU_RELRO).map_or(0..0, |header| {
         let start = bias.wrapping_add(header.p_vaddr);
         start..start.wrapping_add(header.p_memsz)
     });
-    if let Some(tables) = Tables::read(bias, bias.wrapping_add(dynamic.p_vaddr)) {
-        restore_object(&tables, &read_only, search.is_known);
-    }
-    0
+    let ends = headers
+        .iter()
+        .map(|header| header.p_vaddr.wrapping_add(header.p_memsz));
+    // The program itself, which may have been linked to stay where it is, was ready before us.
+    let span = ends.max().filter(|_| bias != 0).unwrap_or(0);
+    Tables::read(bias, bias.wrapping_add(dynamic.p_vaddr))
+        .is_none_or(|tables| restore_object(&tables, &read_only, span, is_known))
 }
 
-/// Sets references of an object back to null that are weak, and to functions that only we have.
-fn restore_object(tables: &Tables, read_only: &Range<u64>, is_known: IsKnown) {
+/// Sets references of an object back to null that are weak, and to functions that only we have. False if the loader has not filled them in.
+fn restore_object(tables: &Tables, read_only: &Range<u64>, span: u64, is_known: IsKnown) -> bool {
     let is_wanted = |symbol| {
         tables
             .weak_reference(symbol)
@@ -127,7 +140,16 @@ fn restore_object(tables: &Tables, read_only: &Range<u64>, is_known: IsKnown) {
     if let Some(undefined) = tables.undefined()
         && !(1..undefined).any(is_wanted)
     {
-        return;
+        return true;
+    }
+    // The loader goes through them in order, and leaves none but weak ones as they are in the file: null, or without the object's address.
+    let strong = tables.relocations().filter(|relocation| {
+        OF_SYMBOLS.contains(&relocation.kind) && tables.weak_reference(relocation.symbol).is_none()
+    });
+    if let Some(last) = strong.last()
+        && read_u64(last.place).is_some_and(|target| target < span)
+    {
+        return false;
     }
     for relocation in tables.relocations() {
         if !OF_SYMBOLS.contains(&relocation.kind) {
@@ -145,6 +167,7 @@ fn restore_object(tables: &Tables, read_only: &Range<u64>, is_known: IsKnown) {
             write_null(relocation.place, read_only);
         }
     }
+    true
 }
 
 /// Whether something holds of the name at an address.

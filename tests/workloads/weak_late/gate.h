@@ -1,0 +1,3 @@
+// A page that the loader's resolver can use, for which nothing was filled in yet.
+#define GATE 0x100000000000
+enum { ARRIVED, OPEN };
