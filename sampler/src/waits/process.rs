@@ -110,6 +110,9 @@ impl Watched {
             return None;
         };
         let mut over = open.list(self.host_pid == self.pid, budget, out).is_err();
+        if let Some(python) = &mut open.python {
+            python.begin_round();
+        }
         let mut gone = Vec::new();
         for (&tid, thread) in &mut open.threads {
             let mut eye = Eye {
@@ -239,6 +242,9 @@ impl Open {
                 self.inner_tid(tid).unwrap_or(tid)
             };
             self.threads.insert(tid, Thread::new(own_tid, files));
+        }
+        if let Some(python) = &mut self.python {
+            python.set_threads(self.threads.values().map(|thread| thread.tid));
         }
         Ok(())
     }

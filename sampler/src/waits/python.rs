@@ -42,6 +42,22 @@ pub struct Python {
     recorded: HashSet<u64>,
     /// Room for the frames of one thread.
     frames: Vec<u64>,
+    /// Its threads, as it knows them.
+    threads: HashSet<u32>,
+    /// Who held a lock at the last look at a thread that waits for it, in this round of looks.
+    holder: Option<Holder>,
+}
+
+/// Who held a lock, which many may wait for.
+#[derive(Debug)]
+struct Holder {
+    lock: Range<u64>,
+    /// Its state.
+    state: u64,
+    tid: u32,
+    frames: Option<PythonWait>,
+    /// The code objects of these frames that had not been recorded.
+    codes: Vec<WaitCode>,
 }
 
 /// An interpreter.
@@ -84,7 +100,20 @@ impl Python {
             interpreters: Vec::new(),
             recorded: HashSet::new(),
             frames: vec![0; depth_max],
+            threads: HashSet::new(),
+            holder: None,
         }
+    }
+
+    /// The threads that the process has now, as it knows them.
+    pub fn set_threads(&mut self, threads: impl Iterator<Item = u32>) {
+        self.threads.clear();
+        self.threads.extend(threads);
+    }
+
+    /// A round of looks at all threads begins.
+    pub fn begin_round(&mut self) {
+        self.holder = None;
     }
 
     /// Reads the frames of thread `tid`, as its process knows it, which is blocked and whose native stack is `words`. `None` when its
@@ -121,36 +150,59 @@ impl Python {
         let lock = word.and_then(|word| states.lock_of(memory, interpreter, word));
         let holder = |lock: &Range<u64>| outside::lock_holder_state(memory, interpreter, lock);
         let held = lock.as_ref().and_then(holder);
-        let mut walk = |state| {
-            let frames = &mut self.frames;
-            let (recorded, codes) = (&self.recorded, &mut look.codes);
-            let walked = stack::walk(memory, interpreter, state, frames, |key, address| {
-                if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
-                    codes.push(describe(memory, interpreter, key, address));
-                }
-            });
-            let frames = frames.get(..walked.count).unwrap_or_default();
-            (!frames.is_empty()).then(|| PythonWait {
-                words: frames.into(),
-                flags: flags_of(walked.end, walked.interpreter),
-            })
-        };
+        let (frames, recorded) = (&mut self.frames, &self.recorded);
         if thread.own.address != 0 {
-            look.wait = walk(thread.own.address);
+            let state = thread.own.address;
+            look.wait = walk(
+                (memory, interpreter),
+                state,
+                frames,
+                recorded,
+                &mut look.codes,
+            );
         }
         memory.keep(&mut thread.blocks, BLOCKS_KEPT);
-        let frames_of_holder = held.and_then(walk);
         look.lock = lock.map(|lock| {
-            let tid_of = |state| outside::tid(memory, interpreter, state);
-            let holder_tid = held.and_then(tid_of).filter(|holder| *holder != tid);
-            let whole = frames_of_holder.filter(|frames| frames.flags & PYTHON_BROKEN == 0);
-            memory.begin(&[]);
-            let holder = whole.filter(|_| holder_tid.is_some() && holder(&lock) == held);
-            InterpreterLock {
+            let mut told = InterpreterLock {
                 address: lock.start,
-                holder_tid: holder_tid.unwrap_or(0),
-                holder,
+                holder_tid: 0,
+                holder: None,
+            };
+            let Some(state) = held else { return told };
+            let is_same = |known: &Holder| known.state == state && known.lock == lock;
+            if !self.holder.as_ref().is_some_and(is_same) {
+                let mut codes = Vec::new();
+                let found = walk((memory, interpreter), state, frames, recorded, &mut codes);
+                // A child that C code forked has its parent's id noted.
+                let ids = [outside::noted_tid, outside::library_tid];
+                let mut ids = ids
+                    .iter()
+                    .filter_map(|id| id(memory, interpreter, state))
+                    .filter(|id| self.threads.contains(id));
+                let whole = found.filter(|frames| frames.flags & PYTHON_BROKEN == 0);
+                memory.begin(&[]);
+                let is_held = holder(&lock) == held;
+                self.holder = Some(Holder {
+                    state,
+                    tid: ids.next().unwrap_or(0),
+                    frames: whole.filter(|_| is_held),
+                    codes,
+                    lock,
+                });
             }
+            if let Some(known) = self.holder.as_ref()
+                && known.tid != 0
+                && known.tid != tid
+            {
+                told.holder_tid = known.tid;
+                told.holder.clone_from(&known.frames);
+                for code in &known.codes {
+                    if look.codes.iter().all(|other| other.key != code.key) {
+                        look.codes.push(code.clone());
+                    }
+                }
+            }
+            told
         });
         Some(look)
     }
@@ -167,8 +219,9 @@ impl Python {
             self.recorded.clear();
         }
         for code in look.codes.drain(..) {
-            self.recorded.insert(code.key);
-            out.push(WaitRecord::Code(code));
+            if self.recorded.insert(code.key) {
+                out.push(WaitRecord::Code(code));
+            }
         }
     }
 
@@ -228,6 +281,26 @@ impl Python {
         });
         Some(self.interpreters.len() - 1)
     }
+}
+
+/// The frames of a thread, and the code objects of them that are neither recorded nor among `codes`, which are added to these.
+fn walk(
+    (memory, interpreter): (&Blocks, &Interpreter),
+    state: u64,
+    frames: &mut [u64],
+    recorded: &HashSet<u64>,
+    codes: &mut Vec<WaitCode>,
+) -> Option<PythonWait> {
+    let walked = stack::walk(memory, interpreter, state, frames, |key, address| {
+        if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
+            codes.push(describe(memory, interpreter, key, address));
+        }
+    });
+    let frames = frames.get(..walked.count).unwrap_or_default();
+    (!frames.is_empty()).then(|| PythonWait {
+        words: frames.into(),
+        flags: flags_of(walked.end, walked.interpreter),
+    })
 }
 
 fn flags_of(end: End, interpreter: u64) -> u8 {
