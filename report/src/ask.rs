@@ -8,10 +8,10 @@ use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::measure::iterations::is_default_marker;
 use rsys_analysis::pass_counted;
-use rsys_analysis::read::BytesRead;
+use rsys_analysis::read::{BytesRead, OpenError};
 use rsys_analysis::table::{Answer, Cell, Table};
 
-use crate::absent::folded;
+use crate::absent::{folded, without_absent};
 use crate::cache;
 use crate::cache::answers::Kept;
 use crate::inputs::{Form, Inputs};
@@ -29,6 +29,7 @@ struct Measured {
     answers: Vec<Part>,
     cost: Table,
     notes: Vec<String>,
+    files: Vec<PathBuf>,
 }
 
 /// Answers from the cache, or reads the traces once for all that is to be measured. Only answers with default options are kept.
@@ -46,6 +47,7 @@ fn measured(inputs: &Inputs, measures: Vec<Named>, is_default: bool) -> Result<M
             answers,
             cost,
             notes,
+            files,
         });
     }
     let mut measures: Vec<_> = measures.into_iter().map(|(_, measure)| measure).collect();
@@ -54,6 +56,7 @@ fn measured(inputs: &Inputs, measures: Vec<Named>, is_default: bool) -> Result<M
         answers: names.into_iter().zip(answers).collect(),
         cost,
         notes,
+        files,
     };
     if let Some(kept) = kept {
         kept.keep(&Kept {
@@ -89,6 +92,7 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
         answers,
         cost,
         notes,
+        files,
     } = measured(inputs, question.measures(), question.is_default())?;
     let mut answer = match question {
         Question::Summary(inputs) => summary(answers, &cost, inputs),
@@ -99,7 +103,14 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
             .map_or_else(Answer::default, |(_, answer)| answer),
     };
     answer.notes.extend(notes);
-    answer.notes = folded(answer.notes);
+    let is_unknown = |file: &PathBuf| {
+        let unknown = OpenError::Unknown(file.clone()).to_string();
+        answer.notes.contains(&unknown)
+    };
+    answer.notes = match answer.is_empty && files.iter().all(is_unknown) {
+        true => without_absent(answer.notes),
+        false => folded(answer.notes),
+    };
     answer.closing = Some(cost);
     Ok((answer, inputs.form()))
 }
@@ -115,6 +126,7 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
         mut answers,
         cost,
         notes,
+        ..
     } = measured(inputs, asked.into_iter().chain(others).collect(), true)?;
     let others = answers.split_off(count);
     let mut advice = advise(&answers, &cost);

@@ -103,6 +103,11 @@ fn what_holds_no_answer_has_a_line_and_a_code() -> TestResult {
         1,
         &["text.proto: neither a Perfetto trace in protobuf form nor JSON or tables of a profiler"],
     )?;
+    // What such a file does not hold goes without saying.
+    for question in QUESTIONS {
+        let (_, said) = ask(&[question], &text)?;
+        ensure!(!said.contains("in these traces"), "{question}: {said}");
+    }
     expect(&folder.join("absent.proto"), 1, &["absent.proto"])?;
 
     // A pipe without a writer: whoever opens it waits for ever.
