@@ -1,6 +1,7 @@
 //! Who a process is, from what its agent said at the hand-shake.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use rsys_config::rank::{Rank, rank_from_env};
 use rsys_wire::layout::{InfoTag, info_entries};
@@ -114,11 +115,17 @@ impl Identity {
     /// The process's root directory as we see it, if it is not ours.
     #[must_use]
     pub fn foreign_root(&self) -> Option<PathBuf> {
+        /// Our root directory and mount namespace, which stay what they are.
+        static OURS: OnceLock<Option<(PathBuf, Option<PathBuf>)>> = OnceLock::new();
         let root = PathBuf::from(format!("/proc/{}/root", self.host_pid));
         let theirs = std::fs::read_link(&root).ok()?;
-        let ours = std::fs::read_link("/proc/self/root").ok()?;
-        let same = mount_namespace("self") == mount_namespace(&self.host_pid.to_string());
-        (theirs != ours || !same).then_some(root)
+        let ours = || {
+            let root = std::fs::read_link("/proc/self/root").ok()?;
+            Some((root, mount_namespace("self")))
+        };
+        let (our_root, our_namespace) = OURS.get_or_init(ours).as_ref()?;
+        let same = *our_namespace == mount_namespace(&self.host_pid.to_string());
+        (theirs != *our_root || !same).then_some(root)
     }
 
     /// Ids of the job, as `NAME=value`.

@@ -1,6 +1,7 @@
 //! What `/proc` says of a process.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
@@ -79,6 +80,13 @@ pub fn is_kernel_thread(pid: u32) -> bool {
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
+/// How many threads a process has: the links of `/proc/PID/task`, a directory with one for each (and two of its own).
+#[must_use]
+pub fn thread_count(pid: u32) -> Option<usize> {
+    let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
+    usize::try_from(links.checked_sub(2)?).ok()
 }
 
 /// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a

@@ -31,6 +31,15 @@ const TELLING: [&[u8]; 15] = [
 /// No variable of interest is longer; a job's node list can be.
 const MOST_VALUE: usize = 256;
 
+/// Variables with options of the Java virtual machine, which may say that it writes a map of names at its end.
+const JAVA: [&[u8]; 3] = [
+    b"JAVA_TOOL_OPTIONS=",
+    b"JDK_JAVA_OPTIONS=",
+    b"_JAVA_OPTIONS=",
+];
+/// They are passed on up to this length.
+const MOST_JAVA: usize = 4096;
+
 /// What the process information has beside the program's description: the executable's path and some numbers.
 const ROOM_FOR_OTHERS: usize = 1024 + 512;
 
@@ -192,13 +201,22 @@ impl<'a> Environment<'a> {
             }
         }
         let mut length = push_info(info, 0, InfoTag::CommandLine, &line[..used]);
-        let telling = raw_strings(self.variables)
-            .filter(|entry| TELLING.iter().any(|start| after(*entry, start).is_some()));
-        for entry in telling.filter_map(c_string).map(CStr::to_bytes) {
-            if length > INFO_BYTES - MOST_VALUE - ROOM_FOR_OTHERS {
-                break;
-            }
-            if entry.len() <= MOST_VALUE {
+        let begins = |entry, starts: &[&[u8]]| {
+            let mut starts = starts.iter();
+            starts.any(|start| after(entry, start).is_some())
+        };
+        for variable in raw_strings(self.variables) {
+            let most = if begins(variable, &TELLING) {
+                MOST_VALUE
+            } else if begins(variable, &JAVA) {
+                MOST_JAVA
+            } else {
+                continue;
+            };
+            let entry = c_string(variable).map_or(&[][..], CStr::to_bytes);
+            if (1..=most).contains(&entry.len())
+                && length + entry.len() <= INFO_BYTES - ROOM_FOR_OTHERS
+            {
                 length = push_info(info, length, InfoTag::Environment, entry);
             }
         }

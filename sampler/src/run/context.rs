@@ -144,6 +144,10 @@ impl RunContext {
     /// Where the trace of one process goes: the keys in its name are its own.
     #[must_use]
     pub fn layout_of(&self, identity: &Identity) -> Layout {
+        let has_keys = |text: &str| text.contains(['%', '$']);
+        if !has_keys(&self.layout.prefix) && !has_keys(&self.layout.file_name) {
+            return self.layout.clone();
+        }
         let mut keys = self.keys.clone();
         keys.pid = identity.pid;
         keys.parent_pid = identity.parent_pid.unwrap_or(keys.parent_pid);

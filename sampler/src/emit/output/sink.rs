@@ -81,8 +81,11 @@ pub struct TraceFiles {
 
 impl Sinks for TraceFiles {
     fn announce(&mut self, identity: &Identity, run: &RunContext) {
-        self.names
-            .reserve(&run.files_of(identity), &run.claimant(identity));
+        // For no other is a name kept.
+        if identity.is_command {
+            self.names
+                .reserve(&run.files_of(identity), &run.claimant(identity));
+        }
     }
 
     fn open(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened> {

@@ -4,8 +4,6 @@
 //! (`-XX:+DumpPerfMapAtExit`). Names in a trace cannot be changed later, so what such a process
 //! recorded is kept until then. If that becomes much, it is written without the names.
 
-use std::fs;
-
 use crate::emit::batch::RingWords;
 use crate::identity::Identity;
 
@@ -15,7 +13,7 @@ const KEPT_BYTES_MAX: usize = 256 << 20;
 /// The option of the Java virtual machine, and the variables that may hold it beside the command
 /// line.
 const OPTION: &str = "+DumpPerfMapAtExit";
-const VARIABLES: [&str; 3] = ["JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS=", "_JAVA_OPTIONS="];
+const VARIABLES: [&str; 3] = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"];
 
 /// Words that wait.
 #[derive(Debug, Default)]
@@ -28,12 +26,16 @@ pub(super) struct AwaitedMap {
 impl AwaitedMap {
     /// Whether a map comes at the end is in the arguments and the environment of the process.
     pub(super) fn of(identity: &Identity) -> Self {
-        let is_asked_for = identity
+        let in_arguments = identity
             .command_line
             .iter()
             .any(|word| word.contains(OPTION));
+        let in_environment = VARIABLES
+            .iter()
+            .filter_map(|name| identity.variable(name))
+            .any(|value| value.contains(OPTION));
         Self {
-            is_awaited: is_asked_for || environment_asks(identity.host_pid),
+            is_awaited: in_arguments || in_environment,
             ..Self::default()
         }
     }
@@ -58,29 +60,34 @@ impl AwaitedMap {
     }
 }
 
-fn environment_asks(host_pid: u32) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{host_pid}/environ")) else {
-        return false;
-    };
-    environment.split(|byte| *byte == 0).any(|variable| {
-        let variable = String::from_utf8_lossy(variable);
-        VARIABLES.iter().any(|name| variable.starts_with(name)) && variable.contains(OPTION)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_who_asks_for_a_map_waits_for_it() {
-        for (arguments, waits) in [
-            (&["java", "-XX:+DumpPerfMapAtExit", "Busy"][..], true),
-            (&["java", "-XX:-DumpPerfMapAtExit", "Busy"], false),
-            (&["java", "Busy"], false),
+        let flags = |flags: &str| [("_JAVA_OPTIONS".to_owned(), flags.to_owned())];
+        for (arguments, environment, waits) in [
+            (
+                &["java", "-XX:+DumpPerfMapAtExit", "Busy"][..],
+                flags(""),
+                true,
+            ),
+            (
+                &["java", "-XX:-DumpPerfMapAtExit", "Busy"],
+                flags("-Xmx1g"),
+                false,
+            ),
+            (
+                &["java", "Busy"],
+                flags("-Xmx1g -XX:+DumpPerfMapAtExit"),
+                true,
+            ),
+            (&["java", "Busy"], flags(""), false),
         ] {
             let mut awaited = AwaitedMap::of(&Identity {
                 command_line: arguments.iter().map(|word| (*word).to_owned()).collect(),
+                environment: environment.to_vec(),
                 ..Identity::default()
             });
             assert_eq!(awaited.keep(vec![RingWords::default()]).is_none(), waits);
