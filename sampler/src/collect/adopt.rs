@@ -48,9 +48,10 @@ impl Adoption {
 
     /// Lists the threads of `pid`, and has `ask` ask those that work unseen.
     pub fn look(&mut self, pid: u32, mut ask: impl FnMut(u32)) {
-        self.last_look = Some(Instant::now());
-        // Of most processes the one thread has a ring: to count costs a tenth of listing.
-        if procfs::thread_count(pid).is_some_and(|count| count <= self.with_ring.len()) {
+        let is_first = self.last_look.replace(Instant::now()).is_none();
+        // Of most processes the one thread has a ring, or is about to get it: to count costs a tenth of listing.
+        let known = self.with_ring.len().max(usize::from(is_first));
+        if procfs::thread_count(pid).is_some_and(|count| count <= known) {
             self.others.clear();
             return;
         }

@@ -12,8 +12,9 @@
 //! catches torn and damaged files, and every index and length is compared with what is there, so
 //! that a file made by somebody else can at most give wrong names.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rsys_proto::hashing::FastMap;
 
 use super::types::Symbolized;
 
@@ -175,14 +176,14 @@ pub(super) fn decode(
 
 /// Numbers distinct values in the order in which they come.
 struct Indexer<'a, T: ?Sized> {
-    indices: HashMap<&'a T, u64>,
+    indices: FastMap<&'a T, u64>,
     items: Vec<&'a T>,
 }
 
 impl<T: ?Sized> Default for Indexer<'_, T> {
     fn default() -> Self {
         Self {
-            indices: HashMap::new(),
+            indices: FastMap::default(),
             items: Vec::new(),
         }
     }

@@ -34,6 +34,8 @@ pub struct Datagram {
 #[derive(Debug)]
 pub struct SessionSocket {
     socket: OwnedFd,
+    /// What we send ourselves comes from here.
+    own_sender: OwnedFd,
     name: String,
 }
 
@@ -45,7 +47,8 @@ impl SessionSocket {
     pub fn bind() -> io::Result<Self> {
         let name = format!("rsys-{:032x}", os::random()?);
         let flags = SockFlag::SOCK_CLOEXEC;
-        let socket = socket(AddressFamily::Unix, SockType::Datagram, flags, None)?;
+        let make = || socket(AddressFamily::Unix, SockType::Datagram, flags, None);
+        let (socket, own_sender) = (make()?, make()?);
         setsockopt(&socket, sockopt::PassCred, &true)?;
         // The limit of the system may be lower; the receiver is quick anyway.
         setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES).ok();
@@ -53,7 +56,11 @@ impl SessionSocket {
             socket.as_raw_fd(),
             &UnixAddr::new_abstract(name.as_bytes())?,
         )?;
-        Ok(Self { socket, name })
+        Ok(Self {
+            socket,
+            own_sender,
+            name,
+        })
     }
 
     /// The name, for the environment of the target.
@@ -106,10 +113,9 @@ impl SessionSocket {
     /// # Errors
     /// What the system says.
     pub fn send_to_ourselves(&self, bytes: &[u8]) -> io::Result<()> {
-        let flags = SockFlag::SOCK_CLOEXEC;
-        let sender = socket(AddressFamily::Unix, SockType::Datagram, flags, None)?;
         let address = UnixAddr::new_abstract(self.name.as_bytes())?;
-        sendto(sender.as_raw_fd(), bytes, &address, MsgFlags::empty())?;
+        let sender = self.own_sender.as_raw_fd();
+        sendto(sender, bytes, &address, MsgFlags::empty())?;
         Ok(())
     }
 

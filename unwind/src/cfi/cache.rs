@@ -1,6 +1,6 @@
 //! The table of rules by address, shared by all threads of a process without locks.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use super::rule::Rule;
 
@@ -31,11 +31,16 @@ impl RuleSlot {
 pub struct RuleCache<'a> {
     slots: &'a [RuleSlot],
     shift: u32,
+    /// How many rules were stored, where that decides on the size.
+    stored: Option<&'a AtomicUsize>,
 }
 
 impl<'a> RuleCache<'a> {
     /// A good number of entries: 512 KiB. Measured programs have a few thousand distinct addresses on their stacks.
     pub const DEFAULT_SLOTS: usize = 16_384;
+
+    /// With how many of its entries a [growing](Self::growing) table begins: two pages.
+    const FIRST_SLOTS: usize = 256;
 
     /// A table over `slots`, or `None` unless their number is a power of two and at least two.
     ///
@@ -50,7 +55,31 @@ impl<'a> RuleCache<'a> {
             return None;
         }
         let shift = 64_u32.wrapping_sub(slots.len().trailing_zeros());
-        Some(Self { slots, shift })
+        Some(Self {
+            slots,
+            shift,
+            stored: None,
+        })
+    }
+
+    /// A table that uses more of `slots` the more rules were stored, which `stored` counts, from 0. `None` as for [`new`](Self::new).
+    ///
+    /// Rules fall on pages at random. A process that lives for a few samples would touch a page of a large table for nearly each of them,
+    /// and a page that is touched for the first time costs as much as the rule. When a table grows, the rules in it are found anew.
+    #[must_use]
+    #[inline]
+    pub fn growing(slots: &'a [RuleSlot], stored: &'a AtomicUsize) -> Option<Self> {
+        let wanted = stored.load(Ordering::Relaxed).saturating_mul(4);
+        let mut used = Self::FIRST_SLOTS;
+        while used < wanted && used < slots.len() {
+            used <<= 2;
+        }
+        let table = Self::new(slots.get(..used).unwrap_or(slots))?;
+        Some(Self {
+            // Beyond, it grows no more.
+            stored: (wanted < slots.len()).then_some(stored),
+            ..table
+        })
     }
 
     /// The entry in which `key` belongs; the other one that it may have is the neighbour with which it makes up a pair. Code
@@ -132,6 +161,9 @@ impl<'a> RuleCache<'a> {
         let sequence = (before as u32).wrapping_add(2);
         let after = u64::from(generation) << 32 | u64::from(sequence);
         state.store(after, Ordering::Release);
+        if let Some(stored) = self.stored {
+            stored.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -205,6 +237,24 @@ mod tests {
             .count();
         // Of 1024 keys in 8192 places, 9 are the third of their pair if they fall at random.
         assert!(kept as u64 + 2 + KEYS / 32 >= KEYS, "{kept} of {KEYS}");
+    }
+
+    #[test]
+    fn a_table_grows_with_what_is_stored() {
+        let slots = slots(4096);
+        let stored = AtomicUsize::new(0);
+        let table = || RuleCache::growing(&slots, &stored).unwrap();
+        let address = |key| 0x5555_0000_0000 + key * 16;
+        assert_eq!(table().slots.len(), 256);
+        for key in 0..2000 {
+            table().insert(address(key), 1, Rule([1, key]));
+            assert_eq!(table().get(address(key), 1), Some(Rule([1, key])));
+        }
+        assert_eq!(table().slots.len(), 4096);
+        // It has grown to its end, and counts no further.
+        assert_eq!(stored.load(Ordering::Relaxed), 1024);
+        let few = &slots[..64];
+        assert_eq!(RuleCache::growing(few, &stored).unwrap().slots.len(), 64);
     }
 
     #[test]

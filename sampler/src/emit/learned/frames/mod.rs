@@ -5,11 +5,11 @@
 //! frames where the compiler inlined functions, and none where it lies in the agent, which has no
 //! place in the user's trace.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rsys_proto::hashing::FastMap;
 use rsys_wire::record::{FRAME_ADDRESS, FRAME_EXACT};
 
 mod mappings;
@@ -92,15 +92,15 @@ const KERNEL_FILE: u32 = 2;
 pub struct Frames {
     modules: ModuleTable<Known>,
     files: Vec<CodeFile>,
-    file_index: HashMap<CodeFile, u32>,
+    file_index: FastMap<CodeFile, u32>,
     functions: Vec<Function>,
-    function_index: HashMap<(Arc<str>, u32), FunctionId>,
+    function_index: FastMap<(Arc<str>, u32), FunctionId>,
     frames: Vec<Frame>,
-    frame_index: HashMap<(FunctionId, u32), FrameId>,
+    frame_index: FastMap<(FunctionId, u32), FrameId>,
     /// Ranges of `expanded`, outermost frame first.
-    places: HashMap<Place, (u32, u32)>,
+    places: FastMap<Place, (u32, u32)>,
     expanded: Vec<FrameId>,
-    wanted: HashMap<(u32, ModuleId), Vec<u64>>,
+    wanted: FastMap<(u32, ModuleId), Vec<u64>>,
     wanted_nowhere: Vec<u64>,
     perf_map: PerfMap,
     perf_map_path: PathBuf,
@@ -127,14 +127,14 @@ impl Frames {
         let mut frames = Self {
             modules: ModuleTable::default(),
             files: ["[unknown]", "[rsys]", "[kernel]"].map(made_up).into(),
-            file_index: HashMap::new(),
+            file_index: FastMap::default(),
             functions: Vec::new(),
-            function_index: HashMap::new(),
+            function_index: FastMap::default(),
             frames: Vec::new(),
-            frame_index: HashMap::new(),
-            places: HashMap::new(),
+            frame_index: FastMap::default(),
+            places: FastMap::default(),
             expanded: Vec::new(),
-            wanted: HashMap::new(),
+            wanted: FastMap::default(),
             wanted_nowhere: Vec::new(),
             perf_map: PerfMap::default(),
             perf_map_path,
