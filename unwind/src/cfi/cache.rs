@@ -247,8 +247,9 @@ mod tests {
         let address = |key| 0x5555_0000_0000 + key * 16;
         assert_eq!(table().slots.len(), 256);
         for key in 0..2000 {
-            table().insert(address(key), 1, Rule([1, key]));
-            assert_eq!(table().get(address(key), 1), Some(Rule([1, key])));
+            let table = table();
+            table.insert(address(key), 1, Rule([1, key]));
+            assert_eq!(table.get(address(key), 1), Some(Rule([1, key])));
         }
         assert_eq!(table().slots.len(), 4096);
         // It has grown to its end, and counts no further.
