@@ -303,6 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn operations_beyond_the_room_are_told_of_one_by_one() {
+        let _alone = alone();
+        let all: Vec<_> = (0..2 * SETS * WAYS).map(|_| next()).collect();
+        let mut had_to_make_way = 0;
+        for (number, handle) in all.iter().enumerate() {
+            let kept = insert(*handle, OPERATION, number as u64 + 1, |_| {});
+            had_to_make_way += usize::from(!kept);
+            assert!(find(*handle).is_some(), "the newest has room");
+        }
+        let left: Vec<_> = all
+            .iter()
+            .filter(|&&handle| find(handle).is_some())
+            .collect();
+        assert_eq!(left.len() + had_to_make_way, all.len());
+        // Numbers in a row fill the table nearly evenly: all but the oldest stay.
+        assert!(left.len() > SETS * WAYS * 9 / 10, "{}", left.len());
+        assert_eq!(open(OPERATION).count(), left.len());
+        for handle in left {
+            remove(*handle);
+        }
+        assert_eq!(open(OPERATION).count(), 0);
+    }
+
+    #[test]
     fn what_is_free_or_being_made_is_not_taken_and_what_was_taken_is_not_filled() {
         let _alone = alone();
         let step = next();

@@ -6,7 +6,8 @@
 //!
 //! The user's own plug-in stays what it is ([`chain`]): it gets each event that it asked for, with its own handles, and nothing else.
 //!
-//! Kernels' channels (`KernelCh`) are not asked for: they make the library do more for each collective.
+//! Kernels' channels (`KernelCh`, the GPU's own clock from version 4 on) are not asked for. For these the library gives each collective an operation per channel
+//! more, for which a proxy polls until the kernel has written its counters; where one never does, RCCL 7.2.4 waits for it when the communicator is destroyed.
 
 pub mod abi;
 pub mod calls;
