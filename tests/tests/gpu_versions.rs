@@ -400,6 +400,24 @@ fn hips_own_profiler_goes_on_after_an_exec_that_fails() -> TestResult {
     Ok(())
 }
 
+/// Chunks that HIP hands out, and frees, while what is left is taken from its list are recorded once.
+#[test]
+fn hips_own_profiler_may_hand_out_chunks_while_its_list_is_taken() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let options = ["-DPROFILER", "-DCHUNK=100", "-DLATE_CHUNKS"];
+    let words = ["sync", "wait-profiler", "launch:730"];
+    let outcome = run_with(&options, &[(SOURCE, "hip-profiler")], &words)?;
+    let trace = outcome.expect_success().trace_of("hip_standin")?;
+    trace.assert_clean();
+    for category in ["kernel", "hip"] {
+        let found = trace.number(&format!(
+            "select count(*) from slice where category = '{category}' and name not like '%Synchronize'"
+        ))?;
+        ensure!(found == 730, "{found} of {category}\n{}", outcome.story());
+    }
+    Ok(())
+}
+
 /// Where it is chosen and not there, `auto` decides, and a line says so.
 #[test]
 fn a_hip_without_a_profiler_is_recorded_as_ever() -> TestResult {

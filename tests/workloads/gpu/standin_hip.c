@@ -5,8 +5,9 @@
 //   STANDIN_DIRTY     words of the record that hold something else when the tracer is asked about a call, as in builds without stack
 //                     protectors: numbers and ranges, as "0 5 20-30". (It is built without them itself.)
 // Compiled with NO_TRACER it has no place for a tracer; with PROFILER it has a profiler of its own, as HIP 7.14 (layouts by hip_profiler_ext.h 0.1.0), with
-// CHUNK records in a chunk.
+// CHUNK records in a chunk; with LATE_CHUNKS as well, full ones are handed out by a thread of its own while the list is asked for.
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -184,6 +185,18 @@ static void hand_out(void)
     }
 }
 
+#ifdef LATE_CHUNKS
+static pthread_t deliverer;
+static int delivers;
+
+static void *deliver(void *unused)
+{
+    __atomic_store_n(&delivers, 1, __ATOMIC_RELEASE);
+    hand_out();
+    return unused;
+}
+#endif
+
 int hipProfilerRegisterChunkCallbackExt(void (*function)(const struct profiled *, uint32_t, uint32_t, void *), void *data)
 {
     // It cannot be taken back.
@@ -197,6 +210,10 @@ int hipProfilerRegisterChunkCallbackExt(void (*function)(const struct profiled *
 // At the end of the library, what has not filled a chunk is handed out, whether somebody has fetched it or not.
 __attribute__((destructor)) static void hand_out_the_rest(void)
 {
+#ifdef LATE_CHUNKS
+    if (delivers)
+        pthread_join(deliverer, NULL);
+#endif
     if (chunk_callback && profiled_records > delivered)
         chunk_callback(chunks[delivered / CHUNK], (uint32_t)(profiled_records - delivered), (uint32_t)(delivered / CHUNK), chunk_data);
 }
@@ -223,6 +240,12 @@ int hipProfilerGetRecordsExt(struct profiled ***list, size_t *number, size_t *si
     *number = (profiled_records + CHUNK - 1) / CHUNK;
     *size = CHUNK;
     *total = profiled_records;
+#ifdef LATE_CHUNKS
+    // It begins before the list is read, and frees what it has handed out.
+    if (!delivers && pthread_create(&deliverer, NULL, deliver, NULL) == 0)
+        while (!__atomic_load_n(&delivers, __ATOMIC_ACQUIRE))
+            sched_yield();
+#endif
     return 0;
 }
 
@@ -234,6 +257,12 @@ void standin_wait(void)
         nanosleep(&nap, NULL);
 }
 
+#ifdef LATE_CHUNKS
+#define HAND_OUT()
+#else
+#define HAND_OUT() hand_out()
+#endif
+
 #define PROFILED(name, stream, ...)              \
     do {                                         \
         struct profiled *own_ = profile(#name, stream); \
@@ -242,7 +271,7 @@ void standin_wait(void)
         current = NULL;                          \
         if (own_)                                \
             own_->end = epoch();                 \
-        hand_out();                              \
+        HAND_OUT();                              \
     } while (0)
 
 int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream)
