@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{
-    Invocation, Outcome, Run, TestResult, answer, python, skip_if_missing, workload, workspace_dir,
-};
+use rsys_tests::{Invocation, Outcome, Run, TestResult, answer, python, skip_if_missing, workload};
 use serde_json::Value;
 
 /// Slow links, so that copies of moderate size take their time without being work for the simulation.
@@ -441,9 +439,7 @@ fn a_gpu_that_waits_for_the_interpreters_lock_is_one_finding() -> TestResult {
     let stack = Stack::Wheel54;
     skip_if_missing!(missing(stack));
     let machine = Machine::new(stack)?.config(MACHINE)?;
-    let program = Invocation::new("/usr/bin/python3")
-        .arg(workspace_dir().join("tests/workloads/gpu/lock_holder.py"))
-        .args(["libamdhip64.so.5", "200"]);
+    let program = python("gpu/lock_holder.py").args(["libamdhip64.so.5", "200"]);
     let advice = answer("advice", &run(machine.run(program))?.files())?;
     let findings = advice["findings"].as_array().context("findings")?;
     let place = |finding: &Value| finding["place"].as_str().unwrap_or_default().to_owned();

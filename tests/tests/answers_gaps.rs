@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use rsys_tests::simgpu::{Machine, Stack, Truth, code_object, hip_program, library_program};
 use rsys_tests::{
-    Invocation, Outcome, Run, Scratch, TestResult, answer, missing_tool, script, skip_if_missing,
-    workload, workspace_dir,
+    Invocation, Outcome, Run, Scratch, TestResult, answer, missing_tool, python, script,
+    skip_if_missing, workload, workspace_dir,
 };
 use serde_json::Value;
 
@@ -310,9 +310,7 @@ fn the_holder_of_the_interpreters_lock_is_named(options: &[&str], causes: &[&str
     let stack = Stack::Wheel54;
     skip_if_missing!(missing(stack));
     let machine = Machine::new(stack)?.config(MACHINE)?;
-    let program = Invocation::new("/usr/bin/python3")
-        .arg(workspace_dir().join("tests/workloads/gpu/lock_holder.py"))
-        .args(["libamdhip64.so.5", "200"]);
+    let program = python("gpu/lock_holder.py").args(["libamdhip64.so.5", "200"]);
     let outcome = Run::new()
         .options(["-I", "rocm"])
         .options(options)

@@ -243,7 +243,7 @@ fn option(name: &str, path: PathBuf) -> OsString {
 fn compile(compiler: &Invocation, source: &Path, name: &str) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     compiler.words.hash(&mut hasher);
-    for input in [source, &self::source("check.h")] {
+    for input in [source, &self::source("check.h"), &self::source("rccl_id.h")] {
         let text = fs::read(input).with_context(|| format!("cannot read {}", input.display()))?;
         text.hash(&mut hasher);
     }

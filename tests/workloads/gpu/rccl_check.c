@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "check.h"
+#include "rccl_id.h"
 
 enum { MAX_RANKS = 16, COUNT = 1 << 16, LOOPS = 20 };
 static ncclComm_t comms[MAX_RANKS];
@@ -62,25 +61,7 @@ int main(int argc, char **argv)
     HIP(hipGetDeviceCount(&ranks));
     local = ranks;
     if (argc == 4) {
-        ncclUniqueId id;
-        ranks = atoi(argv[1]);
-        first = atoi(argv[2]);
-        local = 1;
-        char draft[4096];
-        snprintf(draft, sizeof draft, "%s.draft", argv[3]);
-        if (first == 0) {
-            NCCL(ncclGetUniqueId(&id));
-            FILE *file = fopen(draft, "wb");
-            if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(draft, argv[3]) != 0)
-                return 3;
-        } else {
-            FILE *file;
-            while (!(file = fopen(argv[3], "rb")))
-                usleep(10000);
-            if (fread(&id, sizeof id, 1, file) != 1)
-                return 3;
-            fclose(file);
-        }
+        ncclUniqueId id = exchanged_id(first, argv[3]);
         prepare(1, first);
         NCCL(ncclCommInitRank(&comms[0], ranks, id, first));
     } else {

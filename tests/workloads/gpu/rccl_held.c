@@ -5,30 +5,10 @@
 // Each rank prints `joins RANK PID TIME` in front of that call, in nanoseconds of CLOCK_BOOTTIME.
 #include <hip/hip_runtime_api.h>
 #include <rccl/rccl.h>
-#include <unistd.h>
 
-#include "check.h"
+#include "rccl_id.h"
 
 enum { COUNT = 4096 };
-
-static ncclUniqueId exchange(int rank, const char *path)
-{
-    ncclUniqueId id;
-    FILE *file;
-    if (rank == 0) {
-        char draft[4096];
-        NCCL(ncclGetUniqueId(&id));
-        snprintf(draft, sizeof draft, "%s.draft", path);
-        REQUIRE((file = fopen(draft, "wb")) && fwrite(&id, sizeof id, 1, file) == 1);
-        REQUIRE(fclose(file) == 0 && rename(draft, path) == 0);
-        return id;
-    }
-    while (!(file = fopen(path, "rb")))
-        usleep(10000);
-    REQUIRE(fread(&id, sizeof id, 1, file) == 1);
-    fclose(file);
-    return id;
-}
 
 __attribute__((noinline)) static ncclComm_t joins(int rank, ncclUniqueId id)
 {
@@ -47,7 +27,7 @@ int main(int argc, char **argv)
     HIP(hipSetDevice(rank));
     HIP(hipStreamCreate(&stream));
     HIP(hipMalloc((void **)&data, COUNT * sizeof *data));
-    ncclUniqueId id = exchange(rank, argv[2]);
+    ncclUniqueId id = exchanged_id(rank, argv[2]);
     HIP(hipMemsetAsync(data, 0, COUNT * sizeof *data, stream));
     HIP(hipStreamSynchronize(stream));
     if (rank == 1)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "rccl_id.h"
 
 enum { COUNT = 4096, CALLS = 2 };
 
@@ -16,22 +16,7 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2;
     int ranks = atoi(argv[1]), rank = atoi(argv[2]);
-    ncclUniqueId id;
-    char draft[4096];
-    snprintf(draft, sizeof draft, "%s.draft", argv[3]);
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-        FILE *file = fopen(draft, "wb");
-        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(draft, argv[3]) != 0)
-            return 3;
-    } else {
-        FILE *file;
-        while (!(file = fopen(argv[3], "rb")))
-            usleep(10000);
-        if (fread(&id, sizeof id, 1, file) != 1)
-            return 3;
-        fclose(file);
-    }
+    ncclUniqueId id = exchanged_id(rank, argv[3]);
     HIP(hipSetDevice(rank));
     ncclComm_t communicator;
     NCCL(ncclCommInitRank(&communicator, ranks, id, rank));
