@@ -2,6 +2,7 @@
 //!
 //! Stored are numbers: the row of another table, the number of a text. A column that stands in a table says what it is made of.
 
+mod columns;
 mod tables;
 
 pub use tables::TABLES;

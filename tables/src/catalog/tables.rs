@@ -1,81 +1,13 @@
 //! All tables.
 
 use super::Source::{
-    Code, Float, Frames, NonZero, Of, Optional, Place, Row, Since, Sum, Text as Word, Value,
+    Code, Float, Frames, NonZero, Of, Optional, Place, Row, Since, Text as Word, Value,
 };
-use super::{Column, Kind, Source, Table};
-
-const fn column(name: &'static str, kind: Kind, source: Source, about: &'static str) -> Column {
-    Column {
-        name,
-        kind,
-        about,
-        source,
-    }
-}
-
-const fn int(name: &'static str, source: Source, about: &'static str) -> Column {
-    column(name, Kind::Integer, source, about)
-}
-
-const fn id(name: &'static str, source: Source, about: &'static str) -> Column {
-    column(name, Kind::Unsigned, source, about)
-}
-
-const fn text(name: &'static str, source: Source, about: &'static str) -> Column {
-    column(name, Kind::Text, source, about)
-}
-
-const PROCESS_ID: Column = int(
-    "process_id",
-    Value("process"),
-    "row of `processes`: tells processes apart whose ids are equal",
-);
-const PID: Column = int(
-    "process",
-    Of("process", "processes", "process"),
-    "process id",
-);
-const RANK: Column = int(
-    "rank",
-    Of("process", "processes", "rank"),
-    "rank of the process in its job",
-);
-const THREAD_ID: Column = int("thread_id", Optional("thread"), "row of `threads`");
-const TID: Column = int("thread", Of("thread", "threads", "thread"), "thread id");
-const THREAD_NAME: Column = text(
-    "thread_name",
-    Of("thread", "threads", "name"),
-    "name of the thread",
-);
-const DEVICE: Column = int(
-    "device",
-    Of("device", "devices", "device"),
-    "number of the GPU",
-);
-const STACK: Column = int(
-    "stack_id",
-    Optional("stack"),
-    "row of `stacks`: the call stack",
-);
-const PLACE: Column = text(
-    "place",
-    Of("stack", "stacks", "place"),
-    "the place in the program: function, and file and line as far as they are known",
-);
-const START: Column = int("start_ns", Value("start"), "begin (CLOCK_BOOTTIME)");
-const END: Column = int("end_ns", Sum("start", "duration"), "end");
-const DURATION: Column = int("duration_ns", Value("duration"), "how long it took");
-const DEPTH: Column = int(
-    "depth",
-    Optional("depth"),
-    "how many others of its track it stands in; NULL if the trace does not say",
-);
-const OPEN: Column = int(
-    "is_open",
-    Value("open"),
-    "1 if it had not ended when the trace ended, which is its end then",
-);
+use super::columns::{
+    DEPTH, DEVICE, DURATION, END, OPEN, PID, PLACE, PROCESS_ID, RANK, STACK, START, THREAD_ID,
+    THREAD_NAME, TID, column, id, int, text,
+};
+use super::{Kind, Table};
 
 /// All tables, in the order in which they are shown.
 pub static TABLES: &[Table] = &[
