@@ -82,11 +82,14 @@ pub fn is_kernel_thread(pid: u32) -> bool {
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
-/// How many threads a process has: the links of `/proc/PID/task`, a directory with one for each (and two of its own).
+/// How many threads a process has: the links of `/proc/PID/task`, a directory with one for each (and two of its own). `None` if it is gone, or where
+/// a sandbox's `/proc` does not count them.
 #[must_use]
 pub fn thread_count(pid: u32) -> Option<usize> {
     let links = fs::metadata(format!("/proc/{pid}/task")).ok()?.nlink();
-    usize::try_from(links.checked_sub(2)?).ok()
+    usize::try_from(links.checked_sub(2)?)
+        .ok()
+        .filter(|count| *count > 0)
 }
 
 /// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a
