@@ -13,11 +13,11 @@ use rsys_analysis::model::{
     Activity, Batch, CounterValue, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
     OpKind, StreamOrder, TextId, classify,
 };
-use rsys_analysis::read::{BATCH_RECORDS, Reader};
+use rsys_analysis::read::Reader;
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};
-use crate::stream::{Closed, Rows, Sink, columns, number, text, times};
+use crate::stream::{Closed, RowReader, Rows, Sink, Taker, columns, number, text, times};
 
 /// A row.
 enum Record {
@@ -54,20 +54,21 @@ enum Record {
     },
 }
 
-/// Reads a file.
-struct RpdReader {
+/// Makes records of rows.
+struct RpdTaker {
     kinds: Kinds,
-    rows: Rows<Record>,
     places: Places,
 }
 
 /// A reader for the file.
 pub(crate) fn reader(path: &Path, kinds: Kinds) -> impl Reader + use<> {
     let file = path.display().to_string();
-    RpdReader {
+    RowReader {
         rows: Rows::start(path, move |database, sink| rows(database, sink, kinds)),
-        places: Places::new(&file),
-        kinds,
+        taker: RpdTaker {
+            places: Places::new(&file),
+            kinds,
+        },
     }
 }
 
@@ -231,7 +232,9 @@ const COPIES: [(&str, &str); 4] = [
     ("HostToHost", "host to host"),
 ];
 
-impl RpdReader {
+impl Taker for RpdTaker {
+    type Row = Record;
+
     fn take(&mut self, record: Record, model: &mut Model, batch: &mut Batch) {
         match record {
             Record::Strides(strides) => self.places.strides = strides,
@@ -360,7 +363,9 @@ impl RpdReader {
             }
         }
     }
+}
 
+impl RpdTaker {
     /// A range of rocm-trace-lite, which has no thread.
     fn marker(&mut self, record: &Record, model: &mut Model, batch: &mut Batch) {
         let Record::Operation {
@@ -394,21 +399,6 @@ impl RpdReader {
 /// What links a call with its operations: 0 is none.
 fn link(id: i64) -> u64 {
     id.cast_unsigned().wrapping_add(1)
-}
-
-impl Reader for RpdReader {
-    fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
-        let goal = batch.len() + BATCH_RECORDS;
-        while batch.len() < goal {
-            let Some(records) = self.rows.next(model) else {
-                return false;
-            };
-            for record in records {
-                self.take(record, model, batch);
-            }
-        }
-        true
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use rsys_analysis::model::{Model, Notice};
+use rsys_analysis::model::{Batch, Model, Notice};
+use rsys_analysis::read::{BATCH_RECORDS, Reader};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -144,6 +145,36 @@ impl<R: Send + 'static> Rows<R> {
                 }),
             }
         }
+    }
+}
+
+/// What rows of a file become.
+pub(crate) trait Taker {
+    /// A row.
+    type Row: Send + 'static;
+
+    /// Takes in a row.
+    fn take(&mut self, row: Self::Row, model: &mut Model, batch: &mut Batch);
+}
+
+/// Reads a file whose rows a thread hands over.
+pub(crate) struct RowReader<T: Taker> {
+    pub rows: Rows<T::Row>,
+    pub taker: T,
+}
+
+impl<T: Taker + Send> Reader for RowReader<T> {
+    fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
+        let goal = batch.len() + BATCH_RECORDS;
+        while batch.len() < goal {
+            let Some(rows) = self.rows.next(model) else {
+                return false;
+            };
+            for row in rows {
+                self.taker.take(row, model, batch);
+            }
+        }
+        true
     }
 }
 

@@ -3,7 +3,7 @@
 use rsys_analysis::model::Communication;
 
 use crate::Failure;
-use crate::rows::each;
+use crate::rows::{ByWord, Word, each};
 use crate::run::{Process, Run};
 
 /// A call.
@@ -16,7 +16,7 @@ pub(crate) struct Call<'r> {
     pub thread: Option<u64>,
     pub start_ns: u64,
     pub end_ns: u64,
-    pub name: &'r str,
+    pub name: Word<'r>,
     /// What [`runtime_of`] says.
     pub runtime: &'static str,
     pub correlation: Option<u64>,
@@ -64,6 +64,7 @@ pub(crate) fn each_call(
         "stream",
         "stack_id",
     ];
+    let mut runtimes = ByWord::default();
     each(run.view, "calls", &COLUMNS, |row| {
         let (process_id, start_ns, end_ns) = (row.number(1), row.number(3), row.number(4));
         let runtime = row.text(6);
@@ -78,8 +79,14 @@ pub(crate) fn each_call(
             thread: row.known(2),
             start_ns,
             end_ns,
-            name: row.text(5),
-            runtime: runtime_of(runtime, row.text(5)),
+            name: row.word(5),
+            runtime: match runtime {
+                "HIP" => "HIP",
+                "HSA" => "HSA",
+                _ => runtimes.get((), row.word(5), |name| {
+                    Ok::<_, Failure>(runtime_of(runtime, name))
+                })?,
+            },
             correlation: row.known(7),
             bytes: row.known(8),
             address: row.known(9),

@@ -12,7 +12,7 @@
 //! | [`perfetto`] | traces with the typed packets of newer Perfetto |
 //! | [`csv`], [`parquet`] | each table as a file |
 //! | [`run`], [`chooser`], [`rows`], [`calls`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
-//! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, many rows with one statement |
+//! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, databases written page by page |
 //!
 //! What is written depends on the records alone: the same traces, named in whatever order, give the same bytes.
 

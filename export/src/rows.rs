@@ -1,8 +1,12 @@
 //! Rows of the tables, one after the other, with the columns that a writer asks for.
 
+use std::hash::Hash;
+use std::sync::Arc;
+
+use rsys_proto::hashing::FastMap;
 use rsys_tables::catalog::table;
 use rsys_tables::store::StoreError;
-use rsys_tables::view::{Values, View};
+use rsys_tables::view::{NO_WORD, Values, View, Words};
 
 use crate::Failure;
 
@@ -54,6 +58,15 @@ impl<'c> Row<'c> {
         }
     }
 
+    /// A text by its number.
+    #[inline]
+    pub(crate) fn word(&self, column: usize) -> Word<'c> {
+        match &self.columns[column] {
+            Values::Texts(ids, words) => Word(ids[self.row], Some(words)),
+            _ => Word(NO_WORD, None),
+        }
+    }
+
     /// The cell as it would be written; `None` if it is unknown.
     pub(crate) fn cell(&self, column: usize) -> Option<Cell<'c>> {
         match &self.columns[column] {
@@ -69,6 +82,70 @@ impl<'c> Row<'c> {
                 .then(|| Cell::Number(values[self.row])),
             Values::Texts(ids, words) => words.get(ids[self.row]).map(Cell::Text),
         }
+    }
+}
+
+/// A text by its number among others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word<'c>(u32, Option<&'c Arc<Words>>);
+
+impl<'c> Word<'c> {
+    /// The text with this number.
+    pub(crate) fn of(number: u32, words: &'c Arc<Words>) -> Self {
+        Self(number, Some(words))
+    }
+
+    /// The text, empty if it is unknown.
+    pub(crate) fn text(self) -> &'c str {
+        self.1.and_then(|words| words.get(self.0)).unwrap_or("")
+    }
+}
+
+/// What texts stand for, found without looking at the texts: most are met again and again.
+#[derive(Debug)]
+pub(crate) struct ByWord<K, T> {
+    /// The texts of which the numbers are, kept so that they are no others' meanwhile.
+    words: Option<Arc<Words>>,
+    known: FastMap<(K, u32), T>,
+}
+
+impl<K, T> Default for ByWord<K, T> {
+    fn default() -> Self {
+        Self {
+            words: None,
+            known: FastMap::default(),
+        }
+    }
+}
+
+impl<K: Hash + Eq, T: Copy> ByWord<K, T> {
+    /// What a text of an owner stands for; `find` is asked if that is not known.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    #[inline]
+    pub(crate) fn get<E>(
+        &mut self,
+        owner: K,
+        word: Word<'_>,
+        find: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(words) = word.1
+            && !self
+                .words
+                .as_ref()
+                .is_some_and(|known| Arc::ptr_eq(known, words))
+        {
+            self.words = Some(Arc::clone(words));
+            self.known.clear();
+        }
+        let key = (owner, word.0);
+        if let Some(&found) = self.known.get(&key) {
+            return Ok(found);
+        }
+        let found = find(word.text())?;
+        self.known.insert(key, found);
+        Ok(found)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rsys_tables::store::StoreError;
 use rsys_tables::view::{NO_WORD, Values, View, Words};
 
-use crate::rows::each;
+use crate::rows::{Word, each};
 use crate::run::Run;
 use crate::{Failure, Time};
 
@@ -51,9 +51,13 @@ impl Column {
         }
     }
 
-    fn text(&self, row: usize) -> &str {
+    fn word(&self, row: usize) -> Word<'_> {
         let id = self.ids.get(row).copied().unwrap_or(NO_WORD);
-        self.words.get(id).unwrap_or("")
+        Word::of(id, &self.words)
+    }
+
+    fn text(&self, row: usize) -> &str {
+        self.word(row).text()
     }
 }
 
@@ -86,6 +90,11 @@ impl Stacks {
             source: self.sources.text(stack),
             line: self.lines.get(stack).copied().unwrap_or(0),
         }
+    }
+
+    /// The name of a stack's innermost function.
+    pub(crate) fn function(&self, stack: usize) -> Word<'_> {
+        self.functions.word(stack)
     }
 
     /// The caller of a stack's innermost function; `None` at its end, which is not where a stack names a clock.

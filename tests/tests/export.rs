@@ -18,6 +18,8 @@ mod readers;
 mod stacks;
 #[path = "export/tables.rs"]
 mod tables;
+#[path = "export/tracelens.rs"]
+mod tracelens;
 #[path = "export/training.rs"]
 mod training;
 #[path = "export/viewers.rs"]

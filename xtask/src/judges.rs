@@ -49,8 +49,12 @@ const PARALLEL: [(&str, &[&str]); 4] = [
     ("mpi/intel", &["impi-rt==2021.19.0"]),
     ("openmp/intel", &["intel-openmp==2026.2.0"]),
 ];
-/// The browser's remote control, in a version that is content with Node 18, which Debian 12 has; and a viewer of profiles, for its importer.
-const NODE_MODULES: [(&str, &str); 2] = [("playwright-core", "1.58.0"), ("speedscope", "1.25.0")];
+/// The browser's remote control, in a version that is content with Node 18, which Debian 12 has; and viewers of profiles, for their importers.
+const NODE_MODULES: [(&str, &str); 3] = [
+    ("playwright-core", "1.58.0"),
+    ("speedscope", "1.25.0"),
+    ("@firefox-devtools/profiler-cli", "0.10.0"),
+];
 
 /// Where the judges are.
 pub fn folder() -> PathBuf {
@@ -69,7 +73,7 @@ pub fn fetch() -> Result<()> {
         ("programs with marks", fetch_markers(&folder)),
         ("libraries of MPI and OpenMP", fetch_parallel(&folder)),
         (
-            "browser control and speedscope",
+            "browser control and viewers of profiles",
             fetch_node_modules(&folder),
         ),
     ] {

@@ -2,21 +2,22 @@
 //! rows have tracks that do.
 //!
 //! Tables end in an id of their process (`rocpd_region_0190…`); a file may have those of several. Facts are those of rocprofiler-sdk's
-//! `source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql`. Samples of threads with their call stacks are read as rsys writes them.
+//! `source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql`. Samples of threads and the call stacks of samples, calls and launches are read as rsys writes them.
 
 mod samples;
+mod stacks;
 
 use std::path::Path;
 
 use rsys_analysis::model::{
-    Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, StreamOrder, TextId,
-    classify,
+    Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, Sample,
+    StreamOrder, TextId, classify,
 };
-use rsys_analysis::read::{BATCH_RECORDS, Reader};
+use rsys_analysis::read::Reader;
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};
-use crate::stream::{Closed, Rows, Sink, columns, number, text, times};
+use crate::stream::{Closed, RowReader, Rows, Sink, Taker, columns, number, text, times};
 
 /// Process ids are numbered by node: the node times this, plus the process id.
 const NODE: i64 = 1 << 32;
@@ -68,14 +69,19 @@ enum What {
         grid: String,
     },
     Sampled(samples::Row),
+    /// The call stack of a call, or of a kernel's launch: the name is that stack as text.
+    Stack {
+        tid: i64,
+        kernel: Option<String>,
+    },
 }
 
-/// Reads a file.
-struct RocpdReader {
+/// Makes records of rows.
+struct RocpdTaker {
     kinds: Kinds,
-    rows: Rows<Record>,
     places: Places,
     sampled: samples::Sampled,
+    stacks: stacks::Stacks,
 }
 
 /// A reader for the file, whose tables have these names.
@@ -83,17 +89,22 @@ pub(crate) fn reader(path: &Path, kinds: Kinds, names: Vec<String>) -> impl Read
     let file = path.display().to_string();
     let mut places = Places::new(&file);
     places.strides = Strides { pid: NODE, gpu: 0 };
-    RocpdReader {
+    RowReader {
         rows: Rows::start(path, move |database, sink| {
             for (file, suffix) in suffixes(&names).into_iter().enumerate() {
                 rows(database, sink, kinds, suffix)?;
-                samples::rows(&Query { database, suffix }, sink, kinds, file)?;
+                let query = Query { database, suffix };
+                stacks::rows(&query, sink, kinds)?;
+                samples::rows(&query, sink, kinds, file)?;
             }
             Ok(())
         }),
-        places,
-        sampled: samples::Sampled::default(),
-        kinds,
+        taker: RocpdTaker {
+            places,
+            sampled: samples::Sampled::default(),
+            stacks: stacks::Stacks::default(),
+            kinds,
+        },
     }
 }
 
@@ -118,6 +129,20 @@ impl Query<'_> {
 
     fn table(&self, name: &str) -> String {
         format!("\"rocpd_{name}{}\"", self.suffix.replace('"', "\"\""))
+    }
+
+    /// The thread of a row, behind others.
+    fn thread(&self) -> String {
+        let threads = self.table("info_thread");
+        format!(", (select tid from {threads} where id = {{t}}.tid)")
+    }
+
+    /// The name of a kernel.
+    fn kernel_name(&self) -> String {
+        let symbols = self.table("info_kernel_symbol");
+        format!(
+            "coalesce(nullif((select display_name from {symbols} where id = r.kernel_id), ''), (select kernel_name from {symbols} where id = r.kernel_id))"
+        )
     }
 
     /// The rows of a table: id, node and process id, begin, end, what links them, name, and what `more` asks for. `t` has their place, `e` their
@@ -162,10 +187,7 @@ fn rows(
         ),
         false => format!("(select string from {strings} where id = e.category_id)"),
     };
-    let thread = format!(
-        ", (select tid from {} where id = {{t}}.tid)",
-        query.table("info_thread")
-    );
+    let thread = query.thread();
     let agent = |column: &str| {
         let agents = query.table("info_agent");
         format!(
@@ -238,10 +260,7 @@ fn rows(
         name_of("queue")
     );
     if is_there("kernel_dispatch") {
-        let symbols = query.table("info_kernel_symbol");
-        let name = format!(
-            "coalesce(nullif((select display_name from {symbols} where id = r.kernel_id), ''), (select kernel_name from {symbols} where id = r.kernel_id))"
-        );
+        let name = query.kernel_name();
         let more = format!(
             ", {}, {queue}, case when r.grid_size_x > 0 then r.grid_size_x || '\u{d7}' || r.grid_size_y || '\u{d7}' || r.grid_size_z end",
             agent("{t}.agent_id")
@@ -337,7 +356,9 @@ const DIRECTIONS: [(&str, &str); 4] = [
     ("HOST_TO_HOST", "host to host"),
 ];
 
-impl RocpdReader {
+impl Taker for RocpdTaker {
+    type Row = Record;
+
     fn take(&mut self, record: Record, model: &mut Model, batch: &mut Batch) {
         let Record {
             what,
@@ -351,6 +372,25 @@ impl RocpdReader {
             What::Sampled(row) => {
                 let at = (pid, start_ns);
                 self.sampled.take(row, at, &mut self.places, model, batch);
+            }
+            What::Stack { tid, kernel } => {
+                let (process, thread) = self.places.thread(pid, tid, model);
+                let Some(stack) = self.stacks.of(&name, kernel.as_deref(), model) else {
+                    return;
+                };
+                let is_call = kernel.is_none();
+                batch.samples.push(Sample {
+                    time_ns: start_ns,
+                    weight: end_ns - start_ns,
+                    process,
+                    thread,
+                    stack,
+                    basis: if is_call {
+                        Basis::CallTime
+                    } else {
+                        Basis::GpuTime
+                    },
+                });
             }
             What::Call {
                 tid,
@@ -434,20 +474,5 @@ impl RocpdReader {
                 });
             }
         }
-    }
-}
-
-impl Reader for RocpdReader {
-    fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
-        let goal = batch.len() + BATCH_RECORDS;
-        while batch.len() < goal {
-            let Some(records) = self.rows.next(model) else {
-                return false;
-            };
-            for record in records {
-                self.take(record, model, batch);
-            }
-        }
-        true
     }
 }

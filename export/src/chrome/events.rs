@@ -354,7 +354,9 @@ impl File<'_> {
             let line = self.event();
             write!(
                 line,
-                "{{\"ph\":\"C\",\"name\":{},\"pid\":{pid},\"tid\":0,\"ts\":{},\"args\":{{{}:{}}}}}",
+                "{{\"ph\":\"C\",\"cat\":{},\"name\":{},\"pid\":{pid},\"tid\":0,\"ts\":{},\"args\":{{{}:{}}}}}",
+                // Which part of the name is that of the group.
+                Quoted(row.text(1)),
                 Quoted(name.trim()),
                 Micros(time_ns),
                 Quoted(unit),

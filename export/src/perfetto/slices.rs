@@ -73,7 +73,7 @@ impl Trace<'_> {
                 owner: owner_track(call.process_id, call.thread),
                 start_ns: call.start_ns,
                 end_ns: call.end_ns,
-                name: self.interned.name(call.name),
+                name: self.interned.name(call.name.text()),
                 correlation: call.correlation.unwrap_or(0),
                 category: call.runtime,
             });

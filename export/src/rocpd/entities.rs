@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use rsys_proto::hashing::FastMap;
 use rusqlite::{Connection, params};
 
 use crate::Failure;
@@ -20,15 +21,30 @@ type Agent = (u64, Option<u64>);
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     nodes: BTreeMap<String, i64>,
-    texts: HashMap<String, i64>,
-    threads: HashMap<(u64, u64), i64>,
-    agents: HashMap<Agent, i64>,
+    texts: FastMap<String, i64>,
+    threads: FastMap<(u64, u64), i64>,
+    agents: FastMap<Agent, i64>,
     streams: BTreeMap<(u64, u64), BTreeMap<String, i64>>,
     stream_count: usize,
     kernels: BTreeMap<u64, BTreeMap<String, i64>>,
     kernel_count: usize,
     /// By process, thread and the number of its name.
-    tracks: HashMap<(u64, Option<u64>, i64), i64>,
+    tracks: FastMap<(u64, Option<u64>, i64), i64>,
+    /// By their numbers in the tables.
+    pub counters: BTreeMap<u64, Counter>,
+}
+
+/// A counter or a sensor.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub node: i64,
+    pub process: u64,
+    pub agent: i64,
+    pub is_of_gpu: bool,
+    /// The group that it belongs to.
+    pub owner: String,
+    pub name: String,
+    pub unit: String,
 }
 
 impl Entities {
@@ -230,6 +246,28 @@ impl Entities {
             let thread = tid.and_then(|tid| self.threads.get(&(*process, tid)));
             add.execute(params![id, node(process), row(process), thread, name])?;
         }
+        let mut add = insert(
+            "info_pmc",
+            "id, nid, pid, agent_id, target_arch, name, symbol, description, component, units, value_type, block",
+        )?;
+        for (number, counter) in &self.counters {
+            let kind = if counter.is_of_gpu { "GPU" } else { "CPU" };
+            let (owner, name) = (counter.owner.as_str(), counter.name.as_str());
+            add.execute(params![
+                number.cast_signed() + 1,
+                counter.node,
+                row(&counter.process),
+                counter.agent,
+                kind,
+                name,
+                name,
+                format!("{owner} {name}").trim(),
+                "rsys",
+                counter.unit,
+                "ABS",
+                owner
+            ])?;
+        }
         let mut add = insert("string", "id, string")?;
         for (text, id) in in_order(&self.texts) {
             add.execute(params![id, text])?;
@@ -239,7 +277,7 @@ impl Entities {
 }
 
 /// Things by their numbers, so that the same run gives the same file.
-fn in_order<K>(numbers: &HashMap<K, i64>) -> impl Iterator<Item = (&K, i64)> {
+fn in_order<K>(numbers: &FastMap<K, i64>) -> impl Iterator<Item = (&K, i64)> {
     let mut all: Vec<(&K, i64)> = numbers.iter().map(|(key, id)| (key, *id)).collect();
     all.sort_unstable_by_key(|(_, id)| *id);
     all.into_iter()

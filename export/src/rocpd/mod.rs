@@ -19,44 +19,40 @@ mod schema;
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
-
 use crate::Failure;
 use crate::run::Run;
-use crate::sqlite::Rows;
+use crate::sqlite::{Bulk, Rows};
 use crate::stacks::Stacks;
 use entities::Entities;
 use events::Events;
 
 /// A database while it is written.
-struct Database<'d> {
-    connection: &'d Connection,
-    suffix: &'d str,
+struct Database<'b> {
+    bulk: &'b Bulk,
+    suffix: &'b str,
     entities: Entities,
-    events: Events<'d>,
+    events: Events<'b>,
 }
 
-impl<'d> Database<'d> {
+impl<'b> Database<'b> {
     /// Rows to be added to a table.
     fn insert<const N: usize>(
         &self,
         table: &str,
         columns: [&str; N],
-    ) -> rusqlite::Result<Rows<'d, N>> {
-        insert(self.connection, self.suffix, table, columns)
+    ) -> Result<Rows<'b, N>, Failure> {
+        insert(self.bulk, self.suffix, table, columns)
     }
 }
 
 /// Rows to be added to a table of a file.
-fn insert<'d, const N: usize>(
-    connection: &'d Connection,
+fn insert<'b, const N: usize>(
+    bulk: &'b Bulk,
     suffix: &str,
     table: &str,
     columns: [&str; N],
-) -> rusqlite::Result<Rows<'d, N>> {
-    let columns = columns.join(", ");
-    let insert = format!("insert into rocpd_{table}{suffix} ({columns})");
-    Rows::new(connection, &insert)
+) -> Result<Rows<'b, N>, Failure> {
+    bulk.rows(&format!("rocpd_{table}{suffix}"), columns)
 }
 
 /// Writes a new database.
@@ -64,30 +60,35 @@ fn insert<'d, const N: usize>(
 /// # Errors
 /// When the store is damaged, or the database cannot be written.
 pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
-    // Nothing that is there is written over.
-    drop(std::fs::File::create_new(path)?);
-    let connection = Connection::open(path)?;
-    // A file that is not finished goes away, so nothing need be durable before.
-    connection.execute_batch(
-        "pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive; pragma foreign_keys = off; begin",
-    )?;
     let guid = guid(run);
     let suffix = format!("_{}", guid.replace('-', "_"));
-    connection.execute_batch(&schema::schema(&guid, &suffix))?;
-    for (tag, value) in [
-        ("schema_version", "3"),
-        ("uuid", suffix.as_str()),
-        ("guid", guid.as_str()),
-    ] {
-        let add = format!("insert into rocpd_metadata{suffix} (tag, value) values (?, ?)");
-        connection.execute(&add, params![tag, value])?;
+    let bulk = Bulk::create(path, &schema::schema(&guid, &suffix))?;
+    let made = write_records(run, &bulk, &guid, &suffix);
+    // What cannot be written is the reason, where both have failed.
+    let database = bulk.finish()?;
+    made?.write(run, &database, &suffix)?;
+    database.execute_batch("commit")?;
+    Ok(())
+}
+
+/// Writes all records; returns what they refer to.
+fn write_records(
+    run: &Run<'_>,
+    bulk: &Bulk,
+    guid: &str,
+    suffix: &str,
+) -> Result<Entities, Failure> {
+    let mut metadata = insert(bulk, suffix, "metadata", ["tag", "value"])?;
+    for (tag, value) in [("schema_version", "3"), ("uuid", suffix), ("guid", guid)] {
+        metadata.put([tag.into(), value.into()])?;
     }
+    metadata.finish();
     let stacks = Stacks::read(run.view)?;
     let mut database = Database {
-        connection: &connection,
-        suffix: &suffix,
+        bulk,
+        suffix,
         entities: Entities::of(run),
-        events: Events::new(&connection, &suffix, &stacks)?,
+        events: Events::new(bulk, suffix, &stacks)?,
     };
     if run.only.gpu {
         database.operations(run)?;
@@ -109,10 +110,8 @@ pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
     let Database {
         entities, events, ..
     } = database;
-    events.finish()?;
-    entities.write(run, &connection, &suffix)?;
-    connection.execute_batch("commit")?;
-    Ok(())
+    events.finish();
+    Ok(entities)
 }
 
 /// What tells databases apart: made of the processes, so that the same run has the same.

@@ -1,8 +1,7 @@
 //! Ranges, waits, samples and counters.
 
-use std::collections::HashSet;
-
 use super::Database;
+use super::entities::Counter;
 use crate::Failure;
 use crate::rows::each;
 use crate::run::Run;
@@ -43,7 +42,8 @@ impl Database<'_> {
             ])?;
             Ok(())
         })?;
-        Ok(add.finish()?)
+        add.finish();
+        Ok(())
     }
 
     /// Writes points in time as ranges without length.
@@ -74,7 +74,8 @@ impl Database<'_> {
             ])?;
             Ok(())
         })?;
-        Ok(add.finish()?)
+        add.finish();
+        Ok(())
     }
 
     /// Writes samples of threads with their call stacks.
@@ -104,10 +105,12 @@ impl Database<'_> {
             let track = self.entities.track(id, Some(tid), name);
             let event = self.events.of_stack(category, row.number(5) as usize)?;
             let weight = format!("{{\"weight\":{}}}", row.number(4));
-            add.put([track.into(), time_ns.into(), event.into(), weight.into()])?;
+            let weight = weight.as_str().into();
+            add.put([track.into(), time_ns.into(), event.into(), weight])?;
             Ok(())
         })?;
-        Ok(add.finish()?)
+        add.finish();
+        Ok(())
     }
 
     /// Writes counters and sensors.
@@ -121,53 +124,29 @@ impl Database<'_> {
             "time_ns",
             "value",
         ];
-        let mut add_counter = self.insert(
-            "info_pmc",
-            [
-                "id",
-                "nid",
-                "pid",
-                "agent_id",
-                "target_arch",
-                "name",
-                "symbol",
-                "description",
-                "component",
-                "units",
-                "value_type",
-                "block",
-            ],
-        )?;
         let mut add = self.insert("pmc_event", ["event_id", "pmc_id", "value"])?;
         let mut add_time = self.insert("sample", ["track_id", "timestamp", "event_id"])?;
         let category = self.entities.text("COUNTER");
-        let mut known = HashSet::new();
         each(run.view, "counters", &COLUMNS, |row| {
             let (id, counter, time_ns) = (row.number(0), row.number(1), row.number(5));
             let Some(process) = run.at(id, time_ns) else {
                 return Ok(());
             };
             let (owner, name) = (row.text(2), row.text(3));
-            if known.insert(counter) {
+            if !self.entities.counters.contains_key(&counter) {
                 let gpu = owner
                     .strip_prefix("Sensors of GPU ")
                     .and_then(|rest| rest.split(' ').next()?.parse().ok());
-                let kind = if gpu.is_some() { "GPU" } else { "CPU" };
-                let agent = self.entities.agent(id, gpu);
-                add_counter.put([
-                    (counter + 1).into(),
-                    self.entities.node(process).into(),
-                    (id + 1).into(),
-                    agent.into(),
-                    kind.into(),
-                    name.to_owned().into(),
-                    name.to_owned().into(),
-                    format!("{owner} {name}").trim().to_owned().into(),
-                    "rsys".into(),
-                    row.text(4).to_owned().into(),
-                    "ABS".into(),
-                    owner.to_owned().into(),
-                ])?;
+                let counter_of = Counter {
+                    node: self.entities.node(process),
+                    process: id,
+                    agent: self.entities.agent(id, gpu),
+                    is_of_gpu: gpu.is_some(),
+                    owner: owner.to_owned(),
+                    name: name.to_owned(),
+                    unit: row.text(4).to_owned(),
+                };
+                self.entities.counters.insert(counter, counter_of);
             }
             let event = self.events.put(category, None, 0)?;
             let track = self
@@ -177,9 +156,8 @@ impl Database<'_> {
             add_time.put([track.into(), time_ns.into(), event.into()])?;
             Ok(())
         })?;
-        for rows in [add.finish(), add_time.finish(), add_counter.finish()] {
-            rows?;
-        }
+        add.finish();
+        add_time.finish();
         Ok(())
     }
 }

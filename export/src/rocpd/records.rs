@@ -1,11 +1,13 @@
 //! Operations of GPUs and calls.
 
+use std::fmt::Write;
+
 use super::Database;
 use crate::Failure;
 use crate::calls::{each_call, grid};
 use crate::copies::Direction;
 use crate::memory::allocates;
-use crate::rows::each;
+use crate::rows::{ByWord, each};
 use crate::run::Run;
 
 /// The category of a runtime's calls, as rocprofiler-sdk calls it.
@@ -21,9 +23,9 @@ fn category(runtime: &str) -> &'static str {
 }
 
 impl Database<'_> {
-    /// Writes kernels, fills, which run as kernels, and copies. Barriers and the like have no table.
+    /// Writes kernels with the call stacks that launched them, fills, which run as kernels, and copies. Barriers and the like have no table.
     pub(super) fn operations(&mut self, run: &Run<'_>) -> Result<(), Failure> {
-        const COLUMNS: [&str; 13] = [
+        const COLUMNS: [&str; 14] = [
             "operation_id",
             "process_id",
             "kind",
@@ -37,6 +39,7 @@ impl Database<'_> {
             "bytes",
             "grid",
             "direction",
+            "stack_id",
         ];
         let mut add_kernel = self.insert(
             "kernel_dispatch",
@@ -82,6 +85,8 @@ impl Database<'_> {
         let [dispatches, copies] =
             ["KERNEL_DISPATCH", "MEMORY_COPY"].map(|text| self.entities.text(text));
         let none = self.entities.text("");
+        let (mut streams, mut kernels) = (ByWord::default(), ByWord::default());
+        let mut grids = ByWord::default();
         each(run.view, "operations", &COLUMNS, |row| {
             let (id, start_ns, end_ns) = (row.number(1), row.number(4), row.number(5));
             let Some(process) = run.during(id, start_ns, end_ns) else {
@@ -95,12 +100,18 @@ impl Database<'_> {
             let node = self.entities.node(process);
             let thread = self.entities.thread(id, row.number(9));
             let agent = self.entities.agent(id, Some(gpu));
-            let stream = self.entities.stream(id, gpu, row.text(7));
+            let stream = streams.get((id, gpu), row.word(7), |name| {
+                Ok::<_, Failure>(self.entities.stream(id, gpu, name))
+            })?;
             let category = if is_copy { copies } else { dispatches };
-            let event = self.events.put(category, row.known(8), 0)?;
+            let event = self
+                .events
+                .put(category, row.known(8), row.number(13) as usize)?;
             if !is_copy {
-                let [x, y, z] = grid(row.text(11));
-                let kernel = self.entities.kernel(id, row.text(3));
+                let [x, y, z] = grids.get((), row.word(11), |text| Ok::<_, Failure>(grid(text)))?;
+                let kernel = kernels.get(id, row.word(3), |name| {
+                    Ok::<_, Failure>(self.entities.kernel(id, name))
+                })?;
                 add_kernel.put([
                     node.into(),
                     (id + 1).into(),
@@ -149,8 +160,9 @@ impl Database<'_> {
             ])?;
             Ok(())
         })?;
-        add_kernel.finish()?;
-        Ok(add_copy.finish()?)
+        add_kernel.finish();
+        add_copy.finish();
+        Ok(())
     }
 
     /// Writes calls with their arguments and call stacks, and memory that they make and give back.
@@ -168,13 +180,17 @@ impl Database<'_> {
             ],
         )?;
         let allocations = self.entities.text("MEMORY_ALLOCATION");
+        let mut words = String::new();
+        let mut names = ByWord::default();
         each_call(run, |call| {
-            let (id, name) = (call.process_id, call.name);
-            let category = self.entities.text(category(call.runtime));
+            let id = call.process_id;
+            let (category, called, does) = names.get(call.runtime, call.name, |name| {
+                let category = self.entities.text(category(call.runtime));
+                Ok::<_, Failure>((category, self.entities.text(name), allocates(name)))
+            })?;
             let event = self.events.put(category, call.correlation, call.stack)?;
             let node = self.entities.node(call.process);
             let thread = self.entities.thread(id, call.thread.unwrap_or(0));
-            let called = self.entities.text(name);
             add.put([
                 node.into(),
                 (id + 1).into(),
@@ -185,31 +201,30 @@ impl Database<'_> {
                 event.into(),
             ])?;
             let arguments = [
-                ("size_t", "bytes", call.bytes.map(|bytes| bytes.to_string())),
-                (
-                    "void*",
-                    "address",
-                    call.address.map(|at| format!("{at:#x}")),
-                ),
-                (
-                    "hipStream_t",
-                    "stream",
-                    call.stream.map(|at| format!("{at:#x}")),
-                ),
+                ("size_t", "bytes", call.bytes, false),
+                ("void*", "address", call.address, true),
+                ("hipStream_t", "stream", call.stream, true),
             ];
-            let known = arguments
-                .into_iter()
-                .filter_map(|(kind, key, value)| Some((kind, key, value?)));
-            for (position, (kind, key, value)) in known.enumerate() {
+            let mut position = 0_u64;
+            for (kind, key, value, is_handle) in arguments {
+                let Some(value) = value else { continue };
+                words.clear();
+                // A `String` takes whatever is written.
+                let written = match is_handle {
+                    true => write!(words, "{value:#x}"),
+                    false => write!(words, "{value}"),
+                };
+                written.ok();
                 add_argument.put([
                     event.into(),
                     position.into(),
                     kind.into(),
                     key.into(),
-                    value.into(),
+                    words.as_str().into(),
                 ])?;
+                position += 1;
             }
-            if let Some(makes) = allocates(name) {
+            if let Some(makes) = does {
                 let event = self.events.put(allocations, call.correlation, 0)?;
                 let kind = if makes { "ALLOC" } else { "FREE" };
                 add_memory.put([
@@ -227,9 +242,9 @@ impl Database<'_> {
             }
             Ok(())
         })?;
-        for rows in [add.finish(), add_argument.finish(), add_memory.finish()] {
-            rows?;
-        }
+        add.finish();
+        add_argument.finish();
+        add_memory.finish();
         Ok(())
     }
 }

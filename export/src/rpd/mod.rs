@@ -6,10 +6,14 @@
 //! |---|---|
 //! | `schema` | tables, views, indexes |
 //! | `texts` | texts that are in the database once |
-//! | `calls` | calls, operations and what links them |
+//! | `calls` | calls and their stacks |
+//! | `links` | which call an operation is of |
+//! | `operations` | operations of GPUs and what links them with calls |
 //! | `others` | markers and monitors |
 
 mod calls;
+mod links;
+mod operations;
 mod others;
 mod schema;
 mod texts;
@@ -17,10 +21,10 @@ mod texts;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use rusqlite::{Connection, params};
-
 use crate::Failure;
 use crate::run::{Process, Run};
+use crate::sqlite::Bulk;
+use operations::LateRows;
 use texts::Texts;
 
 const GPU_STRIDE: u64 = 1000;
@@ -31,39 +35,43 @@ const PID_STRIDE: u64 = 10_000_000;
 /// # Errors
 /// When the store is damaged, or the database cannot be written.
 pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
-    // Nothing that is there is written over.
-    drop(std::fs::File::create_new(path)?);
-    let database = Connection::open(path)?;
-    // A file that is not finished goes away, so nothing need be durable before.
-    database.execute_batch("pragma journal_mode = off; pragma synchronous = off; pragma locking_mode = exclusive; begin")?;
-    database.execute_batch(schema::SCHEMA)?;
+    let bulk = Bulk::create(path, schema::SCHEMA)?;
+    let made = write_rows(run, &bulk);
+    // What cannot be written is the reason, where both have failed.
+    let database = bulk.finish()?;
+    made?.write(&database)?;
+    database.execute_batch(schema::INDEXES)?;
+    database.execute_batch("commit")?;
+    Ok(())
+}
+
+/// Writes all rows but those that come too late.
+fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<LateRows, Failure> {
+    let mut metadata = bulk.rows("rocpd_metadata", ["tag", "value"])?;
     for (tag, value) in [
         ("gpu_stride", GPU_STRIDE),
         ("pid_stride", PID_STRIDE),
         ("schema_version", 3),
         ("session_count", 1),
     ] {
-        database.execute(
-            "insert into rocpd_metadata (tag, value) values (?, ?)",
-            params![tag, value.to_string()],
-        )?;
+        metadata.put([tag.into(), value.to_string().as_str().into()])?;
     }
+    metadata.finish();
     let nodes = Nodes::of(run);
-    let mut texts = Texts::new(&database)?;
-    let links = calls::write_calls(run, &nodes, &database, &mut texts)?;
+    let mut texts = Texts::new(bulk)?;
+    let mut links = calls::write_calls(run, &nodes, bulk, &mut texts)?;
+    let mut late = LateRows::default();
     if run.only.gpu {
-        calls::write_operations(run, &nodes, &database, &mut texts, &links)?;
+        late = operations::write_operations(run, &nodes, bulk, &mut texts, &mut links)?;
     }
     if run.only.ranges {
-        others::write_markers(run, &nodes, &database, &mut texts)?;
+        others::write_markers(run, &nodes, bulk, &mut texts)?;
     }
     if run.only.sensors {
-        others::write_monitors(run, &nodes, &database)?;
+        others::write_monitors(run, &nodes, bulk)?;
     }
-    drop(texts);
-    database.execute_batch(schema::INDEXES)?;
-    database.execute_batch("commit")?;
-    Ok(())
+    texts.finish();
+    Ok(late)
 }
 
 /// The numbers of hosts.

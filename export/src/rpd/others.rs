@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, Statement, params};
-
 use super::Nodes;
+use super::calls::API;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::rows::{Row, each};
 use crate::run::{Process, Run};
-use crate::sqlite::Rows;
+use crate::sqlite::{Bulk, Rows};
 
 /// Numbers of markers begin here, above those of calls.
 const FIRST_MARKER: u64 = 1 << 31;
@@ -18,10 +17,10 @@ const FIRST_MARKER: u64 = 1 << 31;
 pub(super) fn write_markers(
     run: &Run<'_>,
     nodes: &Nodes,
-    database: &Connection,
+    bulk: &Bulk,
     texts: &mut Texts<'_>,
 ) -> Result<(), Failure> {
-    let mut add = Rows::new(database, "insert into rocpd_api")?;
+    let mut add = bulk.rows("rocpd_api", API)?;
     let mut id = FIRST_MARKER;
     let mut put = |row: Row<'_>, process: &Process, start_ns: u64, end_ns: u64, kind: &str| {
         let text = row.text(2);
@@ -62,7 +61,8 @@ pub(super) fn write_markers(
             None => Ok(()),
         }
     })?;
-    Ok(add.finish()?)
+    add.finish();
+    Ok(())
 }
 
 /// The times in which a sensor says the same.
@@ -76,25 +76,20 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn put(&self, add: &mut Statement<'_>) -> rusqlite::Result<()> {
-        let value = self.value.to_string();
-        add.execute(params![
-            self.gpu,
-            self.name,
-            self.start_ns,
-            self.end_ns,
-            value
-        ])?;
-        Ok(())
+    fn put(&self, add: &mut Rows<'_, 6>) -> Result<(), Failure> {
+        add.put([
+            "gpu".into(),
+            self.gpu.into(),
+            self.name.as_str().into(),
+            self.start_ns.into(),
+            self.end_ns.into(),
+            self.value.to_string().as_str().into(),
+        ])
     }
 }
 
 /// Writes sensors of GPUs: a row for each time in which a value stays the same.
-pub(super) fn write_monitors(
-    run: &Run<'_>,
-    nodes: &Nodes,
-    database: &Connection,
-) -> Result<(), Failure> {
+pub(super) fn write_monitors(run: &Run<'_>, nodes: &Nodes, bulk: &Bulk) -> Result<(), Failure> {
     /// What a group of sensors is called, in front of the number of its GPU.
     const SENSORS: &str = "Sensors of GPU ";
     const COLUMNS: [&str; 6] = [
@@ -105,8 +100,16 @@ pub(super) fn write_monitors(
         "time_ns",
         "value",
     ];
-    let mut add = database.prepare(
-        "insert into rocpd_monitor (deviceType, deviceId, monitorType, start, end, value) values ('gpu', ?, ?, ?, ?, ?)",
+    let mut add = bulk.rows(
+        "rocpd_monitor",
+        [
+            "deviceType",
+            "deviceId",
+            "monitorType",
+            "start",
+            "end",
+            "value",
+        ],
     )?;
     let mut stretches: BTreeMap<u64, Stretch> = BTreeMap::new();
     each(run.view, "counters", &COLUMNS, |row| {
@@ -138,5 +141,6 @@ pub(super) fn write_monitors(
     for stretch in stretches.values() {
         stretch.put(&mut add)?;
     }
+    add.finish();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Tables and views of rocmProfileData, schema version 3 (its `rocpd_python/rocpd/schema_data`).
 
-/// Tables and views, under the names that its tools expect.
+/// Tables and views, under the names that its tools expect, and indexes that are written with their tables.
 pub(super) const SCHEMA: &str = "
 create table rocpd_metadata (id integer primary key autoincrement, tag varchar(4096) not null, value varchar(4096) not null);
 create table rocpd_string (id integer primary key autoincrement, string varchar(4096) not null);
@@ -20,6 +20,8 @@ create table rocpd_monitor (id integer primary key autoincrement, deviceType var
     monitorType varchar(16) not null, start integer not null, end integer not null, value varchar(255) not null);
 create table rocpd_counter (id integer primary key autoincrement, value real not null, op_id integer not null, name_id integer not null);
 create table rocpd_stackframe (id integer primary key autoincrement, api_ptr_id integer not null, depth integer not null, name_id integer not null);
+create unique index rocpd_api_ops_pair on rocpd_api_ops (api_id, op_id);
+create index rocpd_api_ops_op on rocpd_api_ops (op_id);
 create view api as select a.id, pid, tid, start, end, d.string as domain, c.string as category, n.string as apiName, u.string as args
     from rocpd_api a join rocpd_string n on n.id = a.apiName_id join rocpd_string c on c.id = a.category_id
     join rocpd_string d on d.id = a.domain_id join rocpd_ustring u on u.id = a.args_id;
@@ -55,6 +57,4 @@ create view nop as select id, gpuId / (select value from rocpd_metadata where ta
 pub(super) const INDEXES: &str = "
 create index rocpd_string_string on rocpd_string (string);
 create index rocpd_ustring_string on rocpd_ustring (string);
-create unique index rocpd_api_ops_pair on rocpd_api_ops (api_id, op_id);
-create index rocpd_api_ops_op on rocpd_api_ops (op_id);
 ";

@@ -4,7 +4,9 @@
 
 mod collectives;
 mod columns;
+mod sensors;
 mod slices;
+mod stacks;
 mod store;
 mod truth;
 mod weights;

@@ -1,12 +1,12 @@
 //! A job that is written by hand, for other tools to read: two ranks of twenty steps, each with kernels on one stream, a collective beside them on another, a
-//! copy, a fill, and a graph of three kernels. Nothing begins where something else ends, and no time is a whole number of microseconds.
+//! copy, a fill, a graph of three kernels, and a value of a sensor. Nothing begins where something else ends, and no time is a whole number of microseconds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use rsys_synthetic::random_run::{
-    Basis, Call, Operation, OperationKind, Process, Range, Sample, write_process,
+    Basis, Call, Operation, OperationKind, Process, Range, Sample, Sensor, write_process,
 };
 use rsys_tests::{Scratch, TestResult, judge_dir, workspace_dir};
 use serde_json::Value;
@@ -28,6 +28,14 @@ pub(super) fn missing_speedscope() -> Option<String> {
     missing(
         &judge_dir().join("node_modules/speedscope"),
         "speedscope is",
+    )
+}
+
+/// Why the Firefox Profiler's own code is not there.
+pub(super) fn missing_firefox() -> Option<String> {
+    missing(
+        &judge_dir().join("node_modules/@firefox-devtools/profiler-cli"),
+        "the Firefox Profiler's command line is",
     )
 }
 
@@ -159,6 +167,11 @@ fn process(rank: u64) -> Process {
             );
             process.operations.push(one);
         }
+        process.sensors.push(Sensor {
+            time_ns: begin_ns + 5_003,
+            device: process.number,
+            value: 200.0 + step as f64 / 4.0,
+        });
         for (basis, weight, function) in [
             (Basis::Cpu, 400_009, "prepare"),
             (Basis::Wait, 300_007, "synchronize"),

@@ -1,4 +1,4 @@
-//! Viewers of profiles and traces read our exports with their own code, and add up what we add up: pprof, speedscope, Perfetto.
+//! Viewers of profiles and traces read our exports with their own code, and add up what we add up: pprof, speedscope, the Firefox Profiler, Perfetto.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rsys_tests::{
 };
 use serde_json::Value;
 
-use super::training::{RANKS, missing_speedscope, training};
+use super::training::{RANKS, missing_firefox, missing_speedscope, training};
 use super::{export, number, rows};
 
 /// What each kind of values adds up to, as `go tool pprof -raw` lists them.
@@ -192,6 +192,83 @@ fn the_importer_of_speedscope_adds_up_what_we_add_up() -> TestResult {
     Ok(())
 }
 
+/// The Firefox Profiler brings the file up to date, and works out markers and sums as its page does.
+#[test]
+fn the_firefox_profiler_adds_up_what_we_add_up() -> TestResult {
+    skip_if_missing!(missing_firefox());
+    let scratch = Scratch::new("export-firefox-viewer")?;
+    let traces = training(&scratch)?;
+    let inputs: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
+    let near = |found: f64, expected_ns: u64| (found * 1e6 - expected_ns as f64).abs() < 0.5;
+    for (of, basis) in [("cpu", "cpu"), ("wait", "wait")] {
+        let file = scratch.path().join(format!("{of}.json.gz"));
+        export(&inputs, "firefox", &file, &["--of", of])?;
+        let done = Command::new("node")
+            .arg(workspace_dir().join("tests/judge/firefox_viewer.mjs"))
+            .arg(judge_dir().join("node_modules"))
+            .arg(&file)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "{said}");
+        let answer: Value = serde_json::from_slice(&done.stdout)?;
+        let threads = answer["threads"].as_array().context("threads")?;
+        // Each rank has a thread and two streams.
+        ensure!(threads.len() as u64 == 3 * RANKS, "{answer}");
+        let mut found: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
+        for (name, marker) in threads
+            .iter()
+            .filter_map(|thread| thread["markers"].as_object())
+            .flatten()
+        {
+            let sum = found.entry(name).or_default();
+            sum.0 += marker["count"].as_u64().context("a count")?;
+            sum.1 += marker["ms"].as_f64().context("a time")?;
+        }
+        let sql = "select name, count(*) as n, sum(duration_ns) as ns from
+                   (select name, duration_ns from operations union all select name, duration_ns from calls union all select name, duration_ns from ranges)
+                   group by name";
+        let expected = rows(&inputs, sql)?;
+        ensure!(expected.len() > 10, "{expected:?}");
+        for row in expected {
+            let name = row["name"].as_str().context("a name")?;
+            let (count, ms) = found
+                .get(name)
+                .with_context(|| format!("{name}: {found:?}"))?;
+            let expected_ns = row["ns"].as_u64().context("a time")?;
+            ensure!(
+                row["n"] == *count && near(*ms, expected_ns),
+                "{row}: {count}, {ms} ms"
+            );
+        }
+        for (rank, trace) in inputs.iter().enumerate() {
+            let sql = format!("select sum(weight) as n from samples where basis = '{basis}'");
+            let expected_ns = number(&[trace], &sql)?;
+            let pid = format!("{}.", 1000 + rank);
+            let of_rank = threads.iter().filter(|one| {
+                one["weight"].as_f64() > Some(0.0)
+                    && one["pid"]
+                        .as_str()
+                        .is_some_and(|text| text.starts_with(&pid))
+            });
+            let of_rank: Vec<&Value> = of_rank.collect();
+            ensure!(
+                of_rank.len() == 1 && of_rank[0]["unit"] == "tracing-ms",
+                "{answer}"
+            );
+            let weight = of_rank[0]["weight"].as_f64().context("a weight")?;
+            ensure!(
+                near(weight, expected_ns),
+                "{of} of rank {rank}: {weight} ms, {expected_ns}"
+            );
+            let main = of_rank[0]["functions"].as_object().context("functions")?;
+            let main = main.iter().find(|(name, _)| name.ends_with("main"));
+            let total = main.and_then(|(_, total)| total.as_f64()).context("main")?;
+            ensure!(near(total, expected_ns), "main: {total} ms");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn perfetto_imports_every_event_of_chrome_files() -> TestResult {
     let scratch = Scratch::new("export-chrome-perfetto")?;
@@ -230,6 +307,33 @@ fn perfetto_imports_every_event_of_chrome_files() -> TestResult {
                     && row.int("ns")? as u64 == expected[0]["ns"],
                 "{format}: {ours}: {row:?}, {expected:?}"
             );
+        }
+        // Counters are in files for viewers only.
+        let counters = judge.query(
+            "select t.name as name, count(*) as n, sum(c.value) as sum from counter c join process_counter_track t on t.id = c.track_id group by t.name order by t.name",
+        )?;
+        let found: Vec<(String, i64, f64)> = counters
+            .iter()
+            .map(|row| {
+                Ok((
+                    row.text("name")?.to_owned(),
+                    row.int("n")?,
+                    row.float("sum")?,
+                ))
+            })
+            .collect::<Result<_>>()?;
+        let sql = "select belongs_to || ' ' || name || ' ' || unit as name, count(*) as n, sum(value) as sum from counters group by 1 order by 1";
+        let expected: Vec<(String, i64, f64)> = rows(&inputs, sql)?
+            .iter()
+            .filter_map(|row| {
+                let name = row["name"].as_str()?.to_owned();
+                Some((name, row["n"].as_i64()?, row["sum"].as_f64()?))
+            })
+            .collect();
+        ensure!(expected.len() as u64 == RANKS);
+        match format {
+            "chrome" => ensure!(found == expected, "{found:?}\n{expected:?}"),
+            _ => ensure!(found.is_empty(), "{found:?}"),
         }
         // Each operation has an arrow from its call, those of a graph too.
         let arrows = judge.query("select count(*) as n from flow")?;

@@ -18,6 +18,7 @@ mod answers;
 mod closing;
 mod crowd;
 mod engines;
+mod exports;
 mod finish;
 mod goals;
 mod gpu;
@@ -55,7 +56,7 @@ pub struct BenchOptions {
     #[arg(long)]
     quick: bool,
     /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, ranks, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
+    /// report, export, ranks, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -69,7 +70,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 24] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 25] = [
     (
         "overhead",
         overhead::measure,
@@ -88,6 +89,7 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 24] = [
     ("names", engines::names, &[]),
     ("merge", merge::measure, &[&[Tool::Rsys]]),
     ("report", answers::measure, &[]),
+    ("export", exports::measure, &[]),
     ("ranks", ranks::measure, &[]),
     ("writer", launches::writer, &[]),
     ("viewer", launches::viewer, &[]),

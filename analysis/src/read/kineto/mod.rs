@@ -7,6 +7,7 @@
 //! | `event` | the parts of one event that count |
 //! | `records` | the record that an event makes |
 //! | `collective` | what a kernel says of the collective that it is of |
+//! | `counters` | values of counters |
 //! | `meaning`, `lanes`, `places`, `open` | what its category, its process and its ids stand for, and what has begun |
 //! | `shapes` | what operators were called with |
 //! | `decimal` | times exact to the digit |
@@ -17,6 +18,7 @@
 //! the calls of a thread stand behind its operators.
 
 mod collective;
+mod counters;
 mod decimal;
 mod document;
 mod event;

@@ -71,6 +71,8 @@ pub(super) struct Places {
     ranks: HashMap<u32, ProcessId>,
     /// Further process ids of the host.
     others: HashMap<Key, ProcessId>,
+    /// The processes of ranks by the ids that their events have.
+    of_ranks: HashMap<Key, ProcessId>,
     process_names: HashMap<Key, String>,
     rank: Option<u64>,
     rank_count: Option<u64>,
@@ -294,7 +296,10 @@ impl Places {
     ) -> HostPlace {
         let (rank, pid, tid) = keys;
         let process = match rank {
-            Some(rank) => self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model),
+            Some(rank) => {
+                let process = self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model);
+                *self.of_ranks.entry(pid).or_insert(process)
+            }
             None => {
                 self.is_main(pid, model);
                 self.of_pid(pid, model)
@@ -309,6 +314,14 @@ impl Places {
         let place = HostPlace { process, thread };
         self.threads.insert(keys, place);
         place
+    }
+
+    /// The process with an id, of what says neither rank nor thread.
+    pub(super) fn process(&mut self, pid: Key, model: &mut Model) -> ProcessId {
+        match self.of_ranks.get(&pid) {
+            Some(&process) => process,
+            None => self.of_pid(pid, model),
+        }
     }
 
     fn of_pid(&mut self, pid: Key, model: &mut Model) -> ProcessId {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::collective::Collectives;
+use super::counters::Counters;
 use super::decimal::nanoseconds;
 use super::event::Event;
 use super::lanes::Lanes;
@@ -40,6 +41,7 @@ pub(super) struct Records {
     activities: Activities,
     effects: Effects,
     collectives: Collectives,
+    counters: Counters,
     /// How many kernels of collectives had no link.
     unlinked: u64,
     shapes: Shapes,
@@ -72,6 +74,7 @@ impl Records {
             activities: Activities::default(),
             effects: Effects::default(),
             collectives: Collectives::default(),
+            counters: Counters::default(),
             unlinked: 0,
             shapes: Shapes::default(),
             lanes: Lanes::default(),
@@ -100,6 +103,7 @@ impl Records {
             b"i" | b"I" => self.instant(source, model, batch),
             b"B" => self.begin(source, model),
             b"E" => self.end(source, model, batch),
+            b"C" => self.counter(source, model, batch),
             b"M" => self.description(source, model),
             _ => {}
         }
@@ -382,6 +386,28 @@ impl Records {
             thread: place.thread,
             name: intern(event.name.of(bytes), &mut model.texts),
         });
+        self.last_ns = self.last_ns.max(Some(time_ns));
+    }
+
+    /// Values of counters at a time: each argument is one, by its unit if the file is ours.
+    fn counter(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let Source { bytes, event, .. } = source;
+        if !self.kinds.counters || event.args.begin == 0 {
+            return;
+        }
+        let Some(time_ns) = self.time_ns(source) else {
+            return;
+        };
+        let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+        let process = self.places.process(pid, model);
+        let name = [event.category, event.name].map(|span| span.of(bytes));
+        self.counters.take(
+            (process, time_ns),
+            name,
+            (bytes, event.args.begin),
+            model,
+            batch,
+        );
         self.last_ns = self.last_ns.max(Some(time_ns));
     }
 

@@ -46,6 +46,8 @@ pub struct Process {
     pub samples: Vec<Sample>,
     /// Values of sensors of its GPUs.
     pub sensors: Vec<Sensor>,
+    /// Whether the trace has the stacks from which two calls of three were made: `main`, and the function itself.
+    pub has_call_stacks: bool,
 }
 
 /// What kind of operation.

@@ -11,7 +11,7 @@ use rsys_proto::{
     ThreadTrack, TraceWriter, TrackSequence, Value,
 };
 
-use super::{Basis, OperationKind, Process, Sample};
+use super::{Basis, Call, OperationKind, Process, Sample};
 use crate::track::say;
 
 /// Slices of a track, by begin: begin, end, and what they are.
@@ -299,6 +299,20 @@ impl<'a> Writing<'a> {
                 .map(|sample| self.sample(&mut sequence, sample))
                 .collect();
             sequence.samples(self.out, &mut samples);
+        }
+        let mut sequence = SampleSequence::new(self.out, "call-time ns", None);
+        let has_stack =
+            |call: &&Call| process.has_call_stacks && !call.correlation.is_multiple_of(3);
+        for call in process.calls.iter().filter(has_stack) {
+            let sample = Sample {
+                time_ns: call.start_ns,
+                basis: Basis::Cpu,
+                weight: call.end_ns - call.start_ns,
+                thread: call.thread,
+                functions: ["[calls]", "main", call.name].map(str::to_owned).to_vec(),
+            };
+            let sample = self.sample(&mut sequence, &sample);
+            sequence.sample(self.out, &sample);
         }
         let mut sequence = SampleSequence::new(self.out, "gpu-time ns", None);
         for operation in &process.operations {
