@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Nodes;
 use super::links::Links;
+use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::each_call;

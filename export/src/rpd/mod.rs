@@ -7,28 +7,27 @@
 //! | `schema` | tables, views, indexes |
 //! | `texts` | texts that are in the database once |
 //! | `calls` | calls and their stacks |
+//! | `nodes` | numbers of processes and GPUs of several hosts |
 //! | `links` | which call an operation is of |
 //! | `operations` | operations of GPUs and what links them with calls |
 //! | `others` | markers and monitors |
 
 mod calls;
 mod links;
+mod nodes;
 mod operations;
 mod others;
 mod schema;
 mod texts;
 
-use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::Failure;
-use crate::run::{Process, Run};
+use crate::run::Run;
 use crate::sqlite::Bulk;
+use nodes::{GPU_STRIDE, Nodes, PID_STRIDE};
 use operations::LateRows;
 use texts::Texts;
-
-const GPU_STRIDE: u64 = 1000;
-const PID_STRIDE: u64 = 10_000_000;
 
 /// Writes a new database.
 ///
@@ -72,30 +71,4 @@ fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<LateRows, Failure> {
     }
     texts.finish();
     Ok(late)
-}
-
-/// The numbers of hosts.
-#[derive(Debug)]
-struct Nodes(HashMap<String, u64>);
-
-impl Nodes {
-    fn of(run: &Run<'_>) -> Self {
-        let hosts = run.processes().map(|(_, process)| process.host.clone());
-        let hosts: BTreeSet<String> = hosts.collect();
-        Self(hosts.into_iter().zip(0..).collect())
-    }
-
-    fn node(&self, process: &Process) -> u64 {
-        self.0.get(&process.host).copied().unwrap_or(0)
-    }
-
-    /// The number of a process.
-    fn pid(&self, process: &Process) -> u64 {
-        process.pid + self.node(process) * PID_STRIDE
-    }
-
-    /// The number of a GPU.
-    fn gpu(&self, process: &Process, device: u64) -> u64 {
-        device + self.node(process) * GPU_STRIDE
-    }
 }

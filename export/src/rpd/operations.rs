@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use rusqlite::Connection;
 
-use super::Nodes;
 use super::links::Links;
+use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::grid;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Nodes;
 use super::calls::API;
+use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::rows::{Row, each};

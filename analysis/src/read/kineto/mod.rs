@@ -9,6 +9,7 @@
 //! | `collective` | what a kernel says of the collective that it is of |
 //! | `counters` | values of counters |
 //! | `meaning`, `lanes`, `places`, `open` | what its category, its process and its ids stand for, and what has begun |
+//! | `names` | names of functions without what differs between processes |
 //! | `shapes` | what operators were called with |
 //! | `decimal` | times exact to the digit |
 //! | `left_out` | what the user is told of the file |
@@ -25,6 +26,7 @@ mod event;
 mod lanes;
 mod left_out;
 mod meaning;
+mod names;
 mod open;
 mod places;
 mod records;

@@ -9,6 +9,7 @@ use super::event::Event;
 use super::lanes::Lanes;
 use super::left_out::Contents;
 use super::meaning::{Meaning, of_category};
+use super::names::without_address;
 use super::open::{OpenSlice, OpenSlices};
 use super::places::{HostKeys, Key, Places};
 use super::shapes::Shapes;
@@ -447,24 +448,6 @@ fn copied(bytes: &[u8]) -> u64 {
     let mut words = bytes.split(|&byte| byte == b' ');
     let size = words.find_map(|word| word.strip_prefix(b"size:"));
     count(size.unwrap_or(bytes))
-}
-
-/// The name of a function without the address of the object that it was called on, which is another in each process:
-/// `<built-in method mean of Tensor object at 0x7f4e99134140>`.
-#[inline]
-fn without_address(name: &[u8]) -> Cow<'_, [u8]> {
-    match name.strip_suffix(b">").and_then(before_address) {
-        Some(rest) => Cow::Owned([rest, b">"].concat()),
-        None => Cow::Borrowed(name),
-    }
-}
-
-fn before_address(name: &[u8]) -> Option<&[u8]> {
-    let digits = name
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_hexdigit());
-    name[..name.len() - digits.count()].strip_suffix(b" at 0x")
 }
 
 /// What links a call with what it caused.
