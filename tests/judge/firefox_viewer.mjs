@@ -13,12 +13,28 @@ const cli = path.join(modules, '@firefox-devtools/profiler-cli/dist/profiler-cli
 // The path of a socket in it has 108 bytes at most.
 const session = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-pq-'));
 const env = { ...process.env, PROFILER_CLI_SESSION_DIR: session };
-const run = (...words) => execFileSync('node', [cli, ...words], { env, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] });
+const run = (...words) => execFileSync('node', [cli, ...words], { env, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'pipe'] });
 const ask = (...words) => JSON.parse(run(...words, '--json'));
 
+// On a busy machine the process that keeps the profile is slower to start than the command line waits.
+const load = () => {
+  try {
+    run('load', file);
+  } catch (error) {
+    for (let tries = 0; tries < 600; tries += 1) {
+      try {
+        return ask('profile', 'info', '--all');
+      } catch {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+      }
+    }
+    throw error;
+  }
+  return ask('profile', 'info', '--all');
+};
+
 try {
-  run('load', file);
-  const info = ask('profile', 'info', '--all');
+  const info = load();
   const threads = info.processes.flatMap((one) => one.threads.map((thread) => ({ pid: one.pid, process: one.name, ...thread })));
   const found = threads.map(({ pid, process: of, name, tid, threadHandle }) => {
     const samples = ask('thread', 'samples', '--include-idle', '--thread', threadHandle);

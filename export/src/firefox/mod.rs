@@ -126,7 +126,16 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
         samples.chain(thread.markers.iter().map(|marker| marker.start_ns))
     });
     let base_ns = first.min().unwrap_or(0);
-    head(&libraries, out)?;
+    let last = threads.values().flat_map(|thread| {
+        let samples = thread.samples.iter().map(|(time_ns, ..)| *time_ns);
+        let ends = thread
+            .markers
+            .iter()
+            .map(|marker| marker.end_ns.unwrap_or(marker.start_ns));
+        samples.chain(ends)
+    });
+    let last_ns = last.max().unwrap_or(0);
+    head(&libraries, last_ns.saturating_sub(base_ns), out)?;
     let mut between = "";
     for ((process, lane), thread) in &mut threads {
         let Some(of) = run.process(*process) else {
@@ -161,7 +170,7 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
 }
 
 /// What stands in front of the threads.
-fn head(libraries: &Texts, out: &mut dyn Write) -> Result<(), Failure> {
+fn head(libraries: &Texts, length_ns: u64, out: &mut dyn Write) -> Result<(), Failure> {
     let categories = CATEGORIES
         .map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }));
     let kinds = KINDS.map(|(name, fields)| {
@@ -180,6 +189,9 @@ fn head(libraries: &Texts, out: &mut dyn Write) -> Result<(), Failure> {
     let meta = json!({
         "interval": 1,
         "startTime": 0,
+        // Without these the viewer leaves out what lies in front of the first sample or behind the last; what begins at the end it leaves out as well.
+        "profilingStartTime": 0,
+        "profilingEndTime": (length_ns + 1) as f64 / 1e6,
         "processType": 0,
         "product": format!("rsys {}", env!("CARGO_PKG_VERSION")),
         "stackwalk": 1,

@@ -279,10 +279,16 @@ fn expected_links(trace: &Path) -> Result<BTreeMap<(String, String), u64>> {
 #[test]
 fn each_operation_is_linked_with_its_call_also_of_a_graph() -> TestResult {
     let scratch = Scratch::new("export-tracelens")?;
-    for (rank, trace) in (0..).zip(training(&scratch)?) {
-        let file = scratch.path().join(format!("{rank}.pt.trace.json.gz"));
-        export(&[&trace], "kineto", &file, &[])?;
-        let document = unpacked(&file)?;
+    let traces = training(&scratch)?;
+    let files = scratch.path().join("kineto");
+    export(
+        &[&traces[0], &traces[1]],
+        "kineto",
+        &files,
+        &["--each-rank"],
+    )?;
+    for (rank, trace) in (0..).zip(traces) {
+        let document = unpacked(&files.join(format!("rank{rank}.pt.trace.json.gz")))?;
         let found = linked(&document)?;
         ensure!(found == expected_links(&trace)?, "{found:?}");
         ensure!(
@@ -298,10 +304,16 @@ fn each_operation_is_linked_with_its_call_also_of_a_graph() -> TestResult {
 fn the_real_thing_is_linked_and_nests() -> TestResult {
     skip_if_missing!(STACK.missing());
     let scratch = Scratch::new("export-tracelens-real")?;
-    for (rank, trace) in (0..).zip(job()?) {
-        let file = scratch.path().join(format!("{rank}.pt.trace.json.gz"));
-        export(&[trace], "kineto", &file, &["--only", "gpu,ranges"])?;
-        let document = unpacked(&file)?;
+    let traces = job()?;
+    let files = scratch.path().join("kineto");
+    export(
+        &[&traces[0], &traces[1]],
+        "kineto",
+        &files,
+        &["--each-rank"],
+    )?;
+    for (rank, trace) in (0..).zip(traces) {
+        let document = unpacked(&files.join(format!("rank{rank}.pt.trace.json.gz")))?;
         let found = linked(&document)?;
         ensure!(found == expected_links(trace)?, "{found:?}");
         check_tree(&document)?;
