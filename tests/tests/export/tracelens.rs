@@ -77,8 +77,12 @@ fn complete(document: &Value) -> Result<Vec<Complete<'_>>> {
     Ok(found)
 }
 
-/// The calls of all operations, as TraceLens finds them: operations by call and name.
-fn linked(document: &Value) -> Result<BTreeMap<(String, String), u64>> {
+/// Operations by call and name.
+type Links = BTreeMap<(String, String), u64>;
+
+/// The calls of all operations by `correlation`, and of these those to which TraceLens finds no way: of a call with several operations that launches no graph it
+/// follows the first arrow only.
+fn linked(document: &Value) -> Result<(Links, Links)> {
     let complete = complete(document)?;
     let launches = complete
         .iter()
@@ -119,10 +123,9 @@ fn linked(document: &Value) -> Result<BTreeMap<(String, String), u64>> {
             one.event
         );
         by_key.entry(key).or_default().push(one);
-        by_place.insert((one.row(), key), one);
+        by_place.entry((one.row(), key)).or_insert(one);
     }
-    let mut found: BTreeMap<(String, String), u64> = BTreeMap::new();
-    let mut claimed = 0;
+    let (mut found, mut unreached) = (Links::new(), Links::new());
     for launch in launches {
         let Some(key) = launch.argument("correlation").as_u64() else {
             continue;
@@ -148,61 +151,40 @@ fn linked(document: &Value) -> Result<BTreeMap<(String, String), u64>> {
                 vec![operation]
             }
         };
-        ensure!(
-            reached.len() == of_key.len(),
-            "{}: {}",
-            launch.event,
-            of_key.len()
-        );
-        claimed += reached.len();
-        for operation in reached {
+        for operation in of_key {
             let pair = (launch.name().to_owned(), operation.name().to_owned());
+            if !reached.iter().any(|one| std::ptr::eq(*one, *operation)) {
+                *unreached.entry(pair.clone()).or_default() += 1;
+            }
             *found.entry(pair).or_default() += 1;
         }
     }
-    ensure!(
-        claimed == operations.count(),
-        "{claimed} operations have a call"
-    );
-    Ok(found)
+    Ok((found, unreached))
 }
 
-/// Slices of a thread nest, or TraceLens leaves some out of its tree; and each kernel that is launched has an operator above its call.
+/// Slices of a thread nest, or TraceLens leaves some out of its tree.
 fn check_tree(document: &Value) -> Result<()> {
     let mut threads: HashMap<(u64, u64), Vec<Complete<'_>>> = HashMap::new();
     for one in complete(document)? {
         if !OPERATIONS.contains(&one.category()) {
-            threads
-                .entry(one.row().context("a thread")?)
-                .or_default()
-                .push(one);
+            let thread = one.row().context("a thread")?;
+            threads.entry(thread).or_default().push(one);
         }
     }
-    let (mut launches, mut with_operator) = (0, 0);
+    ensure!(!threads.is_empty());
     for slices in threads.values_mut() {
         slices.sort_by_key(|one| (one.start_ns, std::cmp::Reverse(one.end_ns)));
         let mut open: Vec<&Complete<'_>> = Vec::new();
         for one in slices.iter() {
             open.retain(|outer| outer.end_ns > one.start_ns || outer.start_ns == one.start_ns);
             if let Some(outer) = open.last() {
-                ensure!(
-                    one.end_ns <= outer.end_ns + 999,
-                    "{} in {}",
-                    one.event,
-                    outer.event
-                );
-            }
-            if LAUNCHES.contains(&one.category()) && one.name().contains("Launch") {
-                launches += 1;
-                with_operator += usize::from(open.iter().any(|outer| outer.category() == "cpu_op"));
+                // It allows for less than a microsecond.
+                let is_within = one.end_ns <= outer.end_ns + 999;
+                ensure!(is_within, "{} in {}", one.event, outer.event);
             }
             open.push(one);
         }
     }
-    ensure!(
-        launches > 0 && with_operator == launches,
-        "{with_operator} of {launches}"
-    );
     Ok(())
 }
 
@@ -255,7 +237,7 @@ fn check_metadata(document: &Value, rank: u64, ranks: u64) -> Result<()> {
     Ok(())
 }
 
-fn expected_links(trace: &Path) -> Result<BTreeMap<(String, String), u64>> {
+fn expected_links(trace: &Path) -> Result<Links> {
     let sql = "select call, kind, name, direction, count(*) as n from operations where kind <> 'other' and call is not null group by call, kind, name, direction";
     let mut expected = BTreeMap::new();
     for row in rows(&[trace], sql)? {
@@ -289,8 +271,9 @@ fn each_operation_is_linked_with_its_call_also_of_a_graph() -> TestResult {
     )?;
     for (rank, trace) in (0..).zip(traces) {
         let document = unpacked(&files.join(format!("rank{rank}.pt.trace.json.gz")))?;
-        let found = linked(&document)?;
+        let (found, unreached) = linked(&document)?;
         ensure!(found == expected_links(&trace)?, "{found:?}");
+        ensure!(unreached.is_empty(), "{unreached:?}");
         ensure!(
             found[&(GRAPH.to_owned(), "node_1".to_owned())] == STEPS,
             "{found:?}"
@@ -314,8 +297,10 @@ fn the_real_thing_is_linked_and_nests() -> TestResult {
     )?;
     for (rank, trace) in (0..).zip(traces) {
         let document = unpacked(&files.join(format!("rank{rank}.pt.trace.json.gz")))?;
-        let found = linked(&document)?;
+        let (found, unreached) = linked(&document)?;
         ensure!(found == expected_links(trace)?, "{found:?}");
+        let is_launch = |(call, _): &(String, String)| call.contains("Launch");
+        ensure!(!unreached.keys().any(is_launch), "{unreached:?}");
         check_tree(&document)?;
         check_metadata(&document, rank, 2)?;
     }
