@@ -407,7 +407,9 @@ fn collectives_of_ranks_are_the_same_by_group_and_order() -> TestResult {
     rsys_synthetic::write(&job, &folder)?;
     let files = scratch.path().join("kineto");
     export(&[folder.as_path()], "kineto", &files, &["--each-rank"])?;
-    let mut by_order: BTreeMap<(String, u64), Vec<(u64, [Value; 6])>> = BTreeMap::new();
+    // What each rank says, by group and number.
+    type Told = Vec<(u64, [Value; 6])>;
+    let mut by_order: BTreeMap<(String, u64), Told> = BTreeMap::new();
     for rank in 0..4_u64 {
         let document = unpacked(&files.join(format!("rank{rank}.pt.trace.json.gz")))?;
         let mut kernels = complete(&document)?;

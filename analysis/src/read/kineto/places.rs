@@ -298,7 +298,8 @@ impl Places {
         let process = match rank {
             Some(rank) => {
                 let process = self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model);
-                *self.of_ranks.entry(pid).or_insert(process)
+                self.of_ranks.entry(pid).or_insert(process);
+                process
             }
             None => {
                 self.is_main(pid, model);
