@@ -4,6 +4,7 @@
 mod schema;
 
 mod around;
+mod holders;
 mod host;
 mod streams;
 mod sums;

@@ -1,0 +1,156 @@
+//! Who holds the interpreter's lock for which a thread waits.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// A wait of the first thread for the lock, which the thread with this id holds at this place.
+fn wait(start_ms: u64, end_ms: u64, holder_tid: u32, holder: TextId, is_sampled: bool) -> LockWait {
+    LockWait {
+        start_ns: start_ms * MS,
+        end_ns: end_ms * MS,
+        process: ProcessId::new(0),
+        thread: ThreadId::new(0),
+        holder_tid,
+        holder,
+        is_interpreter: true,
+        is_sampled,
+        ..LockWait::default()
+    }
+}
+
+fn sample(thread: usize, time_ms: u64, stack: StackId, basis: Basis) -> Sample {
+    Sample {
+        time_ns: time_ms * MS,
+        weight: MS,
+        process: ProcessId::new(0),
+        thread: ThreadId::new(thread),
+        stack,
+        basis,
+    }
+}
+
+/// A model with a second thread, number 99.
+fn two_threads() -> Model {
+    let mut model = model();
+    model.threads.push(Thread {
+        process: model.threads[0].process,
+        tid: 99,
+        ..Thread::default()
+    });
+    model
+}
+
+/// The wait itself names who holds the interpreter's lock, else a sample of its thread shows its place; what was seen from outside counts where nothing was recorded.
+#[test]
+fn who_holds_the_interpreters_lock_is_named() {
+    let mut model = two_threads();
+    let serves = stack(&mut model, "serves", "serve.py", 30);
+    let grinds = stack(&mut model, "grinds", "serve.py", 12);
+    let lock = "the interpreter's lock (GIL)";
+    let seen = {
+        let frame = Frame {
+            function: model.texts.intern(lock),
+            ..Frame::default()
+        };
+        let frame = model.stacks.frame_id(frame);
+        model.stacks.child(serves, frame)
+    };
+    let told = model.texts.intern("loads (load.py:5)");
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 101 * MS, 102 * MS, 2)]);
+    let launch = call(&mut model, "hipLaunchKernel", 101 * MS - 1, 101 * MS, 2);
+    batch.host.push(launch);
+    batch.lock_waits.extend([
+        wait(10, 20, 99, told, true),
+        wait(30, 45, 99, TextId::EMPTY, true),
+        // Of a thread that has ended, or that was not sampled.
+        wait(50, 52, 7777, TextId::EMPTY, true),
+        wait(60, 64, 0, TextId::EMPTY, true),
+    ]);
+    batch.samples.extend([
+        sample(0, 15, seen, Basis::WaitTime),
+        sample(0, 40, seen, Basis::WaitTime),
+        sample(0, 51, seen, Basis::WaitTime),
+        sample(0, 62, seen, Basis::WaitTime),
+        sample(1, 9, serves, Basis::CpuTime),
+        sample(1, 31, grinds, Basis::CpuTime),
+    ]);
+    let place = format!("serves (serve.py:30), waiting for {lock}");
+    let found = causes(&gaps(&model, &batch));
+    let of_holder = |holder: &str, ns| of("host_wait", &format!("{place}{holder}"), ns);
+    for one in [
+        of_holder(", held by thread 99 in loads (load.py:5)", 10 * MS),
+        of_holder(", held by thread 99 in grinds (serve.py:12)", 15 * MS),
+        of_holder(", held by thread 7777", 2 * MS),
+        of_holder("", 4 * MS),
+    ] {
+        assert!(found.contains(&one), "{one:?} in {found:#?}");
+    }
+    // Recorded as well: begin, end and the holder's thread are those then.
+    batch.samples.push(sample(0, 28, serves, Basis::CallTime));
+    batch
+        .lock_waits
+        .push(wait(28, 46, 99, TextId::EMPTY, false));
+    let found = causes(&gaps(&model, &batch));
+    let recorded = of_holder(", held by thread 99 in grinds (serve.py:12)", 18 * MS);
+    assert!(found.contains(&recorded), "{found:#?}");
+    assert!(
+        !found.iter().any(|one| one.1.contains("loads")),
+        "{found:#?}"
+    );
+}
+
+/// A wait that began while the GPU worked asks for samples of that time, when it is explained long after they were looked through.
+#[test]
+fn samples_of_the_holder_are_kept_as_long_as_a_wait_asks_for_them() {
+    let mut model = two_threads();
+    let serves = stack(&mut model, "serves", "serve.py", 30);
+    let grinds = stack(&mut model, "grinds", "serve.py", 12);
+    let mut batch = Batch::default();
+    for (number, (start_ms, end_ms)) in [(0, 100), (110, 1000), (1001, 2000)]
+        .into_iter()
+        .enumerate()
+    {
+        let link = number as u64 + 1;
+        batch.gpu.push(gpu(0, start_ms * MS, end_ms * MS, link));
+        let launched_ns = start_ms * MS;
+        let launch = call(
+            &mut model,
+            "hipLaunchKernel",
+            launched_ns.saturating_sub(1),
+            launched_ns,
+            link,
+        );
+        batch.host.push(launch);
+    }
+    batch
+        .lock_waits
+        .push(wait(80, 110, 99, TextId::EMPTY, false));
+    batch.samples.push(sample(0, 80, serves, Basis::CallTime));
+    batch.samples.push(sample(1, 85, grinds, Basis::CpuTime));
+    for time_ms in 300..900 {
+        batch
+            .samples
+            .push(sample(1, time_ms, serves, Basis::CpuTime));
+    }
+    let place = "serves (serve.py:30), waiting for the interpreter's lock (GIL), held by thread 99 in grinds (serve.py:12)";
+    let mut forgetful = Gaps::forgetful(50, MS);
+    forgetful.take(&batch);
+    assert!(forgetful.is_full());
+    forgetful.settle(&model);
+    assert!(
+        !forgetful.is_full(),
+        "samples of the time in which the GPU worked"
+    );
+    let answers = [
+        gaps(&model, &batch),
+        answer(&mut forgetful, &model, &Batch::default()),
+    ];
+    for found in answers {
+        let wanted = of("host_wait", place, 10 * MS - 1);
+        assert!(causes(&found).contains(&wanted), "{:#?}", causes(&found));
+    }
+}
