@@ -11,7 +11,7 @@
 //! | [`aorta`] | JSON lines of AORTA's trainer |
 //! | [`perfetto`] | traces with the typed packets of newer Perfetto |
 //! | [`csv`], [`parquet`] | each table as a file |
-//! | [`run`], [`chooser`], [`rows`], [`calls`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
+//! | [`run`], [`chooser`], [`rows`], [`calls`], [`links`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, calls and what they launched, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
 //! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, databases written page by page |
 //!
 //! What is written depends on the records alone: the same traces, named in whatever order, give the same bytes.
@@ -28,6 +28,7 @@ mod csv;
 mod firefox;
 mod folded;
 mod json;
+mod links;
 mod memory;
 mod parquet;
 mod perfetto;

@@ -9,6 +9,7 @@ use super::{File, Form};
 use crate::Failure;
 use crate::copies::Direction;
 use crate::json::{Measured, Micros, Quoted};
+use crate::links::LaunchStacks;
 use crate::put::Put;
 use crate::rows::each;
 use crate::stacks::Stacks;
@@ -154,8 +155,8 @@ impl File<'_> {
             "stack_id",
         ];
         let run = self.run;
-        let stacks = match self.form == Form::Kineto && !self.has_operators()? {
-            true => Some(Stacks::read(run.view)?),
+        let mut stacks = match self.form == Form::Kineto && !self.has_operators()? {
+            true => Some((Stacks::read(run.view)?, LaunchStacks::read(run)?)),
             false => None,
         };
         each(run.view, "calls", &COLUMNS, |row| {
@@ -178,14 +179,11 @@ impl File<'_> {
             let correlation = row.known(6).map(|id| place.correlation(id));
             let owner = place.owner.clone();
             // TraceLens and HTA ask for the operator that launched a kernel: here it is a function.
-            let launcher = stacks
-                .as_ref()
-                .filter(|_| runtime == "HIP")
-                .zip(row.known(10));
-            if let Some((stacks, stack)) = launcher
-                && !stacks.is_empty(stack as usize)
+            if let Some((stacks, launches)) = stacks.as_mut().filter(|_| runtime == "HIP")
+                && let stack = launches.of(row.number(10), (id, row.known(6), start_ns)) as usize
+                && !stacks.is_empty(stack)
             {
-                let function = stacks.frame(stack as usize).function;
+                let function = stacks.frame(stack).function;
                 let line = self.event();
                 slice(
                     line,

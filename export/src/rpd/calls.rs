@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::links::Links;
 use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::each_call;
+use crate::links::{LaunchStacks, Links};
 use crate::rows::ByWord;
 use crate::run::Run;
 use crate::sqlite::Bulk;
@@ -34,6 +34,7 @@ pub(super) fn write_calls(
     texts: &mut Texts<'_>,
 ) -> Result<Links, Failure> {
     let stacks = Stacks::read(run.view)?;
+    let mut launches = LaunchStacks::read(run)?;
     let mut add = bulk.rows("rocpd_api", API)?;
     let frames = ["api_ptr_id", "depth", "name_id"];
     let mut add_frame = bulk.rows("rocpd_stackframe", frames)?;
@@ -79,7 +80,9 @@ pub(super) fn write_calls(
         if let Some(correlation) = call.correlation {
             links.add((call.process_id, correlation, call.start_ns), id);
         }
-        for (depth, row) in stacks.rows(call.stack).enumerate() {
+        let key = (call.process_id, call.correlation, call.start_ns);
+        let stack = launches.of(call.stack as u64, key) as usize;
+        for (depth, row) in stacks.rows(stack).enumerate() {
             let function = functions.get((), stacks.function(row), |name| texts.name(name))?;
             add_frame.put([id.into(), depth.into(), function.into()])?;
         }

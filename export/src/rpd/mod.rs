@@ -8,12 +8,10 @@
 //! | `texts` | texts that are in the database once |
 //! | `calls` | calls and their stacks |
 //! | `nodes` | numbers of processes and GPUs of several hosts |
-//! | `links` | which call an operation is of |
 //! | `operations` | operations of GPUs and what links them with calls |
 //! | `others` | markers and monitors |
 
 mod calls;
-mod links;
 mod nodes;
 mod operations;
 mod others;

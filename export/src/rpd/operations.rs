@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use rusqlite::Connection;
 
-use super::links::Links;
 use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::grid;
 use crate::copies::Direction;
+use crate::links::Links;
 use crate::rows::{ByWord, each};
 use crate::run::Run;
 use crate::sqlite::{Bulk, Late, Ordered, OrderedRow, Value, add_late};
