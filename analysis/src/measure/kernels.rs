@@ -47,8 +47,7 @@ pub struct Durations {
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Where the kernels came from; several where kernels of one name came from different places.
-    sources: Vec<TextId>,
+    sources: Sources,
     squares: u128,
     pub(super) quantiles: Quantiles,
 }
@@ -60,7 +59,7 @@ impl Default for Durations {
             total_ns: 0,
             min_ns: u64::MAX,
             max_ns: 0,
-            sources: Vec::new(),
+            sources: Sources::default(),
             squares: 0,
             quantiles: Quantiles::default(),
         }
@@ -76,20 +75,6 @@ impl Durations {
         self.max_ns = self.max_ns.max(duration_ns);
         self.squares += u128::from(duration_ns) * u128::from(duration_ns);
         self.quantiles.add(duration_ns);
-    }
-
-    #[inline]
-    fn note_source(&mut self, source: TextId) {
-        if !source.is_empty() && !self.sources.contains(&source) {
-            self.sources.push(source);
-        }
-    }
-
-    /// Where the kernels came from, in an order that no order of reading changes.
-    fn source(&self, model: &Model) -> Cell {
-        let mut sources: Vec<&str> = self.sources.iter().map(|id| model.text(*id)).collect();
-        sources.sort_unstable();
-        (!sources.is_empty()).then(|| sources.join(" or ")).into()
     }
 
     /// The mean.
@@ -111,6 +96,53 @@ impl Durations {
     }
 }
 
+/// Where the kernels of a name came from; several texts where that changed, or where kernels of one name came from different places.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Sources {
+    texts: Vec<TextId>,
+    last: TextId,
+    has_others: bool,
+}
+
+impl Sources {
+    /// How many are kept, and told.
+    const MAX: usize = 16;
+    /// How `rsys-sample` joins the places of a name, and what it calls those for which it has no room.
+    const OR: &str = " or ";
+    const OTHERS: &str = "others";
+
+    #[inline]
+    fn add(&mut self, source: TextId) {
+        if source == self.last || source.is_empty() {
+            return;
+        }
+        self.last = source;
+        if self.texts.contains(&source) {
+            return;
+        }
+        match self.texts.len() < Self::MAX {
+            true => self.texts.push(source),
+            false => self.has_others = true,
+        }
+    }
+
+    /// Each place once, in order: a text grows as code objects are loaded, so places are in several texts.
+    fn told(&self, model: &Model) -> Cell {
+        let texts = self.texts.iter();
+        let places = texts.flat_map(|id| model.text(*id).split(Self::OR));
+        let (others, mut places): (Vec<&str>, Vec<&str>) =
+            places.partition(|place| *place == Self::OTHERS);
+        places.sort_unstable();
+        places.dedup();
+        let has_others = self.has_others || !others.is_empty() || places.len() > Self::MAX;
+        places.truncate(Self::MAX);
+        if has_others {
+            places.push(Self::OTHERS);
+        }
+        (!places.is_empty()).then(|| places.join(Self::OR)).into()
+    }
+}
+
 impl Measure for Kernels {
     fn needs(&self) -> Kinds {
         Kinds::GPU
@@ -121,7 +153,7 @@ impl Measure for Kernels {
             if record.kind == OpKind::Kernel {
                 let durations = self.durations(record);
                 durations.add(record.duration_ns());
-                durations.note_source(record.source);
+                durations.sources.add(record.source);
             }
         }
     }
@@ -181,7 +213,7 @@ impl Measure for Kernels {
                 durations.min_ns.into(),
                 durations.max_ns.into(),
                 durations.std_ns().into(),
-                durations.source(model),
+                durations.sources.told(model),
             ]);
             table.push(cells);
         }
@@ -269,4 +301,36 @@ const NUMBERS: [Column; 10] = [
 
 fn share(part: u64, whole: u64) -> Cell {
     (whole > 0).then(|| part as f64 / whole as f64).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(texts: &[&str]) -> Cell {
+        let (mut model, mut sources) = (Model::default(), Sources::default());
+        for text in texts {
+            sources.add(model.texts.intern(text));
+        }
+        sources.told(&model)
+    }
+
+    #[test]
+    fn each_place_is_told_once() {
+        assert_eq!(told(&["", ""]), Cell::from(None::<String>));
+        let grown = ["b.py:24", "a.py:11", "a.py:11 or b.py:24", "a.py:11"];
+        assert_eq!(told(&grown), "a.py:11 or b.py:24".into());
+        let others = ["b.py:1 or others", "z.py:1", "b.py:1 or z.py:1 or others"];
+        assert_eq!(told(&others), "b.py:1 or z.py:1 or others".into());
+    }
+
+    #[test]
+    fn many_places_are_others() {
+        let texts: Vec<String> = (10..40).map(|line| format!("a.py:{line}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        assert_eq!(told(&texts[..16]), texts[..16].join(" or ").as_str().into());
+        let expected = format!("{} or others", texts[..16].join(" or "));
+        assert_eq!(told(&texts), expected.as_str().into());
+        assert_eq!(told(&[&texts.join(" or ")]), expected.as_str().into());
+    }
 }
