@@ -9,39 +9,37 @@ use crate::read::json::text::{intern, unescaped};
 /// The unit in our own files of what has none.
 const NO_UNIT: &str = "value";
 
-/// Counters of a file, by process, name and argument.
+/// What tells counters of a file apart: the process, then category, name, id and argument.
+type Key = (ProcessId, [TextId; 4]);
+
+/// Counters of a file.
 #[derive(Debug, Default)]
-pub(super) struct Counters(HashMap<(ProcessId, TextId, TextId), CounterId>);
+pub(super) struct Counters(HashMap<Key, CounterId>);
 
 impl Counters {
-    /// Takes in the values of an event: with its category and name, and where its arguments begin in bytes that were read before.
+    /// Takes in the values of an event: with its category, name and id, and where its arguments begin in bytes that were read before.
     pub(super) fn take(
         &mut self,
         (process, time_ns): (ProcessId, u64),
-        [category, name]: [&[u8]; 2],
+        told: [&[u8]; 3],
         (bytes, at): (&[u8], usize),
         model: &mut Model,
         batch: &mut Batch,
     ) {
-        let told = intern(name, &mut model.texts);
+        let [category, name, id] = told.map(|text| intern(text, &mut model.texts));
         let read = members(bytes, at, |key, at| {
             let (span, behind) = value(bytes, at)?;
             let number = str::from_utf8(span.of(bytes)).ok();
             let number = number.and_then(|text| text.trim().parse::<f64>().ok());
             if let Some(value) = number.filter(|value| value.is_finite()) {
                 let unit = intern(key, &mut model.texts);
-                let id = self.0.entry((process, told, unit)).or_insert_with(|| {
-                    add(
-                        process,
-                        unescaped(category),
-                        unescaped(name),
-                        unescaped(key),
-                        model,
-                    )
-                });
+                let counter = self
+                    .0
+                    .entry((process, [category, name, id, unit]))
+                    .or_insert_with(|| add(process, told.map(unescaped), unescaped(key), model));
                 batch.counters.push(CounterValue {
                     time_ns,
-                    counter: *id,
+                    counter: *counter,
                     value,
                 });
             }
@@ -54,11 +52,14 @@ impl Counters {
 /// A counter that is new. The category of our own files is the group, with which the name begins.
 fn add(
     process: ProcessId,
-    category: String,
-    name: String,
+    [category, mut name, id]: [String; 3],
     unit: String,
     model: &mut Model,
 ) -> CounterId {
+    // As Chrome shows it.
+    if !id.is_empty() {
+        name += &format!("[{id}]");
+    }
     let own = name.strip_prefix(&category).map(str::trim_start);
     let (group, own) = match own.filter(|own| !category.is_empty() && !own.is_empty()) {
         Some(own) => (category.as_str(), own),

@@ -13,6 +13,8 @@ pub(super) struct Event {
     pub(super) duration: Span,
     pub(super) pid: Span,
     pub(super) tid: Span,
+    /// Of counters: tells those of one name apart.
+    pub(super) id: Span,
     pub(super) args: Args,
 }
 
@@ -70,6 +72,7 @@ impl Event {
                 b"dur" => &mut event.duration,
                 b"pid" => &mut event.pid,
                 b"tid" => &mut event.tid,
+                b"id" => &mut event.id,
                 b"args" if bytes.get(at) == Some(&b'{') => {
                     return match has_plain_args(event.category.of(bytes), shapes) {
                         true => nested_end(bytes, at),

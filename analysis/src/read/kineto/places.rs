@@ -73,6 +73,8 @@ pub(super) struct Places {
     others: HashMap<Key, ProcessId>,
     /// The processes of ranks by the ids that their events have.
     of_ranks: HashMap<Key, ProcessId>,
+    /// Ranks of process ids that nothing which was asked for has had, and the ids before files were merged.
+    told_ranks: HashMap<Key, (u32, Option<Key>)>,
     process_names: HashMap<Key, String>,
     rank: Option<u64>,
     rank_count: Option<u64>,
@@ -143,6 +145,14 @@ impl Places {
             return;
         }
         self.main_pid = Some(pid);
+        // Counters may have been in front of the first slice.
+        if self.main.is_none()
+            && let Some(id) = self.others.remove(&pid)
+        {
+            self.main = Some(id);
+            let process = &mut model.processes[id.index()];
+            (process.rank, process.rank_count) = (self.rank, self.rank_count);
+        }
         if let Some(main) = self.main {
             let process = &mut model.processes[main.index()];
             process.pid = pid.number().unwrap_or(0);
@@ -150,6 +160,28 @@ impl Places {
                 process.name.clone_from(name);
             }
         }
+    }
+
+    /// A process id is that of a rank, in a file of several. Counters, which do not say it, may have come before or may come yet.
+    pub(super) fn is_of_rank(
+        &mut self,
+        pid: Key,
+        (rank, original_pid): (u32, Option<Key>),
+        model: &mut Model,
+    ) {
+        if self.of_ranks.contains_key(&pid) {
+            return;
+        }
+        let main = self.main.filter(|_| self.main_pid == Some(pid));
+        let Some(id) = self.others.remove(&pid).or(main) else {
+            self.told_ranks.entry(pid).or_insert((rank, original_pid));
+            return;
+        };
+        let process = &mut model.processes[id.index()];
+        process.rank = Some(u64::from(rank));
+        process.pid = original_pid.unwrap_or(pid).number().unwrap_or(0);
+        self.ranks.entry(rank).or_insert(id);
+        self.of_ranks.insert(pid, id);
     }
 
     /// Whether the process is known whose slices have these ids, so that they may be passed over.
@@ -297,6 +329,7 @@ impl Places {
         let (rank, pid, tid) = keys;
         let process = match rank {
             Some(rank) => {
+                self.is_of_rank(pid, (rank, original_pid), model);
                 let process = self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model);
                 self.of_ranks.entry(pid).or_insert(process);
                 process
@@ -319,8 +352,15 @@ impl Places {
 
     /// The process with an id, of what says neither rank nor thread.
     pub(super) fn process(&mut self, pid: Key, model: &mut Model) -> ProcessId {
-        match self.of_ranks.get(&pid) {
-            Some(&process) => process,
+        if let Some(&process) = self.of_ranks.get(&pid) {
+            return process;
+        }
+        match self.told_ranks.get(&pid) {
+            Some(&(rank, original_pid)) => {
+                let process = self.of_rank(rank, Some(original_pid.unwrap_or(pid)), model);
+                self.of_ranks.insert(pid, process);
+                process
+            }
             None => self.of_pid(pid, model),
         }
     }

@@ -128,10 +128,15 @@ impl Records {
             Meaning::Gpu(_) => !self.kinds.gpu,
             Meaning::Host(kind) if self.kinds.wants(kind) => false,
             Meaning::Host(_) => {
-                // The process of the GPU's work has its id from the host's.
-                if !self.places.knows_main() && source.event.args.rank.is_empty() {
-                    let pid = Key::new(source.event.pid.of(source.bytes), &mut model.texts);
-                    self.places.is_main(pid, model);
+                let pid = source.event.pid.of(source.bytes);
+                if source.event.args.rank.is_empty() {
+                    // The process of the GPU's work has its id from the host's.
+                    if !self.places.knows_main() {
+                        let pid = Key::new(pid, &mut model.texts);
+                        self.places.is_main(pid, model);
+                    }
+                } else if self.kinds.counters {
+                    self.process_rank(Key::new(pid, &mut model.texts), source, model);
                 }
                 true
             }
@@ -401,7 +406,7 @@ impl Records {
         };
         let pid = Key::new(event.pid.of(bytes), &mut model.texts);
         let process = self.places.process(pid, model);
-        let name = [event.category, event.name].map(|span| span.of(bytes));
+        let name = [event.category, event.name, event.id].map(|span| span.of(bytes));
         self.counters.take(
             (process, time_ns),
             name,
@@ -412,6 +417,14 @@ impl Records {
         self.last_ns = self.last_ns.max(Some(time_ns));
     }
 
+    /// Takes in the rank that an event says its process has, for counters.
+    fn process_rank(&mut self, pid: Key, source: Source<'_>, model: &mut Model) {
+        if let Some(rank) = rank(source) {
+            let told = (rank, original_pid(source, model));
+            self.places.is_of_rank(pid, told, model);
+        }
+    }
+
     /// An event that names a process or a thread.
     fn description(&mut self, source: Source<'_>, model: &mut Model) {
         let Source { bytes, event, .. } = source;
@@ -419,6 +432,7 @@ impl Records {
         match event.name.of(bytes) {
             b"process_name" => {
                 let pid = Key::new(event.pid.of(bytes), &mut model.texts);
+                self.process_rank(pid, source, model);
                 let name = unescaped(name);
                 self.lanes.process(pid, &name);
                 self.places.process_name(pid, &name, model);
