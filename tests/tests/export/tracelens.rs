@@ -1,5 +1,5 @@
-//! Kineto files as TraceLens reads them: each field that its code asks for, and what comes of it. TraceLens itself is in no package index, so its way from
-//! launches to operations, of collectives between ranks, and of its timeline is gone here.
+//! A test that reads the fields of `kineto` files that TraceLens reads (TraceLens itself was not run): its way from launches to operations,
+//! of collectives between ranks, and of its timeline.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
