@@ -25,7 +25,8 @@ enum Origin {
     /// The value at this place of what is added.
     Given(usize),
     /// What the table says for all rows.
-    Number(i64),
+    Integer(i64),
+    Real(f64),
     Text(String),
     Null,
 }
@@ -212,9 +213,12 @@ fn columns(database: &Connection, table: &str) -> rusqlite::Result<Vec<(String, 
         };
         let default = database.query_row(&format!("select {default}"), [], |row| {
             Ok(match row.get_ref(0)? {
-                ValueRef::Integer(number) => Origin::Number(number),
-                // A column of measured numbers has whole ones as well.
-                ValueRef::Real(number) => Origin::Number(number as i64),
+                ValueRef::Integer(number) => Origin::Integer(number),
+                // As SQLite does: a whole one takes fewer bytes, and is a measured number again in such a column.
+                ValueRef::Real(number) if number as i64 as f64 == number => {
+                    Origin::Integer(number as i64)
+                }
+                ValueRef::Real(number) => Origin::Real(number),
                 ValueRef::Text(text) => Origin::Text(String::from_utf8_lossy(text).into_owned()),
                 ValueRef::Null | ValueRef::Blob(_) => Origin::Null,
             })
@@ -256,7 +260,8 @@ impl<const N: usize> Rows<'_, N> {
             self.encoder.value(match origin {
                 Origin::Given(place) => row[*place],
                 Origin::RowId | Origin::Null => Value::Null,
-                Origin::Number(number) => Value::Integer(*number),
+                Origin::Integer(number) => Value::Integer(*number),
+                Origin::Real(number) => Value::Number(*number),
                 Origin::Text(text) => Value::Text(text),
             });
         }

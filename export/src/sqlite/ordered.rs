@@ -62,7 +62,7 @@ impl<'b, R: OrderedRow<N>, const N: usize> Ordered<'b, R, N> {
         Ok(())
     }
 
-    /// Adds the rows that wait; returns those that came too late.
+    /// Adds the rows that wait; returns those that came too late, in the order of their ids.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -71,6 +71,8 @@ impl<'b, R: OrderedRow<N>, const N: usize> Ordered<'b, R, N> {
             self.write_first()?;
         }
         self.rows.finish();
+        // SQLite is several times as fast at what is in order; of rows with the same id the first stays in front.
+        self.late.sort_by_key(|(id, _)| *id);
         Ok(self.late)
     }
 }

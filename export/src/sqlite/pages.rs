@@ -10,6 +10,8 @@ use crate::background::Background;
 
 /// The page that holds the byte which SQLite locks; nothing stands in it (1.3.1, "lock-byte page").
 const LOCK_PAGE: u32 = (1 << 30) / PAGE_BYTES as u32 + 1;
+/// The largest number of a page (1.3).
+const LAST_PAGE: u32 = 0xffff_fffe;
 /// Where the header has the number of pages (1.3).
 const COUNT_AT: u64 = 28;
 
@@ -37,7 +39,7 @@ impl Pages {
 
     /// The number that the next page will have, or, if that is [`LOCK_PAGE`], the one behind it.
     fn next(count: u32) -> u32 {
-        match count + 1 {
+        match count.saturating_add(1) {
             LOCK_PAGE => LOCK_PAGE + 1,
             number => number,
         }
@@ -46,6 +48,9 @@ impl Pages {
     /// Appends a page; returns its number.
     pub(super) fn append(&mut self, page: &[u8; PAGE_BYTES]) -> io::Result<u32> {
         let number = Self::next(self.count);
+        if number > LAST_PAGE {
+            return Err(io::Error::other("no database of SQLite has more pages"));
+        }
         if number > self.count + 1 {
             self.out.write_all(&[0; PAGE_BYTES])?;
         }

@@ -6,7 +6,7 @@ use rusqlite::types::Value as Found;
 use super::*;
 
 const SCHEMA: &str = "
-    create table counted (id integer primary key autoincrement, name text not null, a integer, b real default 1.0, c text default 'it''s', d bigint);
+    create table counted (id integer primary key autoincrement, name text not null, a integer, b real default 1.0, c text default 'it''s', d bigint, e real default 0.25);
     create table plain (id integer not null primary key, name text, size integer);
     create table links (one integer, other integer);
     create unique index links_pair on links (one, other);
@@ -78,8 +78,8 @@ fn sqlite_finds_every_row() -> Result<(), Box<dyn std::error::Error>> {
         let database = Connection::open(&path)?;
         let whole: String = database.query_row("pragma integrity_check", [], |row| row.get(0))?;
         assert_eq!(whole, "ok", "{count}");
-        let mut all =
-            database.prepare("select id, name, a, b, c, d, typeof(b) from counted order by id")?;
+        let mut all = database
+            .prepare("select id, name, a, b, c, d, typeof(b), e from counted order by id")?;
         let mut all = all.query([])?;
         for number in 0..count {
             let row = all.next()?.expect("a row");
@@ -91,6 +91,7 @@ fn sqlite_finds_every_row() -> Result<(), Box<dyn std::error::Error>> {
             assert_eq!(row.get::<_, String>(4)?, "it's");
             assert_eq!(row.get::<_, i64>(5)?, numbers(number));
             assert_eq!(row.get::<_, String>(6)?, "real");
+            assert_eq!(row.get::<_, f64>(7)?, 0.25);
         }
         let mut left = Vec::new();
         while let Some(row) = all.next()? {
@@ -136,6 +137,7 @@ fn rows_nearly_in_order_are_there_once() -> Result<(), Box<dyn std::error::Error
     }
     let late = rows.finish()?;
     assert!(late.len() > 100, "{}", late.len());
+    assert!(late.is_sorted_by_key(|(id, _)| *id));
     let database = bulk.finish()?;
     add_late(&database, "plain", ["id", "name", "size"], &late)?;
     database.execute_batch("commit")?;

@@ -14,6 +14,8 @@ const LOCAL_MAX: usize = PAGE_BYTES - 35;
 const LOCAL_MIN: usize = (PAGE_BYTES - 12) * 32 / 255 - 23;
 /// Bytes of a row in each page of its own, behind the number of the next one (1.7).
 const OVERFLOW_BYTES: usize = PAGE_BYTES - 4;
+/// SQLite reads no longer rows, unless it is built otherwise (`SQLITE_MAX_LENGTH`).
+const ROW_MAX: usize = 1_000_000_000;
 
 /// A tree of rows or entries in ascending order.
 #[derive(Debug)]
@@ -46,11 +48,14 @@ impl Tree {
     /// Appends a row of a table.
     ///
     /// # Errors
-    /// When a page cannot be written, or the row belongs in front of others.
+    /// When a page cannot be written, or the row belongs in front of others or is too long.
     #[inline]
     pub(super) fn row(&mut self, id: i64, row: &[u8], pages: &mut Pages) -> io::Result<()> {
         if id <= self.last {
             return Err(io::Error::other(format!("row {id} behind {}", self.last)));
+        }
+        if row.len() > ROW_MAX {
+            return Err(io::Error::other("a row is too long for SQLite"));
         }
         let (row_here, next) = match row.len() <= LOCAL_MAX {
             true => (row, None),
