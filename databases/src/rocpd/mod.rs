@@ -374,10 +374,10 @@ impl Taker for RocpdTaker {
                 self.sampled.take(row, at, &mut self.places, model, batch);
             }
             What::Stack { tid, kernel } => {
-                let (process, thread) = self.places.thread(pid, tid, model);
                 let Some(stack) = self.stacks.of(&name, kernel.as_deref(), model) else {
                     return;
                 };
+                let (process, thread) = self.places.thread(pid, tid, model);
                 let is_call = kernel.is_none();
                 batch.samples.push(Sample {
                     time_ns: start_ns,

@@ -17,21 +17,29 @@ pub(super) fn rows(query: &Query<'_>, sink: &mut Sink<Record>, kinds: Kinds) -> 
     if !kinds.samples || !event.iter().any(|one| one == "call_stack") {
         return Ok(());
     }
-    // Most events of others have an empty object.
-    let these = "where e.call_stack like '[%{%' order by r.id";
+    // Most events of others have an empty object: then nothing is joined.
+    let events = query.table("event");
+    let any = format!("select exists(select 1 from {events} where call_stack like '[%{{%')");
+    let any = query.database.query_row(&any, [], |row| row.get(0));
+    if any.is_ok_and(|any: bool| !any) {
+        return Ok(());
+    }
+    // A stack is one of a thread.
+    let these = "where e.call_stack like '[%{%' and thread_of_stack is not null order by r.id";
+    let thread = format!("{} thread_of_stack", query.thread());
     if query.has("region") {
-        let sql = query.sql("region", "e.call_stack", &query.thread(), these);
+        let sql = query.sql("region", "e.call_stack", &thread, these);
         sink.rows(query.database, "call stacks of rocpd_region", &sql, |row| {
-            let tid = number(row, 7).unwrap_or(0);
+            let tid = number(row, 7)?;
             record(row, What::Stack { tid, kernel: None })
         })?;
     }
     if query.has("kernel_dispatch") {
-        let more = format!("{}, {}", query.thread(), query.kernel_name());
+        let more = format!("{thread}, {}", query.kernel_name());
         let sql = query.sql("kernel_dispatch", "e.call_stack", &more, these);
         let what = "call stacks of rocpd_kernel_dispatch";
         sink.rows(query.database, what, &sql, |row| {
-            let tid = number(row, 7).unwrap_or(0);
+            let tid = number(row, 7)?;
             let kernel = Some(text(row, 8));
             record(row, What::Stack { tid, kernel })
         })?;
