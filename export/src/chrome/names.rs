@@ -64,9 +64,9 @@ impl File<'_> {
     /// Names of processes, threads and streams.
     pub(super) fn names(&mut self) -> Result<(), Failure> {
         let mut names: Vec<Value> = Vec::new();
-        let mut name = |what: &str, pid: u64, tid: u64, key: &str, value: Value| {
+        let mut describe = |what: &str, pid: u64, tid: u64, args: Value| {
             names.push(json!({
-                "ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": { key: value },
+                "ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": args,
             }));
         };
         for (id, process) in self.run.processes() {
@@ -74,7 +74,18 @@ impl File<'_> {
                 continue;
             };
             let (pid, title) = (place.pid, process.title());
-            name("process_name", pid, 0, "name", json!(title));
+            let mut args = json!({ "name": title });
+            // Counters have no room for it: each of their members is a value.
+            if !place.owner.is_empty() {
+                args["pid_raw"] = json!(process.pid);
+                if let Some(rank) = process.rank {
+                    args["rank"] = json!(rank);
+                }
+            }
+            describe("process_name", pid, 0, args);
+            let mut name = |what: &str, pid: u64, tid: u64, key: &str, value: Value| {
+                describe(what, pid, tid, json!({ key: value }));
+            };
             name("process_labels", pid, 0, "labels", json!("CPU"));
             name("process_sort_index", pid, 0, "sort_index", json!(pid));
             let mut last = None;
@@ -96,13 +107,8 @@ impl File<'_> {
             &["process_id", "thread", "name"],
             |row| {
                 if let Some(place) = self.places.get(&row.number(0)) {
-                    name(
-                        "thread_name",
-                        place.pid,
-                        row.number(1),
-                        "name",
-                        json!(row.text(2)),
-                    );
+                    let args = json!({ "name": row.text(2) });
+                    describe("thread_name", place.pid, row.number(1), args);
                 }
                 Ok(())
             },

@@ -1,13 +1,13 @@
 //! Counters, in the formats that hold them.
 
-use rsys_export::{Format, Selection};
+use rsys_export::{Format, Only, Selection};
 use rsys_synthetic::random_run::RandomRun;
 
 use crate::store::{Folder, Row, Tables, same};
 use crate::{numbers, written};
 
-/// The values of a run: time, value, group, name, unit, process id.
-fn values(tables: &Tables) -> Vec<Row> {
+/// The values of a run: time, value, group, name, unit, process id, and the rank if the format has it.
+fn values(tables: &Tables, has_rank: bool) -> Vec<Row> {
     const COLUMNS: [&str; 6] = [
         "time_ns",
         "value",
@@ -16,11 +16,14 @@ fn values(tables: &Tables) -> Vec<Row> {
         "unit",
         "process_id",
     ];
-    let processes = tables.rows("processes", &["process"]);
+    let processes = tables.rows("processes", &["process", "rank"]);
     let mut rows = tables.rows("counters", &COLUMNS);
     for row in &mut rows {
         let number: usize = row[5].parse().unwrap();
         row[5].clone_from(&processes[number][0]);
+        if has_rank {
+            row.push(processes[number][1].clone());
+        }
     }
     rows
 }
@@ -33,17 +36,31 @@ fn every_value_of_every_sensor_comes_back() {
         let run = RandomRun::draw(number);
         let tables = Tables::read(&written(&run, &folder), &folder);
         let output = folder.path("output");
-        let expected = values(&tables);
         let sensors = run.processes.iter().map(|process| process.sensors.len());
-        assert_eq!(expected.len(), sensors.sum::<usize>());
-        count += expected.len();
-        for format in [Format::Chrome, Format::Rocpd] {
-            tables.export(format, false, &Selection::default(), &output);
+        assert_eq!(values(&tables, true).len(), sensors.sum::<usize>());
+        count += values(&tables, true).len();
+        let alone = Only {
+            gpu: false,
+            rccl: false,
+            ranges: false,
+            samples: false,
+            sensors: true,
+        };
+        for (format, only, has_rank) in [
+            (Format::Chrome, Only::ALL, true),
+            (Format::Chrome, alone, true),
+            (Format::Rocpd, Only::ALL, false),
+        ] {
+            let selection = Selection {
+                only,
+                ..Selection::default()
+            };
+            tables.export(format, false, &selection, &output);
             let again = Tables::read(std::slice::from_ref(&output), &folder);
             same(
-                &format!("run {number} as {format:?}"),
-                expected.clone(),
-                values(&again),
+                &format!("run {number} as {format:?}, {only:?}"),
+                values(&tables, has_rank),
+                values(&again, has_rank),
             );
         }
     }
