@@ -23,6 +23,8 @@ pub struct Keeps {
     pub call_bytes: fn(&Call) -> bool,
     /// Whether a range that takes no time is read as a mark.
     pub has_only_long_ranges: bool,
+    /// Whether functions that launched something are there as operators, of which the run has none.
+    pub has_functions_of_launches: bool,
 }
 
 /// What tells processes apart.
