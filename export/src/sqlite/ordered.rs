@@ -71,7 +71,7 @@ impl<'b, R: OrderedRow<N>, const N: usize> Ordered<'b, R, N> {
             self.write_first()?;
         }
         self.rows.finish();
-        // SQLite is several times as fast at what is in order; of rows with the same id the first stays in front.
+        // In order SQLite finds the place of each near the last; of rows with the same id the first stays in front.
         self.late.sort_by_key(|(id, _)| *id);
         Ok(self.late)
     }
