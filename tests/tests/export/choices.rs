@@ -1,7 +1,7 @@
 //! What is written, where, and what stays as it was.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
@@ -166,10 +166,10 @@ fn mistakes_cost_nothing_that_is_there() -> TestResult {
     Ok(())
 }
 
-/// A program on a disk with little room: mounts one in a file system of its own, runs the rest of the line, lists what is there and shows the file `mine`.
+/// A program on a disk with little room: mounts one of so many bytes in a file system of its own, runs the rest of the line, lists what is there and shows the file `mine`.
 const ON_SMALL_DISK: &str =
-    "mount -t tmpfs -o size=16k none \"$1\" && echo old > \"$1/mine\" || exit 99
-    disk=$1; shift; \"$@\"; code=$?; ls -A \"$disk\"; cat \"$disk/mine\"; exit $code";
+    "mount -t tmpfs -o size=\"$1\" none \"$2\" && echo old > \"$2/mine\" || exit 99
+    disk=$2; shift 2; \"$@\"; code=$?; ls -A \"$disk\"; cat \"$disk/mine\"; exit $code";
 
 /// Says so when a program cannot have a disk of its own, as in many containers.
 fn missing_small_disk(apart: &str) -> Option<String> {
@@ -181,6 +181,18 @@ fn missing_small_disk(apart: &str) -> Option<String> {
     (!works).then(|| "no program may mount a disk of its own here".to_owned())
 }
 
+/// A size at which a file ends amid its rows: a database with few of them has its whole schema, and indexes come last.
+fn amid_rows(scratch: &Scratch, traces: &[PathBuf], format: &str) -> Result<u64> {
+    let inputs: Vec<&Path> = traces.iter().map(PathBuf::as_path).collect();
+    let size = |words: &[&str]| -> Result<u64> {
+        let file = scratch.path().join("amid");
+        export(&inputs, format, &file, words)?;
+        Ok(fs::metadata(file)?.len())
+    };
+    let few = size(&["--force", "--only", "sensors"])?;
+    Ok(few + (size(&["--force"])? - few) / 4)
+}
+
 #[test]
 fn a_full_disk_is_told_and_leaves_nothing() -> TestResult {
     // No other program sees the disk, and it is gone with this one.
@@ -190,19 +202,25 @@ fn a_full_disk_is_told_and_leaves_nothing() -> TestResult {
     let traces = training(&scratch)?;
     let disk = scratch.path().join("disk");
     fs::create_dir_all(&disk)?;
-    for (format, name, why) in [
-        ("kineto", "new", "No space left on device"),
-        ("chrome", "mine", "No space left on device"),
-        ("rocprofv3-json", "mine", "No space left on device"),
-        ("firefox", "new", "No space left on device"),
-        ("perfetto-typed", "mine", "No space left on device"),
-        ("rpd", "mine", "database or disk is full"),
-        ("rocpd", "new", "database or disk is full"),
-        ("csv", "new", "No space left on device"),
+    // SQLite writes the schema of a database, and we its rows.
+    let [of_rpd, of_rocpd] = ["rpd", "rocpd"].map(|one| amid_rows(&scratch, &traces, one));
+    let (of_rpd, of_rocpd) = (of_rpd?, of_rocpd?);
+    for (format, name, size, why) in [
+        ("kineto", "new", 1 << 14, "No space left on device"),
+        ("chrome", "mine", 1 << 14, "No space left on device"),
+        ("rocprofv3-json", "mine", 1 << 14, "No space left on device"),
+        ("firefox", "new", 1 << 14, "No space left on device"),
+        ("perfetto-typed", "mine", 1 << 14, "No space left on device"),
+        ("rpd", "mine", 1 << 14, "database or disk is full"),
+        ("rpd", "mine", of_rpd, "No space left on device"),
+        ("rocpd", "new", 1 << 14, "database or disk is full"),
+        ("rocpd", "new", of_rocpd, "No space left on device"),
+        ("csv", "new", 1 << 14, "No space left on device"),
     ] {
         let output = disk.join(name);
         let done = Command::new("unshare")
             .args([apart, "sh", "-c", ON_SMALL_DISK, "sh"])
+            .arg(size.to_string())
             .arg(&disk)
             .arg(report()?)
             .args(["export", "--no-cache", "--force", "--to", format, "-o"])
@@ -231,19 +249,24 @@ fn a_full_disk_is_told_and_leaves_nothing() -> TestResult {
 fn a_limit_of_file_sizes_is_told_and_leaves_nothing() -> TestResult {
     let scratch = Scratch::new("export-file-limit")?;
     let traces = training(&scratch)?;
-    for format in ["chrome", "rpd"] {
+    for format in ["chrome", "rpd", "rocpd"] {
+        // More than the file of tables has, which is written first.
+        let blocks = amid_rows(&scratch, &traces, format)? / 512;
         let folder = scratch.path().join(format);
         fs::create_dir_all(&folder)?;
+        let output = folder.join("new");
         let done = Command::new("sh")
-            .args(["-c", "ulimit -f 8 && exec \"$@\"", "sh"])
+            .args(["-c", "ulimit -f \"$1\"; shift; exec \"$@\"", "sh"])
+            .arg(blocks.to_string())
             .arg(report()?)
             .args(["export", "--no-cache", "--to", format, "-o"])
-            .arg(folder.join("new"))
+            .arg(&output)
             .args(&traces)
             .output()?;
         let said = String::from_utf8_lossy(&done.stderr);
         ensure!(done.status.code() == Some(1), "{format}: {}", done.status);
-        ensure!(said.contains("File too large"), "{format}: {said}");
+        let told = format!("cannot write {}: File too large", output.display());
+        ensure!(said.contains(&told), "{format}: {said}");
         let left = fs::read_dir(&folder)?.count();
         ensure!(left == 0, "{format}: {left} files are left");
     }
