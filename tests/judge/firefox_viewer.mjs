@@ -13,7 +13,7 @@ const cli = path.join(modules, '@firefox-devtools/profiler-cli/dist/profiler-cli
 // The path of a socket in it has 108 bytes at most.
 const session = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-pq-'));
 const env = { ...process.env, PROFILER_CLI_SESSION_DIR: session };
-const run = (...words) => execFileSync('node', [cli, ...words], { env, encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'pipe'] });
+const run = (...words) => execFileSync('node', [cli, ...words], { env, encoding: 'utf8', maxBuffer: 1 << 28, timeout: 60_000, stdio: ['ignore', 'pipe', 'pipe'] });
 const ask = (...words) => JSON.parse(run(...words, '--json'));
 
 // On a busy machine the process that keeps the profile is slower to start than the command line waits.
@@ -21,7 +21,8 @@ const load = () => {
   try {
     run('load', file);
   } catch (error) {
-    for (let tries = 0; tries < 600; tries += 1) {
+    const deadline = Date.now() + 60_000;
+    while (Date.now() < deadline) {
       try {
         return ask('profile', 'info', '--all');
       } catch {
@@ -52,6 +53,7 @@ try {
   });
   console.log(JSON.stringify({ platform: info.platform, threads: found }));
 } finally {
-  run('stop', '--all');
+  // What went wrong before is told, not that there is nothing to stop.
+  try { run('stop', '--all'); } catch {}
   fs.rmSync(session, { recursive: true, force: true });
 }

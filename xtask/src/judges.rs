@@ -49,12 +49,10 @@ const PARALLEL: [(&str, &[&str]); 4] = [
     ("mpi/intel", &["impi-rt==2021.19.0"]),
     ("openmp/intel", &["intel-openmp==2026.2.0"]),
 ];
-/// The browser's remote control, in a version that is content with Node 18, which Debian 12 has; and viewers of profiles, for their importers.
-const NODE_MODULES: [(&str, &str); 3] = [
-    ("playwright-core", "1.58.0"),
-    ("speedscope", "1.25.0"),
-    ("@firefox-devtools/profiler-cli", "0.10.0"),
-];
+/// The browser's remote control, in a version that is content with Node 18, which Debian 12 has; and a viewer of profiles, for its importer.
+const NODE_MODULES: [(&str, &str); 2] = [("playwright-core", "1.58.0"), ("speedscope", "1.25.0")];
+/// A viewer of profiles whose package demands Node 24 (20 runs it too). It is apart, so that the others are there where npm refuses it.
+const FIREFOX: [(&str, &str); 1] = [("@firefox-devtools/profiler-cli", "0.10.0")];
 
 /// Where the judges are.
 pub fn folder() -> PathBuf {
@@ -73,8 +71,12 @@ pub fn fetch() -> Result<()> {
         ("programs with marks", fetch_markers(&folder)),
         ("libraries of MPI and OpenMP", fetch_parallel(&folder)),
         (
-            "browser control and viewers of profiles",
-            fetch_node_modules(&folder),
+            "browser control and speedscope",
+            fetch_node_modules(&folder, &NODE_MODULES),
+        ),
+        (
+            "command line of the Firefox Profiler",
+            fetch_node_modules(&folder.join("firefox"), &FIREFOX),
         ),
     ] {
         if let Err(error) = fetched {
@@ -205,17 +207,19 @@ fn fetch_packages(place: &Path, packages: &[&str], options: &[&str]) -> Result<(
     fs::rename(&draft, place).context("cannot move it into place")
 }
 
-fn fetch_node_modules(folder: &Path) -> Result<()> {
+fn fetch_node_modules(folder: &Path, modules: &[(&str, &str)]) -> Result<()> {
     let is_there = |(name, version): &(&str, &str)| {
         let package = folder.join(format!("node_modules/{name}/package.json"));
         let wanted = format!("\"version\": \"{version}\"");
         fs::read_to_string(package).is_ok_and(|text| text.contains(&wanted))
     };
-    if NODE_MODULES.iter().all(is_there) {
+    if modules.iter().all(is_there) {
         return Ok(());
     }
+    fs::create_dir_all(folder)?;
     // All at once: npm removes what is not named.
-    let modules = NODE_MODULES.map(|(name, version)| format!("{name}@{version}"));
+    let modules = modules.iter();
+    let modules = modules.map(|(name, version)| format!("{name}@{version}"));
     step(
         Command::new("npm")
             .args([

@@ -31,10 +31,27 @@ pub(super) fn missing_speedscope() -> Option<String> {
     )
 }
 
-/// Why the Firefox Profiler's own code is not there.
+/// Where the Firefox Profiler's own code is.
+pub(super) fn firefox_modules() -> PathBuf {
+    judge_dir().join("firefox/node_modules")
+}
+
+/// Why the Firefox Profiler's own code is not there, or does not run.
 pub(super) fn missing_firefox() -> Option<String> {
+    /// Its package demands 24, but this runs it.
+    const NODE: u32 = 20;
+    let told = Command::new("node").arg("--version").output();
+    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
+    let told = told.unwrap_or_default();
+    let major = told.trim_start_matches('v').split('.').next();
+    let is_new = major.is_some_and(|major| major.parse().is_ok_and(|major: u32| major >= NODE));
+    if !is_new {
+        return Some(format!(
+            "the Firefox Profiler's command line needs Node {NODE}, not {told:?}"
+        ));
+    }
     missing(
-        &judge_dir().join("node_modules/@firefox-devtools/profiler-cli"),
+        &firefox_modules().join("@firefox-devtools/profiler-cli"),
         "the Firefox Profiler's command line is",
     )
 }

@@ -10,7 +10,7 @@ use rsys_tests::{
 };
 use serde_json::Value;
 
-use super::training::{RANKS, missing_firefox, missing_speedscope, training};
+use super::training::{RANKS, firefox_modules, missing_firefox, missing_speedscope, training};
 use super::{export, number, rows};
 
 /// What each kind of values adds up to, as `go tool pprof -raw` lists them.
@@ -205,7 +205,7 @@ fn the_firefox_profiler_adds_up_what_we_add_up() -> TestResult {
         export(&inputs, "firefox", &file, &["--of", of])?;
         let done = Command::new("node")
             .arg(workspace_dir().join("tests/judge/firefox_viewer.mjs"))
-            .arg(judge_dir().join("node_modules"))
+            .arg(firefox_modules())
             .arg(&file)
             .output()?;
         let said = String::from_utf8_lossy(&done.stderr);
