@@ -31,6 +31,8 @@ const PROCESSES: u64 = 8;
 pub(super) struct Form {
     pub name: &'static str,
     pub is_compressed: bool,
+    /// Whether threads are sampled.
+    pub has_samples: bool,
     pub files: u64,
 }
 
@@ -38,16 +40,19 @@ const FORMS: [Form; 3] = [
     Form {
         name: "one file, compressed",
         is_compressed: true,
+        has_samples: false,
         files: 1,
     },
     Form {
         name: "one file, plain",
         is_compressed: false,
+        has_samples: false,
         files: 1,
     },
     Form {
         name: "8 files, compressed",
         is_compressed: true,
+        has_samples: false,
         files: PROCESSES,
     },
 ];
@@ -258,6 +263,9 @@ pub(super) fn make(
         command.arg(format!("process={number}"));
         if form.is_compressed {
             command.arg("zlib");
+        }
+        if form.has_samples {
+            command.arg("samples");
         }
         let finished = process::run(&mut command, lab.terms(false))?;
         ensure!(finished.status.success(), "{}", finished.last_words());

@@ -97,6 +97,7 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     let form = |is_compressed| Form {
         name: "one file",
         is_compressed,
+        has_samples: true,
         files: 1,
     };
     // The packets are counted, but read from a packed file as `rsys-sample` writes it.

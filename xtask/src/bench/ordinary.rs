@@ -36,6 +36,7 @@ pub fn table(lab: &Lab, figures: &mut Figures) -> Result<Table> {
     let form = |name, is_compressed| Form {
         name,
         is_compressed,
+        has_samples: false,
         files: FILES,
     };
     let (plain, packed) = (folder.join("plain"), folder.join("packed"));
