@@ -160,6 +160,8 @@ fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -
     let off_processor_ns = found(device, &["host_off_processor"], &[""]);
     let mut story = String::new();
     let mut off = false;
+    // What the cases lack, and what of that time they have themselves.
+    let (mut missing_ns, mut off_in_cases_ns) = (0, 0);
     for (reason, causes, places) in cases {
         let expected_ns = *expected
             .get(*reason)
@@ -171,15 +173,18 @@ fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -
             true => found(device, &["host_off_processor"], places),
             false => 0,
         };
-        let off_elsewhere_ns = off_processor_ns - off_here_ns;
-        let is_off = found_ns - off_here_ns > expected_ns + tolerance_ns
-            || found_ns + off_elsewhere_ns + tolerance_ns < expected_ns;
+        let lacks_ns = expected_ns.saturating_sub(found_ns + tolerance_ns);
+        let is_off =
+            found_ns - off_here_ns > expected_ns + tolerance_ns || lacks_ns > expected_ns / 2;
+        missing_ns += lacks_ns;
+        off_in_cases_ns += off_here_ns;
         story += &format!(
             "{reason}: {found_ns} of {expected_ns}{}\n",
             if is_off { " !" } else { "" }
         );
         off |= is_off;
     }
+    off |= missing_ns > off_processor_ns.saturating_sub(off_in_cases_ns);
     ensure!(!off, "{story}{device:#}");
     Ok(())
 }

@@ -217,20 +217,24 @@ fn threads_of_all_origins_are_seen() -> TestResult {
         "the thread from before main has a share of {share}"
     );
 
-    let outcome = Run::new()
-        .freq(500)
-        .command(workload("raw_clone").args(["--seconds", "1"]))
-        .run()?;
-    let tid = outcome.expect_success().number("tid")?;
-    let trace = outcome.trace()?;
-    trace.assert_clean();
-    let samples = trace.samples()?;
-    let mine = samples.share_where(|sample| sample.tid as f64 == tid && sample.calls("raw_work"));
-    assert!(
-        mine > 0.3,
-        "the raw thread has a share of {mine}: {:?}",
-        samples.thread_weights()
-    );
+    // Also one that begins after another one of its kind has ended.
+    for (threads, share) in [("1", 0.3), ("2", 0.2)] {
+        let outcome = Run::new()
+            .freq(500)
+            .command(workload("raw_clone").args(["--seconds", "1", "--threads", threads]))
+            .run()?;
+        let tid = outcome.expect_success().number("tid")?;
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        let mine =
+            samples.share_where(|sample| sample.tid as f64 == tid && sample.calls("raw_work"));
+        assert!(
+            mine > share,
+            "the last of {threads} raw threads has a share of {mine}: {:?}",
+            samples.thread_weights()
+        );
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-/* A thread made by clone() itself, without the C library: it shares the thread pointer of its maker. */
+/* Threads made by clone() itself, without the C library, one after the other: each shares the thread pointer of its maker. */
 #include "work.h"
 #include <sched.h>
 #include <sys/mman.h>
@@ -38,12 +38,17 @@ int main(int argc, char **argv) {
     seconds = option(argc, argv, "--seconds", 0.5);
     char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(stack != MAP_FAILED);
-    running = 1;
+    int threads = option(argc, argv, "--threads", 1);
     int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
-    int tid = clone(raw_thread, stack + STACK_BYTES, flags, NULL, NULL, NULL, &running);
-    CHECK(tid > 0);
-    burn(seconds);
-    while (running) syscall(SYS_futex, &running, FUTEX_WAIT, 1, NULL, NULL, 0);
+    int tid = 0;
+    for (int thread = 0; thread < threads; thread++) {
+        running = 1;
+        tid = clone(raw_thread, stack + STACK_BYTES, flags, NULL, NULL, NULL, &running);
+        CHECK(tid > 0);
+        if (thread == 0) burn(seconds);
+        while (running) syscall(SYS_futex, &running, FUTEX_WAIT, 1, NULL, NULL, 0);
+    }
+    /* The last one. */
     printf("tid=%d cpu=%.6f\n", tid, process_cpu());
     return 0;
 }

@@ -50,6 +50,8 @@ struct Search<'a> {
     objects: u64,
     /// Whether none has to: another thread's `dlopen` lists objects before it fills their references in.
     is_settled: bool,
+    /// Addresses of a program that was linked to stay where it is.
+    program: Range<u64>,
 }
 
 /// Looks at the objects that were loaded since the last time, and sets references back to null to functions of which `is_known` holds, and that no library
@@ -61,6 +63,7 @@ pub fn restore(is_known: IsKnown, seen: &Seen) {
         skip: None,
         objects: 0,
         is_settled: true,
+        program: 0..0,
     };
     // SAFETY: the callback gets what is on this stack.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
@@ -99,18 +102,21 @@ unsafe extern "C" fn visit(
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
         (info, &mut *data.cast::<Search<'_>>(), headers)
     };
+    if info.dlpi_addr == 0 {
+        search.program = 0..end_of(headers);
+    }
     let skip = search
         .skip
         .or_else(|| search.begin(info.dlpi_adds, info.dlpi_subs));
     let Some(skip) = skip else { return 1 };
     search.skip = Some(skip.saturating_sub(1));
-    search.is_settled &= skip > 0 || look(info, headers, search.is_known);
+    search.is_settled &= skip > 0 || look(info, headers, search);
     search.objects += u64::from(search.is_settled);
     0
 }
 
 /// Looks at an object. False if that has to be done again, as its references are not filled in.
-fn look(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr], is_known: IsKnown) -> bool {
+fn look(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr], search: &Search<'_>) -> bool {
     let bias = info.dlpi_addr;
     let of_kind = |kind| headers.iter().find(|header| header.p_type == kind);
     let Some(dynamic) = of_kind(PT_DYNAMIC) else {
@@ -120,17 +126,30 @@ fn look(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr], is_known: IsKno
         let start = bias.wrapping_add(header.p_vaddr);
         start..start.wrapping_add(header.p_memsz)
     });
-    let ends = headers
-        .iter()
-        .map(|header| header.p_vaddr.wrapping_add(header.p_memsz));
-    // The program itself, which may have been linked to stay where it is, was ready before us.
-    let span = ends.max().filter(|_| bias != 0).unwrap_or(0);
+    // What is in the file is an address of the object as if it lay at 0. A program that does was ready before us.
+    let span = if bias == 0 { 0 } else { end_of(headers) };
+    let is_as_in_file =
+        |target| target < span && (target == 0 || !search.program.contains(&target));
     Tables::read(bias, bias.wrapping_add(dynamic.p_vaddr))
-        .is_none_or(|tables| restore_object(&tables, &read_only, span, is_known))
+        .is_none_or(|tables| restore_object(&tables, &read_only, is_as_in_file, search.is_known))
+}
+
+/// Where the last segment ends, from where the object lies.
+fn end_of(headers: &[libc::Elf64_Phdr]) -> u64 {
+    let loaded = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    let ends = loaded.map(|header| header.p_vaddr.wrapping_add(header.p_memsz));
+    ends.max().unwrap_or(0)
 }
 
 /// Sets references of an object back to null that are weak, and to functions that only we have. False if the loader has not filled them in.
-fn restore_object(tables: &Tables, read_only: &Range<u64>, span: u64, is_known: IsKnown) -> bool {
+fn restore_object(
+    tables: &Tables,
+    read_only: &Range<u64>,
+    is_as_in_file: impl Fn(u64) -> bool,
+    is_known: IsKnown,
+) -> bool {
     let is_wanted = |symbol| {
         tables
             .weak_reference(symbol)
@@ -142,12 +161,13 @@ fn restore_object(tables: &Tables, read_only: &Range<u64>, span: u64, is_known: 
     {
         return true;
     }
-    // The loader goes through them in order, and leaves none but weak ones as they are in the file: null, or without the object's address.
+    // The loader goes through them in order, and leaves none but weak ones as they are in the file: null, or without the object's address. Of an object
+    // whose last references are weak this cannot be told: it counts as filled in.
     let strong = tables.relocations().filter(|relocation| {
         OF_SYMBOLS.contains(&relocation.kind) && tables.weak_reference(relocation.symbol).is_none()
     });
     if let Some(last) = strong.last()
-        && read_u64(last.place).is_some_and(|target| target < span)
+        && read_u64(last.place).is_some_and(is_as_in_file)
     {
         return false;
     }

@@ -205,19 +205,14 @@ impl<'a> Environment<'a> {
             let mut starts = starts.iter();
             starts.any(|start| after(entry, start).is_some())
         };
-        for variable in raw_strings(self.variables) {
-            let most = if begins(variable, &TELLING) {
-                MOST_VALUE
-            } else if begins(variable, &JAVA) {
-                MOST_JAVA
-            } else {
-                continue;
-            };
-            let entry = c_string(variable).map_or(&[][..], CStr::to_bytes);
-            if (1..=most).contains(&entry.len())
-                && length + entry.len() <= INFO_BYTES - ROOM_FOR_OTHERS
-            {
-                length = push_info(info, length, InfoTag::Environment, entry);
+        // Ranks first: options of Java may be long.
+        for (starts, most) in [(&TELLING[..], MOST_VALUE), (&JAVA, MOST_JAVA)] {
+            for variable in raw_strings(self.variables).filter(|one| begins(*one, starts)) {
+                let entry = c_string(variable).map_or(&[][..], CStr::to_bytes);
+                let end = length + size_of::<u64>() + entry.len();
+                if (1..=most).contains(&entry.len()) && end <= INFO_BYTES - ROOM_FOR_OTHERS {
+                    length = push_info(info, length, InfoTag::Environment, entry);
+                }
             }
         }
         length

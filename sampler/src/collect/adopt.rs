@@ -49,9 +49,10 @@ impl Adoption {
     /// Lists the threads of `pid`, and has `ask` ask those that work unseen.
     pub fn look(&mut self, pid: u32, mut ask: impl FnMut(u32)) {
         let is_first = self.last_look.replace(Instant::now()).is_none();
-        // Of most processes the one thread has a ring, or is about to get it: to count costs a tenth of listing.
-        let known = self.with_ring.len().max(usize::from(is_first));
-        if procfs::thread_count(pid).is_some_and(|count| count <= known) {
+        // Most processes have one thread, which has a ring or is about to get it: to count costs a tenth of listing. Nobody says when a thread that
+        // no agent saw start ends, so that more cannot be told from counts.
+        let is_known = is_first || self.with_ring.contains(&pid);
+        if is_known && procfs::thread_count(pid) == Some(1) {
             self.others.clear();
             return;
         }

@@ -174,11 +174,19 @@ static struct activity *act(uint32_t op, uint32_t copy, uint64_t what)
     return made;
 }
 
+#ifdef LATE_CHUNKS
+static pthread_t deliverer;
+static int delivers;
+#endif
+
 // Whole chunks are handed out and gone.
 static void hand_out(void)
 {
     while (chunk_callback && profiled_records - delivered >= CHUNK) {
         size_t place = delivered / CHUNK;
+#ifdef LATE_CHUNKS
+        __atomic_store_n(&delivers, 1, __ATOMIC_RELEASE);
+#endif
         chunk_callback(chunks[place], CHUNK, (uint32_t)place, chunk_data);
         memset(chunks[place], 0x55, CHUNK * sizeof(struct profiled));
         delivered += CHUNK;
@@ -186,13 +194,10 @@ static void hand_out(void)
 }
 
 #ifdef LATE_CHUNKS
-static pthread_t deliverer;
-static int delivers;
-
 static void *deliver(void *unused)
 {
-    __atomic_store_n(&delivers, 1, __ATOMIC_RELEASE);
     hand_out();
+    __atomic_store_n(&delivers, 1, __ATOMIC_RELEASE);
     return unused;
 }
 #endif

@@ -78,6 +78,7 @@ fn unsampled_cpu_ns() -> u64 {
 /// GPU runtimes do not survive a fork, and neither do our records of them.
 fn after_fork_in_child() {
     threads::after_fork_in_child();
+    kernel_lines::after_fork_in_child();
     wrappers::after_fork_in_child();
     helper::after_fork_in_child();
     hip::after_fork_in_child();

@@ -1,6 +1,7 @@
 //! One call, from the program's to the library's and back.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rsys_wire::event::{ArgWords, Key, Value};
 use rsys_wire::sources::Category;
@@ -99,7 +100,7 @@ fn describe(call: &Call, row: &Row) -> (ArgWords, usize) {
             args.push(Key::Received, bytes);
         }
         if let (b'c', Value::Uint(bytes)) = (kind, bytes) {
-            let set = active_set(call, letters, words);
+            let set = active_set(call, letters, words, root.is_some());
             let [sent, received] = moved(row.name(), bytes, root, set);
             for (key, bytes) in [(Key::Sent, sent), (Key::Received, received)] {
                 if bytes != 0 {
@@ -119,8 +120,8 @@ struct ActiveSet {
 }
 
 /// The active set that a call of OpenSHMEM before 1.5 names: behind the count, or the root, stand the first PE, the logarithm of the step, the size, and the
-/// arrays for the library's own use.
-fn active_set(call: &Call, letters: &[u8], words: usize) -> Option<ActiveSet> {
+/// arrays for the library's own use. The library is asked which PE this is only if `is_rooted`.
+fn active_set(call: &Call, letters: &[u8], words: usize, is_rooted: bool) -> Option<ActiveSet> {
     let named = letters.iter().rposition(|letter| *letter != b'.')?;
     let behind = letters.len().checked_sub(named.checked_add(1)?)?;
     let first = words.checked_sub(behind)?;
@@ -128,7 +129,7 @@ fn active_set(call: &Call, letters: &[u8], words: usize) -> Option<ActiveSet> {
         return None;
     }
     let number = |at: usize| call.argument(first.wrapping_add(at)) as u32;
-    let own = own_number().and_then(|own| {
+    let own = is_rooted.then(own_number).flatten().and_then(|own| {
         let distance = own.checked_sub(number(0))?;
         Some(u64::from(distance.checked_shr(number(1))?))
     });
@@ -141,7 +142,13 @@ fn active_set(call: &Call, letters: &[u8], words: usize) -> Option<ActiveSet> {
 /// The number of this PE, which is set up.
 fn own_number() -> Option<u32> {
     type MyPe = unsafe extern "C" fn() -> c_int;
-    let found = symbols::next(c"shmem_my_pe");
+    /// Looked up once: that takes the loader's lock.
+    static MY_PE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+    let mut found = MY_PE.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = symbols::next(c"shmem_my_pe");
+        MY_PE.store(found, Ordering::Relaxed);
+    }
     // SAFETY: the function of this name, in all versions, or null.
     let ask = unsafe { std::mem::transmute::<*mut (), Option<MyPe>>(found) }?;
     // SAFETY: the program is about to call a collective.

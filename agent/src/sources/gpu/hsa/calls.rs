@@ -338,6 +338,7 @@ unsafe extern "C" fn executable_destroy(executable: u64) -> Status {
     if crate::sources::gpu::hsa::is_recording() {
         names::forget(executable);
     }
+    kernel_lines::forget(executable);
     // SAFETY: the caller's own argument.
     around(&NAME, &[], || unsafe { real(executable) })
 }

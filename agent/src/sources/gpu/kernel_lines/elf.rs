@@ -58,8 +58,8 @@ impl Section {
 }
 
 impl<'a> CodeObject<'a> {
-    /// The code object in these bytes, if it is one of AMD's and has a line table that may be read. Without one, only its header and
-    /// its list of sections were touched.
+    /// The code object in these bytes, if it is one of AMD's and has a line table that may be read. Without one, only its header, its
+    /// list of sections and their names were touched.
     pub fn new(file: &'a [u8]) -> Option<Self> {
         if !file.starts_with(b"\x7fELF\x02\x01") || Cursor(file.get(18..)?).u16()? != MACHINE_AMDGPU
         {

@@ -115,11 +115,41 @@ pub fn of_name(name: &[u8]) -> u64 {
     find(name).map_or(0, |known| known.all.load(Ordering::Relaxed))
 }
 
-/// The key of the line that the kernel of this name in an executable came from, or 0. Valid until another executable has loaded one.
+/// The key of the line that the kernel of this name in an executable came from, or 0. Where executables say different things, valid until another one has
+/// loaded such a kernel.
 pub fn in_executable(executable: u64, name: &[u8]) -> u64 {
-    find(name)
-        .filter(|known| known.executable.load(Ordering::Relaxed) == executable)
-        .map_or(0, |known| known.latest.load(Ordering::Relaxed))
+    let Some(known) = find(name) else { return 0 };
+    let is_it = || known.executable.load(Ordering::Acquire) == executable;
+    if !is_it() {
+        return 0;
+    }
+    let latest = known.latest.load(Ordering::Acquire);
+    if is_it() { latest } else { 0 }
+}
+
+/// An executable is about to be destroyed: the next one may have its handle.
+pub fn forget(executable: u64) {
+    for known in known_places() {
+        let order = Ordering::Relaxed;
+        // Fails where it is another's.
+        known
+            .executable
+            .compare_exchange(executable, 0, order, order)
+            .ok();
+    }
+}
+
+/// Nobody reads a line table in the child of a fork.
+pub fn after_fork_in_child() {
+    BUSY.break_open();
+}
+
+/// The places, of which none was touched before a first line was known.
+fn known_places() -> &'static [Known] {
+    match GENERATION.load(Ordering::Acquire) {
+        0 => &[],
+        _ => &KNOWN,
+    }
 }
 
 /// A code object was loaded into an executable: learns where its kernels came from.
@@ -170,20 +200,33 @@ fn each(object: &CodeObject<'_>, mut tell: impl FnMut(&[u8], &[u8])) {
             }
         });
     }
+    // Lists of files are long, and neighbours mostly come from the same one.
+    let mut last = None;
     for kernel in kernels.iter().filter(|kernel| kernel.line != 0) {
         let mut buffer = [0; TEXT_BYTES / 2];
+        let file = (kernel.unit, kernel.file);
+        let parts = match last {
+            Some((known, parts)) if known == file => parts,
+            _ => parts_of(object, file),
+        };
+        last = Some((file, parts));
         if let Some(name) = object.name(kernel.name)
-            && let Some(place) = place(object, kernel, &mut buffer)
+            && let Some(place) = parts.and_then(|parts| place(parts, kernel.line, &mut buffer))
         {
             tell(name, place);
         }
     }
 }
 
-/// `file:line` of a kernel.
-fn place<'a>(object: &CodeObject<'_>, kernel: &Kernel, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut rest = Cursor(object.lines.get(kernel.unit..)?);
-    let parts = Unit::next(object, &mut rest)?.file(kernel.file)?;
+/// The path of a file of a unit, as [`Unit::file`] has it.
+fn parts_of<'a>(object: &'a CodeObject<'a>, (unit, file): (usize, u64)) -> Option<[&'a [u8]; 3]> {
+    let mut rest = Cursor(object.lines.get(unit..)?);
+    Unit::next(object, &mut rest)?.file(file)
+}
+
+/// `file:line`; `None` if it does not fit.
+fn place<'a>(parts: [&[u8]; 3], line: u64, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let room = buffer.len();
     let mut text = Text::new(buffer);
     // From the last part that is absolute on.
     let is_absolute = |part: &&[u8]| part.first() == Some(&b'/');
@@ -195,15 +238,15 @@ fn place<'a>(object: &CodeObject<'_>, kernel: &Kernel, buffer: &'a mut [u8]) -> 
         }
     }
     text.put(b":");
-    text.number(kernel.line);
-    Some(text.into_bytes())
+    text.number(line);
+    Some(text.into_bytes()).filter(|text| text.len() < room)
 }
 
 /// Keeps what an executable says of a kernel. Called by the holder of [`BUSY`].
 fn note(executable: u64, name: &[u8], said: &[u8]) -> Option<()> {
     let generation = events::generation();
     if GENERATION.load(Ordering::Relaxed) != generation {
-        for known in &KNOWN {
+        for known in known_places() {
             known.name.store(0, Ordering::Relaxed);
         }
         GENERATION.store(generation, Ordering::Release);
@@ -218,10 +261,7 @@ fn note(executable: u64, name: &[u8], said: &[u8]) -> Option<()> {
     }
     let old = kept.get(..*used)?;
     if old == said {
-        known.executable.store(executable, Ordering::Relaxed);
-        known
-            .latest
-            .store(known.all.load(Ordering::Relaxed), Ordering::Relaxed);
+        known.executable.store(executable, Ordering::Release);
         return Some(());
     }
     let latest = events::text(said);
@@ -237,8 +277,10 @@ fn note(executable: u64, name: &[u8], said: &[u8]) -> Option<()> {
         *used = all.len();
         known.all.store(key, Ordering::Relaxed);
     }
-    known.latest.store(latest, Ordering::Relaxed);
-    known.executable.store(executable, Ordering::Relaxed);
+    // Whoever reads the executable on both sides of the line has that of one of them.
+    known.executable.store(0, Ordering::Release);
+    known.latest.store(latest, Ordering::Release);
+    known.executable.store(executable, Ordering::Release);
     known.name.store(hash, Ordering::Release);
     Some(())
 }

@@ -131,9 +131,12 @@ impl<'a> Unit<'a> {
         let directories = rest;
         self.skip_entries(&mut rest)?;
         let (name, directory) = self.entry(rest, number)?;
-        let (within, _) = self.entry(directories, directory)?;
         // The first is that of the compilation.
         let (root, _) = self.entry(directories, 0)?;
+        let within = match directory {
+            0 => &[],
+            other => self.entry(directories, other)?.0,
+        };
         Some([root, within, name])
     }
 

@@ -89,7 +89,7 @@ fn file(lines: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Names and lines, as [`read`] finds them.
+/// Names and lines, as [`each`] finds them.
 fn found(file: &[u8]) -> Vec<(String, String)> {
     let Some(object) = CodeObject::new(file) else {
         return Vec::new();
