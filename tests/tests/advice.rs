@@ -1,6 +1,7 @@
 //! What `rsys-report advice` finds in labelled runs: programs with one planted fault each, at a known place, and healthy ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
@@ -319,6 +320,9 @@ fn is_complete(finding: &Value) -> Result<()> {
 
 /// Runs with a processor of its own wherever that is allowed: a simulated GPU whose thread has to wait for one is a GPU that pauses.
 fn run(command: Invocation) -> Result<Outcome> {
+    /// Two programs at once with a priority above others would keep the processors from each other for a tenth of a second each time.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let works = std::process::Command::new("chrt")
         .args(["-r", "1", "true"])
         .output();
