@@ -9,22 +9,31 @@ use anyhow::{Context, Result};
 
 use crate::steps::step;
 
-/// Unpacks a package for this machine's Python into `folder/lib`, but for what lies in the folder `without`.
-pub fn unpack_package(folder: &Path, requirement: &str, without: &str) -> Result<()> {
+/// Fetches a wheel into a folder.
+fn download(folder: &Path, requirement: &str, more: &[&str]) -> Result<()> {
+    let words = [
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ];
     step(
         Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-            ])
-            .args(["--only-binary", ":all:", "--dest"])
+            .args(words)
+            .args(more)
+            .arg("--dest")
             .arg(folder)
             .arg(requirement),
-    )?;
+    )
+}
+
+/// Unpacks a package for this machine's Python into `folder/lib`, but for what lies in the folder `without`.
+pub fn unpack_package(folder: &Path, requirement: &str, without: &str) -> Result<()> {
+    download(folder, requirement, &[])?;
     let unpack = "import glob, os, sys, zipfile\n\
          folder, without = sys.argv[1:]\n\
          path = glob.glob(folder + '/*.whl')[0]\n\
@@ -45,27 +54,15 @@ pub fn unpack_package(folder: &Path, requirement: &str, without: &str) -> Result
 
 /// Unpacks the libraries in `inside` of a wheel into `folder/lib`, under the names by which programs ask for them.
 pub fn unpack(folder: &Path, requirement: &str, python: &str, inside: &str) -> Result<()> {
-    step(
-        Command::new("python3")
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-            ])
-            .args(["--only-binary", ":all:", "--python-version", python])
-            .args([
-                "--platform",
-                "manylinux2014_x86_64",
-                "--platform",
-                "manylinux_2_17_x86_64",
-            ])
-            .arg("--dest")
-            .arg(folder)
-            .arg(requirement),
-    )?;
+    let platform = [
+        "--python-version",
+        python,
+        "--platform",
+        "manylinux2014_x86_64",
+        "--platform",
+        "manylinux_2_17_x86_64",
+    ];
+    download(folder, requirement, &platform)?;
     let unpack = "import glob, os, sys, zipfile\n\
          folder, inside = sys.argv[1:]\n\
          path = glob.glob(folder + '/*.whl')[0]\n\
