@@ -61,6 +61,9 @@ int main(int argc, char **argv)
     HIP(hipGetDeviceCount(&ranks));
     local = ranks;
     if (argc == 4) {
+        ranks = atoi(argv[1]);
+        first = atoi(argv[2]);
+        local = 1;
         ncclUniqueId id = exchanged_id(first, argv[3]);
         prepare(1, first);
         NCCL(ncclCommInitRank(&comms[0], ranks, id, first));
