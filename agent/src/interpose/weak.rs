@@ -161,8 +161,8 @@ fn restore_object(
     {
         return true;
     }
-    // The loader goes through them in order, and leaves none but weak ones as they are in the file: null, or without the object's address. Of an object
-    // whose last references are weak this cannot be told: it counts as filled in.
+    // The loader goes through them in order, and leaves none but weak ones as they are in the file: null, or without the object's address. An object
+    // whose last relocations are of weak references shows no difference: it counts as relocated.
     let strong = tables.relocations().filter(|relocation| {
         OF_SYMBOLS.contains(&relocation.kind) && tables.weak_reference(relocation.symbol).is_none()
     });

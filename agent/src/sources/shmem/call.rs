@@ -155,8 +155,8 @@ fn own_number() -> Option<u32> {
     u32::try_from(unsafe { ask() }).ok()
 }
 
-/// What a collective of this name takes from this PE and gives to it, if its count stands for so many bytes: what lies in its two arrays. As for those of MPI,
-/// what is for each of the others counts for each.
+/// Bytes that a collective reads from the source array of this PE and writes to its target array; `bytes` is the size of the call's count of elements. As for
+/// collectives of MPI, a block for each PE counts once for each.
 fn moved(name: &str, bytes: u64, root: Option<u64>, set: Option<ActiveSet>) -> [u64; 2] {
     let of_all = set.map_or(0, |set| bytes.saturating_mul(set.size));
     if name.ends_with("_to_all") || name.ends_with("_reduce") {

@@ -1,4 +1,4 @@
-//! PyTorch: its operators, as its own interface for observers tells them (`at::addGlobalCallback`, ATen/record_function.h).
+//! PyTorch: its operators, from a callback of its observer interface (`at::addGlobalCallback`, ATen/record_function.h).
 //!
 //! There are no headers of PyTorch here: the few functions that are needed are found by their names in the library that runs. From 1.12 on
 //! an observer is a structure of two functions and some flags, whose layout did not change up to 2.15; before, it was another class. What came

@@ -113,7 +113,7 @@ fn learn(tensor: u64) {
     }
 }
 
-/// Whether sizes at a place have the product that is told behind them.
+/// Whether the product of the sizes at `place` equals the number of elements (`numel`) that the tensor stores behind them.
 fn fits(tensor: u64, place: u64) -> bool {
     let Some((dimensions @ 2..=MOST_INLINE, at)) = sizes(tensor, place) else {
         return false;

@@ -153,7 +153,7 @@ fn size(buffer: usize, count: u64, datatype: u64) -> Option<u64> {
         VECTOR if count <= MOST_PARTS => (0..count as usize).try_fold(0_u64, |sum, part| {
             let at = buffer.wrapping_add(part.wrapping_mul(16)).wrapping_add(8);
             let length: *const u64 = std::ptr::with_exposed_provenance(at);
-            // SAFETY: the caller's own array of so many pairs.
+            // SAFETY: the caller's own array of `count` pairs.
             (buffer != 0).then(|| sum.saturating_add(unsafe { length.read_unaligned() }))
         }),
         _ => None,

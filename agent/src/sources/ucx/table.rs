@@ -21,7 +21,7 @@
 //! | `l` | length in bytes |
 //! | `h` | length of the header in bytes |
 //! | `g` | tag |
-//! | `4`, `8` | an operand of so many bytes |
+//! | `4`, `8` | an operand of 4 or 8 bytes |
 //! | `.` | anything else |
 
 use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals};

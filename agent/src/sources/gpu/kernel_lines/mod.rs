@@ -277,7 +277,7 @@ fn note(executable: u64, name: &[u8], said: &[u8]) -> Option<()> {
         *used = all.len();
         known.all.store(key, Ordering::Relaxed);
     }
-    // Whoever reads the executable on both sides of the line has that of one of them.
+    // `in_executable` reads the executable before and after the line, and takes neither if it changed.
     known.executable.store(0, Ordering::Release);
     known.latest.store(latest, Ordering::Release);
     known.executable.store(executable, Ordering::Release);

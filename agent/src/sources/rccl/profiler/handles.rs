@@ -1,8 +1,8 @@
 //! The events that have begun, by the handles that the library knows them by.
 //!
 //! A handle is that of the user's plug-in where it gave one, so that the plug-in finds its own objects wherever the library refers to an event,
-//! and a number of ours otherwise ([`next`]), which the library never looks behind. An event of a collective is referred to long after it ended, and nobody
-//! says when that is over: such entries stay until the room is needed.
+//! and a number of ours otherwise ([`next`]), which the library does not dereference. The library refers to the event of a collective after its end, without saying for how
+//! long: such entries stay until the room is needed.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -158,7 +158,7 @@ pub fn insert(handle: *mut c_void, kind: u8, begin_ns: u64, fill: impl FnOnce(&E
 }
 
 impl Entry {
-    /// Takes an operation or step out of the table, which nobody finds any more and nobody fills until it is [freed](Self::free). False when
+    /// Takes an operation or step out of the table, so that no lookup finds its entry and no new event uses it until it is [freed](Self::free). False when
     /// another thread did, or is about to fill it.
     pub fn take(&self, handle: *mut c_void) -> bool {
         let (handle, order) = (handle.addr(), Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! The plug-in of NCCL's and RCCL's profiler interface: what the proxies do that move data through the network, which no wrapped call shows.
 //!
-//! For each collective or message, each channel and each peer behind the network, a thread of the library runs an *operation* of so many *steps*. A step
+//! For each collective or message, each channel and each peer behind the network, a thread of the library runs an *operation* of several *steps*. A step
 //! says what it waits for: the GPU, the peer's room, the network. Operations hang on the library's event of the collective, which is joined to the
 //! program's call by its buffers ([`calls`]).
 //!
