@@ -1,8 +1,8 @@
 //! Calls of UCX and OpenSHMEM: each as the program itself tells it, on the libraries of the system.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use anyhow::Context;
 use rsys_tests::slurm::{clean_command, told};
@@ -148,34 +148,84 @@ fn a_weak_reference_in_an_object_that_is_being_loaded_is_null_as_without_rsys() 
     Ok(())
 }
 
+/// A job of two that has ended.
+struct Pair {
+    scratch: Scratch,
+    output: Output,
+}
+
+impl Pair {
+    /// Runs a program of OpenSHMEM's as two.
+    fn run(program: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        let scratch = Scratch::new("shmem")?;
+        let said = scratch.path().join("said");
+        fs::create_dir(&said)?;
+        let output = clean_command("oshrun")
+            .args(["--oversubscribe", "-np", "2"])
+            .arg(sampler()?)
+            .arg("-o")
+            .arg(scratch.path().join("out"))
+            .args(options)
+            .arg("--")
+            .arg(program)
+            .env("SHMEM_CALLS", &said)
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .output()?;
+        anyhow::ensure!(output.status.success(), "{}", told(&output));
+        Ok(Self { scratch, output })
+    }
+
+    /// The trace of a rank.
+    fn path(&self, rank: usize) -> anyhow::Result<PathBuf> {
+        let mut folders = fs::read_dir(self.scratch.path().join("out"))?.flatten();
+        let folder = folders
+            .find(|entry| !entry.path().is_symlink())
+            .context("a folder with traces")?;
+        Ok(folder.path().join(format!("perfetto-trace-{rank}.proto")))
+    }
+
+    /// What a rank says of itself.
+    fn truth(&self, rank: usize) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(
+            self.scratch.path().join("said").join(rank.to_string()),
+        )?)
+    }
+
+    /// That the counters of a rank are what its calls move.
+    fn assert_moved(&self, trace: &Trace, moved: [u64; 2]) -> TestResult {
+        for (name, bytes) in ["SHMEM Comm Send", "SHMEM Comm Recv"]
+            .into_iter()
+            .zip(moved)
+        {
+            let counted = trace.number(&format!(
+                "select cast(max(c.value) as int) from counter c join process_counter_track t on c.track_id = t.id where t.name = '{name}'"
+            ))?;
+            assert_eq!(
+                counted.cast_unsigned(),
+                bytes,
+                "{name}: {}",
+                told(&self.output)
+            );
+            assert!(bytes > 0);
+        }
+        Ok(())
+    }
+}
+
+fn missing_shmem() -> Option<String> {
+    missing_tool("oshcc").or_else(|| missing_tool("oshrun"))
+}
+
 #[test]
 fn calls_of_openshmem_are_as_the_program_tells_them() -> TestResult {
-    skip_if_missing!(missing_tool("oshcc").or_else(|| missing_tool("oshrun")));
+    skip_if_missing!(missing_shmem());
     let program = workload("shmem_calls").compiler("oshcc").build()?;
-    let scratch = Scratch::new("shmem")?;
-    let said = scratch.path().join("said");
-    fs::create_dir(&said)?;
-    let output = clean_command("oshrun")
-        .args(["--oversubscribe", "-np", "2"])
-        .arg(sampler()?)
-        .arg("-o")
-        .arg(scratch.path().join("out"))
-        .args(["-I", "shmem", "ucx", "--"])
-        .arg(program)
-        .env("SHMEM_CALLS", &said)
-        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        .output()?;
-    assert!(output.status.success(), "{}", told(&output));
-    let mut folders = fs::read_dir(scratch.path().join("out"))?.flatten();
-    let folder = folders
-        .find(|entry| !entry.path().is_symlink())
-        .expect("a folder with traces")
-        .path();
+    let pair = Pair::run(&program, &["-I", "shmem", "ucx"])?;
     for rank in 0..2 {
-        let path = folder.join(format!("perfetto-trace-{rank}.proto"));
+        let path = pair.path(rank)?;
         let trace = Trace::load(&path, None)?;
-        let truth = fs::read_to_string(said.join(rank.to_string()))?;
+        let truth = pair.truth(rank)?;
         let mut found = calls(&trace, "shmem")?;
         // The last barrier comes when the file is written.
         found.retain(|line| line != "shmem_barrier_all blocking=1");
@@ -184,22 +234,12 @@ fn calls_of_openshmem_are_as_the_program_tells_them() -> TestResult {
             .filter(|line| *line != "shmem_barrier_all blocking=1")
             .collect();
         assert!(truth.len() > 30);
-        assert_eq!(found, truth, "{}", told(&output));
+        assert_eq!(found, truth, "{}", told(&pair.output));
         let barriers =
             trace.number("select count(*) from slice where name = 'shmem_barrier_all'")?;
         assert_eq!(barriers, 7);
         // What each call moves is counted in its direction.
-        let moved = moved(&truth, rank)?;
-        for (name, bytes) in ["SHMEM Comm Send", "SHMEM Comm Recv"]
-            .into_iter()
-            .zip(moved)
-        {
-            let counted = trace.number(&format!(
-                "select cast(max(c.value) as int) from counter c join process_counter_track t on c.track_id = t.id where t.name = '{name}'"
-            ))?;
-            assert_eq!(counted.cast_unsigned(), bytes, "{name}: {}", told(&output));
-            assert!(bytes > 0);
-        }
+        pair.assert_moved(&trace, moved(&truth, rank)?)?;
         // The answers count what the program printed, each rank for itself.
         let answer = answer("calls", &[path])?;
         let of_library = |runtime: &str| -> u64 {
@@ -219,7 +259,101 @@ fn calls_of_openshmem_are_as_the_program_tells_them() -> TestResult {
             "select count(*) from slice s join slice p on s.parent_id = p.id
              where s.category = 'ucx' and p.name = 'shmem_long_put' and extract_arg(s.arg_set_id, 'debug.bytes') = 8000",
         )?;
-        assert_eq!(within, 1, "{}", told(&output));
+        assert_eq!(within, 1, "{}", told(&pair.output));
     }
+    Ok(())
+}
+
+/// By the names for tools, and through a tool that calls these itself: each call of the program once, by its plain name.
+#[test]
+fn calls_by_the_names_for_tools_count_once() -> TestResult {
+    skip_if_missing!(missing_shmem());
+    let program = workload("shmem_tools").compiler("oshcc").build()?;
+    let pair = Pair::run(&program, &["-I", "shmem"])?;
+    for rank in 0..2 {
+        let trace = Trace::load(&pair.path(rank)?, None)?;
+        let truth = pair.truth(rank)?;
+        let truth: Vec<&str> = truth.lines().collect();
+        assert_eq!(truth.len(), 35);
+        assert_eq!(calls(&trace, "shmem")?, truth, "{}", told(&pair.output));
+        pair.assert_moved(&trace, moved(&truth, rank)?)?;
+    }
+    Ok(())
+}
+
+/// Collectives of teams, of OpenSHMEM 1.5: no library at hand can do them, so this is a stand-in with the standard's prototypes.
+#[test]
+fn collectives_of_teams_are_as_the_program_tells_them() -> TestResult {
+    const KEYS: [(&str, &str); 9] = [
+        ("root", "root"),
+        ("count", "count"),
+        ("bytes", "bytes"),
+        ("blocking", "blocking"),
+        ("rank", "rank"),
+        ("ranks", "ranks"),
+        ("sent", "sent_bytes"),
+        ("received", "received_bytes"),
+        ("result", "result"),
+    ];
+    let said = Scratch::new("shmem-teams")?;
+    let outcome = Run::new()
+        .options(["-I", "shmem"])
+        .env("SHMEM_CALLS", said.path())
+        .command(workload("shmem_teams"))
+        .run()?;
+    outcome.expect_success().all_clean()?;
+    let columns: Vec<String> = KEYS
+        .iter()
+        .map(|(name, key)| format!("extract_arg(arg_set_id, 'debug.{key}') as {name}"))
+        .collect();
+    let sql = format!(
+        "select name, ts, ts + dur as end, extract_arg(arg_set_id, 'debug.team') as team, {} from slice where category = 'shmem' order by ts",
+        columns.join(", ")
+    );
+    let mut meetings = Vec::new();
+    for path in outcome.files() {
+        let trace = Trace::load(&path, None)?;
+        let pid = path
+            .file_name()
+            .and_then(|name| name.to_str()?.rsplit('-').next()?.split('.').next())
+            .context("a file that is named by its process")?;
+        let truth = fs::read_to_string(said.path().join(pid))?;
+        let truth: Vec<&str> = truth.lines().collect();
+        let mut found = Vec::new();
+        let mut sums = [0, 0];
+        for row in trace.query(&sql)?.iter() {
+            let mut line = row.text("name")?.to_owned();
+            if line == "shmem_team_sync" {
+                meetings.push([row.int("ts")?, row.int("end")?]);
+            }
+            if let Some(team) = row.cell("team")?.as_int() {
+                line.push_str(&format!(" team={team:#x}"));
+            }
+            for (name, _) in KEYS {
+                if let Some(value) = row.cell(name)?.as_int() {
+                    line.push_str(&format!(" {name}={value}"));
+                }
+            }
+            for (sum, name) in sums.iter_mut().zip(["sent", "received"]) {
+                *sum += row.cell(name)?.as_int().unwrap_or(0);
+            }
+            found.push(line);
+        }
+        assert_eq!(found, truth, "{}", outcome.story());
+        for (sum, name) in sums.into_iter().zip(["Send", "Recv"]) {
+            let counted = trace.number(&format!(
+                "select cast(max(c.value) as int) from counter c join process_counter_track t on c.track_id = t.id where t.name = 'SHMEM Comm {name}'"
+            ))?;
+            assert_eq!(counted, sum, "{}", outcome.story());
+            assert!(sum > 0);
+        }
+    }
+    // The others are held as long as the last is not there, and until it has come.
+    assert_eq!(meetings.len(), 4);
+    let last = meetings.iter().map(|[begin, _]| *begin).max();
+    assert!(
+        meetings.iter().all(|[_, end]| Some(*end) >= last),
+        "{meetings:?}"
+    );
     Ok(())
 }

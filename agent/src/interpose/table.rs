@@ -1,7 +1,8 @@
 //! The functions of a library that all pass through one trampoline ([`crate::interpose::trampoline`]).
 //!
 //! As of [`crate::interpose::wrapped::Wrapped`], several libraries may have a function of the same name: a stub exists at several *places*, of which
-//! place 0 is the exported one. Nothing here needs a relocation or a page of memory before a function is called, for every process has it.
+//! place 0 is the exported one. A library that is known once only may have other names in the numbers of the other places, as long as it has all of its names
+//! in [`FunctionTable::find`]. Nothing here needs a relocation or a page of memory before a function is called, for every process has it.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -35,7 +36,7 @@ pub struct FunctionTable {
     pub find: fn(&[u8]) -> Option<u16>,
     /// The name of a function, with its NUL.
     pub name: fn(u16, &mut [u8; NAME_BYTES]),
-    /// The first stub of a place: of place 1 and those above, whose stubs have no names. Null where only one library is wrapped.
+    /// The first stub of a place: of place 1 and those above, whose stubs have no names. Null where only one library is wrapped; all numbers may have names then.
     pub later: fn(usize) -> *const (),
     /// What stands behind the stubs.
     pub reals: &'static Reals,
@@ -75,10 +76,12 @@ impl FunctionTable {
     #[cold]
     #[inline(never)]
     fn look_up(&self, stub: u32) -> *const () {
-        let (0, function) = parts(stub) else {
+        let (place, _) = parts(stub);
+        if place != 0 && !(self.later)(place).is_null() {
             return std::ptr::null();
-        };
-        let Some(real) = self.reals.0.get(stub as usize) else {
+        }
+        let (Some(real), Ok(number)) = (self.reals.0.get(stub as usize), u16::try_from(stub))
+        else {
             return std::ptr::null();
         };
         let misses = real.load(Ordering::Relaxed).addr();
@@ -86,7 +89,7 @@ impl FunctionTable {
             && misses & misses.wrapping_sub(1) == 0
         {
             let mut name = [0; NAME_BYTES];
-            (self.name)(function, &mut name);
+            (self.name)(number, &mut name);
             let found =
                 CStr::from_bytes_until_nul(&name).map_or(std::ptr::null_mut(), symbols::next);
             if !found.is_null() {

@@ -197,6 +197,8 @@ keys! {
     Endpoint = 57 "endpoint",
     /// The source line that a kernel came from.
     SourceLine = 109 "source",
+    /// Handle of a team of OpenSHMEM's.
+    Team = 110 "team",
 }
 
 /// The value of an argument.

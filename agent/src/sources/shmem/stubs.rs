@@ -1,12 +1,17 @@
-//! The exported functions: a stub for each operation on each type that has it.
+//! The exported functions: a stub for each operation on each type that has it, by its name and by that for tools.
 
 use crate::sources::shmem::call;
-use crate::sources::shmem::table::{Operation, Other, Type, other, typed, with_others};
+use crate::sources::shmem::table::{Operation, Other, PROFILING, Type, other, typed, with_others};
 
 crate::trampoline!(trampoline, call::handle);
 
+/// A function by its two names; `rest` is what stands behind `shmem_`.
 macro_rules! stub {
-    ($symbol:expr, $number:expr) => {
+    (($($rest:expr),*), $number:expr) => {
+        stub!(@named concat!("shmem_" $(, $rest)*), $number);
+        stub!(@named concat!("pshmem_" $(, $rest)*), $number + PROFILING);
+    };
+    (@named $symbol:expr, $number:expr) => {
         const _: () = {
             /// # Safety
             /// As the function of the library.
@@ -31,13 +36,13 @@ macro_rules! of_types {
     (@with $type:ident $operation:ident) => {
         of_types!(@without $type $operation);
         stub!(
-            concat!("shmem_ctx_", stringify!($type), "_", stringify!($operation)),
+            ("ctx_", stringify!($type), "_", stringify!($operation)),
             typed(Operation::$operation, Type::$type, true)
         );
     };
     (@without $type:ident $operation:ident) => {
         stub!(
-            concat!("shmem_", stringify!($type), "_", stringify!($operation)),
+            (stringify!($type), "_", stringify!($operation)),
             typed(Operation::$operation, Type::$type, false)
         );
     };
@@ -83,8 +88,8 @@ macro_rules! of_sizes {
     };
     (@operation [$($type:ident $size:literal)*] $operation:ident $what:literal $how:literal) => {
         $(
-            stub!(concat!("shmem_", $what, $size, $how), typed(Operation::$operation, Type::$type, false));
-            stub!(concat!("shmem_ctx_", $what, $size, $how), typed(Operation::$operation, Type::$type, true));
+            stub!(($what, $size, $how), typed(Operation::$operation, Type::$type, false));
+            stub!(("ctx_", $what, $size, $how), typed(Operation::$operation, Type::$type, true));
         )*
     };
 }
@@ -97,7 +102,7 @@ of_sizes! { [s8 "8" s16 "16" s32 "32" s64 "64" s128 "128"]: iput "iput" "" iget 
 
 macro_rules! others {
     ($($name:ident $bytes:literal $roles:literal;)*) => {
-        $(stub!(concat!("shmem_", stringify!($name)), other(Other::$name));)*
+        $(stub!((stringify!($name)), other(Other::$name));)*
     };
 }
 with_others!(others);

@@ -2,14 +2,16 @@
 //!
 //! A function is an operation and a type (`shmem_int_put`), an operation and a size (`shmem_put32_nbi`), each perhaps with a context
 //! (`shmem_ctx_int_put`), or has a name of its own. Its *roles*: the first letter says what it does, each of the others stands for one argument behind the context.
-//! Left out are functions that only ask (`shmem_my_pe`, `shmem_test`, `shmem_ptr`), those with a `long double` by value, and the interfaces for Fortran and for tools (`pshmem_`).
+//! Left out are functions that only ask (`shmem_my_pe`, `shmem_test`, `shmem_ptr`), those with a `long double` by value, and the interface for Fortran.
+//! By the names for tools (`pshmem_int_put`), they have the same numbers, at another place: what stands in front of `shmem_int_put` may call them.
 //!
 //! | first letter | the function |
 //! |---|---|
 //! | `p`, `g` | writes to, reads from the memory of another |
 //! | `a` | does both at once |
-//! | `c` | is called by all of a group, and waits for them |
+//! | `c`, `C` | is called by all of a group, and waits for them; `C` returns 0 if it could |
 //! | `w` | waits |
+//! | `e` | does anything else, and returns 0 if it could |
 //! | `.` | anything else |
 //!
 //! | letter | the argument |
@@ -17,10 +19,11 @@
 //! | `n`, `N` | count of elements, as a `size_t`, as an `int` |
 //! | `v` | a value of the type |
 //! | `P`, `r` | number of the other, of the root |
+//! | `t` | a team |
 //! | `s`, `m` | bytes, and how many times these |
 //! | `.` | anything else |
 
-use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals};
+use crate::interpose::table::{FunctionTable, MOST_FUNCTIONS, NAME_BYTES, Reals, parts};
 
 macro_rules! with_types {
     ($macro:ident) => {
@@ -61,9 +64,9 @@ macro_rules! with_operations {
             atomic_fetch_xor_nbi "a..vP"; fetch "g.P"; set "p.vP"; cswap "a.vvP"; swap "a.vP"; finc "a.P"; inc "p.P"; fadd "a.vP";
             add "p.vP"; wait "w.v"; wait_until "w..v"; wait_until_all "w....v"; wait_until_any "w....v"; wait_until_some "w.....v";
             and_to_all "c..N....."; or_to_all "c..N....."; xor_to_all "c..N....."; min_to_all "c..N....."; max_to_all "c..N.....";
-            sum_to_all "c..N....."; prod_to_all "c..N....."; and_reduce "c...n"; or_reduce "c...n"; xor_reduce "c...n";
-            min_reduce "c...n"; max_reduce "c...n"; sum_reduce "c...n"; prod_reduce "c...n"; broadcast "c...nr"; collect "c...n";
-            fcollect "c...n"; alltoall "c...n"; alltoalls "c.....n";
+            sum_to_all "c..N....."; prod_to_all "c..N....."; and_reduce "Ct..n"; or_reduce "Ct..n"; xor_reduce "Ct..n";
+            min_reduce "Ct..n"; max_reduce "Ct..n"; sum_reduce "Ct..n"; prod_reduce "Ct..n"; broadcast "Ct..nr"; collect "Ct..n";
+            fcollect "Ct..n"; alltoall "Ct..n"; alltoalls "Ct....n";
         }
     };
 }
@@ -71,14 +74,14 @@ macro_rules! with_operations {
 macro_rules! with_others {
     ($macro:ident) => {
         $macro! {
-            init 0 "."; init_thread 0 "..."; finalize 0 "c"; global_exit 0 ".."; barrier_all 0 "c"; barrier 0 "c...."; sync_all 0 "c";
-            sync 0 "c...."; team_sync 0 "c."; quiet 0 "w"; fence 0 "w"; ctx_quiet 0 "w."; ctx_fence 0 "w."; malloc 1 "cs";
+            init 0 "."; init_thread 0 "e.."; finalize 0 "c"; global_exit 0 ".."; barrier_all 0 "c"; barrier 0 "c...."; sync_all 0 "c";
+            sync 0 "c...."; team_sync 0 "ct"; quiet 0 "w"; fence 0 "w"; ctx_quiet 0 "w."; ctx_fence 0 "w."; malloc 1 "cs";
             malloc_with_hints 1 "cs."; calloc 1 "cms"; align 1 "c.s"; realloc 1 "c.s"; free 0 "c."; set_lock 0 "w."; clear_lock 0 "..";
-            test_lock 0 ".."; ctx_create 0 "..."; ctx_destroy 0 ".."; team_create_ctx 0 "...."; team_split_strided 0 "c.......";
-            team_split_2d 0 "c........"; team_destroy 0 "c."; signal_wait_until 8 "w..v"; broadcast32 4 "c..nr...."; broadcast64 8 "c..nr....";
+            test_lock 0 ".."; ctx_create 0 "e.."; ctx_destroy 0 ".."; team_create_ctx 0 "et.."; team_split_strided 0 "Ct......";
+            team_split_2d 0 "Ct......."; team_destroy 0 "ct"; signal_wait_until 8 "w..v"; broadcast32 4 "c..nr...."; broadcast64 8 "c..nr....";
             collect32 4 "c..n...."; collect64 8 "c..n...."; fcollect32 4 "c..n...."; fcollect64 8 "c..n...."; alltoall32 4 "c..n....";
-            alltoall64 8 "c..n...."; alltoalls32 4 "c....n...."; alltoalls64 8 "c....n...."; broadcastmem 1 "c...nr"; collectmem 1 "c...n";
-            fcollectmem 1 "c...n"; alltoallmem 1 "c...n"; alltoallsmem 1 "c.....n";
+            alltoall64 8 "c..n...."; alltoalls32 4 "c....n...."; alltoalls64 8 "c....n...."; broadcastmem 1 "Ct..nr"; collectmem 1 "Ct..n";
+            fcollectmem 1 "Ct..n"; alltoallmem 1 "Ct..n"; alltoallsmem 1 "Ct....n";
         }
     };
 }
@@ -120,6 +123,9 @@ const FIRST_OTHER: usize = FIRST_WITHOUT + (OPERATIONS.len() - WITH_CONTEXT) * T
 const COUNT: usize = FIRST_OTHER + OTHER_COUNT;
 const _: () = assert!(COUNT <= MOST_FUNCTIONS && FIRST_SIZE + 6 == TYPES);
 
+/// Added to the number of a function: the same by its name for tools, `pshmem_`.
+pub(super) const PROFILING: usize = MOST_FUNCTIONS;
+
 /// The number of an operation on a type.
 pub const fn typed(operation: Operation, element: Type, context: bool) -> usize {
     let (operation, element) = (operation as usize, element as usize);
@@ -143,7 +149,7 @@ pub struct Row {
     /// Whether its first argument is a context.
     pub has_context: bool,
     /// What it does, and its arguments.
-    pub roles: &'static str,
+    roles: &'static str,
     /// Size of an element in bytes; 0 where it has none.
     pub element_bytes: u8,
     /// Whether values of its type come as floating-point numbers.
@@ -184,6 +190,18 @@ pub fn row(function: usize) -> Option<Row> {
 }
 
 impl Row {
+    /// What it does.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        self.roles.as_bytes().first().copied().unwrap_or(b'.')
+    }
+
+    /// Its arguments behind the context.
+    #[inline]
+    pub fn letters(&self) -> &'static [u8] {
+        self.roles.as_bytes().get(1..).unwrap_or(&[])
+    }
+
     /// Its name without the library, the context and the type.
     pub fn name(&self) -> &'static str {
         self.name
@@ -220,6 +238,10 @@ pub static TABLE: FunctionTable = FunctionTable {
 
 /// The number of the function of this name.
 pub fn find(symbol: &[u8]) -> Option<u16> {
+    let (symbol, profiling) = match symbol.strip_prefix(b"p") {
+        Some(rest) => (rest, PROFILING),
+        None => (symbol, 0),
+    };
     let wanted = symbol.strip_prefix(b"shmem_")?;
     let is_wanted = |function: &usize| {
         let row = row(*function);
@@ -236,16 +258,17 @@ pub fn find(symbol: &[u8]) -> Option<u16> {
     // Names of their own first: some look like an operation and a size.
     let found = (FIRST_OTHER..COUNT).find(is_wanted);
     let found = found.or_else(|| (0..FIRST_OTHER).find(is_wanted))?;
-    u16::try_from(found).ok()
+    u16::try_from(found.wrapping_add(profiling)).ok()
 }
 
 /// The name of a function, with its NUL.
-pub fn symbol(function: u16, to: &mut [u8; NAME_BYTES]) {
+pub fn symbol(number: u16, to: &mut [u8; NAME_BYTES]) {
+    let (place, function) = parts(u32::from(number));
     let Some(row) = row(usize::from(function)) else {
         return;
     };
-    let parts = row.parts();
-    let bytes = std::iter::once("shmem_").chain(parts);
+    let prefix = if place == 0 { "shmem_" } else { "pshmem_" };
+    let bytes = std::iter::once(prefix).chain(row.parts());
     let bytes = bytes.flat_map(|part| part.bytes());
     // The last byte stays 0.
     for (to, from) in to.iter_mut().take(NAME_BYTES - 1).zip(bytes) {
@@ -267,9 +290,9 @@ mod tests {
             ("shmem_ctx_iget128", "g....nP", 16, true),
             ("shmem_int8_atomic_add", "p.vP", 1, false),
             ("shmem_longlong_sum_to_all", "c..N.....", 8, false),
-            ("shmem_size_alltoall", "c...n", 8, false),
+            ("shmem_size_alltoall", "Ct..n", 8, false),
             ("shmem_broadcast64", "c..nr....", 8, false),
-            ("shmem_broadcastmem", "c...nr", 1, false),
+            ("shmem_broadcastmem", "Ct..nr", 1, false),
             ("shmem_ctx_quiet", "w.", 0, false),
             ("shmem_barrier_all", "c", 0, false),
         ] {
@@ -280,11 +303,22 @@ mod tests {
                 (roles, bytes, context),
                 "{name}"
             );
-            let mut back = [0; NAME_BYTES];
-            symbol(number, &mut back);
-            assert_eq!(back.split(|byte| *byte == 0).next(), Some(name.as_bytes()));
+            let tools = format!("p{name}");
+            let for_tools = find(tools.as_bytes()).expect(&tools);
+            assert_eq!(parts(u32::from(for_tools)), (1, number));
+            for (name, number) in [(name, number), (&tools, for_tools)] {
+                let mut back = [0; NAME_BYTES];
+                symbol(number, &mut back);
+                assert_eq!(back.split(|byte| *byte == 0).next(), Some(name.as_bytes()));
+            }
         }
-        for name in ["shmem_my_pe", "shmem_ctx_int_wait", "shmem_", "pshmem_init"] {
+        for name in [
+            "shmem_my_pe",
+            "shmem_ctx_int_wait",
+            "shmem_",
+            "pshmem_my_pe",
+            "ppshmem_init",
+        ] {
             assert_eq!(find(name.as_bytes()), None, "{name}");
         }
         let number = typed(Operation::get_nbi, Type::int16, true);
@@ -295,8 +329,8 @@ mod tests {
     fn roles_have_a_letter_for_each_argument() {
         for function in 0..COUNT {
             let roles = row(function).expect("a row").roles.as_bytes();
-            assert!(b"pgacw.".contains(&roles[0]), "{function}");
-            assert!(roles[1..].iter().all(|role| b"nNvPrsm.".contains(role)));
+            assert!(b"pgacCwe.".contains(&roles[0]), "{function}");
+            assert!(roles[1..].iter().all(|role| b"nNvPrsmt.".contains(role)));
         }
     }
 }

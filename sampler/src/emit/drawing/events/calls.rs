@@ -222,6 +222,7 @@ impl Calls {
                         let window = pen.run.windows.events.window_at(begin_ns);
                         let end_ns = window.map_or(time_ns, |(_, end_ns)| time_ns.min(end_ns));
                         let end_ns = end_ns.max(begin_ns);
+                        self.traffic.call(end_ns, category, args);
                         self.annotations.clear();
                         self.annotations.add(args, pen.known, pen.output);
                         let event = Drawn {

@@ -24,7 +24,7 @@ struct Sum {
 }
 
 impl Traffic {
-    /// Takes in a call that begins.
+    /// Takes in a call that begins or ends.
     pub fn call(&mut self, time_ns: u64, category: Category, args: Args<'_>) {
         let [sent, received] = match category {
             Category::Mpi => &mut self.mpi,
