@@ -1,4 +1,5 @@
-//! What an event costs of which a runtime calls its tool, a call of MPI, and a step of RCCL's proxies: nanoseconds per call of the tool, beside the program alone.
+//! What an event costs of which a runtime calls its tool, a call of MPI, a step of RCCL's proxies, and an operator of PyTorch: nanoseconds per call of the tool,
+//! beside the program alone.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,22 +16,23 @@ use super::tools::{Recording, Tool};
 struct Kind {
     name: &'static str,
     source: &'static str,
+    /// What makes a program of it, or for a script the interpreter, and what shows that it can run it.
     compiler: &'static [&'static str],
     libraries: &'static [&'static str],
     arguments: &'static [&'static str],
-    backend: &'static str,
+    options: &'static [&'static str],
     /// Calls of the tool, or of the library, for each round whose time the program prints.
     events: f64,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 8] = [
     Kind {
         name: "OMPT",
         source: "openmp_ends.c",
         compiler: &["clang", "-O2", "-fopenmp"],
         libraries: &[],
         arguments: &["critical", "2000"],
-        backend: "ompt",
+        options: &["-I", "ompt"],
         events: 3.0,
     },
     Kind {
@@ -39,7 +41,7 @@ const KINDS: [Kind; 6] = [
         compiler: &["cc", "-O2"],
         libraries: &["-ldl"],
         arguments: &["new", "2000"],
-        backend: "kokkosp",
+        options: &["-I", "kokkosp"],
         events: 2.0,
     },
     Kind {
@@ -48,7 +50,7 @@ const KINDS: [Kind; 6] = [
         compiler: &["mpicc.openmpi", "-O2"],
         libraries: &[],
         arguments: &["2000"],
-        backend: "mpip",
+        options: &["-I", "mpip"],
         events: 2.0,
     },
     Kind {
@@ -57,7 +59,7 @@ const KINDS: [Kind; 6] = [
         compiler: &["mpicc.mpich", "-O2"],
         libraries: &[],
         arguments: &["2000"],
-        backend: "mpip",
+        options: &["-I", "mpip"],
         events: 2.0,
     },
     Kind {
@@ -66,7 +68,7 @@ const KINDS: [Kind; 6] = [
         compiler: &["cc", "-O2"],
         libraries: &["-lucp", "-lucs"],
         arguments: &["2000"],
-        backend: "ucx",
+        options: &["-I", "ucx"],
         events: 2.0,
     },
     // Five calls of the plug-in, of which one event is made.
@@ -76,10 +78,31 @@ const KINDS: [Kind; 6] = [
         compiler: &["cc", "-O2", "-DMEASURE"],
         libraries: &["-ldl", "-lpthread"],
         arguments: &["500"],
-        backend: "rccl-proxy",
+        options: &["-I", "rccl-proxy"],
+        events: 1.0,
+    },
+    Kind {
+        name: "PyTorch operator",
+        source: "torch_ends.py",
+        compiler: SYSTEM_PYTHON,
+        libraries: &[],
+        arguments: &["2000"],
+        options: &["-I", "torch"],
+        events: 1.0,
+    },
+    Kind {
+        name: "PyTorch operator, shapes",
+        source: "torch_ends.py",
+        compiler: SYSTEM_PYTHON,
+        libraries: &[],
+        arguments: &["2000"],
+        options: &["-I", "torch", "--torch-shapes"],
         events: 1.0,
     },
 ];
+
+/// The Python whose PyTorch comes from the distribution, as the tests use it.
+const SYSTEM_PYTHON: &[&str] = &["/usr/bin/python3", "-c", "import torch"];
 
 /// Runs the measure.
 pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
@@ -90,31 +113,25 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     );
     for kind in &KINDS {
         eprintln!("bench: markers, {}", kind.name);
-        let compiler = kind.compiler.first().copied().unwrap_or_default();
-        if Command::new(compiler).arg("--version").output().is_err() {
-            table.note(format!("{}: no {compiler} here", kind.name));
+        let source = lab.root.join("tests/workloads").join(kind.source);
+        let Some(mut target) = kind.prepare(&source, &lab.scratch)? else {
+            table.note(format!(
+                "{}: no {} here",
+                kind.name,
+                kind.compiler.join(" ")
+            ));
             continue;
-        }
-        let source = Path::new(kind.source);
-        let program = lab.scratch.join(source.file_stem().unwrap_or_default());
-        compile(
-            kind,
-            &lab.root.join("tests/workloads").join(source),
-            &program,
-        )?;
-        let target: Vec<String> = std::iter::once(program.display().to_string())
-            .chain(kind.arguments.iter().map(|word| (*word).to_owned()))
-            .collect();
+        };
+        target.extend(kind.arguments.iter().map(|word| (*word).to_owned()));
         let output = lab.scratch.join("output");
         let mut times_ns = [Vec::new(), Vec::new()];
         for repetition in 0..repetitions {
             for turn in 0..2 {
                 let which = (repetition + turn) % 2;
-                let options: &[&str] = &["-I", kind.backend];
                 let recording = Recording {
                     rate_hz: 300,
                     output: &output,
-                    options: options.get(..2 * which).unwrap_or_default(),
+                    options: if which == 0 { &[] } else { kind.options },
                 };
                 let tool = if which == 0 { Tool::Bare } else { Tool::Rsys };
                 let mut command = tool.command(&lab.places, recording, &target)?;
@@ -143,22 +160,37 @@ pub fn measure(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
     }
     table.note(format!(
         "the best of {repetitions} runs in turns, each the best of 20 parts of 2000 rounds: a critical section of one thread (3 calls of \
-         the tool), a kernel without work (2 calls), a send to and a receive from nobody (2 calls), a put and a fence (2 calls); of RCCL, parts of 500 steps"
+         the tool), a kernel without work (2 calls), a send to and a receive from nobody (2 calls), a put and a fence (2 calls); of RCCL, parts of 500 steps; of PyTorch, `neg_` of eight numbers"
     ));
     Ok(vec![table])
 }
 
-fn compile(kind: &Kind, source: &Path, program: &Path) -> Result<()> {
-    let [compiler, flags @ ..] = kind.compiler else {
-        return Ok(());
-    };
-    let built = Command::new(compiler)
-        .args(flags)
-        .arg("-o")
-        .args([program, source])
-        .args(kind.libraries)
-        .status()
-        .with_context(|| format!("no {compiler}"))?;
-    ensure!(built.success(), "{} does not compile", source.display());
-    Ok(())
+impl Kind {
+    /// The words that run it; none where this machine lacks what it needs.
+    fn prepare(&self, source: &Path, scratch: &Path) -> Result<Option<Vec<String>>> {
+        let [compiler, flags @ ..] = self.compiler else {
+            return Ok(None);
+        };
+        let works = |flags: &[&str]| {
+            let output = Command::new(compiler).args(flags).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if source.extension().is_some_and(|ending| ending == "py") {
+            let words = vec![(*compiler).to_owned(), source.display().to_string()];
+            return Ok(works(flags).then_some(words));
+        }
+        if !works(&["--version"]) {
+            return Ok(None);
+        }
+        let program = scratch.join(source.file_stem().unwrap_or_default());
+        let built = Command::new(compiler)
+            .args(flags)
+            .arg("-o")
+            .args([&program, source])
+            .args(self.libraries)
+            .status()
+            .with_context(|| format!("no {compiler}"))?;
+        ensure!(built.success(), "{} does not compile", source.display());
+        Ok(Some(vec![program.display().to_string()]))
+    }
 }
