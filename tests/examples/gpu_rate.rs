@@ -9,9 +9,12 @@ use anyhow::{Context, Result};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
 use rsys_tests::{Invocation, Outcome, Run};
 
-/// The ways to run the program: a name, and the options of `rsys-sample`, if it runs at all.
-const WAYS: [(&str, Option<&[&str]>); 7] = [
+/// The ways to run the program: a name, and the options of `rsys-sample`, if it runs at all. In the second and third the program itself is HIP's tracer,
+/// which is asked alone, or told of operations too, and does nothing with that; not where HIP has none.
+const WAYS: [(&str, Option<&[&str]>); 9] = [
     ("bare", None),
+    (ASKED, None),
+    (ANY_TRACER, None),
     ("samples", Some(&[])),
     ("calls", Some(&["-I", "roctracer", "--gpu-source", "off"])),
     (
@@ -41,6 +44,9 @@ const WAYS: [(&str, Option<&[&str]>); 7] = [
     ),
 ];
 
+const ASKED: &str = "asked";
+const ANY_TRACER: &str = "any tracer";
+
 /// HIP without a tracer of its own, seen by the HSA source, and two that have one.
 const STACKS: [Stack; 3] = [Stack::Debian12, Stack::Wheel54, Stack::Unstable];
 
@@ -69,9 +75,16 @@ fn main() -> Result<()> {
         let program = hip_program(stack, "hip_rate")?.arg(launches.to_string());
         for _ in 0..repetitions {
             for (way, options) in WAYS {
-                if !is_chosen(way, &ways) {
+                let words: &[&str] = match way {
+                    ASKED => &["asked"],
+                    ANY_TRACER => &["tracer"],
+                    _ => &[],
+                };
+                let has_tracer = stack != Stack::Debian12;
+                if !is_chosen(way, &ways) || !(words.is_empty() || has_tracer) {
                     continue;
                 }
+                let program = program.clone().args(words);
                 let cpu_before_ns = children_cpu_ns();
                 let outcome = run(stack, &program, options)?;
                 let gone_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as f64;
@@ -85,9 +98,10 @@ fn main() -> Result<()> {
                 };
                 let ended_ns: f64 = said("ended_ns=")?.parse()?;
                 println!(
-                    "{{\"stack\":\"{}\",\"way\":\"{way}\",\"cpu_ns\":{},\"wall_ns\":{},\"all_cpu_ns\":{all_cpu_ns},\"end_s\":{}}}",
+                    "{{\"stack\":\"{}\",\"way\":\"{way}\",\"cpu_ns\":{},\"low_ns\":{},\"wall_ns\":{},\"all_cpu_ns\":{all_cpu_ns},\"end_s\":{}}}",
                     stack.name(),
                     said("launch_cpu_ns=")?,
+                    said("launch_low_ns=")?,
                     said("launch_wall_ns=")?,
                     (gone_ns - ended_ns) / 1e9,
                 );

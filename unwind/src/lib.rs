@@ -57,7 +57,7 @@ mod arch;
 pub use self::arch::Registers;
 /// Names of the registers that the walk itself cares about, by their DWARF numbers.
 pub use self::arch::names as register;
-pub use self::cfi::{CfiEngine, RuleCache, RuleSlot, described_functions};
+pub use self::cfi::{CfiEngine, LastWalk, RuleCache, RuleSlot, WalkedAgain, described_functions};
 pub use self::engine::Engine;
 pub use self::fp::FramePointerEngine;
 #[cfg(feature = "framehop")]

@@ -12,7 +12,9 @@ use std::process::Command;
 
 use child::Child;
 use common::{cache, pc, show};
-use rsys_unwind::{CfiEngine, EXACT, End, Engine, FrameBuffer, Memory, SCANNED, register};
+use rsys_unwind::{
+    CfiEngine, EXACT, End, Engine, FrameBuffer, LastWalk, Memory, SCANNED, register,
+};
 
 /// A program that is stepped through.
 struct Variant {
@@ -131,6 +133,17 @@ fn step_through(variant: &str, program: &Path) -> usize {
         (end, frames.words().to_vec())
     };
 
+    // Compared with the walk at the instruction before.
+    let again = CfiEngine::new(cache(8192));
+    let mut last = Box::new(LastWalk::new());
+    let mut again_words = [0; 256];
+    let mut walk_again = |child: &Child| {
+        let mut frames = FrameBuffer::new(&mut again_words);
+        let walked = again.walk_again(&child.registers(), child, child, &mut last, &mut frames);
+        (walked, frames.words().to_vec())
+    };
+    let (mut frames_in_all, mut frames_shared) = (0, 0);
+
     // What lies below main never changes: __libc_start_call_main, __libc_start_main, _start.
     let (end, base) = walk(&mut uncached, &child);
     assert_eq!(end, End::Root, "{variant}: at main: {}", show(&base));
@@ -245,10 +258,28 @@ fn step_through(variant: &str, program: &Path) -> usize {
                 );
             }
         }
+        let (walked, frames) = walk_again(&child);
+        assert_eq!(
+            (walked.end, show(&frames)),
+            {
+                let (end, frames) = walk(&mut cached, &child);
+                (end, show(&frames))
+            },
+            "{variant} step {steps}: {walked:?}"
+        );
+        if walked.kept {
+            frames_in_all += frames.len();
+            frames_shared += walked.shared;
+        }
         before = now;
     }
+    // At most the leaf and its caller are others than at the instruction before.
+    assert!(
+        frames_shared * 2 > frames_in_all,
+        "{variant}: {frames_shared} of {frames_in_all}"
+    );
     println!(
-        "{variant}: {steps} instructions of {} functions, {vdso_steps} in the vDSO",
+        "{variant}: {frames_shared} frames of {frames_in_all} known from the walk before; {steps} instructions of {} functions, {vdso_steps} in the vDSO",
         functions.len()
     );
     assert!(before_the_jump.is_empty(), "{before_the_jump:#?}");

@@ -10,7 +10,6 @@ use crate::events;
 use crate::events::rings;
 use crate::events::texts::StaticText;
 use crate::sampling::seen::Seen;
-use crate::sys;
 
 const ENTRIES: usize = 4096;
 const PROBES: usize = 16;
@@ -90,7 +89,7 @@ fn record(entry: Option<&Entry>, what: &'static StaticText, address: u64) -> u64
     let done = rings::put_in(|ring| {
         let seen = Seen::new(ring.new_modules.get().cast());
         seen.note(address);
-        seen.report(ring.producer(), sys::boottime_ns());
+        seen.report_now(ring.producer());
         ring.put_or_wait(&|ring| event::put_place(ring, key, address, what.text().as_bytes()))
     });
     if let Some(entry) = entry.filter(|_| done) {

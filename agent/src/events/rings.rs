@@ -6,6 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use rsys_unwind::LastWalk;
 use rsys_wire::event;
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
@@ -43,6 +44,10 @@ pub struct EventRing {
     stalled: AtomicU64,
     /// Room for a call stack.
     pub frames: UnsafeCell<[u64; STACK_DEPTH]>,
+    /// What the walk to the last of them went by.
+    pub last_walk: UnsafeCell<LastWalk>,
+    /// Hashes of its outermost frames; see [`crate::events::stacks`].
+    pub hashes: UnsafeCell<[u64; STACK_DEPTH]>,
     /// Room for its Python frames.
     pub python_frames: UnsafeCell<[u64; STACK_DEPTH]>,
     /// What is known of the thread's Python; see [`crate::sampling::python::ThreadFrames`].
@@ -266,7 +271,10 @@ fn claim() -> *mut EventRing {
     state.busy.store(false, Ordering::Relaxed);
     state.stalled.store(0, Ordering::Relaxed);
     // SAFETY: as above.
-    unsafe { *state.python_thread.get() = 0 };
+    unsafe {
+        *state.python_thread.get() = 0;
+        (*state.last_walk.get()).forget();
+    }
     set_own(ring);
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rsys_unwind::{End, Engine, FrameBuffer, Registers};
+use rsys_unwind::{End, Engine, FrameBuffer, Registers, WalkedAgain};
 use rsys_wire::event::{self, Stack};
 use rsys_wire::handshake::PythonChoice;
 use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
@@ -10,11 +10,10 @@ use rsys_wire::record::{FRAME_ADDRESS, SAMPLE_BROKEN, SAMPLE_TRUNCATED};
 use crate::code::modules;
 use crate::code::rules;
 use crate::events;
-use crate::events::rings::{self, EventRing};
+use crate::events::rings::{self, EventRing, STACK_DEPTH};
 use crate::sampling::python;
 use crate::sampling::seen::{self, Seen};
 use crate::state;
-use crate::sys;
 use crate::sys::guard::Guarded;
 use crate::sys::recent::Recent;
 
@@ -23,66 +22,87 @@ static RECORDED: Recent<{ 16 * 1024 }> = Recent::new();
 /// The agent's own code, of which no frame is shown: its first address and one past its last.
 static OURS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Records the stack of the calling function's caller, if that was not done before. Returns its id, or 0 when launch stacks are off or
-/// there was no room.
+/// The stack of a call that launches something.
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchStack {
+    /// By which other events refer to it; 0 when launch stacks are off or there was no room.
+    pub id: u64,
+    /// Whether it is that of the thread's last walk: it took so little time that the clock need not be looked at again.
+    pub was_last: bool,
+}
+
+/// Records the stack of the calling function's caller, if that was not done before.
 #[inline(never)]
-pub fn launch_stack() -> u64 {
+pub fn launch_stack() -> LaunchStack {
     launch_stack_with(|_, _| {})
 }
 
 /// The same. `look` sees the native frames, innermost first, and whether there are Python frames beside them, before the id is returned.
 #[inline(never)]
-pub fn launch_stack_with(look: impl FnOnce(&[u64], bool)) -> u64 {
+pub fn launch_stack_with(look: impl FnOnce(&[u64], bool)) -> LaunchStack {
+    let mut stack = LaunchStack {
+        id: 0,
+        was_last: false,
+    };
     if !state::settings().launch_stacks {
-        return 0;
+        return stack;
     }
     let registers = here();
-    let mut id = 0;
     rings::put_in(|ring| {
         // SAFETY: the ring is the calling thread's, and `put_in` runs once at a time.
-        let words = unsafe { &mut *ring.frames.get() };
+        let (words, last, hashes) = unsafe {
+            (
+                &mut *ring.frames.get(),
+                &mut *ring.last_walk.get(),
+                &mut *ring.hashes.get(),
+            )
+        };
         let seen = Seen::new(ring.new_modules.get().cast());
         let mut buffer = FrameBuffer::new(words);
-        let end = rules::cfi_engine().walk(&registers, &Guarded, &seen, &mut buffer);
+        let walked = rules::cfi_engine().walk_again(&registers, &Guarded, &seen, last, &mut buffer);
         if seen::some_unreported() {
             for word in buffer.words() {
                 seen.note(word & FRAME_ADDRESS);
             }
         }
-        let flags = match end {
+        let flags = match walked.end {
             End::Root => 0,
             End::Truncated => SAMPLE_TRUNCATED,
             End::Broken(_) => SAMPLE_BROKEN,
         };
-        let frames = without_ours(buffer.words());
+        let all = buffer.words();
+        stack.was_last = walked.shared == all.len();
+        let frames = without_ours(all);
         // What is new may be an interpreter.
-        seen.report(ring.producer(), sys::boottime_ns());
+        seen.report_now(ring.producer());
         let (python, python_flags) = python_frames(ring);
         let hash = hash(
-            frames,
+            native_hash(all, all.len() - frames.len(), walked, hashes),
             python,
             u64::from(flags) | u64::from(python_flags) << 4,
         );
-        id = hash;
+        stack.id = hash;
+        stack.was_last &= python.is_empty();
         look(frames, !python.is_empty());
         if RECORDED.has(hash) {
             return true;
         }
-        let stack = Stack {
+        stack.was_last = false;
+        let record = Stack {
             id: hash,
             flags,
             frames,
             python_flags,
             python,
         };
-        if ring.put_or_wait(&|ring| event::put_stack(ring, &stack)) {
+        if ring.put_or_wait(&|ring| event::put_stack(ring, &record)) {
             RECORDED.put(hash);
         } else {
-            id = 0;
+            stack.id = 0;
         }
         true
     });
-    id
+    stack
 }
 
 /// The calling thread's Python frames, innermost first, and their flags.
@@ -125,13 +145,44 @@ pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
     callers
 }
 
+/// What a word more makes of a hash.
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A number for the frames behind the first few, from the outermost one on: of those that the thread had at its last walk too, it is known already.
+/// `hashes[n]` is that of the `n + 1` outermost frames of the last walk that was kept.
+fn native_hash(
+    frames: &[u64],
+    first: usize,
+    walked: WalkedAgain,
+    hashes: &mut [u64; STACK_DEPTH],
+) -> u64 {
+    let wanted = frames.len().saturating_sub(first);
+    let known = walked.shared.min(wanted);
+    let mut hash = match known.checked_sub(1).and_then(|place| hashes.get(place)) {
+        Some(hash) => *hash,
+        None => 0,
+    };
+    let new = frames.get(first..frames.len() - known).unwrap_or(&[]);
+    for (frame, place) in new.iter().rev().zip(hashes.iter_mut().skip(known)) {
+        hash = mix(hash, *frame);
+        if walked.kept {
+            *place = hash;
+        }
+    }
+    hash
+}
+
 /// A number for the stack that another one will hardly have.
-fn hash(frames: &[u64], python: &[u64], flags: u64) -> u64 {
+fn hash(native: u64, python: &[u64], flags: u64) -> u64 {
     // The same addresses mean something else when libraries come and go, and a fork's child has a trace of its own.
     let mut hash = u64::from(modules::libraries_generation()) << 8 | flags;
     hash ^= events::generation() << 40;
-    for frame in frames.iter().chain(python) {
-        hash = (hash.rotate_left(5) ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash = mix(hash, native);
+    for frame in python {
+        hash = mix(hash, *frame);
     }
     hash | 1
 }

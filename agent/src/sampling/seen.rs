@@ -13,6 +13,7 @@ use crate::code::jit;
 use crate::code::modules;
 use crate::code::object::Object;
 use crate::sampling::python;
+use crate::sys;
 use crate::sys::guard;
 
 /// How many modules one stack may show for the first time.
@@ -123,6 +124,15 @@ impl Seen {
         let count = self.count.get();
         if count != 0 {
             self.report_new(ring, time_ns, count);
+        }
+    }
+
+    /// The same at the present time, which is looked at only if there are any.
+    #[inline]
+    pub fn report_now(&self, ring: &Producer<'_>) {
+        let count = self.count.get();
+        if count != 0 {
+            self.report_new(ring, sys::boottime_ns(), count);
         }
     }
 

@@ -32,6 +32,16 @@ impl Saved {
         }
     }
 
+    /// The frame pointer in the frame.
+    #[inline]
+    pub(crate) fn frame_pointer<M: Memory>(
+        &self,
+        registers: &Registers,
+        memory: &M,
+    ) -> Option<u64> {
+        self.get(FP, registers, memory)
+    }
+
     /// Reads all saved registers.
     #[inline(never)]
     pub(crate) fn load<M: Memory>(&mut self, registers: &mut Registers, memory: &M) {
@@ -150,6 +160,33 @@ pub(crate) fn likely_cfas<M: Memory>(
 pub(crate) fn stays_on_stack(rule: Rule) -> bool {
     let Rule([word, _]) = rule;
     word >> 3 & 31 == u64::from(SP)
+}
+
+/// What a rule says that needs the stack pointer or the frame pointer alone, and reads the return address alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Simple {
+    /// Whether the CFA is computed from the frame pointer.
+    pub by_fp: bool,
+    /// How far the CFA is above that register, in bytes.
+    pub offset: u64,
+    /// Where the return address lies from the CFA, in bytes.
+    pub return_slot: u64,
+    /// Where the frame pointer was saved, in bytes from the CFA; 0: nowhere.
+    pub fp_slot: u64,
+}
+
+/// A packed rule that is as simple, of kind [`Kind::Register`]: one whose return address is not in the link register.
+#[inline(always)]
+pub(crate) fn simple(rule: Rule) -> Option<Simple> {
+    let Rule([word, _]) = rule;
+    let register = (word >> 3 & 31) as u8;
+    let return_slot = return_slot(rule);
+    (matches!(register, SP | FP) && return_slot != 0).then_some(Simple {
+        by_fp: register == FP,
+        offset: i64::from((word >> 8) as u32 as i32).cast_unsigned(),
+        return_slot,
+        fp_slot: (sign_extend(word >> 40 & 0xfff, 12) << 3).cast_unsigned(),
+    })
 }
 
 /// Replaces the registers by the caller's: callee-saved ones from their slots, `sp` by the CFA, the others unknown.

@@ -5,6 +5,7 @@
 //! that address, and the architecture packs the row into a compact rule. A row that does not fit is cached as "evaluate this FDE".
 //! Code without tables, and rules that fail, go to `fallback`.
 
+mod again;
 mod cache;
 mod cursor;
 mod entry;
@@ -21,6 +22,7 @@ mod table;
 pub(crate) mod testing;
 mod unknown;
 
+pub use self::again::{LastWalk, WalkedAgain};
 pub use self::cache::{RuleCache, RuleSlot};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::expression::shape_of_location;
@@ -97,16 +99,16 @@ impl Engine for CfiEngine<'_> {
 }
 
 impl CfiEngine<'_> {
-    /// Finds the callers of a frame that is in `out` already. `exact`: its program counter is no return address.
-    pub(crate) fn go_on<M: Memory, S: Modules>(
-        &self,
+    /// A walk that has come to a frame with these registers.
+    #[inline(always)]
+    fn begin<'a, M: Memory, S: Modules>(
+        &'a self,
         registers: &Registers,
         exact: bool,
-        memory: &M,
-        modules: &S,
-        out: &mut FrameBuffer<'_>,
-    ) -> End {
-        let mut walk = Walk {
+        memory: &'a M,
+        modules: &'a S,
+    ) -> Walk<'a, M, S> {
+        Walk {
             cache: self.cache,
             generation: modules.generation(),
             memory,
@@ -123,7 +125,19 @@ impl CfiEngine<'_> {
             found_again: 0,
             scanned_words: self.scanned_words.unwrap_or(fallback::MAX_SCANNED_WORDS),
             by_tables_only: self.by_tables_only,
-        };
+        }
+    }
+
+    /// Finds the callers of a frame that is in `out` already. `exact`: its program counter is no return address.
+    pub(crate) fn go_on<M: Memory, S: Modules>(
+        &self,
+        registers: &Registers,
+        exact: bool,
+        memory: &M,
+        modules: &S,
+        out: &mut FrameBuffer<'_>,
+    ) -> End {
+        let mut walk = self.begin(registers, exact, memory, modules);
         loop {
             let flags = match walk.step() {
                 Ok(Step::Caller { flags }) => flags,
@@ -137,12 +151,7 @@ impl CfiEngine<'_> {
                     out.mark_last(EXACT);
                     return End::Root;
                 }
-                Err(reason) => {
-                    if reason == Broken::BadReturnAddress && !walk.exact {
-                        out.pop();
-                    }
-                    return End::Broken(reason);
-                }
+                Err(reason) => return walk.broken(reason, out),
             };
             if out.push(walk.registers.pc(), flags).is_err() {
                 return End::Truncated;
@@ -194,12 +203,27 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     #[inline]
     fn step(&mut self) -> Result<Step, Broken> {
         let rule = self.rule();
+        self.step_by(rule)
+    }
+
+    /// Goes to the caller by the rule of the frame's address.
+    #[inline(always)]
+    fn step_by(&mut self, rule: Rule) -> Result<Step, Broken> {
         match rule.kind() {
             Kind::Register | Kind::Dereference => self.compact(rule),
             Kind::Root if rule == Rule::ENTRY => Ok(Step::Entry),
             Kind::Root => Ok(Step::Root),
             _ => self.rare(rule),
         }
+    }
+
+    /// The walk has found no caller of the frame that is last in `out`.
+    #[cold]
+    fn broken(&self, reason: Broken, out: &mut FrameBuffer<'_>) -> End {
+        if reason == Broken::BadReturnAddress && !self.exact {
+            out.pop();
+        }
+        End::Broken(reason)
     }
 
     /// The rule of the frame's address, from the cache or the tables.

@@ -50,6 +50,16 @@ impl Saved {
         memory.read_u64(location)
     }
 
+    /// The frame pointer in the frame.
+    #[inline]
+    pub(crate) fn frame_pointer<M: Memory>(
+        &self,
+        registers: &Registers,
+        memory: &M,
+    ) -> Option<u64> {
+        self.get(RBP, registers, memory)
+    }
+
     /// Reads all saved registers.
     #[inline(never)]
     pub(crate) fn load<M: Memory>(&mut self, registers: &mut Registers, memory: &M) {
@@ -206,6 +216,34 @@ pub(crate) fn likely_cfas<M: Memory>(
 pub(crate) fn stays_on_stack(rule: Rule) -> bool {
     let Rule([word, _]) = rule;
     word >> 3 & 31 == u64::from(RSP) && rule.kind() == Kind::Register
+}
+
+/// What a rule says that needs the stack pointer or the frame pointer alone, and reads the return address alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Simple {
+    /// Whether the CFA is computed from the frame pointer.
+    pub by_fp: bool,
+    /// How far the CFA is above that register, in bytes.
+    pub offset: u64,
+    /// Where the return address lies from the CFA, in bytes.
+    pub return_slot: u64,
+    /// Where the frame pointer was saved, in bytes from the CFA; 0: nowhere.
+    pub fp_slot: u64,
+}
+
+/// A packed rule that is as simple, of kind [`Kind::Register`].
+#[inline(always)]
+pub(crate) fn simple(rule: Rule) -> Option<Simple> {
+    const FP_SHIFT: u32 = 64 - 9 - SLOT_BITS;
+    let Rule([word, slots]) = rule;
+    let register = (word >> 3 & 31) as u8;
+    (matches!(register, RSP | RBP) && slots & SOME_FROM_RBP == 0).then_some(Simple {
+        by_fp: register == RBP,
+        offset: i64::from((word >> 8) as u32 as i32).cast_unsigned(),
+        return_slot: return_slot(rule),
+        // Nine bits, sign-extended, times eight.
+        fp_slot: ((slots << FP_SHIFT).cast_signed() >> 55 << 3).cast_unsigned(),
+    })
 }
 
 /// Replaces the registers by the caller's: callee-saved ones from their slots, `rsp` by the CFA, the others unknown.

@@ -114,7 +114,8 @@ impl Stacks {
         };
         let id = events::launch_stack_with(|frames, has_python| {
             is_whole = !has_python && known.note(caller, frames);
-        });
+        })
+        .id;
         if is_whole && id != 0 {
             known.id = id;
             known.generation = generation();

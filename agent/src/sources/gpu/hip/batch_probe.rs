@@ -20,19 +20,30 @@ use crate::sources::gpu::words::{self, Words};
 static ASKED_FROM: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the question that is being answered is about a batch.
-#[inline(never)]
+#[inline(always)]
 pub fn is_about_batch() -> bool {
+    if words::is_of_runtime() {
+        return is_about_batch_in_runtime();
+    }
+    if ASKED_FROM.load(Ordering::Relaxed) == 0 {
+        note_asker();
+    }
+    false
+}
+
+#[cold]
+#[inline(never)]
+fn note_asker() {
+    let [asker] = events::callers();
+    ASKED_FROM.store(asker, Ordering::Relaxed);
+}
+
+#[inline(never)]
+fn is_about_batch_in_runtime() -> bool {
     let local = 0_u8;
     let depth = (&raw const local).addr() as u64;
     // SAFETY: the words of the calling thread, which no other thread touches.
     let words = unsafe { &mut *words::words() };
-    if words.of_runtime == 0 {
-        if ASKED_FROM.load(Ordering::Relaxed) == 0 {
-            let [asker] = events::callers();
-            ASKED_FROM.store(asker, Ordering::Relaxed);
-        }
-        return false;
-    }
     if depth == words.batch_question {
         return true;
     }

@@ -260,9 +260,11 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
             ops::graph_is_launched();
         }
         let stack = events::launch_stack();
-        if stack != 0 {
-            args.push(Key::LaunchStack, Value::Uint(stack));
-            // The walk is not part of the call.
+        if stack.id != 0 {
+            args.push(Key::LaunchStack, Value::Uint(stack.id));
+        }
+        // The walk is not part of the call.
+        if stack.id != 0 && !stack.was_last {
             begin_ns = sys::boottime_ns();
         }
     }

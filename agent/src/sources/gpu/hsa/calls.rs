@@ -61,7 +61,7 @@ fn blocking<R: Outcome>(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce()
     // SAFETY: the thread's own words.
     let is_outermost = unsafe { (*words::words()).correlation == 0 };
     let launch_stack = if is_outermost {
-        events::launch_stack()
+        events::launch_stack().id
     } else {
         0
     };
@@ -101,7 +101,7 @@ pub fn launching(name: &StaticText, args: &[Arg<'_>], call: impl FnOnce() -> Sta
     let (mut correlation, mut launch_stack) = (0, 0);
     if outer == 0 {
         correlation = events::next_correlation();
-        launch_stack = events::launch_stack();
+        launch_stack = events::launch_stack().id;
         // SAFETY: as above.
         unsafe { (*words::words()).correlation = correlation };
     }

@@ -231,7 +231,7 @@ impl State {
         };
         let kernel = packet.kind() == KERNEL_DISPATCH;
         let launch_stack = if on_time && correlation == 0 && kernel {
-            events::launch_stack()
+            events::launch_stack().id
         } else {
             0
         };

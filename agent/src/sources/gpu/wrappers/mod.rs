@@ -128,7 +128,7 @@ fn begin(function: &Function, does: Does, args: &[Arg<'_>]) -> u64 {
     let mut all = ArgWords::new();
     all.extend(args);
     if does.wants_stack() {
-        let launch_stack = events::launch_stack();
+        let launch_stack = events::launch_stack().id;
         if launch_stack != 0 {
             all.push(Key::LaunchStack, Value::Uint(launch_stack));
         }
