@@ -1,6 +1,7 @@
 //! What launches of graphs cost with us and without, and whether the GPU stays busy: `cargo xtask bench --only graphs` runs this.
 //!
-//! Arguments: launches of each run, repetitions. One line of JSON for each run; the ways take turns, so that all have the same machine.
+//! Arguments: launches of each run, repetitions, and then names of the stacks and ways to run, if not all. One line of JSON for each run; the ways take
+//! turns, so that all have the same machine.
 
 use anyhow::{Context, Result};
 use rsys_tests::simgpu::{Machine, Stack, Truth, hip_program};
@@ -28,6 +29,12 @@ const WAYS: [(&str, Option<&[&str]>); 5] = [
     ("with stacks", Some(&["-I", "roctracer"])),
 ];
 const ANY_TRACER: &str = "any tracer";
+const STACKS: [Stack; 4] = [
+    Stack::Wheel54,
+    Stack::Debian13,
+    Stack::Unstable,
+    Stack::Rocm7,
+];
 /// Graphs of this many kernels: what they have in common is the launch, the rest is the node.
 const NODES: [u32; 2] = [32, 512];
 /// Kernels of a decode step are short, and longer than it takes to submit them.
@@ -42,12 +49,17 @@ fn main() -> Result<()> {
         word.map_or(Ok(default), |word| word.parse())
     };
     let (launches, repetitions) = (number(100)?, number(3)?);
-    for stack in [
-        Stack::Wheel54,
-        Stack::Debian13,
-        Stack::Unstable,
-        Stack::Rocm7,
-    ] {
+    let chosen: Vec<String> = arguments.collect();
+    let is_chosen = |name: &str, all: &[&str]| {
+        let mut of_these = chosen.iter().filter(|one| all.contains(&one.as_str()));
+        of_these.clone().next().is_none() || of_these.any(|one| one == name)
+    };
+    let stacks = STACKS.map(Stack::name);
+    let ways = WAYS.map(|(way, _)| way);
+    for stack in STACKS {
+        if !is_chosen(stack.name(), &stacks) {
+            continue;
+        }
         if let Some(reason) = stack.missing() {
             eprintln!("{}: not measured: {reason}", stack.name());
             continue;
@@ -57,6 +69,9 @@ fn main() -> Result<()> {
                 .args([nodes.to_string(), launches.to_string()]);
             for _ in 0..repetitions {
                 for (way, options) in WAYS {
+                    if !is_chosen(way, &ways) {
+                        continue;
+                    }
                     let program = match way {
                         ANY_TRACER => program.clone().arg("tracer"),
                         _ => program.clone(),

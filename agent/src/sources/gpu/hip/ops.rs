@@ -186,8 +186,8 @@ fn on_record(record: &Record) {
 
 fn tell(record: &Record, tag: Tag, kind: OpKind) {
     let correlation = tag.correlation();
-    let asked_ns = tag.asked_ns(sys::boottime_ns());
-    let span = times::place(record.start_ns, record.end_ns, asked_ns);
+    let now_ns = sys::boottime_ns();
+    let span = times::place(record.start_ns, record.end_ns, tag.asked_ns(now_ns), now_ns);
     let said = match kind {
         OpKind::Copy | OpKind::Fill => copies::recall(correlation),
         _ => None,

@@ -20,9 +20,8 @@ pub struct Span {
     pub moved: Option<&'static [u8]>,
 }
 
-/// The span of an operation that was asked for at or after `asked_ns` and has ended by now.
-pub fn place(start_ns: u64, end_ns: u64, asked_ns: u64) -> Span {
-    let now = sys::boottime_ns();
+/// The span of an operation that was asked for at or after `asked_ns` and has ended by `now` (CLOCK_BOOTTIME ns).
+pub fn place(start_ns: u64, end_ns: u64, asked_ns: u64, now: u64) -> Span {
     let is_possible = |start: u64, end: u64| {
         asked_ns <= start && start <= end && end <= now.saturating_add(SLACK_NS)
     };
