@@ -16,7 +16,16 @@ const WAYS: [(&str, Option<&[&str]>); 9] = [
     (ASKED, None),
     (ANY_TRACER, None),
     ("samples", Some(&[])),
-    ("calls", Some(&["-I", "roctracer", "--gpu-source", "off"])),
+    (
+        "calls",
+        Some(&[
+            "-I",
+            "roctracer",
+            "--gpu-source",
+            "off",
+            "--launch-stacks=false",
+        ]),
+    ),
     (
         "lite",
         Some(&[
