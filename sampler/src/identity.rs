@@ -1,7 +1,6 @@
 //! Who a process is, from what its agent said at the hand-shake.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use rsys_config::rank::{Rank, rank_from_env};
 use rsys_wire::layout::{InfoTag, info_entries};
@@ -40,6 +39,8 @@ pub struct Identity {
     pub rank: Option<Rank>,
     /// Whether it is the process of the command itself, rather than a child.
     pub is_command: bool,
+    /// Its root directory as we see it, if it is not ours.
+    pub root: Option<PathBuf>,
 }
 
 impl Identity {
@@ -112,22 +113,6 @@ impl Identity {
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// The process's root directory as we see it, if it is not ours.
-    #[must_use]
-    pub fn foreign_root(&self) -> Option<PathBuf> {
-        /// Our root directory and mount namespace, which stay what they are.
-        static OURS: OnceLock<Option<(PathBuf, Option<PathBuf>)>> = OnceLock::new();
-        let root = PathBuf::from(format!("/proc/{}/root", self.host_pid));
-        let theirs = std::fs::read_link(&root).ok()?;
-        let ours = || {
-            let root = std::fs::read_link("/proc/self/root").ok()?;
-            Some((root, mount_namespace("self")))
-        };
-        let (our_root, our_namespace) = OURS.get_or_init(ours).as_ref()?;
-        let same = *our_namespace == mount_namespace(&self.host_pid.to_string());
-        (theirs != *our_root || !same).then_some(root)
-    }
-
     /// Ids of the job, as `NAME=value`.
     pub fn job_ids(&self) -> impl Iterator<Item = String> {
         const NAMES: [&str; 6] = [
@@ -142,10 +127,6 @@ impl Identity {
             .iter()
             .filter_map(|name| Some(format!("{name}={}", self.variable(name)?)))
     }
-}
-
-fn mount_namespace(process: &str) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
@@ -80,6 +82,26 @@ pub fn is_kernel_thread(pid: u32) -> bool {
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
+/// The root directory of a process as we see it, if it is not ours.
+#[must_use]
+pub fn foreign_root(pid: u32) -> Option<PathBuf> {
+    /// Our root directory and mount namespace, which stay what they are.
+    static OURS: OnceLock<Option<(PathBuf, Option<PathBuf>)>> = OnceLock::new();
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let theirs = fs::read_link(&root).ok()?;
+    let ours = || {
+        let root = fs::read_link("/proc/self/root").ok()?;
+        Some((root, mount_namespace("self")))
+    };
+    let (our_root, our_namespace) = OURS.get_or_init(ours).as_ref()?;
+    let same = *our_namespace == mount_namespace(&pid.to_string());
+    (theirs != *our_root || !same).then_some(root)
+}
+
+fn mount_namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
 /// How many threads a process has: the links of `/proc/PID/task`, a directory with one for each (and two of its own). `None` if it is gone, or where

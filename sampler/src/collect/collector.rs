@@ -154,6 +154,7 @@ impl Collector {
             pid: host_pid,
             segment,
             exit_watch,
+            root,
         } = arrival;
         let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
         match kind {
@@ -183,6 +184,7 @@ impl Collector {
                 }
                 let mut identity =
                     Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
+                identity.root = root;
                 identity.is_command = self.child.is_some_and(|(pid, _)| pid == host_pid);
                 let key = self.next_key;
                 self.next_key += 1;

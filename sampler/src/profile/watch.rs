@@ -18,6 +18,14 @@ use crate::session::members::{self, Members};
 /// itself.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 
+/// When the end of a process that is not the target itself is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exits {
+    AtOnce,
+    /// When the rings are emptied.
+    Later,
+}
+
 /// The main loop and what it serves.
 pub(super) struct Watch {
     pub(super) signals: Signals,
@@ -36,10 +44,15 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Serves until the target has ended.
+    ///
+    /// Processes that come and go are looked at when it is time to empty the rings, not one by one: what they have to tell is in shared memory, or
+    /// was read when they announced themselves. In a build of many small files, each wake for one of them took a processor from the others.
     pub(super) fn until_target_ends(&mut self) -> Ending {
         let mut interval = FIRST;
+        self.receiver.set_patient(true);
         loop {
-            self.wait(interval);
+            self.wait(interval, Exits::Later);
             let target = &self.target;
             let signalled = target.is_sent_our_signals().then(|| target.pid());
             self.signals.read(signalled);
@@ -47,6 +60,7 @@ impl Watch {
             interval = self.collect(interval);
             self.collector.adopt();
             if let Some(ending) = self.ending {
+                self.receiver.set_patient(false);
                 return ending;
             }
         }
@@ -81,7 +95,7 @@ impl Watch {
             if left.is_zero() {
                 break;
             }
-            self.wait(interval.min(left));
+            self.wait(interval.min(left), Exits::AtOnce);
             if self.signals.read(None).ask_to_end {
                 break;
             }
@@ -120,7 +134,7 @@ impl Watch {
     }
 
     /// Sleeps until something happens, or for the given time.
-    fn wait(&self, interval: Duration) {
+    fn wait(&self, interval: Duration, exits: Exits) {
         let mut descriptors = vec![
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.receiver.wakeup(), PollFlags::POLLIN),
@@ -128,6 +142,7 @@ impl Watch {
         let exit_watches = self.collector.exit_watches();
         descriptors.extend(
             exit_watches
+                .filter(|_| exits == Exits::AtOnce)
                 .chain(self.signals.witness())
                 .chain(self.target.wakeup())
                 .map(|exit_watch| PollFd::new(exit_watch, PollFlags::POLLIN)),

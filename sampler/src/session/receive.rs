@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +19,7 @@ use super::left_out::LeftOut;
 use super::segment::MappedSegment;
 use super::socket::{Datagram, SessionSocket};
 use crate::os;
+use crate::procfs;
 
 /// How the end of a process is learnt.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct Arrival {
     pub segment: MappedSegment,
     /// Its exit_watch.
     pub exit_watch: ExitWatch,
+    /// Its root directory as we see it, if it is not ours: read at once, for it may end before anybody takes this.
+    pub root: Option<PathBuf>,
 }
 
 /// A process that cannot be sampled.
@@ -98,11 +102,16 @@ enum News {
 /// At most this many "cannot be sampled" failures are kept for the closing report.
 const FAILURES_MAX: usize = 20;
 
+/// A patient owner is woken when this many arrivals wait: each holds a descriptor and a mapping, also when its process is gone.
+const ARRIVALS_WAITING_MAX: usize = 32;
+
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
     arrivals: Mutex<VecDeque<Arrival>>,
     wakeup: EventFd,
+    /// See [`Receiver::set_patient`].
+    patient: AtomicBool,
     refused: AtomicU64,
     first_refusal: Mutex<Option<String>>,
     failures: Mutex<Vec<Failure>>,
@@ -138,6 +147,7 @@ impl Receiver {
         let shared = Arc::new(Shared {
             arrivals: Mutex::default(),
             wakeup: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            patient: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             first_refusal: Mutex::default(),
             failures: Mutex::default(),
@@ -156,6 +166,15 @@ impl Receiver {
             shared,
             thread: Some(thread),
         })
+    }
+
+    /// A patient owner takes what arrived when its time has come: it is woken only when a lot waits.
+    pub fn set_patient(&self, patient: bool) {
+        self.shared.patient.store(patient, Ordering::Relaxed);
+        // What came while it was patient.
+        if !patient && !lock(&self.shared.arrivals).is_empty() {
+            self.shared.wakeup.write(1).ok();
+        }
     }
 
     /// Becomes readable when something arrived.
@@ -268,9 +287,15 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
             }
             Ok(News::LeftOut(obstacle, path)) => lock(&shared.left_out).add(obstacle, &path),
             Ok(News::Arrival(arrival)) => {
-                lock(&shared.arrivals).push_back(arrival);
-                // Full means that it is ringing already.
-                shared.wakeup.write(1).ok();
+                let mut arrivals = lock(&shared.arrivals);
+                arrivals.push_back(arrival);
+                let waiting = arrivals.len();
+                drop(arrivals);
+                // After the arrival is there: whoever loses patience looks for it then.
+                if waiting >= ARRIVALS_WAITING_MAX || !shared.patient.load(Ordering::Relaxed) {
+                    // Full means that it is ringing already.
+                    shared.wakeup.write(1).ok();
+                }
             }
             Err(reason) => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -327,11 +352,15 @@ fn news(datagram: Datagram) -> Result<News, String> {
     };
     let segment =
         MappedSegment::map(datagram.descriptors, &hello).map_err(|error| error.to_string())?;
+    let root = (kind == HelloKind::Process)
+        .then(|| procfs::foreign_root(pid))
+        .flatten();
     Ok(News::Arrival(Arrival {
         hello,
         kind,
         pid,
         segment,
         exit_watch,
+        root,
     }))
 }

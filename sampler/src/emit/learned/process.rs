@@ -41,7 +41,7 @@ impl Learned {
     /// A process of which only the identity is known.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
-        let root = identity.foreign_root();
+        let root = identity.root.clone();
         let mut frames = Frames::new(identity.pid, identity.host_pid, &identity.executable, root);
         Self {
             marks: StackMarks {
