@@ -9,9 +9,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use object::{Architecture, Object, ObjectSection, ObjectSymbol, ReadCache};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Architecture, LittleEndian, Object, ObjectSection, ObjectSymbol, ReadCache};
 
-use super::unwind_table;
+use super::unwind_table::Rows;
 
 /// Larger tables of functions are not read.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
@@ -23,12 +25,15 @@ const JUMPS_MIN: u32 = 2;
 /// The addresses of the cold part of the function that `path`, an ELF file, exports under `name`. `None` when it has none.
 pub(super) fn part(path: &Path, name: &str) -> Option<Range<u64>> {
     let cache = ReadCache::new(File::open(path).ok()?);
-    let file = object::File::parse(&cache).ok()?;
-    // Names that are read from the file one by one cost two system calls each, and a compiler exports 30,000.
-    let names = file.section_by_name(".dynstr")?.data().ok()?;
-    if !has_name(names, name) {
+    // Names that are read from the file one by one cost two system calls each, and a compiler exports 30,000. Their symbols are not read before
+    // it is clear that the name is there.
+    let header = FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+    let sections = header.sections(LittleEndian, &cache).ok()?;
+    let (_, names) = sections.section_by_name(LittleEndian, b".dynstr")?;
+    if !has_name(names.data(LittleEndian, &cache).ok()?, name) {
         return None;
     }
+    let file = object::File::parse(&cache).ok()?;
     let function = file
         .dynamic_symbols()
         .find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
@@ -42,9 +47,9 @@ pub(super) fn part(path: &Path, name: &str) -> Option<Range<u64>> {
     let table = (header.size() <= TABLE_BYTES_MAX)
         .then(|| header.data().ok())
         .flatten()?;
-    let starts: Vec<u64> = unwind_table::rows(table, header.address())?
-        .into_iter()
-        .map(|(start, _)| start)
+    let rows = Rows::new(table, header.address())?;
+    let starts: Vec<u64> = (0..rows.count())
+        .filter_map(|row| Some(rows.get(row)?.0))
         .collect();
     let targets = jumps(code, range.start, file.architecture());
     hit(
