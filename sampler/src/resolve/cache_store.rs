@@ -1,4 +1,4 @@
-//! The directory of cache files: one per build-id, shared by all runs and all processes of the
+//! The directory of cache files: one per build-id, and copies of unpacked debug information, shared by all runs and all processes of the
 //! user.
 //!
 //! Many samplers may write at once (one per MPI rank, on a shared file system). A file is written
@@ -30,6 +30,10 @@ const BUILD_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const EXTENSION: &str = "sym";
+/// Of a copy of debug information; see [`CopyPlace`].
+const COPY_EXTENSION: &str = "debug";
+/// One copy takes at most this part of what all files may take.
+const COPY_SHARE: u64 = 8;
 
 /// What came of reading a cache file.
 #[derive(Debug)]
@@ -146,6 +150,18 @@ impl CacheStore {
         }
     }
 
+    /// The place of a copy with `bytes` of the debug information of a file, which its build-id and a number distinguish; `None` where it would be
+    /// too large.
+    pub fn copies(&self, build_id: &[u8], number: u64, bytes: u64) -> Option<CopyPlace<'_>> {
+        let is_kept = BUILD_ID_BYTES.contains(&build_id.len())
+            && bytes <= FILE_BYTES_MAX.min(self.bytes_max / COPY_SHARE);
+        is_kept.then(|| CopyPlace {
+            directory: &self.directory,
+            name: format!("{}-{number:016x}.{COPY_EXTENSION}", hex(build_id)),
+            bytes,
+        })
+    }
+
     /// Removes the oldest files until the rest takes three quarters of the limit, and what dead
     /// writers left behind.
     pub fn prune(&self) -> io::Result<()> {
@@ -159,7 +175,7 @@ impl CacheStore {
             };
             let modified = metadata.modified().unwrap_or(now);
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some(EXTENSION) if metadata.is_file() => {
+                Some(EXTENSION | COPY_EXTENSION) if metadata.is_file() => {
                     files.push((modified, metadata.len(), path))
                 }
                 Some("tmp")
@@ -184,6 +200,51 @@ impl CacheStore {
             }
         }
         Ok(())
+    }
+}
+
+/// Where a copy of debug information is kept, or is to be.
+#[derive(Debug)]
+pub(super) struct CopyPlace<'a> {
+    directory: &'a Path,
+    name: String,
+    bytes: u64,
+}
+
+impl CopyPlace<'_> {
+    /// Opens the copy, if it is there and of the right size. It counts as used now.
+    pub fn open(&self) -> Option<File> {
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOFOLLOW)
+            .open(self.directory.join(&self.name))
+            .ok()?;
+        let metadata = file.metadata().ok()?;
+        // A read-only cache has nobody who prunes it.
+        file.set_modified(SystemTime::now()).unwrap_or_default();
+        (metadata.is_file() && metadata.len() == self.bytes).then_some(file)
+    }
+
+    /// Keeps a copy. One process at a time writes it: of a thousand ranks that share the directory, all others do without.
+    pub fn keep(&self, mut file: &File) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.directory)?;
+        let temporary = self.directory.join(format!(".{}.tmp", self.name));
+        let mut copy = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        let written = io::copy(&mut file, &mut copy)
+            // Unlike the other files it has no check of its content: it must not be there before that is.
+            .and_then(|_| copy.sync_data())
+            .and_then(|()| fs::rename(&temporary, self.directory.join(&self.name)));
+        if written.is_err() {
+            fs::remove_file(&temporary).unwrap_or_default();
+        }
+        written
     }
 }
 
@@ -355,6 +416,33 @@ mod tests {
             .filter(|&index| loaded(&store, &[index; 20]).is_some())
             .collect();
         assert_eq!(kept, [0, 8, 9]);
+    }
+
+    #[test]
+    fn copies_are_kept_and_pruned() {
+        let directory = Directory::new("copies");
+        let store = directory.store(8_000);
+        let source = directory.0.join("source");
+        fs::write(&source, [7; 1_000]).unwrap();
+        let place = store.copies(&[1; 20], 5, 1_000).unwrap();
+        assert!(place.open().is_none());
+        place.keep(&File::open(&source).unwrap()).unwrap();
+        let mut bytes = Vec::new();
+        place.open().unwrap().read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 1_000]);
+        // Of another size, of another file, too large, of a file without a build-id.
+        assert!(store.copies(&[1; 20], 5, 999).unwrap().open().is_none());
+        assert!(store.copies(&[1; 20], 6, 1_000).unwrap().open().is_none());
+        assert!(store.copies(&[1; 20], 5, 1_001).is_none());
+        assert!(store.copies(&[], 5, 1_000).is_none());
+        // While another process writes it.
+        let other = store.copies(&[2; 20], 5, 1_000).unwrap();
+        let temporary = store.directory.join(format!(".{}.tmp", other.name));
+        File::create(&temporary).unwrap();
+        assert!(other.keep(&File::open(&source).unwrap()).is_err());
+        assert!(temporary.exists() && other.open().is_none());
+        directory.store(100).prune().unwrap();
+        assert!(place.open().is_none());
     }
 
     #[test]

@@ -15,10 +15,12 @@ use blazesym::symbolize::{
     CodeInfo, FindSymOpts, Input, SrcLang, Symbolize, Symbolized, Symbolizer,
 };
 
+use super::cache_store::CacheStore;
 use super::cold;
 use super::locate::Located;
 use super::names::Language;
 use super::types::ModuleProblem;
+use super::unpacked::Unpacked;
 use super::unwind_table::UnwindTable;
 
 /// A module is given up after this many panics of the parser.
@@ -67,11 +69,12 @@ impl std::fmt::Debug for Image {
 }
 
 impl Image {
-    /// Opens a module that was found.
+    /// Opens a module that was found. `cache` keeps what is unpacked of it.
     pub fn open(
         located: Located,
         debug_dirs: &[PathBuf],
         inlines: bool,
+        cache: Option<&CacheStore>,
     ) -> Result<Self, ModuleProblem> {
         let path = located
             .debug_path
@@ -83,7 +86,9 @@ impl Image {
         }
         // A debug link that leads to a wrong file is an error here; the symbol table is still good.
         let dwarf = guarded(&path, || {
-            ElfResolver::open_with_debug_dirs(&path, debug_dirs).ok()
+            let unpacked = Unpacked::of(&path, cache);
+            let path = unpacked.as_ref().map_or(&path, |unpacked| &unpacked.path);
+            ElfResolver::open_with_debug_dirs(path, debug_dirs).ok()
         })?;
         let symbols = Symbolizer::builder()
             .enable_auto_reload(false)

@@ -39,6 +39,7 @@ mod perf_map;
 mod pool;
 mod resolver;
 mod types;
+mod unpacked;
 mod unwind_table;
 mod vdso;
 

@@ -281,7 +281,12 @@ impl Worker {
                 let options = &self.shared.options;
                 let roots = module.state().roots.clone();
                 let located = locate(&module.desc, &roots, &options.debug_dirs)?;
-                let image = Image::open(located, &options.debug_dirs, options.inlines)?;
+                let image = Image::open(
+                    located,
+                    &options.debug_dirs,
+                    options.inlines,
+                    self.shared.cache.as_ref(),
+                )?;
                 self.shared.count_opened(image.file_bytes());
                 module.home.store(self.home, Ordering::Relaxed);
                 self.open.push(OpenModule {

@@ -267,3 +267,60 @@ fn the_cold_part_of_what_runs_python_has_a_name() {
         assert_eq!(names(&frames[2]), ["give_up"]);
     }
 }
+
+#[test]
+fn unpacked_debug_information_is_kept() {
+    let directory = Directory::new("unpacked");
+    let Some(program) = compile_nested(&directory, &["-gz=zlib", "-gdwarf-5"]) else {
+        return;
+    };
+    let cache = directory.path("cache");
+    let nested = || {
+        // Without the answers of earlier runs.
+        for entry in fs::read_dir(cache.join("symbols")).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "sym") {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        let resolver = directory.resolver(CacheLocation::Directory(cache.clone()));
+        assert_nested(&resolver, &program.desc(), program.range("outer"));
+        let module = resolver.module(&program.desc());
+        let frames = resolver.resolve(module, &[program.range("main").start]);
+        frames[0][0].file.as_deref().unwrap().to_owned()
+    };
+    let file = nested();
+    let copies = || {
+        let entries = fs::read_dir(cache.join("symbols")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let copies = paths.filter(|path| path.extension().is_some_and(|it| it == "debug"));
+        copies.collect::<Vec<_>>()
+    };
+    let [copy] = &copies()[..] else {
+        panic!("{:?}", copies());
+    };
+
+    // The next run reads it: what is changed there is seen.
+    let whole = fs::read(copy).unwrap();
+    let directory_name = directory.path("").to_string_lossy().into_owned();
+    let directory_name = directory_name.trim_end_matches('/').as_bytes();
+    let mut changed = whole.clone();
+    let mut at = 0;
+    while let Some(found) = changed[at..]
+        .windows(directory_name.len())
+        .position(|window| window == directory_name)
+    {
+        at += found + 1;
+        changed[at] = b'#';
+    }
+    assert_ne!(changed, whole);
+    fs::write(copy, &changed).unwrap();
+    assert_eq!(nested(), format!("/#{}", &file[2..]));
+
+    // One that is cut, or of another file, is not.
+    for damaged in [&whole[..whole.len() - 1], &vec![0; whole.len()]] {
+        fs::write(copy, damaged).unwrap();
+        assert_eq!(nested(), file);
+        assert_eq!(fs::read(copy).unwrap(), whole, "it is made anew");
+    }
+}
