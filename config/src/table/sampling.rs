@@ -134,7 +134,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "",
         "Folder in which resolved symbols are kept for the next run",
     )
-    .details("`none` keeps none.")
+    .details("`none` keeps none. Debug information that is compressed is kept there unpacked.")
     .option(None, "symbol-cache", "DIR")
     .advanced(),
 ];

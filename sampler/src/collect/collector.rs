@@ -109,6 +109,12 @@ impl Collector {
         Some(Duration::from_nanos(end_ns.saturating_sub(now_ns)))
     }
 
+    /// Whether blocked threads are looked at.
+    #[must_use]
+    pub fn watches_waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
     /// The process `pid` is our child: its end is known once [`Collector::child_ended`] was called.
     pub fn set_child(&mut self, pid: u32) {
         self.child = Some((pid, None));

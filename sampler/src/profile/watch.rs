@@ -50,7 +50,8 @@ impl Watch {
     /// was read when they announced themselves. In a build of many small files, each wake for one of them took a processor from the others.
     pub(super) fn until_target_ends(&mut self) -> Ending {
         let mut interval = FIRST;
-        self.receiver.set_patient(true);
+        // Blocked threads are looked at from the moment on that we know of their process.
+        self.receiver.set_patient(!self.collector.watches_waits());
         loop {
             self.wait(interval, Exits::Later);
             let target = &self.target;
