@@ -1,12 +1,14 @@
 //! Operators of PyTorch, against PyTorch's own profiler.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use rsys_tests::simgpu::{entering, runtimes_dir};
 use rsys_tests::{
-    Invocation, Outcome, Run, TestResult, Trace, answer, judged, report, skip_if_missing,
+    Invocation, Outcome, Run, Scratch, TestResult, Trace, answer, judged, report, skip_if_missing,
     workspace_dir,
 };
 use serde_json::Value;
@@ -130,5 +132,70 @@ fn operators_are_those_that_pytorchs_profiler_counts() -> TestResult {
     }
     let trace = outcome.expect_success().trace()?;
     assert_eq!(recorded(&trace)?, names, "{}", outcome.story());
+    Ok(())
+}
+
+/// What `torch.compile` makes for processors: each run of a kernel is a range with its name, the Python that calls it and the C++ that it is made of have lines.
+#[test]
+#[ignore = "needs `cargo xtask runtimes torch`, which is large"]
+fn kernels_of_torch_compile_have_names_and_lines() -> TestResult {
+    let tree = runtimes_dir().join("torch");
+    ensure!(tree.join(".complete").is_file(), "PyTorch 2 is missing");
+    let scratch = Scratch::new("torch-compiled")?;
+    let libraries = "/usr/lib/x86_64-linux-gnu";
+    let program = Invocation::new("/usr/bin/env")
+        .args([
+            &format!("LD_LIBRARY_PATH={libraries}:{libraries}/blas:{libraries}/lapack"),
+            "/usr/bin/python3.13",
+        ])
+        .arg(workspace_dir().join("tests/workloads/torch_compiled.py"))
+        .arg(scratch.path())
+        .arg("2");
+    let outcome = Run::new()
+        .freq(500)
+        .options(["-I", "torch"])
+        .command(entering(&tree).program(program))
+        .run()?;
+    let [runs, cpu_ns] = ["runs", "cpu_ns"].map(|name| outcome.number(name));
+    let (runs, cpu_ns) = (runs?, cpu_ns?);
+    let trace = outcome.expect_success().trace_of("python3.13")?;
+    trace.assert_clean();
+    let within = trace.number(
+        "select count(*) from slice s join slice p on s.parent_id = p.id
+         where s.name glob 'graph_*_cpp_fused_*tanh*' and p.name glob 'Torch-Compiled Region*'",
+    )?;
+    assert_eq!(within as f64, runs, "{}", outcome.story());
+    let output = Command::new(report()?)
+        .args(["functions", "--by", "line", "--json"])
+        .arg(&outcome.output)
+        .output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout)?;
+    judged(&answer);
+    let rows = answer["functions"].as_array().context("functions")?;
+    let mut kernel_ns = 0.0;
+    let mut calls_a_kernel = false;
+    for row in rows {
+        let (Some(source), Some(line)) = (row["source"].as_str(), row["line"].as_u64()) else {
+            continue;
+        };
+        if !Path::new(source).starts_with(scratch.path().join("made")) {
+            continue;
+        }
+        let text = fs::read_to_string(source)?;
+        let text = text.lines().nth(line as usize - 1).context("a line")?;
+        match row["function"].as_str().unwrap_or_default() {
+            // Lines of the kernel: each sample within is at one of them.
+            "kernel" => kernel_ns += row["total_ns"].as_f64().unwrap_or(0.0),
+            name if name.starts_with("call (") => calls_a_kernel |= text.contains("cpp_fused_"),
+            _ => {}
+        }
+    }
+    assert!(calls_a_kernel, "{rows:?}");
+    assert!(
+        (0.8..1.2).contains(&(kernel_ns / cpu_ns)),
+        "{kernel_ns} of {cpu_ns}: {}",
+        outcome.story()
+    );
     Ok(())
 }

@@ -29,6 +29,6 @@ pub use programs::{
     library_program, opencl_program, openmp_program, standin, standin_hip,
 };
 pub use ranks::RanksOnGpus;
-pub use stack::{Stack, runtimes_dir};
+pub use stack::{Stack, entering, runtimes_dir};
 pub use told::{EXACT_NS, Op, accounts, ops};
 pub use truth::{Barrier, Copy, Dispatch, Record, Truth};

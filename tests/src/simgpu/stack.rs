@@ -184,7 +184,7 @@ pub(super) fn in_tree(tree: &Path, program: Invocation) -> Invocation {
 }
 
 /// The words that make a file tree the root of the program behind them.
-pub(crate) fn entering(tree: &Path) -> Invocation {
+pub fn entering(tree: &Path) -> Invocation {
     let mut wrapped = Invocation::new("unshare")
         .args(["--mount", "/bin/sh", "-c", IN_TREE, "sh"])
         .arg(tree);

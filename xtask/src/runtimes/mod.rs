@@ -244,10 +244,28 @@ const STACKS: &[(&str, Source)] = &[
             without: "triton/backends/nvidia/bin/",
         },
     ),
+    (
+        // PyTorch 2.6 for processors, with what `torch.compile` needs to make code for them.
+        "torch",
+        Source::Debian {
+            release: "trixie",
+            packages: &[
+                "base-files",
+                "bash",
+                "dash",
+                "coreutils",
+                "python3-torch",
+                "libtorch-dev",
+                "python3-dev",
+                "python3-setuptools",
+                "g++",
+            ],
+        },
+    ),
 ];
 
 /// Fetched when they are asked for by their names: they are large.
-const ASKED_FOR: [&str; 2] = ["rocm7-rccl", "triton"];
+const ASKED_FOR: [&str; 3] = ["rocm7-rccl", "triton", "torch"];
 
 /// Where ROCm 7 is, as long as it is not in the release beneath.
 const ROCM7: Newer = Newer {
