@@ -38,13 +38,12 @@ impl Action {
     }
 }
 
-/// The kernel's `struct sigaction`.
+/// The kernel's `struct sigaction` (`asm-generic/signal.h`). That of aarch64 has the restorer too, though its C library names none.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct KernelAction {
     pub handler: usize,
     pub flags: u64,
-    #[cfg(target_arch = "x86_64")]
     restorer: usize,
     pub mask: u64,
 }
@@ -66,7 +65,6 @@ pub const RESTORER_FLAG: c_int = 0x0400_0000;
 #[cfg(not(target_arch = "x86_64"))]
 pub const RESTORER_FLAG: c_int = 0;
 
-#[cfg(target_arch = "x86_64")]
 pub static RESTORER: AtomicUsize = AtomicUsize::new(0);
 
 /// Learns the C library's restorer from a handler that it installs for us.
@@ -78,7 +76,6 @@ pub fn learn_restorer(signal: c_int, action: Action) {
     let new = action.to_c();
     // SAFETY: a valid structure, and the handler matches SA_SIGINFO.
     unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
-    #[cfg(target_arch = "x86_64")]
     if let Some(installed) = ask_kernel(signal) {
         RESTORER.store(installed.restorer, Ordering::Relaxed);
     }
@@ -100,7 +97,6 @@ pub fn kernel_sigaction(signal: c_int, action: Action) {
     let new = KernelAction {
         handler: action.handler,
         flags: (action.flags | RESTORER_FLAG) as u64,
-        #[cfg(target_arch = "x86_64")]
         restorer: RESTORER.load(Ordering::Relaxed),
         mask: action.mask,
     };
@@ -120,4 +116,47 @@ pub fn ask_kernel(signal: c_int) -> Option<KernelAction> {
 #[unsafe(link_section = "rsys_start")]
 pub fn current_action(signal: c_int) -> Option<Action> {
     ask_kernel(signal).map(|action| action.action())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn handler(_: c_int) {}
+
+    #[test]
+    fn the_kernels_structure_is_as_the_c_library_fills_it_in() {
+        let wanted = Action {
+            handler: handler as *const () as usize,
+            flags: libc::SA_NODEFER,
+            mask: 1 << (libc::SIGUSR1 - 1) | 1 << (libc::SIGTTOU - 1),
+        };
+        let new = wanted.to_c();
+        // SAFETY: a valid structure with a handler that does nothing, of a signal that nobody sends.
+        let result =
+            unsafe { libc::sigaction(libc::SIGTTIN, &raw const new, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
+        assert_eq!(current_action(libc::SIGTTIN), Some(wanted));
+        let other = Action {
+            mask: 1 << (libc::SIGTTOU - 1),
+            ..wanted
+        };
+        let new = KernelAction {
+            handler: other.handler,
+            flags: other.flags as u64,
+            restorer: 0,
+            mask: other.mask,
+        };
+        // SAFETY: as above; never delivered, so that nothing has to return from the handler.
+        assert_eq!(
+            unsafe { sys::sigaction(libc::SIGTTIN, Some(&new), None) },
+            0
+        );
+        let mut read = wanted.to_c();
+        // SAFETY: room for the answer.
+        let result = unsafe { libc::sigaction(libc::SIGTTIN, std::ptr::null(), &raw mut read) };
+        assert_eq!(result, 0);
+        assert_eq!(Action::from_c(&read).mask, other.mask);
+        assert_eq!(Action::from_c(&read).handler, other.handler);
+    }
 }
