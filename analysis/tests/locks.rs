@@ -169,6 +169,68 @@ fn a_process_that_was_killed_has_its_waits() {
     assert_eq!(gil["holder"], "work (work.py:1)");
 }
 
+/// What was seen from outside stands in a table of its own, as estimates; not beside what was recorded.
+#[test]
+fn waits_for_the_interpreters_lock_that_were_seen_have_their_threads() {
+    let answer = |is_recorded: bool| {
+        let mut model = model();
+        let mark = "the interpreter's lock (GIL)@";
+        let waits = stack(&mut model, &["serve@/home/me/serve.py", mark]);
+        let runs = stack(&mut model, &["work@/home/me/work.py"]);
+        let mut locks = Locks::default();
+        let recorded = LockWait {
+            is_interpreter: true,
+            ..wait(&mut model, "Python GIL", (100, 110))
+        };
+        let seen = LockWait {
+            is_interpreter: true,
+            is_sampled: true,
+            holder_tid: 11,
+            ..wait(&mut model, "", (100, 130))
+        };
+        locks.take(&batch(|batch| {
+            batch.lock_waits.push(seen);
+            if is_recorded {
+                batch.lock_waits.push(recorded);
+            }
+            batch.samples.push(Sample {
+                weight: 30,
+                ..sample(100, 0, Basis::WaitTime, waits)
+            });
+            for time_ns in [100, 110, 120] {
+                batch.samples.push(sample(time_ns, 1, Basis::CpuTime, runs));
+            }
+        }));
+        locks.answer(&model, "")
+    };
+    let seen = answer(false);
+    assert!(!seen.is_empty);
+    assert!(rows(&seen, "locks").is_empty());
+    let threads = rows(&seen, "interpreter_threads");
+    let waiter = row(&threads, "waits_function", "serve");
+    assert_eq!(
+        (&waiter["lock_wait_ns"], &waiter["python_ns"]),
+        (&30.into(), &0.into())
+    );
+    assert_eq!(
+        (&waiter["held_by_thread"], &waiter["held_ns"]),
+        (&11.into(), &30.into())
+    );
+    let holder = row(&threads, "holds_function", "work");
+    assert_eq!(
+        (&holder["lock_wait_ns"], &holder["python_ns"]),
+        (&0.into(), &30.into())
+    );
+    let recorded = answer(true);
+    assert_eq!(rows(&recorded, "locks").len(), 1);
+    assert!(
+        recorded
+            .tables
+            .iter()
+            .all(|table| table.key != "interpreter_threads")
+    );
+}
+
 #[test]
 fn without_locks_a_note_says_how_they_are_recorded() {
     let answer = Locks::default().answer(&model(), "");

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use anyhow::Context;
 use rsys_tests::{
     Outcome, Run, TestResult, Trace, answer, missing_tool, python, run_plain, skip_if_missing,
     target_dir, workload,
@@ -354,6 +355,47 @@ fn the_holder_of_the_interpreters_lock_has_its_line() -> TestResult {
     assert!(
         all > 0 && told * 10 >= all * 8,
         "{told} of {all}: {locks:#}"
+    );
+    Ok(())
+}
+
+/// Waits that were not recorded, but seen from outside, have a table of their own: each thread with what it ran, waited, and for whom.
+#[test]
+fn waits_for_the_interpreters_lock_that_were_seen_are_estimates() -> TestResult {
+    let outcome = Run::new()
+        .options(["--realtime"])
+        .freq(1000)
+        .command(python("lock_habits.py").args(["busy", "2"]))
+        .run()?;
+    let locks = answer("locks", &outcome.expect_success().files())?;
+    assert!(rows(&locks, "locks").is_empty(), "{locks:#}");
+    let threads = rows(&locks, "interpreter_threads");
+    let of = |function: &str| {
+        let mut threads = threads.iter();
+        threads.find(|row| {
+            row["holds_function"]
+                .as_str()
+                .is_some_and(|held| held.contains(function))
+        })
+    };
+    let grinds = of("grinds").context("the thread that computes")?;
+    let waiter = threads
+        .iter()
+        .find(|row| row["thread"] == row["process"])
+        .context("the main thread")?;
+    assert!(
+        waiter["waits_function"]
+            .as_str()
+            .is_some_and(|place| place.contains("lock_habits.py")),
+        "{locks:#}"
+    );
+    assert_eq!(waiter["held_by_thread"], grinds["thread"], "{locks:#}");
+    let ns = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0);
+    assert!(ns(waiter, "lock_wait_ns") > 0, "{locks:#}");
+    assert!(ns(waiter, "held_ns") > 0, "{locks:#}");
+    assert!(
+        ns(grinds, "python_ns") > ns(waiter, "python_ns"),
+        "{locks:#}"
     );
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::code_place::{cells as place_cells, innermost, is_python};
-use super::{Measure, PROCESS_COLUMNS, process_cells, unseen};
+use super::{Measure, PROCESS_COLUMNS, process_cells};
 use crate::model::{Basis, Batch, Kinds, Model, StackId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
 
@@ -54,6 +54,8 @@ impl Measure for Interpreter {
         Kinds {
             samples: true,
             locks: true,
+            // Waits that were seen from outside are slices of threads.
+            host: true,
             ..Kinds::default()
         }
     }
@@ -79,6 +81,24 @@ impl Measure for Interpreter {
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        let table = self.table(model);
+        Answer {
+            is_empty: table.rows.is_empty(),
+            tables: vec![table],
+            ..Answer::default()
+        }
+    }
+}
+
+impl Interpreter {
+    /// Whether a thread was seen to wait for the lock.
+    pub(super) fn has_waits(&self, model: &Model) -> bool {
+        let mut seen = self.samples.keys();
+        seen.any(|&(_, waits, stack)| waits && waits_for_lock(stack, model))
+    }
+
+    /// What is known of each thread that ran Python or waited for the lock: estimates, for all of it was looked at now and then.
+    pub(super) fn table(&self, model: &Model) -> Table {
         let mut threads: HashMap<ThreadId, OfThread> = HashMap::new();
         for (&(thread, waits, stack), seen) in &self.samples {
             let place = innermost(stack, model);
@@ -94,8 +114,10 @@ impl Measure for Interpreter {
                 add(&mut found.holds, of_thread(), seen.time_ns);
             }
         }
-        let columns = unseen(&PROCESS_COLUMNS, &THREAD_COLUMNS);
-        let mut table = Table::new("interpreter_threads", "", &columns);
+        let columns = [&PROCESS_COLUMNS[..], &THREAD_COLUMNS].concat();
+        let title = "Python's interpreter lock, estimated: threads were looked at now and then";
+        let mut table = Table::new("interpreter_threads", title, &columns);
+        table.rows_in_text = 30;
         let mut order: Vec<_> = threads.into_iter().collect();
         order.sort_by_key(|(id, _)| {
             let thread = model.threads[id.index()];
@@ -118,15 +140,9 @@ impl Measure for Interpreter {
             cells.extend(most(found.waits));
             table.push(cells);
         }
-        Answer {
-            is_empty: table.rows.is_empty(),
-            tables: vec![table],
-            ..Answer::default()
-        }
+        table
     }
-}
 
-impl Interpreter {
     /// The thread that held the lock longest while another one waited, and how long that was: as it was recorded, else as it was seen.
     fn holder(&self, waiter: ThreadId) -> Option<(u32, u64)> {
         [false, true].into_iter().find_map(|is_sampled| {
@@ -160,18 +176,18 @@ fn most(times: BTreeMap<String, ([Cell; 3], u64)>) -> [Cell; 3] {
 }
 
 const THREAD_COLUMNS: [Column; 14] = [
-    Column::plain("thread", ""),
-    Column::plain("thread_name", ""),
-    Column::ns("python_ns", ""),
-    Column::ns("lock_wait_ns", ""),
-    Column::ns("longest_ns", ""),
+    Column::plain("thread", "thread"),
+    Column::plain("thread_name", "name"),
+    Column::ns("python_ns", "ran Python"),
+    Column::ns("lock_wait_ns", "waited"),
+    Column::ns("longest_ns", "longest"),
     Column::ns("longest_at_ns", ""),
-    Column::plain("held_by_thread", ""),
-    Column::ns("held_ns", ""),
-    Column::plain("holds_function", ""),
+    Column::plain("held_by_thread", "held by"),
+    Column::ns("held_ns", "for"),
+    Column::plain("holds_function", "ran most"),
     Column::plain("holds_source", ""),
     Column::plain("holds_line", ""),
-    Column::plain("waits_function", ""),
+    Column::plain("waits_function", "waited most in"),
     Column::plain("waits_source", ""),
     Column::plain("waits_line", ""),
 ];

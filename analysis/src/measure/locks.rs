@@ -4,13 +4,15 @@
 //! killed the trace has its drawn waits alone: they are added up, and how often its locks were taken is not known.
 //!
 //! Where a wait names no holder's stack but its thread, the holder's place is that of the sample of CPU time which that thread was at meanwhile: so
-//! it is with Python's interpreter lock, whose holder runs Python.
+//! it is with Python's interpreter lock, whose holder runs Python. Where waits for that lock were not recorded, but seen from outside, a table of its
+//! own has what was seen of each thread ([`Interpreter`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::call_sites::CallSites;
 use super::code_place::{cells as place_cells, file_name, own_place};
+use super::interpreter::Interpreter;
 use super::packed_rows::PackedRows;
 use super::{Measure, PROCESS_COLUMNS, entry, notes, process_cells};
 use crate::model::{
@@ -23,7 +25,7 @@ const NO_STACK: &str = "[no call stack]";
 
 /// Functions that wait, by a part of their names, and the kind of lock that they are about.
 const KINDS: [(&str, &str); 8] = [
-    ("GIL", "Python GIL"),
+    ("GIL", INTERPRETER),
     ("rwlock", "rwlock"),
     ("spin", "spinlock"),
     ("sem_", "semaphore"),
@@ -33,12 +35,14 @@ const KINDS: [(&str, &str); 8] = [
     ("join", "thread end"),
 ];
 
+/// The kind that is Python's interpreter lock.
+const INTERPRETER: &str = "Python GIL";
 /// The kind of all others.
 const MUTEX: &str = "mutex";
 
 /// Whether locks of a kind are held by a thread; others are waited for until something happens.
 fn is_held(kind: &str) -> bool {
-    [MUTEX, "rwlock", "spinlock", "Python GIL"].contains(&kind)
+    [MUTEX, "rwlock", "spinlock", INTERPRETER].contains(&kind)
 }
 
 /// What waits have in common while records are read.
@@ -63,6 +67,7 @@ pub struct Locks {
     /// Time, weight and stack of samples of CPU time, by thread, from the first wait on whose holder's stack is not known.
     running: Vec<PackedRows<3>>,
     wants_running: bool,
+    interpreter: Interpreter,
 }
 
 /// Some waits.
@@ -135,8 +140,7 @@ impl Measure for Locks {
     fn needs(&self) -> Kinds {
         Kinds {
             locks: true,
-            samples: true,
-            ..Kinds::default()
+            ..self.interpreter.needs()
         }
     }
 
@@ -154,6 +158,7 @@ impl Measure for Locks {
             }
         }
         self.sites.take(batch, |_| false);
+        self.interpreter.take(batch);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
@@ -161,8 +166,13 @@ impl Measure for Locks {
         self.running.iter_mut().for_each(PackedRows::sort);
         let sums = self.sums(model);
         let locks = self.table(&sums, model);
+        let mut tables = vec![locks, waits_table(&sums, model)];
+        let is_recorded = sums.keys().any(|(_, kind, _)| *kind == INTERPRETER);
+        if !is_recorded && self.interpreter.has_waits(model) {
+            tables.push(self.interpreter.table(model));
+        }
         let mut notes = notes(model);
-        let is_empty = locks.rows.is_empty();
+        let is_empty = tables.iter().all(|table| table.rows.is_empty());
         if is_empty {
             notes.push(
                 "no lock is in these traces; rsys-sample -I mutex-locks rw-locks spin-locks records them"
@@ -170,7 +180,7 @@ impl Measure for Locks {
             );
         }
         Answer {
-            tables: vec![locks, waits_table(&sums, model)],
+            tables,
             notes,
             is_empty,
             ..Answer::default()
