@@ -148,10 +148,8 @@ mod tests {
             mask: other.mask,
         };
         // SAFETY: as above; never delivered, so that nothing has to return from the handler.
-        assert_eq!(
-            unsafe { sys::sigaction(libc::SIGTTIN, Some(&new), None) },
-            0
-        );
+        let result = unsafe { sys::sigaction(libc::SIGTTIN, Some(&new), None) };
+        assert_eq!(result, 0);
         let mut read = wanted.to_c();
         // SAFETY: room for the answer.
         let result = unsafe { libc::sigaction(libc::SIGTTIN, std::ptr::null(), &raw mut read) };
