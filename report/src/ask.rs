@@ -1,5 +1,6 @@
 //! Asking: the traces are read once for what is measured, or an answer that was kept is taken.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -14,12 +15,15 @@ use rsys_analysis::table::{Answer, Cell, Table};
 use crate::absent::{folded, without_absent};
 use crate::cache;
 use crate::cache::answers::Kept;
+use crate::collectives;
 use crate::inputs::{Form, Inputs};
 use crate::progress::Progress;
 use crate::question::{Named, Question, all};
 
 /// The most rows of each table in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
+/// The question of how ranks compare, which only jobs have an answer to.
+const COLLECTIVES: &str = "collectives";
 /// The most findings there.
 const SUMMARY_FINDINGS: usize = 3;
 
@@ -89,11 +93,14 @@ pub(crate) fn read_once(
 pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
     let inputs = question.inputs();
     let Measured {
-        answers,
+        mut answers,
         cost,
         notes,
         files,
     } = measured(inputs, question.measures(), question.is_default())?;
+    if let Question::Summary(_) | Question::Advice(_) = question {
+        answers.extend(compared(inputs, &files, &answers));
+    }
     let mut answer = match question {
         Question::Summary(inputs) => summary(answers, &cost, inputs),
         Question::Advice(_) => advice(answers, &cost),
@@ -115,7 +122,41 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
     Ok((answer, inputs.form()))
 }
 
-/// Reads the traces once for all questions and for others beside them; the answers to all questions with every row, and those to the others.
+/// How ranks waited for each other in collectives, if several have run some: advice judges that too. The traces are read once more for it, as far as there is no
+/// answer that was kept.
+fn compared(inputs: &Inputs, files: &[PathBuf], answers: &[Part]) -> Option<Part> {
+    let timeline = answers.iter().find(|(name, _)| *name == "timeline");
+    let mut owners = BTreeSet::new();
+    for table in timeline.iter().flat_map(|(_, answer)| &answer.tables) {
+        communicating(table, &mut owners);
+    }
+    (owners.len() > 1).then(|| {
+        let (mut collectives, _) = collectives::of_files(inputs, files);
+        // What is wrong with the files was said.
+        collectives.notes.clear();
+        (COLLECTIVES, collectives)
+    })
+}
+
+/// Host and process of the GPUs in a table that have run collectives.
+fn communicating(table: &Table, owners: &mut BTreeSet<(String, u64)>) {
+    let place = |key| table.columns.iter().position(|column| column.key == key);
+    let places = (place("host"), place("process"), place("total_comm_ns"));
+    for row in &table.rows {
+        if let (Some(host), Some(process), Some(time)) = places
+            && let (Cell::Count(process), Cell::Count(1..)) =
+                (&row.cells[process], &row.cells[time])
+        {
+            owners.insert((format!("{:?}", row.cells[host]), *process));
+        }
+        for below in &row.below {
+            communicating(below, owners);
+        }
+    }
+}
+
+/// Reads the traces for all questions and for others beside them; the answers to all questions with every row, how ranks compare if there are several, and the
+/// answers to the others.
 ///
 /// # Errors
 /// When there is no trace.
@@ -126,9 +167,10 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
         mut answers,
         cost,
         notes,
-        ..
+        files,
     } = measured(inputs, asked.into_iter().chain(others).collect(), true)?;
     let others = answers.split_off(count);
+    answers.extend(compared(inputs, &files, &answers));
     let mut advice = advise(&answers, &cost);
     // It finds something only where another has something; what was not judged is a table.
     advice.is_empty = true;
@@ -140,7 +182,7 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
     Ok((answer, Answer::joined(others)))
 }
 
-/// All findings, and the answers beside all questions' that they are made of.
+/// All findings, and the answers that they are made of beside those to the questions of a summary.
 fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
     let mut advice = advise(&answers, cost);
     let (further, shown): (Vec<Part>, Vec<Part>) =
@@ -196,7 +238,9 @@ fn summary(answers: Vec<Part>, cost: &Table, inputs: &Inputs) -> Answer {
         let note = format!("rsys-report overlap {first} says what each iteration consisted of");
         advice.notes.push(note);
     }
-    let shown = answers.into_iter().filter(is_shown);
+    let shown = answers
+        .into_iter()
+        .filter(|part| is_shown(part) && part.0 != COLLECTIVES);
     let parts = shown.map(|(name, answer)| (name, answer.brief(SUMMARY_ROWS)));
     // Nothing is found in traces that hold nothing.
     advice.is_empty = true;

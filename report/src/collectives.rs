@@ -1,6 +1,6 @@
 //! `rsys-report collectives`: ranks compared.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -10,6 +10,7 @@ use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
+use rsys_analysis::table::{Answer, Table};
 
 use crate::cache;
 use crate::inputs::{Asked, Inputs};
@@ -42,6 +43,20 @@ impl parts::Part for Part {
     fn write(&self, _: &(), source: &str) -> std::io::Result<Vec<u8>> {
         self.write(source)
     }
+}
+
+/// Compares the ranks in these traces, as the command without options does; an answer that was kept is taken. With what profiling cost.
+pub(crate) fn of_files(inputs: &Inputs, files: &[PathBuf]) -> (Answer, Table) {
+    let kept = inputs.kept(files, true);
+    kept.find("collectives").unwrap_or_else(|| {
+        let read = BytesRead::default();
+        let progress = Progress::on_terminal(read.clone(), cache::bytes_of(files));
+        let (answer, model) = ranks::collectives(files, &read, inputs.job_count());
+        drop(progress);
+        let found = (answer, profiling_cost(&model));
+        kept.keep("collectives", &found);
+        found
+    })
 }
 
 /// Answers, or makes parts.

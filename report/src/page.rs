@@ -9,7 +9,6 @@ use rsys_analysis::measure::plots::plots;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
-use rsys_analysis::table::{Answer, Cell, Table};
 
 use crate::ask::{everything, has_iterations};
 use crate::inputs::Inputs;
@@ -63,12 +62,6 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
         let (iterations, _) = ranks::overlap(&files, &Options::default(), &read, jobs);
         answer.parts.push(("overlap", iterations));
     }
-    if files.len() > 1 && has_communication(&answer) {
-        let (mut collectives, _) = ranks::collectives(&files, &read, jobs);
-        // What is wrong with the files was said.
-        collectives.notes.clear();
-        answer.parts.push(("collectives", collectives));
-    }
     if answer.is_empty && plots.is_empty {
         let notes = answer.notes.iter().find(|note| note.contains(": "));
         let why = notes.map_or_else(String::new, |note| format!(" ({note})"));
@@ -92,20 +85,6 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
         bytes: page.len(),
         pictures: pictures.len(),
     })
-}
-
-/// Whether collectives ran on some GPU.
-fn has_communication(answer: &Answer) -> bool {
-    fn is_in(table: &Table) -> bool {
-        let mut columns = table.columns.iter();
-        let place = columns.position(|column| column.key == "total_comm_ns");
-        table.rows.iter().any(|row| {
-            let cell = place.and_then(|place| row.cells.get(place));
-            matches!(cell, Some(Cell::Count(1..))) || row.below.iter().any(is_in)
-        })
-    }
-    let timeline = answer.parts.iter().find(|(name, _)| *name == "timeline");
-    timeline.is_some_and(|(_, timeline)| timeline.tables.iter().any(is_in))
 }
 
 fn refuse_existing(path: &Path, force: bool) -> Result<()> {

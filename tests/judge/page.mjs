@@ -17,6 +17,7 @@ const answer = JSON.parse(fs.readFileSync(answerFile, 'utf8'));
 
 const CONTRAST_MIN = 4.5;
 const ROWS_MAX = 1000;
+const DRAWN_AT_FIRST = 12;
 const SIZES = {
   ns: 1, 'µs': 1e3, ms: 1e6, s: 1e9, B: 1, kB: 1e3, MB: 1e6, GB: 1e9, 'B/s': 1, 'kB/s': 1e3, 'MB/s': 1e6, 'GB/s': 1e9, '%': 0.01, '': 1,
 };
@@ -209,6 +210,33 @@ async function withFindings(html) {
   await page.close();
 }
 
+// Of many GPUs the first are drawn, and all in a map; a button draws the others, and takes them away again.
+async function manyGpus(page, count) {
+  const [map, busy, bars] = ['[data-plot=idle_map]', '[data-plot=busy]', '[data-plot=timeline]'].map((plot) => page.locator(plot));
+  const isMany = count > DRAWN_AT_FIRST;
+  must(await map.count() === (isMany ? 1 : 0), `${count} GPUs, ${await map.count()} maps of idleness`);
+  if (!isMany) return;
+  const courses = busy.locator('figure:not([data-plot=idle_map] figure)');
+  const names = bars.locator('.lanes > .name');
+  must(await courses.count() === DRAWN_AT_FIRST, `${await courses.count()} courses at first`);
+  // In front of the bars of GPUs is their sum.
+  must(await names.count() === DRAWN_AT_FIRST + 1 && await names.first().textContent() === `all ${count} GPUs`, 'bars at first');
+  for (const [plot, drawn, extra] of [[busy, courses, 0], [bars, names, 1]]) {
+    await plot.getByRole('button', { name: `Show all ${count} GPUs` }).click();
+    must(await drawn.count() === count + extra, `${await drawn.count()} of ${count} GPUs are drawn`);
+    await plot.getByRole('button', { name: 'Show fewer' }).click();
+    must(await drawn.count() === DRAWN_AT_FIRST + extra, 'the button does not take them away');
+  }
+  const slider = map.locator('[role=slider]');
+  await slider.focus();
+  seen.idlest = [];
+  for (let place = 0; place < 40; place += 1) {
+    await slider.press('ArrowRight');
+    seen.idlest.push(await map.locator('output').first().textContent());
+  }
+  must(await map.locator('svg path').count() > 1, 'a map of idleness without shades');
+}
+
 // What a map of ranks tells at each of its places, which the keys go through; it has something drawn in it.
 async function mapTells(map) {
   must((await map.locator('svg rect').count()) > 0, 'a map of ranks without anything in it');
@@ -271,6 +299,7 @@ try {
   await page.locator('[data-plot] [role=slider]').first().focus();
   await page.keyboard.press('ArrowRight');
   must(/^at /.test(await page.locator('[data-plot] figure output').first().textContent()), 'the keys find nothing in a picture');
+  await manyGpus(page, devices.length);
   for (const kind of ['iterations', 'collectives']) {
     const map = page.locator(`[data-plot=${kind}]`);
     if (await map.count()) seen.maps[kind] = await mapTells(map);

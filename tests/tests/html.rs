@@ -190,7 +190,16 @@ fn a_job_of_ranks() -> TestResult {
     };
     rsys_synthetic::write(&job, scratch.path())?;
     let seen = judged_page(&[scratch.path().to_path_buf()], "html-job")?;
-    has(&seen, "plots", &["iterations", "collectives"])?;
+    has(&seen, "plots", &["idle_map", "iterations", "collectives"])?;
+    let idlest = seen["idlest"].as_array().context("idleness")?;
+    let is_told = |line: &Value| {
+        let line = line.as_str().unwrap_or_default();
+        line.starts_with("at ") && line.contains(" idle ") && line.contains(", the median ")
+    };
+    ensure!(
+        idlest.len() == 40 && idlest.iter().all(is_told),
+        "{idlest:?}"
+    );
     has(
         &seen,
         "tables",

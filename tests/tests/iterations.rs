@@ -1,11 +1,11 @@
-//! Iterations of a job on the command line: what a summary says of them, and their critical paths.
+//! A job's ranks and iterations on the command line: what a summary and advice say of them, and critical paths.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use rsys_synthetic::{Cause, Fault, Job};
-use rsys_tests::{Scratch, TestResult, report};
+use rsys_tests::{Scratch, TestResult, answer, report};
 use serde_json::Value;
 
 /// Asks `rsys-report`.
@@ -37,6 +37,74 @@ fn written(scratch: &Scratch) -> Result<String> {
     };
     rsys_synthetic::write(&job, &folder)?;
     path(&folder)
+}
+
+/// What advice says of a job.
+fn advice(job: &Job) -> Result<Value> {
+    let scratch = Scratch::new("advice-on-ranks")?;
+    let folder = scratch.path().join("job");
+    rsys_synthetic::write(job, &folder)?;
+    answer("advice", &[folder])
+}
+
+/// When the last collective of a job ends.
+fn end_ns(job: &Job) -> u64 {
+    let last = (job.iterations - 1, job.buckets - 1);
+    rsys_synthetic::simulate(job).end_ns(job, 0, last)
+}
+
+#[test]
+fn advice_names_the_rank_that_the_others_wait_for_whatever_it_does() -> TestResult {
+    // Eight ranks on two hosts.
+    let healthy = Job::default();
+    for cause in Cause::ALL {
+        let fault = Fault {
+            rank: 5,
+            cause,
+            amount_ns: 5_000_000,
+            every: 1,
+        };
+        let job = Job {
+            faults: vec![fault],
+            ..Job::default()
+        };
+        let advised = advice(&job)?;
+        let findings = advised["findings"].as_array().context("findings")?;
+        let of_rule = |rule: &str| {
+            let found = findings.iter().filter(|one| one["rule"] == rule);
+            found.collect::<Vec<_>>()
+        };
+        let [found] = of_rule("straggler")[..] else {
+            anyhow::bail!("{cause:?}: {advised:#}");
+        };
+        let place = found["place"].as_str().context("a place")?;
+        let known = cause
+            .place()
+            .is_none_or(|(function, _)| place.contains(function));
+        ensure!(
+            place.starts_with("rank 5 on node01") && known,
+            "{cause:?}: {place}"
+        );
+        let saves_ns = found["saves_ns"].as_u64().context("a time")?;
+        let lost_ns = end_ns(&job) - end_ns(&healthy);
+        ensure!(
+            (lost_ns * 9 / 10..=lost_ns * 11 / 10).contains(&saves_ns),
+            "{cause:?}: {saves_ns} of {lost_ns}"
+        );
+        let look = found["look"].as_str().context("where to look")?;
+        let (after_s, _) = look.split_once(" s after").context("a time")?;
+        ensure!(
+            look.contains("first process on node01") && after_s.parse::<f64>()? < 5.0,
+            "{cause:?}: {look}"
+        );
+        // Who waits in collectives for that rank has not begun them too late, and what computes longer is told once.
+        for rule in ["exposed_comm", "rank_imbalance"] {
+            ensure!(of_rule(rule).is_empty(), "{cause:?}: {advised:#}");
+        }
+    }
+    let advised = advice(&healthy)?;
+    ensure!(advised["findings"] == serde_json::json!([]), "{advised:#}");
+    Ok(())
 }
 
 fn path(path: &Path) -> Result<String> {

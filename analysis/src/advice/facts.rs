@@ -1,6 +1,7 @@
 //! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::model::WAITING_FOR_INTERPRETER;
 use crate::table::Answer;
@@ -11,23 +12,61 @@ use crate::table::view::{View, rows, tidy};
 pub(super) struct Span {
     pub(super) start_ns: u64,
     pub(super) duration_ns: u64,
+    /// The place in [`Facts::hosts`] of the host whose clock it is told by.
+    pub(super) host: usize,
 }
 
 impl Span {
-    pub(super) fn between(start_ns: u64, end_ns: u64) -> Self {
+    pub(super) fn between(start_ns: u64, end_ns: u64, host: usize) -> Self {
         Self {
             start_ns,
             duration_ns: end_ns.saturating_sub(start_ns),
+            host,
         }
     }
 
     /// The longest single time of a row.
-    fn longest(view: &View<'_>) -> Self {
+    fn longest(view: &View<'_>, host: usize) -> Self {
         Self {
             start_ns: view.count("longest_at_ns"),
             duration_ns: view.count("longest_ns"),
+            host,
         }
     }
+}
+
+/// A host: each has a clock of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) name: String,
+    /// The first time of any of its processes.
+    pub(super) start_ns: u64,
+}
+
+/// The hosts of processes; one without a name if there are none.
+fn hosts(lives: &[View<'_>]) -> Vec<Host> {
+    let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
+    for view in lives {
+        let start_ns = starts.entry(view.text("host")).or_insert(u64::MAX);
+        *start_ns = (*start_ns).min(view.count("start_ns"));
+    }
+    if starts.is_empty() {
+        starts.insert("", 0);
+    }
+    let hosts = starts.into_iter();
+    hosts
+        .map(|(name, start_ns)| Host {
+            name: name.to_owned(),
+            start_ns,
+        })
+        .collect()
+}
+
+/// The place of a row's host; the first if it is not among them.
+fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
+    let name = view.text("host");
+    let found = hosts.iter().position(|host| host.name == name);
+    found.unwrap_or(0)
 }
 
 /// Idle time of a GPU with one cause at one place.
@@ -170,6 +209,30 @@ pub(super) struct Copying {
     pub(super) blocked_ns: u64,
 }
 
+/// A rank that made the others wait in collectives, as `collectives` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Straggler {
+    pub(super) rank: Option<u64>,
+    pub(super) host: String,
+    /// What it did longer than others, and where; empty if unknown.
+    pub(super) cause: String,
+    pub(super) place: String,
+    pub(super) late_ns: u64,
+    pub(super) blame_ns: u64,
+    /// By how much the collectives would end sooner if it were like the others.
+    pub(super) saved_ns: u64,
+    /// From the first to the last operation of its GPUs.
+    pub(super) span: Option<Span>,
+}
+
+/// How ranks waited for each other in collectives, where they were compared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Compared {
+    pub(super) stragglers: Vec<Straggler>,
+    /// How long ranks waited for the last one.
+    pub(super) waited_ns: BTreeMap<Owner, u64>,
+}
+
 /// All that rules may look at.
 pub(super) struct Facts<'a> {
     pub(super) gpus: Vec<Gpu>,
@@ -183,10 +246,11 @@ pub(super) struct Facts<'a> {
     pub(super) slow_clocks: Vec<View<'a>>,
     pub(super) interpreter: Vec<View<'a>>,
     pub(super) cost: Option<View<'a>>,
+    /// `None` where ranks were not compared: there is one process, or nothing collective.
+    pub(super) compared: Option<Compared>,
     /// The longest of the processes' lives, or of the GPUs' spans.
     pub(super) run_ns: u64,
-    /// The first time of any process.
-    pub(super) start_ns: u64,
+    pub(super) hosts: Vec<Host>,
 }
 
 impl<'a> Facts<'a> {
@@ -197,14 +261,17 @@ impl<'a> Facts<'a> {
             found.map(|(_, answer)| answer)
         };
         let lives = rows(answer("lives"), "lives");
-        let processes = one_for_each_owner(lives.iter().map(process).collect());
-        let gpus = gpus(answer("timeline"), answer("gaps"), answer("pauses"));
+        let hosts = hosts(&lives);
+        let processes = lives.iter().map(|view| process(view, &hosts)).collect();
+        let processes = one_for_each_owner(processes);
+        let (timeline, gaps, pauses) = (answer("timeline"), answer("gaps"), answer("pauses"));
+        let gpus = gpus(timeline, gaps, pauses, &hosts);
         let lives = processes.iter().map(|one| one.life.duration_ns);
         let spans = gpus.iter().map(|one| one.span.duration_ns);
-        let starts = processes.iter().map(|one| one.life.start_ns);
+        let collectives = answers.iter().find(|(name, _)| *name == "collectives");
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
-            start_ns: starts.min().unwrap_or(0),
+            compared: collectives.map(|(_, answer)| compared(answer, &gpus)),
             blocking_copies: copying(&rows(answer("copies"), "blocking_copies")),
             blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies")),
             copies: rows(answer("copies"), "copies"),
@@ -216,7 +283,13 @@ impl<'a> Facts<'a> {
             cost: rows(Some(cost), "profiling_cost").first().copied(),
             gpus,
             processes,
+            hosts,
         }
+    }
+
+    /// The place of a row's host in `hosts`.
+    pub(super) fn host_of(&self, view: &View<'_>) -> usize {
+        host_of(view, &self.hosts)
     }
 
     /// Whether waits were recorded of the process of a GPU.
@@ -235,7 +308,43 @@ fn key(view: &View<'_>) -> (Owner, String, u64) {
     )
 }
 
-fn gpus(timeline: Option<&Answer>, gaps: Option<&Answer>, pauses: Option<&Answer>) -> Vec<Gpu> {
+fn compared(collectives: &Answer, gpus: &[Gpu]) -> Compared {
+    let what_if = rows(Some(collectives), "what_if");
+    let straggler = |view: &View<'_>| {
+        let owner = Owner::of(view);
+        let change = what_if
+            .iter()
+            .find(|change| change.known("process").is_some() && Owner::of(change) == owner);
+        Straggler {
+            rank: owner.rank,
+            host: view.text("host").to_owned(),
+            cause: view.text("cause").to_owned(),
+            place: tidy(view.text("place")),
+            late_ns: view.count("late_ns"),
+            blame_ns: view.count("blame_ns"),
+            saved_ns: change.map_or(0, |change| change.count("saved_ns")),
+            span: gpus
+                .iter()
+                .find(|gpu| gpu.owner == owner)
+                .map(|gpu| gpu.span),
+        }
+    };
+    let stragglers = rows(Some(collectives), "stragglers");
+    let ranks = rows(Some(collectives), "ranks").into_iter();
+    Compared {
+        stragglers: stragglers.iter().map(straggler).collect(),
+        waited_ns: ranks
+            .map(|rank| (Owner::of(&rank), rank.count("wait_ns")))
+            .collect(),
+    }
+}
+
+fn gpus(
+    timeline: Option<&Answer>,
+    gaps: Option<&Answer>,
+    pauses: Option<&Answer>,
+    hosts: &[Host],
+) -> Vec<Gpu> {
     let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
     let devices = rows(timeline, "devices");
     let devices = devices.iter().map(|view| {
@@ -244,12 +353,14 @@ fn gpus(timeline: Option<&Answer>, gaps: Option<&Answer>, pauses: Option<&Answer
         let pauses = pauses.iter().find(same);
         let pause_causes = pauses.map(|view| view.below("pause_causes"));
         let phases = pauses.map(|view| view.below("launch_phases"));
+        let host = host_of(view, hosts);
         Gpu {
             owner: Owner::of(view),
             number: view.count("device"),
             span: Span {
                 start_ns: view.count("start_ns"),
                 duration_ns: view.count("total_ns"),
+                host,
             },
             kernels: view.count("records.compute"),
             copies: view.count("records.memcpy"),
@@ -258,42 +369,55 @@ fn gpus(timeline: Option<&Answer>, gaps: Option<&Answer>, pauses: Option<&Answer
             exposed_comm_ns: view.count("exposed_comm_ns"),
             exposed_copies_ns: view.count("exposed_memcpy_ns"),
             comm_ns: view.count("total_comm_ns"),
-            causes: causes.iter().flatten().map(cause).collect(),
-            pauses: pause_causes.iter().flatten().map(pause).collect(),
-            phases: phases.iter().flatten().map(phase).collect(),
+            causes: causes
+                .iter()
+                .flatten()
+                .map(|view| cause(view, host))
+                .collect(),
+            pauses: pause_causes
+                .iter()
+                .flatten()
+                .map(|view| pause(view, host))
+                .collect(),
+            phases: phases
+                .iter()
+                .flatten()
+                .map(|view| phase(view, host))
+                .collect(),
             other_idle_ns: pauses.map_or(0, |view| view.count("other_idle_ns")),
         }
     });
     devices.collect()
 }
 
-fn cause(view: &View<'_>) -> Idle {
+fn cause(view: &View<'_>, host: usize) -> Idle {
     Idle {
         cause: view.text("cause").to_owned(),
         call: String::new(),
         place: tidy(view.text("where")),
         idle_ns: view.count("idle_ns"),
         count: view.count("count"),
-        longest: Span::longest(view),
+        longest: Span::longest(view, host),
     }
 }
 
-fn pause(view: &View<'_>) -> Idle {
+fn pause(view: &View<'_>, host: usize) -> Idle {
     Idle {
         cause: view.text("cause").to_owned(),
         call: view.text("call").to_owned(),
         place: view.place(""),
         idle_ns: view.count("idle_ns"),
         count: view.count("count"),
-        longest: Span::longest(view),
+        longest: Span::longest(view, host),
     }
 }
 
-fn phase(view: &View<'_>) -> Phase {
+fn phase(view: &View<'_>, host: usize) -> Phase {
     Phase {
         span: Span {
             start_ns: view.count("start_ns"),
             duration_ns: view.count("duration_ns"),
+            host,
         },
         bursts: view.count("bursts"),
         busy_ns: view.count("busy_ns"),
@@ -301,14 +425,15 @@ fn phase(view: &View<'_>) -> Phase {
     }
 }
 
-fn process(view: &View<'_>) -> Process {
+fn process(view: &View<'_>, hosts: &[Host]) -> Process {
+    let host = host_of(view, hosts);
     let used = view
         .known("first_operation_ns")
         .zip(view.known("last_operation_ns"));
     Process {
         owner: Owner::of(view),
-        life: Span::between(view.count("start_ns"), view.count("end_ns")),
-        used: used.map(|(first_ns, last_ns)| Span::between(first_ns, last_ns)),
+        life: Span::between(view.count("start_ns"), view.count("end_ns"), host),
+        used: used.map(|(first_ns, last_ns)| Span::between(first_ns, last_ns, host)),
         samples: view.count("samples"),
         is_sampled: view.count("sample_period_ns") > 0,
         has_waits: view.count("wait_frequency_hz") > 0,
@@ -326,7 +451,8 @@ fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
         if is_same {
             let end_ns = |span: Span| span.start_ns + span.duration_ns;
             let last_ns = end_ns(one.life).max(end_ns(other.life));
-            one.life = Span::between(one.life.start_ns.min(other.life.start_ns), last_ns);
+            let first_ns = one.life.start_ns.min(other.life.start_ns);
+            one.life = Span::between(first_ns, last_ns, one.life.host);
             one.samples += other.samples;
             one.is_sampled |= other.is_sampled;
             one.has_waits |= other.has_waits;
@@ -359,7 +485,7 @@ mod tests {
                 rank: None,
                 process,
             },
-            life: Span::between(start_ns, end_ns),
+            life: Span::between(start_ns, end_ns, 0),
             samples,
             before: (format!("of {samples}"), 0),
             ..Process::default()
@@ -384,8 +510,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                (7, Span::between(0, 80), 40, "of 40"),
-                (8, Span::between(5, 90), 3, "of 3"),
+                (7, Span::between(0, 80, 0), 40, "of 40"),
+                (8, Span::between(5, 90, 0), 3, "of 3"),
             ]
         );
     }

@@ -42,7 +42,8 @@ pub fn rule_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     rules::all().map(|rule| (rule.name, rule.title))
 }
 
-/// Findings from the answers to all questions of a summary and to [`further_measures`], and the table of what profiling cost.
+/// Findings from the answers to all questions of a summary and to [`further_measures`], and the table of what profiling cost. `collectives` may be among them:
+/// without it nothing is said of ranks that wait for each other.
 ///
 /// The tables are `findings`, at most ten, and `not_judged`: the rules that lacked what they need.
 ///
@@ -124,12 +125,17 @@ fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<
     ]
 }
 
-/// Where in the UI a span is: by the first time of the traces, and by the clock.
+/// Where in the UI a span is: by the first time of its host, and by the clock.
 fn look(span: Span, facts: &Facts<'_>) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let after_s = seconds(span.start_ns.saturating_sub(facts.start_ns));
+    let host = &facts.hosts[span.host];
+    let after_s = seconds(span.start_ns.saturating_sub(host.start_ns));
+    let of_host = match facts.hosts.len() {
+        1 => String::new(),
+        _ => format!(" on {}", host.name),
+    };
     format!(
-        "{after_s:.6} s after the start of the first process, for {:.6} s (CLOCK_BOOTTIME {} ns)",
+        "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s (CLOCK_BOOTTIME {} ns)",
         seconds(span.duration_ns),
         span.start_ns
     )

@@ -72,6 +72,7 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
                 span: Some(Span {
                     start_ns: waiter.count("longest_at_ns"),
                     duration_ns: waiter.count("longest_ns"),
+                    host: process.life.host,
                 }),
             });
         }

@@ -55,15 +55,16 @@ fn judge(
 }
 
 fn late_start(facts: &Facts<'_>) -> Verdict {
-    let before =
-        |process: &Process, used: Span| Span::between(process.life.start_ns, used.start_ns);
+    let before = |process: &Process, used: Span| {
+        Span::between(process.life.start_ns, used.start_ns, used.host)
+    };
     judge(facts, before, |process| process.before.clone())
 }
 
 fn early_end(facts: &Facts<'_>) -> Verdict {
     let after = |process: &Process, used: Span| {
         let end_ns = process.life.start_ns + process.life.duration_ns;
-        Span::between(used.start_ns + used.duration_ns, end_ns)
+        Span::between(used.start_ns + used.duration_ns, end_ns, used.host)
     };
     judge(facts, after, |process| process.after.clone())
 }

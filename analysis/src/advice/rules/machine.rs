@@ -69,6 +69,7 @@ fn throttling(facts: &Facts<'_>) -> Verdict {
             span: Some(Span {
                 start_ns: longest.count("start_ns"),
                 duration_ns: longest.count("duration_ns"),
+                host: facts.host_of(longest),
             }),
         };
         let known = worst.entry(gpu).or_default();

@@ -1,11 +1,19 @@
 //! Several GPUs: collectives and balance.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::advice::facts::{Facts, Gpu, Owner};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, of_each_gpu};
+use crate::advice::facts::{Facts, Gpu, Owner, Straggler};
+use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, is_worth, of_each_gpu};
 
-pub(super) const RULES: [Rule; 4] = [
+pub(super) const RULES: [Rule; 5] = [
+    Rule {
+        name: "straggler",
+        title: "the other ranks wait for this one in collectives",
+        remedy: "mend what this rank does longer than the others; `rsys-report collectives` has its latest arrivals, and what all ranks would gain",
+        needs: Needs::Nothing,
+        judge: straggler,
+    },
     Rule {
         name: "exposed_comm",
         title: "collectives run while nothing is computed",
@@ -36,25 +44,87 @@ pub(super) const RULES: [Rule; 4] = [
     },
 ];
 
-/// A collective that is begun earlier can be hidden by no more than what is computed. Who has computed less than others waits for them in collectives, which
-/// is the imbalance's.
+/// Ranks that come late to collectives by themselves, by what the job would gain if they were like the others.
+fn straggler(facts: &Facts<'_>) -> Verdict {
+    let Some(compared) = &facts.compared else {
+        return Verdict::Found(Vec::new());
+    };
+    if compared.waited_ns.is_empty() {
+        return Verdict::Lacks("collectives that are told by all their ranks", "-I rccl");
+    }
+    let late = compared.stragglers.iter().filter(|one| is_late(one, facts));
+    let findings = late.map(|one| {
+        let rank = one
+            .rank
+            .map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"));
+        let place = match one.place.as_str() {
+            "" => format!("{rank} on {}", one.host),
+            place => format!("{rank} on {}: {place}", one.host),
+        };
+        let cause = match one.cause.as_str() {
+            "" => "unknown",
+            cause => cause,
+        };
+        Finding {
+            saves_ns: Some(one.saved_ns),
+            place,
+            evidence: vec![
+                ("cause", cause.into()),
+                ("late_ns", one.late_ns.into()),
+                ("others_waited_ns", one.blame_ns.into()),
+                ("ranks", (compared.waited_ns.len() as u64).into()),
+            ],
+            span: one.span,
+        }
+    });
+    Verdict::Found(findings.collect())
+}
+
+/// Whether a straggler costs the job enough to be a finding.
+fn is_late(straggler: &Straggler, facts: &Facts<'_>) -> bool {
+    is_worth(straggler.saved_ns, facts.run_ns)
+}
+
+/// A collective that is begun earlier can be hidden by no more than what is computed. Who waits in collectives for ranks that are late has not begun too late: that is
+/// the straggler's, and who has computed less than others waits for the imbalance. GPUs run their collectives together: the one that loses most stands for all.
 fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
     let most_ns = with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0);
-    of_each_gpu(facts, |gpu| {
+    let verdict = of_each_gpu(facts, |gpu| {
+        let waited = facts.compared.as_ref().map(|compared| &compared.waited_ns);
+        let for_ranks_ns = waited.and_then(|waited| waited.get(&gpu.owner));
         let waited_ns = most_ns.saturating_sub(gpu.computation_ns);
+        let waited_ns = waited_ns.max(for_ranks_ns.copied().unwrap_or(0));
         let own_ns = gpu.exposed_comm_ns.saturating_sub(waited_ns);
+        let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
         vec![Finding {
             saves_ns: Some(own_ns.min(gpu.computation_ns)),
-            place: format!("collectives on GPU {}", gpu.number),
+            place: format!(
+                "collectives on GPU {}{}",
+                gpu.number,
+                of_rank.unwrap_or_default()
+            ),
             evidence: vec![
                 ("exposed_ns", gpu.exposed_comm_ns.into()),
+                ("waited_ns", waited_ns.into()),
                 ("communication_ns", gpu.comm_ns.into()),
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
         }]
-    })
+    });
+    let Verdict::Found(mut findings) = verdict else {
+        return verdict;
+    };
+    let gpus = findings.len() as u64;
+    findings.sort_by_key(|one| (Reverse(one.saves_ns), one.place.clone()));
+    findings.truncate(1);
+    for (key, value) in findings.iter_mut().flat_map(|one| &mut one.evidence) {
+        if *key == "gpus" {
+            *value = gpus.into();
+        }
+    }
+    Verdict::Found(findings)
 }
 
 fn collective_calls(facts: &Facts<'_>) -> Verdict {
@@ -126,6 +196,16 @@ fn rank_imbalance(facts: &Facts<'_>) -> Verdict {
         return Verdict::Found(Vec::new());
     }
     let gpus: Vec<&Gpu> = ranks.into_values().collect();
+    // Where collectives say that it computes longer, and what the others lose by that, they know better.
+    let busiest = gpus.iter().max_by_key(|gpu| gpu.computation_ns);
+    let busiest = busiest.and_then(|gpu| gpu.owner.rank);
+    let computes = ["longer_kernels", "more_kernels", "slow_clock"];
+    let mut known = facts.compared.iter().flat_map(|one| &one.stragglers);
+    if known.any(|one| {
+        one.rank == busiest && computes.contains(&one.cause.as_str()) && is_late(one, facts)
+    }) {
+        return Verdict::Found(Vec::new());
+    }
     let place = |gpu: &Gpu| {
         let rank = gpu.owner.rank.unwrap_or(0);
         format!("rank {rank}, GPU {}", gpu.number)

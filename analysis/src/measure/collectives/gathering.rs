@@ -1,6 +1,6 @@
 //! The operations of all ranks, put together from what was found of each file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +35,17 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
+    /// Communicators of which some rank is there several times: of jobs that were copied, or whose names recur by chance. Folders tell their ranks apart.
+    pub(super) fn copied(&self) -> HashSet<TextId> {
+        let of_processes = self.processes.iter();
+        let members = of_processes.flat_map(|of_process| of_process.members.iter());
+        let mut known = HashSet::new();
+        members
+            .filter(|(member, _)| !known.insert(*member))
+            .map(|(member, _)| member.communicator)
+            .collect()
+    }
+
     /// What was joined by the ids of its own model.
     pub(super) fn of(mut joining: Joining) -> Self {
         joining.finish();

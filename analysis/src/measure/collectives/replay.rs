@@ -3,8 +3,9 @@
 //! On each rank a collective begins when the collective before it has ended and its segment has passed; it ends, on all its ranks, when the last has begun and
 //! its own latency has passed. So a rank that is faster helps only as far as no other is the last then, and what waits in one communicator is late in the next.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use super::clocks::Clocks;
 use super::joining::{BY_CALL, FUSED, Lane};
 use super::operation::Operation;
 use super::records::Study;
@@ -34,6 +35,7 @@ pub(super) enum Change {
 #[derive(Debug, Clone, Copy)]
 struct Step {
     process: ProcessId,
+    host: usize,
     start: i64,
     end: i64,
     segment_ns: Option<u64>,
@@ -80,23 +82,36 @@ impl Replay {
                 if left > 0 {
                     left -= 1;
                     let is_mutual = is_mutual(study, arrivals, group.lane, model);
-                    replay.add(arrivals, is_mutual, |part| group.parts[part].process);
+                    replay.add(arrivals, is_mutual, |part| {
+                        let part = &group.parts[part];
+                        (part.process, part.host)
+                    });
                 }
             });
         }
+        replay.align(&study.clocks);
         replay
             .nodes
             .sort_by_key(|node| (node.last_start, node.first));
         replay
     }
 
-    fn add(&mut self, arrivals: &[Arrival], is_mutual: bool, process: impl Fn(usize) -> ProcessId) {
+    fn add(
+        &mut self,
+        arrivals: &[Arrival],
+        is_mutual: bool,
+        whose: impl Fn(usize) -> (ProcessId, usize),
+    ) {
         let first = self.steps.len();
-        self.steps.extend(arrivals.iter().map(|one| Step {
-            process: process(one.part),
-            start: one.start,
-            end: one.end,
-            segment_ns: one.segment_ns,
+        self.steps.extend(arrivals.iter().map(|one| {
+            let (process, host) = whose(one.part);
+            Step {
+                process,
+                host,
+                start: one.start,
+                end: one.end,
+                segment_ns: one.segment_ns,
+            }
         }));
         if is_mutual {
             self.nodes.push(Node {
@@ -113,6 +128,43 @@ impl Replay {
                     count: 1,
                     is_mutual,
                 }));
+        }
+    }
+
+    /// Puts hosts on one axis as far as their clocks are uncertain: there the ranks of a collective are taken to end it together. Where one rank is late all the time, its begins
+    /// and ends leave so much room that clocks in the middle of it would make others late in its place.
+    fn align(&mut self, clocks: &Clocks) {
+        let mut apart: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        let mut ends: BTreeMap<usize, i64> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| node.is_mutual) {
+            ends.clear();
+            for step in &self.steps[node.first..node.first + node.count] {
+                let end = ends.entry(step.host).or_insert(step.end);
+                *end = step.end.min(*end);
+            }
+            // The first host's clock is that of all.
+            let Some(reference) = ends.remove(&0) else {
+                continue;
+            };
+            for (&host, end) in &ends {
+                apart.entry(host).or_default().push(end - reference);
+            }
+        }
+        let off: BTreeMap<usize, i64> = apart
+            .into_iter()
+            .filter_map(|(host, mut apart)| {
+                let room = i64::try_from(clocks.uncertainty_ns(0, host)?).ok()?;
+                Some((host, lower_median(&mut apart)?.clamp(-room, room)))
+            })
+            .collect();
+        for step in &mut self.steps {
+            let off = off.get(&step.host).copied().unwrap_or(0);
+            (step.start, step.end) = (step.start - off, step.end - off);
+        }
+        for node in &mut self.nodes {
+            let steps = &self.steps[node.first..node.first + node.count];
+            let starts = steps.iter().map(|step| step.start);
+            node.last_start = starts.max().unwrap_or(0);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::path::Path;
 
 use super::clocks::{Clocks, HostClock, Shared};
@@ -40,7 +40,7 @@ pub(super) struct Arrival {
 impl Study {
     /// Matches what was read.
     pub(super) fn new(mut gathering: Gathering, model: &Model) -> Self {
-        let copied = copied(&gathering);
+        let copied = gathering.copied();
         let grain_ns = match gathering.tick_ns {
             0 | 1 => 0,
             tick_ns => tick_ns,
@@ -276,7 +276,8 @@ impl Study {
                 let instance = self.instance(place, sequence, arrivals, charges);
                 let total = totals.entry((place, shape)).or_default();
                 total.add(&instance);
-                let last_start = arrivals.iter().map(|one| one.start).max().unwrap_or(0);
+                let last = arrivals.iter().max_by_key(|one| one.start);
+                let last = last.map(|one| (one.start, parts[one.part].host));
                 if charges {
                     // Segments are of use only where all ranks have one.
                     segments.clear();
@@ -285,7 +286,13 @@ impl Study {
                     let median = lower_median(&mut segments);
                     for one in arrivals {
                         let conduct = &mut conducts[parts[one.part].process.index()];
-                        let wait_ns = (last_start - one.start).unsigned_abs();
+                        // Between hosts durations are compared: they need no clock that both have.
+                        let wait_ns = match last {
+                            Some((start, host)) if parts[one.part].host == host => {
+                                (start - one.start).unsigned_abs()
+                            }
+                            _ => one.duration_ns.saturating_sub(instance.latency_min_ns),
+                        };
                         conduct.wait_ns += wait_ns;
                         total.wait_ns += wait_ns;
                         let known = median.zip(one.segment_ns).filter(|_| is_known);
@@ -437,20 +444,9 @@ type Pair = (u64, u64, String);
 type Skewed = (u64, Reverse<usize>, Reverse<u64>);
 
 /// The median, the lower one of two; the numbers are in another order then.
-pub(super) fn lower_median(numbers: &mut [u64]) -> Option<u64> {
+pub(super) fn lower_median<T: Ord + Copy>(numbers: &mut [T]) -> Option<T> {
     let middle = numbers.len().checked_sub(1)? / 2;
     Some(*numbers.select_nth_unstable(middle).1)
-}
-
-/// Communicators of which some rank is there several times: of jobs that were copied, or whose names recur by chance. Folders tell their ranks apart.
-pub(super) fn copied(gathering: &Gathering) -> HashSet<TextId> {
-    let members = gathering.processes.iter();
-    let members = members.flat_map(|of_process| of_process.members.iter());
-    let mut known = HashSet::new();
-    members
-        .filter(|(member, _)| !known.insert(*member))
-        .map(|(member, _)| member.communicator)
-        .collect()
 }
 
 /// The folder of a file.

@@ -7,7 +7,7 @@ use super::causes::told;
 use super::gathering::Gathering;
 use super::joining::Shape;
 use super::proxies::Wait;
-use super::study::{copied, folder_of};
+use super::study::folder_of;
 use crate::model::{Model, ProcessId, TextId};
 use crate::table::{Cell, Column, Table};
 
@@ -47,7 +47,7 @@ pub(super) struct Waited {
 impl Waited {
     /// Puts together what was found of each rank. Where a job was copied, folders tell the ranks apart.
     pub(super) fn of(gathering: &Gathering, model: &Model) -> Self {
-        let copied = copied(gathering);
+        let copied = gathering.copied();
         let folder = |communicator: TextId, id: ProcessId| match copied.contains(&communicator) {
             true => folder_of(&model.process(id).file),
             false => "",

@@ -87,7 +87,7 @@ function about() {
   const words = [];
   const processes = answer('functions')?.tables.find((table) => table.key === 'processes');
   if (processes?.count) {
-    words.push(processes.count === 1 ? '1 process' : `${processes.count.toLocaleString('en')} processes`);
+    words.push(counted(processes.count, 'process'));
     words.push(`${quantity(records(processes).reduce((sum, row) => sum + row.cpu_ns, 0), 'ns')} of CPU time`);
   }
   const gpus = new Set(tablesOf(answer('timeline') ?? { tables: [] }).flatMap(records).map((row) => `${row.host} ${row.device}`));

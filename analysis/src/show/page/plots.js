@@ -7,9 +7,34 @@ function legend(names, style = colour) {
   return make('ul', { class: 'legend' }, names.map((name, at) => make('li', {}, make('i', { style: { background: style(at) } }), name)));
 }
 
-// Shares of a whole, one bar for each row: [{ name, whole, parts: [{ name, value, colour }] }].
-function stacks(rows, unit) {
-  return make('div', { class: 'lanes' }, rows.flatMap(({ name, whole, parts }) => {
+// So many of a kind are drawn at first; a button draws the others.
+const DRAWN_AT_FIRST = 12;
+
+// What is drawn of each row, in a box: of many rows the first, until all are asked for.
+function few(box, rows, drawn, noun) {
+  let isWhole = rows.length <= DRAWN_AT_FIRST;
+  const show = () => box.replaceChildren(...(isWhole ? rows : rows.slice(0, DRAWN_AT_FIRST)).flatMap(drawn));
+  show();
+  if (isWhole) return [box];
+  const button = make('button', { type: 'button', 'aria-expanded': 'false' }, `Show all ${counted(rows.length, noun)}`);
+  button.addEventListener('click', () => {
+    isWhole = !isWhole;
+    show();
+    button.textContent = isWhole ? 'Show fewer' : `Show all ${counted(rows.length, noun)}`;
+    button.setAttribute('aria-expanded', String(isWhole));
+  });
+  return [box, button];
+}
+
+// Shares of a whole, one bar for each row: [{ name, whole, parts: [{ name, value, colour }] }]. Many rows have their sum in front.
+function stacks(rows, unit, noun) {
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const all = rows.length <= DRAWN_AT_FIRST ? [] : [{
+    name: `all ${counted(rows.length, noun)}`,
+    whole: sum(rows.map(({ whole }) => whole)),
+    parts: rows[0].parts.map((part, at) => ({ ...part, value: sum(rows.map(({ parts }) => parts[at].value)) })),
+  }];
+  const bar = ({ name, whole, parts }) => {
     const shown = parts.filter((part) => part.value > 0);
     const words = (part) => `${part.name}: ${quantity(part.value, unit)}, ${quantity(part.value / whole, 'share')}`;
     return [
@@ -17,7 +42,8 @@ function stacks(rows, unit) {
       make('div', { class: 'stack', role: 'img', 'aria-label': `${name}: ${shown.map(words).join('; ')}` },
         shown.map((part) => make('span', { title: words(part), style: { flex: `${part.value} 0 0`, background: part.colour } }))),
     ];
-  }));
+  };
+  return [all.length ? make('div', { class: 'lanes' }, all.flatMap(bar)) : null, ...few(make('div', { class: 'lanes' }), rows, bar, noun)];
 }
 
 // The outline of values that hold each for a width of 1, above another outline: a path.
@@ -93,11 +119,57 @@ const BUSY = [
 ];
 const busyLegend = () => legend(BUSY.map(([, name]) => name), (at) => BUSY[at][2]);
 
+const nameOfGpu = (row) => [owner(row), row.name].filter(Boolean).join(' · ');
+
+// A map has so many rows and columns at most, and so many shades.
+const MAP_ROWS = 120;
+const MAP_COLUMNS = 240;
+const SHADES = 8;
+
+// GPUs down, time across: the darker, the idler, so that one that waits for the others, or all waiting together, is seen among a thousand.
+function idleMap(rows) {
+  if (rows.length <= DRAWN_AT_FIRST) return null;
+  const columns = Math.min(MAP_COLUMNS, Math.max(...rows.map((row) => row.below[0].rows.length)));
+  const idleness = (row) => {
+    const parts = row.below[0].rows;
+    return Array.from({ length: columns }, (_, at) => {
+      const from = Math.floor(at * parts.length / columns);
+      const stretch = parts.slice(from, Math.max(from + 1, Math.floor((at + 1) * parts.length / columns)));
+      const busy = stretch.reduce((sum, [computation, comm, copies]) => sum + computation + comm + copies, 0);
+      return Math.min(1, Math.max(0, 1 - busy / (stretch.length * row.bucket_ns)));
+    });
+  };
+  const together = Math.ceil(rows.length / MAP_ROWS);
+  const lanes = [];
+  for (let first = 0; first < rows.length; first += together) {
+    const group = rows.slice(first, first + together);
+    const all = group.map(idleness);
+    lanes.push({
+      name: group.length > 1 ? `${counted(group.length, 'GPU')} from ${nameOfGpu(group[0])}` : nameOfGpu(group[0]),
+      idle: all[0].map((_, at) => all.reduce((sum, one) => sum + one[at], 0) / all.length),
+    });
+  }
+  // A path for each shade: a rectangle of its own for each place would be too many.
+  const paths = Array(SHADES + 1).fill('');
+  lanes.forEach(({ idle }, down) => idle.forEach((share, at) => { paths[Math.round(SHADES * share)] += `M${at} ${down}h1v1h-1z`; }));
+  const shades = paths.map((d, shade) => (shade && d ? draw('path', { d, fill: 'var(--soft)', 'fill-opacity': (shade / SHADES).toFixed(2) }) : null));
+  const title = 'GPUs (down) by time (across): the darker, the idler';
+  const tell = (place) => {
+    const at = Math.floor(place * columns);
+    const order = [...lanes].sort((one, other) => other.idle[at] - one.idle[at]);
+    const median = order[Math.floor(order.length / 2)].idle[at];
+    return `at ${brief(place * rows[0].axis_ns, 'ns')}: ${order[0].name} idle ${quantity(order[0].idle[at], 'share')}, the median ${quantity(median, 'share')}`;
+  };
+  const pixels = Math.max(120, Math.min(480, 7 * lanes.length));
+  return make('div', { 'data-plot': 'idle_map' },
+    figure(title, told(stretched(columns, lanes.length, pixels, shades.filter(Boolean)), title, tell, 1 / columns), scale(rows[0].axis_ns, 'ns')));
+}
+
 // GPUs over time: what part of each stretch of time they were busy with what.
 function busyOverTime(table) {
   const rows = records(table);
   if (!rows.length) return null;
-  const figures = rows.map((row) => {
+  const course = (row) => {
     const parts = row.below[0].rows;
     const shares = parts.map((part) => part.slice(0, 3).map((time) => time / row.bucket_ns));
     const floors = parts.map(() => 1);
@@ -113,10 +185,11 @@ function busyOverTime(table) {
       const words = [computation, comm, copies].map((share, what) => `${BUSY[what][1]} ${quantity(share, 'share')}`);
       return `at ${brief(at * row.bucket_ns, 'ns')}: ${words.join(', ')}, idle ${quantity(Math.max(0, 1 - computation - comm - copies), 'share')}`;
     };
-    const title = [owner(row), row.name].filter(Boolean).join(' · ');
+    const title = nameOfGpu(row);
     return figure(title, told(stretched(parts.length, 1, 44, paths), title, tell, 1 / parts.length));
-  });
-  return make('div', { 'data-plot': 'busy' }, make('h3', {}, 'GPUs'), busyLegend(), figures, scale(rows[0].axis_ns, 'ns'));
+  };
+  const [box, button] = few(make('div'), rows, course, 'GPU');
+  return make('div', { 'data-plot': 'busy' }, make('h3', {}, 'GPUs'), idleMap(rows), busyLegend(), box, scale(rows[0].axis_ns, 'ns'), button);
 }
 
 // The points of a course as an outline: time in thousandths of the axis, values from 0 to 1.
@@ -129,7 +202,7 @@ function processorsOverTime(table) {
   const rows = records(table);
   if (!rows.length) return null;
   const most = Math.max(1, ...rows.flatMap((row) => row.below[0].rows.map(([, time]) => time / row.bucket_ns)));
-  const figures = rows.map((row) => {
+  const course = (row) => {
     const axis = Math.max(row.axis_ns, row.bucket_ns);
     let path = '';
     const values = row.below[0].rows;
@@ -144,10 +217,11 @@ function processorsOverTime(table) {
     };
     const title = `${owner(row)} · ${quantity(row.cpu_ns, 'ns')} of CPU time`;
     return figure(title, told(stretched(1000, 1, 36, draw('path', { d: path, fill: colour(0) })), title, tell));
-  });
-  const told_ = `Full height: ${brief(most, '')} processor${most === 1 ? '' : 's'}`;
-  return make('div', { 'data-plot': 'processors' }, make('h3', {}, 'Processors that programs had'), make('p', { class: 'soft' }, told_), figures,
-    scale(rows[0].axis_ns, 'ns'));
+  };
+  const height = `Full height: ${brief(most, '')} processor${most === 1 ? '' : 's'}`;
+  const [box, button] = few(make('div'), rows, course, 'process');
+  return make('div', { 'data-plot': 'processors' }, make('h3', {}, 'Processors that programs had'), make('p', { class: 'soft' }, height), box,
+    scale(rows[0].axis_ns, 'ns'), button);
 }
 
 // Units of counters that are shown in one that fits.
@@ -157,7 +231,7 @@ const UNITS = { B: 'bytes', bytes: 'bytes', 'B/s': 'bandwidth', ns: 'ns' };
 function curves(table, wanted) {
   const rows = records(table).filter(wanted);
   if (!rows.length) return null;
-  return make('div', { class: 'curves', 'data-plot': 'curves' }, rows.map((row) => {
+  const curve = (row) => {
     const values = row.below[0].rows;
     const axis = Math.max(row.axis_ns, row.bucket_ns, 1);
     const least = Math.min(...values.map((value) => value[1]));
@@ -179,13 +253,14 @@ function curves(table, wanted) {
     const title = [row.group, row.name, ofGpu(row) || row.name.startsWith('Host ') ? '' : owner(row)].filter(Boolean).join(' · ');
     const range = least === most ? words(most) : `${words(least)} to ${words(most)}`;
     return figure([make('b', {}, title), ` ${range} `], told(svg, `${title}: ${range}`, tell), scale(row.axis_ns, 'ns'));
-  }));
+  };
+  return make('div', { 'data-plot': 'curves' }, few(make('div', { class: 'curves' }), rows, curve, 'curve'));
 }
 
 function memoryOverTime(table) {
   const rows = records(table).filter((row) => row.below.some((below) => below.key === 'over_time' && below.rows.length > 1));
   if (!rows.length) return null;
-  return make('div', { class: 'curves', 'data-plot': 'memory' }, rows.map((row) => {
+  const course = (row) => {
     const parts = records(row.below.find((below) => below.key === 'over_time'));
     const most = Math.max(1, ...parts.map((part) => part.max_bytes));
     const tops = parts.map((part) => 1 - part.max_bytes / most);
@@ -197,7 +272,8 @@ function memoryOverTime(table) {
     const title = `${owner(row)} · ${row.memory}`;
     return figure([make('b', {}, title), ` up to ${quantity(row.peak_bytes, 'bytes')} `], told(svg, title, tell, 1 / parts.length),
       scale(parts.length * parts[0].duration_ns, 'ns'));
-  }));
+  };
+  return make('div', { 'data-plot': 'memory' }, few(make('div', { class: 'curves' }), rows, course, 'memory'));
 }
 
 // Fewer classes than this would be bars too wide to be read as such.
@@ -245,11 +321,11 @@ function timelineBars(tables) {
   const rows = tables.flatMap(records).filter((row) => row.total_ns > 0);
   if (!rows.length) return null;
   const bars = rows.map((row) => ({
-    name: row.processes ? `GPU ${row.device} · ${counted(row.processes, 'process')}`.replace('processs', 'processes') : owner(row),
+    name: row.processes ? `GPU ${row.device} · ${counted(row.processes, 'process')}` : owner(row),
     whole: row.total_ns,
     parts: BUSY.map(([key, name, fill]) => ({ name, value: row[key], colour: fill })),
   }));
-  return make('div', { 'data-plot': 'timeline' }, busyLegend(), stacks(bars, 'ns'));
+  return make('div', { 'data-plot': 'timeline' }, busyLegend(), stacks(bars, 'ns', 'GPU'));
 }
 
 function gapBars(tables) {
@@ -266,7 +342,7 @@ function gapBars(tables) {
   });
   const names = [...sums.keys()].sort((one, other) => sums.get(other) - sums.get(one));
   for (const bar of bars) bar.parts = names.map((name, at) => ({ name, value: bar.causes.get(name) ?? 0, colour: colour(at) }));
-  return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns'));
+  return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns', 'GPU'));
 }
 
 // Ranks down, numbers across: the darker, the more `more` says of a rank there; full where that is a fifth of what `whole` is of the rank.

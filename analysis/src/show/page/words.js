@@ -30,8 +30,10 @@ function brief(value, unit) {
   return found ? `${trim(value / found[0])} ${found[1]}` : `${trim(value)} ${scale[scale.length - 1]}`;
 }
 
+const PLURALS = { memory: 'memories', process: 'processes' };
+
 function counted(count, word) {
-  return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
+  return `${count.toLocaleString('en')} ${count === 1 ? word : PLURALS[word] ?? `${word}s`}`;
 }
 
 // An element with attributes and children. Texts are put in as texts, never as HTML.
