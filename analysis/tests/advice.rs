@@ -13,8 +13,8 @@ use rsys_analysis::measure::gaps::Gaps;
 use rsys_analysis::measure::sensors::Sensors;
 use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
-    Account, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect, GpuRecord,
-    HostKind, HostSlice, Model, Process, ProcessId, Sample,
+    Account, Activity, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect,
+    GpuRecord, HostKind, HostSlice, Model, Process, ProcessId, Sample,
 };
 use rsys_analysis::show::json;
 use serde_json::Value;
@@ -227,6 +227,32 @@ fn the_rank_that_computes_longest_is_named() {
     );
     assert_eq!(advised["findings"][0]["saves_ns"], 500 * MS);
     assert!(found(&advice(&model, &compute([4_900, 5_000]))).is_empty());
+}
+
+#[test]
+fn gpus_that_run_collectives_alone_are_one_finding() {
+    let mut model = model();
+    model.devices.push(Device {
+        is_physical: true,
+        ordinal: 1,
+        ..Device::default()
+    });
+    let batch = batch(|batch| {
+        for (device, end_ms) in [(0, 5_000), (1, 5_500)] {
+            batch.gpu.push(gpu(device, 0, 4_000 * MS, 0));
+            let comm = gpu(device, 4_000 * MS, end_ms * MS, 0);
+            let activity = Activity::Comm;
+            batch.gpu.push(GpuRecord { activity, ..comm });
+        }
+    });
+    let advised = advice(&model, &batch);
+    let found = found(&advised);
+    assert_eq!(found, [finding("exposed_comm", "collectives on GPU 1")]);
+    let first = &advised["findings"][0];
+    assert_eq!(first["saves_ns"], 1_500 * MS);
+    assert_eq!(first["evidence"]["gpus"], 2);
+    // Ranks were not compared: nobody says that one is late, or that it could not be judged.
+    assert!(!is_not_judged(&advised, "straggler"));
 }
 
 /// Kernels of `run_us` with pauses of `pause_us`, launched one by one with nothing to wait for.

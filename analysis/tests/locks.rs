@@ -193,10 +193,13 @@ fn waits_for_the_interpreters_lock_that_were_seen_have_their_threads() {
             if is_recorded {
                 batch.lock_waits.push(recorded);
             }
-            batch.samples.push(Sample {
-                weight: 30,
-                ..sample(100, 0, Basis::WaitTime, waits)
-            });
+            // One wait of which two looks tell, each at its end, and a shorter one before.
+            for (end_ns, weight) in [(50, 15), (120, 20), (130, 10)] {
+                batch.samples.push(Sample {
+                    weight,
+                    ..sample(end_ns, 0, Basis::WaitTime, waits)
+                });
+            }
             for time_ns in [100, 110, 120] {
                 batch.samples.push(sample(time_ns, 1, Basis::CpuTime, runs));
             }
@@ -210,7 +213,11 @@ fn waits_for_the_interpreters_lock_that_were_seen_have_their_threads() {
     let waiter = row(&threads, "waits_function", "serve");
     assert_eq!(
         (&waiter["lock_wait_ns"], &waiter["python_ns"]),
-        (&30.into(), &0.into())
+        (&45.into(), &0.into())
+    );
+    assert_eq!(
+        (&waiter["longest_ns"], &waiter["longest_at_ns"]),
+        (&30.into(), &100.into())
     );
     assert_eq!(
         (&waiter["held_by_thread"], &waiter["held_ns"]),

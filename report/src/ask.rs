@@ -1,4 +1,4 @@
-//! Asking: the traces are read once for what is measured, or an answer that was kept is taken.
+//! Asking: the traces are read once for what is measured, and once more where ranks are compared; or an answer that was kept is taken.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -182,7 +182,7 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
     Ok((answer, Answer::joined(others)))
 }
 
-/// All findings, and the answers that they are made of beside those to the questions of a summary.
+/// All findings, and those answers that they are made of which no command gives.
 fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
     let mut advice = advise(&answers, cost);
     let (further, shown): (Vec<Part>, Vec<Part>) =
@@ -191,6 +191,10 @@ fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
     let files = shown.iter().find(|(name, _)| *name == "timeline");
     let files = files.map_or(&[][..], |(_, answer)| &answer.notes);
     advice.notes.extend_from_slice(files);
+    let ranks = shown.iter().filter(|(name, _)| *name == COLLECTIVES);
+    advice
+        .notes
+        .extend(ranks.flat_map(|(_, answer)| answer.notes.clone()));
     advice.parts = further;
     advice
 }

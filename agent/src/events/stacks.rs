@@ -152,7 +152,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 /// A number for the frames behind the first few, from the outermost one on: of those that the thread had at its last walk too, it is known already.
-/// `hashes[n]` is that of the `n + 1` outermost frames of the last walk that was kept.
+/// `hashes[n]` is that of the `n + 1` outermost frames of the last walk that was kept, the first few too: at the next walk they may stand elsewhere.
 fn native_hash(
     frames: &[u64],
     first: usize,
@@ -170,6 +170,14 @@ fn native_hash(
         hash = mix(hash, *frame);
         if walked.kept {
             *place = hash;
+        }
+    }
+    if walked.kept && walked.shared < frames.len() {
+        let ours = frames.get(..frames.len() - wanted).unwrap_or(&[]);
+        let mut beyond = hash;
+        for (frame, place) in ours.iter().rev().zip(hashes.iter_mut().skip(wanted)) {
+            beyond = mix(beyond, *frame);
+            *place = beyond;
         }
     }
     hash
@@ -271,4 +279,49 @@ fn here() -> Registers {
         registers.set(19_u8.wrapping_add(number as u8), *value);
     }
     registers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the hash is made of nothing known.
+    fn anew(frames: &[u64], first: usize) -> u64 {
+        let wanted = frames.get(first..).unwrap_or(&[]);
+        wanted.iter().rev().fold(0, |hash, frame| mix(hash, *frame))
+    }
+
+    #[test]
+    fn a_hash_that_is_continued_is_that_made_anew() {
+        let mut hashes = [0; STACK_DEPTH];
+        let mut last: Vec<u64> = Vec::new();
+        let mut random = 1_u64;
+        let mut next = |below: usize| {
+            random = mix(random, 0x5bd1);
+            (random >> 33) as usize % below
+        };
+        for _ in 0..20_000 {
+            // Some of the outermost frames of the last walk, and others before them.
+            let kept_frames = next(last.len() + 1);
+            let mut frames: Vec<u64> = (0..next(6)).map(|_| next(4) as u64 + 1).collect();
+            frames.extend(&last[last.len() - kept_frames..]);
+            if frames.is_empty() || frames.len() > 40 {
+                frames = vec![7];
+            }
+            let equal = frames.iter().rev().zip(last.iter().rev());
+            let equal = equal.take_while(|(one, other)| one == other).count();
+            let walked = WalkedAgain {
+                end: End::Root,
+                shared: next(equal + 1),
+                kept: next(4) > 0,
+            };
+            // As many as there are of the agent's own may be anywhere, also among those that are shared.
+            let first = next(frames.len() + 1);
+            let hash = native_hash(&frames, first, walked, &mut hashes);
+            assert_eq!(hash, anew(&frames, first), "{frames:?} {last:?} {walked:?}");
+            if walked.kept {
+                last = frames;
+            }
+        }
+    }
 }

@@ -132,9 +132,9 @@ mod tests {
             mask: 1 << (libc::SIGUSR1 - 1) | 1 << (libc::SIGTTOU - 1),
         };
         let new = wanted.to_c();
-        // SAFETY: a valid structure with a handler that does nothing, of a signal that nobody sends.
-        let result =
-            unsafe { libc::sigaction(libc::SIGTTIN, &raw const new, std::ptr::null_mut()) };
+        let mut before = new;
+        // SAFETY: valid structures with a handler that does nothing, of a signal that nobody sends.
+        let result = unsafe { libc::sigaction(libc::SIGTTIN, &raw const new, &raw mut before) };
         assert_eq!(result, 0);
         assert_eq!(current_action(libc::SIGTTIN), Some(wanted));
         let other = Action {
@@ -156,5 +156,9 @@ mod tests {
         assert_eq!(result, 0);
         assert_eq!(Action::from_c(&read).mask, other.mask);
         assert_eq!(Action::from_c(&read).handler, other.handler);
+        // SAFETY: what stood there.
+        let result =
+            unsafe { libc::sigaction(libc::SIGTTIN, &raw const before, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
     }
 }

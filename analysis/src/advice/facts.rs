@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::compared::{Compared, compared};
 use crate::model::WAITING_FOR_INTERPRETER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
@@ -63,7 +64,7 @@ fn hosts(lives: &[View<'_>]) -> Vec<Host> {
 }
 
 /// The place of a row's host; the first if it is not among them.
-fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
+pub(super) fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
     let name = view.text("host");
     let found = hosts.iter().position(|host| host.name == name);
     found.unwrap_or(0)
@@ -165,7 +166,7 @@ pub(super) fn without_lock(place: &str) -> &str {
     found.map_or(place, |at| place[..at].trim_end_matches(", "))
 }
 
-/// Whose something is: rank, host and process.
+/// Whose something is: rank and process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Owner {
     pub(super) rank: Option<u64>,
@@ -173,7 +174,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    fn of(view: &View<'_>) -> Self {
+    pub(super) fn of(view: &View<'_>) -> Self {
         Self {
             rank: view.known("rank"),
             process: view.count("process"),
@@ -207,30 +208,6 @@ pub(super) struct Copying {
     pub(super) count: u64,
     pub(super) bytes: u64,
     pub(super) blocked_ns: u64,
-}
-
-/// A rank that made the others wait in collectives, as `collectives` has it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Straggler {
-    pub(super) rank: Option<u64>,
-    pub(super) host: String,
-    /// What it did longer than others, and where; empty if unknown.
-    pub(super) cause: String,
-    pub(super) place: String,
-    pub(super) late_ns: u64,
-    pub(super) blame_ns: u64,
-    /// By how much the collectives would end sooner if it were like the others.
-    pub(super) saved_ns: u64,
-    /// From the first to the last operation of its GPUs.
-    pub(super) span: Option<Span>,
-}
-
-/// How ranks waited for each other in collectives, where they were compared.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Compared {
-    pub(super) stragglers: Vec<Straggler>,
-    /// How long ranks waited for the last one.
-    pub(super) waited_ns: BTreeMap<Owner, u64>,
 }
 
 /// All that rules may look at.
@@ -271,7 +248,7 @@ impl<'a> Facts<'a> {
         let collectives = answers.iter().find(|(name, _)| *name == "collectives");
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
-            compared: collectives.map(|(_, answer)| compared(answer, &gpus)),
+            compared: collectives.map(|(_, answer)| compared(answer, &gpus, &hosts)),
             blocking_copies: copying(&rows(answer("copies"), "blocking_copies")),
             blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies")),
             copies: rows(answer("copies"), "copies"),
@@ -306,37 +283,6 @@ fn key(view: &View<'_>) -> (Owner, String, u64) {
         view.text("host").to_owned(),
         view.count("device"),
     )
-}
-
-fn compared(collectives: &Answer, gpus: &[Gpu]) -> Compared {
-    let what_if = rows(Some(collectives), "what_if");
-    let straggler = |view: &View<'_>| {
-        let owner = Owner::of(view);
-        let change = what_if
-            .iter()
-            .find(|change| change.known("process").is_some() && Owner::of(change) == owner);
-        Straggler {
-            rank: owner.rank,
-            host: view.text("host").to_owned(),
-            cause: view.text("cause").to_owned(),
-            place: tidy(view.text("place")),
-            late_ns: view.count("late_ns"),
-            blame_ns: view.count("blame_ns"),
-            saved_ns: change.map_or(0, |change| change.count("saved_ns")),
-            span: gpus
-                .iter()
-                .find(|gpu| gpu.owner == owner)
-                .map(|gpu| gpu.span),
-        }
-    };
-    let stragglers = rows(Some(collectives), "stragglers");
-    let ranks = rows(Some(collectives), "ranks").into_iter();
-    Compared {
-        stragglers: stragglers.iter().map(straggler).collect(),
-        waited_ns: ranks
-            .map(|rank| (Owner::of(&rank), rank.count("wait_ns")))
-            .collect(),
-    }
 }
 
 fn gpus(

@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `view` | rows of finished tables, by their keys |
+//! | `compared` | ranks that wait for each other in collectives |
 //! | `facts` | the GPUs and processes that rules are about, with the numbers of those tables |
 //! | `rule` | what a rule is, and when a time is worth a finding |
 //! | `rules` | the rules, in groups |
 //!
 //! A rule sees nothing but numbers that the answers show as well. `docs/advice.md` says of each what it needs and when it stays silent.
 
+mod compared;
 mod facts;
 mod rule;
 mod rules;
@@ -130,9 +132,10 @@ fn look(span: Span, facts: &Facts<'_>) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let host = &facts.hosts[span.host];
     let after_s = seconds(span.start_ns.saturating_sub(host.start_ns));
-    let of_host = match facts.hosts.len() {
-        1 => String::new(),
-        _ => format!(" on {}", host.name),
+    let of_host = match host.name.as_str() {
+        "" => String::new(),
+        _ if facts.hosts.len() == 1 => String::new(),
+        name => format!(" on {name}"),
     };
     format!(
         "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s (CLOCK_BOOTTIME {} ns)",

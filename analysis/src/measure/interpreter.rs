@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::code_place::{cells as place_cells, innermost, is_python};
-use super::{Measure, PROCESS_COLUMNS, process_cells};
+use super::{Measure, PROCESS_COLUMNS, process_cells, unseen};
 use crate::model::{Basis, Batch, Kinds, Model, StackId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
 
@@ -35,6 +35,8 @@ pub struct Interpreter {
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     time_ns: u64,
+    /// Begin and end of the wait that was seen last: of a long one there are several looks, one behind the other.
+    last: (u64, u64),
     /// Length and begin of the longest wait.
     longest: (u64, u64),
 }
@@ -76,12 +78,22 @@ impl Measure for Interpreter {
             let key = (sample.thread, waits, sample.stack);
             let seen = self.samples.entry(key).or_default();
             seen.time_ns += sample.weight;
-            seen.longest = seen.longest.max((sample.weight, sample.time_ns));
+            // A look stands at its end.
+            let begin_ns = sample.time_ns.saturating_sub(sample.weight);
+            if begin_ns != seen.last.1 {
+                seen.last.0 = begin_ns;
+            }
+            seen.last.1 = sample.time_ns;
+            let length_ns = sample.time_ns - seen.last.0;
+            seen.longest = seen.longest.max((length_ns, seen.last.0));
         }
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
-        let table = self.table(model);
+        let mut table = self.table(model);
+        // In text it stands among locks only.
+        table.title = String::new();
+        table.columns = unseen(&table.columns, &[]);
         Answer {
             is_empty: table.rows.is_empty(),
             tables: vec![table],

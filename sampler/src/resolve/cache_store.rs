@@ -8,11 +8,15 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::statfs::fstatfs;
+use nix::unistd::geteuid;
 
 use super::cache_file::{self, CacheContent};
 use super::locate::hex;
@@ -28,6 +32,8 @@ const BUILD_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// A temporary file this old was left behind by a process that died.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+/// One of a copy, which nobody writes for that long.
+const COPY_ABANDONED_AFTER: Duration = Duration::from_secs(120);
 
 const EXTENSION: &str = "sym";
 /// Of a copy of debug information; see [`CopyPlace`].
@@ -162,8 +168,8 @@ impl CacheStore {
         })
     }
 
-    /// Removes the oldest files until the rest takes three quarters of the limit, and what dead
-    /// writers left behind.
+    /// Removes files until the rest takes three quarters of the limit, copies before names, which are small and save most, and of each the oldest; and
+    /// what dead writers left behind.
     pub fn prune(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut files = Vec::new();
@@ -175,8 +181,8 @@ impl CacheStore {
             };
             let modified = metadata.modified().unwrap_or(now);
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some(EXTENSION | COPY_EXTENSION) if metadata.is_file() => {
-                    files.push((modified, metadata.len(), path))
+                Some(extension @ (EXTENSION | COPY_EXTENSION)) if metadata.is_file() => {
+                    files.push((extension == EXTENSION, modified, metadata.len(), path))
                 }
                 Some("tmp")
                     if now.duration_since(modified).unwrap_or_default() > ABANDONED_AFTER =>
@@ -186,12 +192,12 @@ impl CacheStore {
                 _ => {}
             }
         }
-        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut total: u64 = files.iter().map(|(.., bytes, _)| bytes).sum();
         if total <= self.bytes_max {
             return Ok(());
         }
         files.sort();
-        for (_, bytes, path) in files {
+        for (.., bytes, path) in files {
             if total <= self.bytes_max / 4 * 3 {
                 break;
             }
@@ -220,9 +226,20 @@ impl CopyPlace<'_> {
             .open(self.directory.join(&self.name))
             .ok()?;
         let metadata = file.metadata().ok()?;
+        // It is mapped: whoever owns it could shorten it meanwhile.
+        let is_trusted = [0, geteuid().as_raw()].contains(&metadata.uid());
+        if !is_trusted || !metadata.is_file() || metadata.len() != self.bytes {
+            return None;
+        }
         // A read-only cache has nobody who prunes it.
         file.set_modified(SystemTime::now()).unwrap_or_default();
-        (metadata.is_file() && metadata.len() == self.bytes).then_some(file)
+        if is_local(&file) {
+            return Some(file);
+        }
+        // Elsewhere a file that another host removes is gone from memory, too.
+        let mut own = File::from(memfd_create(c"rsys-debug", MFdFlags::MFD_CLOEXEC).ok()?);
+        let copied = io::copy(&mut &file, &mut own).ok()?;
+        (copied == self.bytes).then_some(own)
     }
 
     /// Keeps a copy. One process at a time writes it: of a thousand ranks that share the directory, all others do without.
@@ -232,6 +249,11 @@ impl CopyPlace<'_> {
             .mode(0o700)
             .create(self.directory)?;
         let temporary = self.directory.join(format!(".{}.tmp", self.name));
+        let age = fs::symlink_metadata(&temporary).and_then(|metadata| metadata.modified());
+        let age = age.ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| age > COPY_ABANDONED_AFTER) {
+            fs::remove_file(&temporary).unwrap_or_default();
+        }
         let mut copy = File::options()
             .write(true)
             .create_new(true)
@@ -246,6 +268,23 @@ impl CopyPlace<'_> {
         }
         written
     }
+}
+
+/// Whether a file lies on a file system of this machine, where what is open stays as long as it is open.
+fn is_local(file: &File) -> bool {
+    /// ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs and overlays of such, by the numbers of linux/magic.h and OpenZFS.
+    const LOCAL: [u32; 8] = [
+        0xef53,
+        0x5846_5342,
+        0x9123_683e,
+        0xf2f5_2010,
+        0x2fc1_2fc1,
+        0x0102_1994,
+        0x8584_58f6,
+        0x794c_7630,
+    ];
+    let found = fstatfs(file).map(|found| found.filesystem_type().0 as u32);
+    found.is_ok_and(|found| LOCAL.contains(&found))
 }
 
 /// The user's cache directory for this program.

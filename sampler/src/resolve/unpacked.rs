@@ -40,6 +40,8 @@ const VERSION: u32 = 1;
 
 /// The deflate format (RFC 1951) makes at most this much of a byte: whoever claims more is not believed.
 const RATIO_MAX: u64 = 1032;
+/// Room is made before anything is unpacked: a damaged file must not claim all memory.
+const UNPACKED_BYTES_MAX: u64 = 2 << 30;
 
 /// Unpacked sections begin at multiples of this, which is a page of any machine: a mapping may begin there.
 const FIRST_ALIGNMENT: u64 = 64 << 10;
@@ -125,6 +127,9 @@ impl Unpacked {
             end = end
                 .checked_add(one.unpacked_bytes)?
                 .checked_next_multiple_of(ALIGNMENT)?;
+        }
+        if end - begin > UNPACKED_BYTES_MAX {
+            return None;
         }
         for one in &packed {
             let section = table.get_mut(one.index)?;

@@ -46,10 +46,16 @@ impl Asked {
     /// What it answers; nothing where the library lacks it, or it says that there is nothing to say.
     fn ask(&self, about: usize) -> Option<u32> {
         type Ask = unsafe extern "C" fn(usize) -> c_int;
+        /// Stands for a function that the library lacks.
+        const ABSENT: *mut () = std::ptr::without_provenance_mut(1);
         let mut found = self.function.load(Ordering::Relaxed);
         if found.is_null() {
             found = symbols::next(self.name);
-            self.function.store(found, Ordering::Relaxed);
+            let known = if found.is_null() { ABSENT } else { found };
+            self.function.store(known, Ordering::Relaxed);
+        }
+        if found == ABSENT {
+            return None;
         }
         // SAFETY: the function of this name, in all versions, or null; one without arguments does not look at the register.
         let ask = unsafe { std::mem::transmute::<*mut (), Option<Ask>>(found) }?;

@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::advice::facts::{Facts, Gpu, Owner, Straggler};
+use crate::advice::compared::Straggler;
+use crate::advice::facts::{Facts, Gpu, Owner};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, is_worth, of_each_gpu};
+use crate::table::Cell;
 
 pub(super) const RULES: [Rule; 5] = [
     Rule {
@@ -49,17 +51,22 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
     let Some(compared) = &facts.compared else {
         return Verdict::Found(Vec::new());
     };
-    if compared.waited_ns.is_empty() {
+    if compared.judged == 0 {
         return Verdict::Lacks("collectives that are told by all their ranks", "-I rccl");
     }
     let late = compared.stragglers.iter().filter(|one| is_late(one, facts));
     let findings = late.map(|one| {
-        let rank = one
-            .rank
-            .map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"));
+        let who = match one.owner.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("process {}", one.owner.process),
+        };
+        let who = match one.host.as_str() {
+            "" => who,
+            host => format!("{who} on {host}"),
+        };
         let place = match one.place.as_str() {
-            "" => format!("{rank} on {}", one.host),
-            place => format!("{rank} on {}: {place}", one.host),
+            "" => who,
+            place => format!("{who}: {place}"),
         };
         let cause = match one.cause.as_str() {
             "" => "unknown",
@@ -72,7 +79,7 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
                 ("cause", cause.into()),
                 ("late_ns", one.late_ns.into()),
                 ("others_waited_ns", one.blame_ns.into()),
-                ("ranks", (compared.waited_ns.len() as u64).into()),
+                ("ranks", compared.ranks().into()),
             ],
             span: one.span,
         }
@@ -91,10 +98,12 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
     let most_ns = with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0);
     let verdict = of_each_gpu(facts, |gpu| {
-        let waited = facts.compared.as_ref().map(|compared| &compared.waited_ns);
-        let for_ranks_ns = waited.and_then(|waited| waited.get(&gpu.owner));
-        let waited_ns = most_ns.saturating_sub(gpu.computation_ns);
-        let waited_ns = waited_ns.max(for_ranks_ns.copied().unwrap_or(0));
+        let compared = facts.compared.as_ref();
+        let for_ranks_ns = compared.map_or(0, |one| one.exposed_wait_ns(gpu, &facts.gpus));
+        let waited_ns = most_ns
+            .saturating_sub(gpu.computation_ns)
+            .max(for_ranks_ns)
+            .min(gpu.exposed_comm_ns);
         let own_ns = gpu.exposed_comm_ns.saturating_sub(waited_ns);
         let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
         vec![Finding {
@@ -116,7 +125,14 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let Verdict::Found(mut findings) = verdict else {
         return verdict;
     };
-    let gpus = findings.len() as u64;
+    let counts = findings.iter().flat_map(|one| &one.evidence);
+    let counts = counts.filter(|(key, _)| *key == "gpus");
+    let gpus: u64 = counts
+        .map(|(_, count)| match count {
+            Cell::Count(count) => *count,
+            _ => 0,
+        })
+        .sum();
     findings.sort_by_key(|one| (Reverse(one.saves_ns), one.place.clone()));
     findings.truncate(1);
     for (key, value) in findings.iter_mut().flat_map(|one| &mut one.evidence) {
@@ -202,7 +218,7 @@ fn rank_imbalance(facts: &Facts<'_>) -> Verdict {
     let computes = ["longer_kernels", "more_kernels", "slow_clock"];
     let mut known = facts.compared.iter().flat_map(|one| &one.stragglers);
     if known.any(|one| {
-        one.rank == busiest && computes.contains(&one.cause.as_str()) && is_late(one, facts)
+        one.owner.rank == busiest && computes.contains(&one.cause.as_str()) && is_late(one, facts)
     }) {
         return Verdict::Found(Vec::new());
     }

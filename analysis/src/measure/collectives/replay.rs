@@ -3,6 +3,7 @@
 //! On each rank a collective begins when the collective before it has ended and its segment has passed; it ends, on all its ranks, when the last has begun and
 //! its own latency has passed. So a rank that is faster helps only as far as no other is the last then, and what waits in one communicator is late in the next.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
@@ -59,6 +60,8 @@ pub(super) struct Replay {
     steps: Vec<Step>,
     /// How many processes there are, also those without collectives.
     processes: usize,
+    /// What part of all arrivals is gone through.
+    pub(super) replayed_share: f64,
 }
 
 impl Replay {
@@ -72,6 +75,7 @@ impl Replay {
             nodes: Vec::new(),
             steps: Vec::new(),
             processes: model.processes.len(),
+            replayed_share: (ARRIVALS as f64 / all as f64).min(1.0),
         };
         for (place, group) in study.groups.iter().enumerate() {
             let rows = group.parts.iter().map(|part| part.rows.len()).max();
@@ -134,7 +138,8 @@ impl Replay {
     /// Puts hosts on one axis as far as their clocks are uncertain: there the ranks of a collective are taken to end it together. Where one rank is late all the time, its begins
     /// and ends leave so much room that clocks in the middle of it would make others late in its place.
     fn align(&mut self, clocks: &Clocks) {
-        let mut apart: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        // How much later a host tells ends than another one, by both.
+        let mut apart: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
         let mut ends: BTreeMap<usize, i64> = BTreeMap::new();
         for node in self.nodes.iter().filter(|node| node.is_mutual) {
             ends.clear();
@@ -142,21 +147,35 @@ impl Replay {
                 let end = ends.entry(step.host).or_insert(step.end);
                 *end = step.end.min(*end);
             }
-            // The first host's clock is that of all.
-            let Some(reference) = ends.remove(&0) else {
-                continue;
-            };
-            for (&host, end) in &ends {
-                apart.entry(host).or_default().push(end - reference);
+            let mut ends = ends.iter();
+            if let Some((first, reference)) = ends.next() {
+                for (host, end) in ends {
+                    let of_pair = apart.entry((*first, *host)).or_default();
+                    of_pair.push(end - reference);
+                }
             }
         }
-        let off: BTreeMap<usize, i64> = apart
-            .into_iter()
-            .filter_map(|(host, mut apart)| {
-                let room = i64::try_from(clocks.uncertainty_ns(0, host)?).ok()?;
-                Some((host, lower_median(&mut apart)?.clamp(-room, room)))
-            })
-            .collect();
+        let mut neighbours: BTreeMap<usize, Vec<(usize, i64)>> = BTreeMap::new();
+        for ((one, other), mut apart) in apart {
+            let median = lower_median(&mut apart).unwrap_or(0);
+            let room = clocks.uncertainty_ns(one, other).map(u64::cast_signed);
+            let room = room.filter(|room| *room >= 0).unwrap_or(i64::MAX);
+            let median = median.clamp(-room, room);
+            neighbours.entry(one).or_default().push((other, median));
+            neighbours.entry(other).or_default().push((one, -median));
+        }
+        // From host to host, each by one that has its place: the first host's clock is that of all it meets.
+        let mut off: BTreeMap<usize, i64> = BTreeMap::new();
+        for &start in neighbours.keys() {
+            let mut next = VecDeque::from([(start, 0)]);
+            while let Some((host, of_host)) = next.pop_front() {
+                if let Entry::Vacant(place) = off.entry(host) {
+                    place.insert(of_host);
+                    let known = neighbours.get(&host).into_iter().flatten();
+                    next.extend(known.map(|(other, apart)| (*other, of_host + apart)));
+                }
+            }
+        }
         for step in &mut self.steps {
             let off = off.get(&step.host).copied().unwrap_or(0);
             (step.start, step.end) = (step.start - off, step.end - off);

@@ -276,8 +276,9 @@ impl Study {
                 let instance = self.instance(place, sequence, arrivals, charges);
                 let total = totals.entry((place, shape)).or_default();
                 total.add(&instance);
-                let last = arrivals.iter().max_by_key(|one| one.start);
-                let last = last.map(|one| (one.start, parts[one.part].host));
+                let last_start = arrivals.iter().map(|one| one.start).max().unwrap_or(0);
+                let host = parts[arrivals[0].part].host;
+                let is_on_one_host = arrivals.iter().all(|one| parts[one.part].host == host);
                 if charges {
                     // Segments are of use only where all ranks have one.
                     segments.clear();
@@ -286,12 +287,10 @@ impl Study {
                     let median = lower_median(&mut segments);
                     for one in arrivals {
                         let conduct = &mut conducts[parts[one.part].process.index()];
-                        // Between hosts durations are compared: they need no clock that both have.
-                        let wait_ns = match last {
-                            Some((start, host)) if parts[one.part].host == host => {
-                                (start - one.start).unsigned_abs()
-                            }
-                            _ => one.duration_ns.saturating_sub(instance.latency_min_ns),
+                        // Durations of several hosts need no clock that those have in common.
+                        let wait_ns = match is_on_one_host {
+                            true => (last_start - one.start).unsigned_abs(),
+                            false => one.duration_ns.saturating_sub(instance.latency_min_ns),
                         };
                         conduct.wait_ns += wait_ns;
                         total.wait_ns += wait_ns;

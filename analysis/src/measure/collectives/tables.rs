@@ -128,6 +128,7 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
         Column::ns("predicted_ns", "then"),
         Column::ns("saved_ns", "saved"),
         Column::share("saved_share", "of it"),
+        Column::share("replayed_share", ""),
     ]);
     let title = "What if: from the first collective to the last";
     let mut table = Table::new("what_if", title, &columns);
@@ -152,11 +153,12 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
             ],
         };
         let saved_ns = as_it_was_ns.saturating_sub(predicted_ns);
-        cells.extend::<[Cell; 4]>([
+        cells.extend::<[Cell; 5]>([
             as_it_was_ns.into(),
             predicted_ns.into(),
             saved_ns.into(),
             (saved_ns as f64 / as_it_was_ns as f64).into(),
+            replay.replayed_share.into(),
         ]);
         table.push(cells);
     }

@@ -26,13 +26,15 @@ function few(box, rows, drawn, noun) {
   return [box, button];
 }
 
-// Shares of a whole, one bar for each row: [{ name, whole, parts: [{ name, value, colour }] }]. Many rows have their sum in front.
-function stacks(rows, unit, noun) {
+// Shares of a whole, one bar for each row: [{ name, whole, parts: [{ name, value, colour }] }]. Many rows have their sum in front, without those that are
+// sums of others themselves; `left` more are not on the page.
+function stacks(rows, unit, noun, left) {
   const sum = (values) => values.reduce((total, value) => total + value, 0);
-  const all = rows.length <= DRAWN_AT_FIRST ? [] : [{
-    name: `all ${counted(rows.length, noun)}`,
-    whole: sum(rows.map(({ whole }) => whole)),
-    parts: rows[0].parts.map((part, at) => ({ ...part, value: sum(rows.map(({ parts }) => parts[at].value)) })),
+  const own = rows.filter(({ isSum }) => !isSum);
+  const all = own.length <= DRAWN_AT_FIRST ? [] : [{
+    name: left ? `the first ${own.length} of ${counted(own.length + left, noun)}` : `all ${counted(own.length, noun)}`,
+    whole: sum(own.map(({ whole }) => whole)),
+    parts: own[0].parts.map((part, at) => ({ ...part, value: sum(own.map(({ parts }) => parts[at].value)) })),
   }];
   const bar = ({ name, whole, parts }) => {
     const shown = parts.filter((part) => part.value > 0);
@@ -129,12 +131,15 @@ const SHADES = 8;
 // GPUs down, time across: the darker, the idler, so that one that waits for the others, or all waiting together, is seen among a thousand.
 function idleMap(rows) {
   if (rows.length <= DRAWN_AT_FIRST) return null;
+  // Each machine has an axis of its own, from its first record on.
+  const axis = Math.max(...rows.map((row) => row.axis_ns));
   const columns = Math.min(MAP_COLUMNS, Math.max(...rows.map((row) => row.below[0].rows.length)));
   const idleness = (row) => {
     const parts = row.below[0].rows;
     return Array.from({ length: columns }, (_, at) => {
-      const from = Math.floor(at * parts.length / columns);
-      const stretch = parts.slice(from, Math.max(from + 1, Math.floor((at + 1) * parts.length / columns)));
+      const from = Math.floor(at * axis / columns / row.bucket_ns);
+      const stretch = parts.slice(from, Math.max(from + 1, Math.floor((at + 1) * axis / columns / row.bucket_ns)));
+      if (!stretch.length) return null;
       const busy = stretch.reduce((sum, [computation, comm, copies]) => sum + computation + comm + copies, 0);
       return Math.min(1, Math.max(0, 1 - busy / (stretch.length * row.bucket_ns)));
     });
@@ -146,29 +151,36 @@ function idleMap(rows) {
     const all = group.map(idleness);
     lanes.push({
       name: group.length > 1 ? `${counted(group.length, 'GPU')} from ${nameOfGpu(group[0])}` : nameOfGpu(group[0]),
-      idle: all[0].map((_, at) => all.reduce((sum, one) => sum + one[at], 0) / all.length),
+      idle: all[0].map((_, at) => {
+        const known = all.map((one) => one[at]).filter((share) => share !== null);
+        return known.length ? known.reduce((sum, share) => sum + share, 0) / known.length : null;
+      }),
     });
   }
   // A path for each shade: a rectangle of its own for each place would be too many.
   const paths = Array(SHADES + 1).fill('');
-  lanes.forEach(({ idle }, down) => idle.forEach((share, at) => { paths[Math.round(SHADES * share)] += `M${at} ${down}h1v1h-1z`; }));
+  lanes.forEach(({ idle }, down) => idle.forEach((share, at) => {
+    if (share !== null) paths[Math.round(SHADES * share)] += `M${at} ${down}h1v1h-1z`;
+  }));
   const shades = paths.map((d, shade) => (shade && d ? draw('path', { d, fill: 'var(--soft)', 'fill-opacity': (shade / SHADES).toFixed(2) }) : null));
   const title = 'GPUs (down) by time (across): the darker, the idler';
   const tell = (place) => {
     const at = Math.floor(place * columns);
-    const order = [...lanes].sort((one, other) => other.idle[at] - one.idle[at]);
+    const order = lanes.filter((lane) => lane.idle[at] !== null).sort((one, other) => other.idle[at] - one.idle[at]);
+    if (!order.length) return '';
     const median = order[Math.floor(order.length / 2)].idle[at];
-    return `at ${brief(place * rows[0].axis_ns, 'ns')}: ${order[0].name} idle ${quantity(order[0].idle[at], 'share')}, the median ${quantity(median, 'share')}`;
+    return `at ${brief(place * axis, 'ns')}: ${order[0].name} idle ${quantity(order[0].idle[at], 'share')}, the median ${quantity(median, 'share')}`;
   };
   const pixels = Math.max(120, Math.min(480, 7 * lanes.length));
   return make('div', { 'data-plot': 'idle_map' },
-    figure(title, told(stretched(columns, lanes.length, pixels, shades.filter(Boolean)), title, tell, 1 / columns), scale(rows[0].axis_ns, 'ns')));
+    figure(title, told(stretched(columns, lanes.length, pixels, shades.filter(Boolean)), title, tell, 1 / columns), scale(axis, 'ns')));
 }
 
 // GPUs over time: what part of each stretch of time they were busy with what.
 function busyOverTime(table) {
   const rows = records(table);
   if (!rows.length) return null;
+  const isOneAxis = rows.every((row) => row.axis_ns === rows[0].axis_ns);
   const course = (row) => {
     const parts = row.below[0].rows;
     const shares = parts.map((part) => part.slice(0, 3).map((time) => time / row.bucket_ns));
@@ -186,10 +198,11 @@ function busyOverTime(table) {
       return `at ${brief(at * row.bucket_ns, 'ns')}: ${words.join(', ')}, idle ${quantity(Math.max(0, 1 - computation - comm - copies), 'share')}`;
     };
     const title = nameOfGpu(row);
-    return figure(title, told(stretched(parts.length, 1, 44, paths), title, tell, 1 / parts.length));
+    return figure(title, told(stretched(parts.length, 1, 44, paths), title, tell, 1 / parts.length), isOneAxis ? null : scale(row.axis_ns, 'ns'));
   };
   const [box, button] = few(make('div'), rows, course, 'GPU');
-  return make('div', { 'data-plot': 'busy' }, make('h3', {}, 'GPUs'), idleMap(rows), busyLegend(), box, scale(rows[0].axis_ns, 'ns'), button);
+  return make('div', { 'data-plot': 'busy' }, make('h3', {}, 'GPUs'), idleMap(rows), busyLegend(), box,
+    isOneAxis ? scale(rows[0].axis_ns, 'ns') : null, button);
 }
 
 // The points of a course as an outline: time in thousandths of the axis, values from 0 to 1.
@@ -316,6 +329,9 @@ function durations(table) {
   return make('div', { 'data-plot': 'durations' }, make('h3', {}, 'How durations spread, on a logarithmic scale'), choice, place);
 }
 
+// Rows of tables that are not on the page.
+const leftOut = (tables) => tables.reduce((sum, table) => sum + table.count - table.rows.length, 0);
+
 // Time of each GPU, and why it was idle.
 function timelineBars(tables) {
   const rows = tables.flatMap(records).filter((row) => row.total_ns > 0);
@@ -323,9 +339,10 @@ function timelineBars(tables) {
   const bars = rows.map((row) => ({
     name: row.processes ? `GPU ${row.device} · ${counted(row.processes, 'process')}` : owner(row),
     whole: row.total_ns,
+    isSum: Boolean(row.processes),
     parts: BUSY.map(([key, name, fill]) => ({ name, value: row[key], colour: fill })),
   }));
-  return make('div', { 'data-plot': 'timeline' }, busyLegend(), stacks(bars, 'ns', 'GPU'));
+  return make('div', { 'data-plot': 'timeline' }, busyLegend(), stacks(bars, 'ns', 'GPU', leftOut(tables)));
 }
 
 function gapBars(tables) {
@@ -342,7 +359,7 @@ function gapBars(tables) {
   });
   const names = [...sums.keys()].sort((one, other) => sums.get(other) - sums.get(one));
   for (const bar of bars) bar.parts = names.map((name, at) => ({ name, value: bar.causes.get(name) ?? 0, colour: colour(at) }));
-  return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns', 'GPU'));
+  return make('div', { 'data-plot': 'gaps' }, legend(names), stacks(bars, 'ns', 'GPU', leftOut(tables)));
 }
 
 // Ranks down, numbers across: the darker, the more `more` says of a rank there; full where that is a fifth of what `whole` is of the rank.
