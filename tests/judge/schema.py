@@ -65,12 +65,13 @@ def order(descriptors):
 def main():
     what, path = sys.argv[1:]
     with open(path, "rb") as file:
-        first = itertools.islice(packets(file.read()), ENOUGH)
+        every = packets(file.read())
     if what == "order":
-        lines = order([one.track_descriptor for one in first if one.HasField("track_descriptor")])
+        # Those of a rank stand where its records begin.
+        lines = order([one.track_descriptor for one in every if one.HasField("track_descriptor")])
     else:
         found = collections.Counter()
-        for packet in first:
+        for packet in itertools.islice(every, ENOUGH):
             found.update(unknown(packet, "packet"))
         lines = [f"{path}: {count}" for path, count in found.items()]
     for line in lines:
