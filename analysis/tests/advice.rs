@@ -251,7 +251,7 @@ fn gpus_that_run_collectives_alone_are_one_finding() {
     let first = &advised["findings"][0];
     assert_eq!(first["saves_ns"], 1_500 * MS);
     assert_eq!(first["evidence"]["gpus"], 2);
-    // Ranks were not compared: nobody says that one is late, or that it could not be judged.
+    // Without an answer to `collectives` the rule for stragglers has no finding, and nothing that it lacks.
     assert!(!is_not_judged(&advised, "straggler"));
 }
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use rsys_tests::simgpu::{Machine, Stack, hip_program};
-use rsys_tests::{Invocation, Outcome, Run};
+use rsys_tests::{Asked, Invocation, Outcome, Run};
 
 /// The ways to run the program: a name, and the options of `rsys-sample`, if it runs at all. In the second and third the program itself is HIP's tracer,
 /// which is asked alone, or told of operations too, and does nothing with that; not where HIP has none.
@@ -60,21 +60,12 @@ const ANY_TRACER: &str = "any tracer";
 const STACKS: [Stack; 3] = [Stack::Debian12, Stack::Wheel54, Stack::Unstable];
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let mut number = |default: usize| {
-        let word = arguments.next();
-        word.map_or(Ok(default), |word| word.parse())
-    };
-    let (launches, repetitions) = (number(20_000)?, number(3)?);
-    let chosen: Vec<String> = arguments.collect();
-    let is_chosen = |name: &str, all: &[&str]| {
-        let mut of_these = chosen.iter().filter(|one| all.contains(&one.as_str()));
-        of_these.clone().next().is_none() || of_these.any(|one| one == name)
-    };
+    let asked = Asked::from_arguments(20_000, 3)?;
+    let (launches, repetitions) = (asked.launches, asked.repetitions);
     let stacks = STACKS.map(Stack::name);
     let ways = WAYS.map(|(way, _)| way);
     for stack in STACKS {
-        if !is_chosen(stack.name(), &stacks) {
+        if !asked.wants(stack.name(), &stacks) {
             continue;
         }
         if let Some(reason) = stack.missing() {
@@ -90,7 +81,7 @@ fn main() -> Result<()> {
                     _ => &[],
                 };
                 let has_tracer = stack != Stack::Debian12;
-                if !is_chosen(way, &ways) || !(words.is_empty() || has_tracer) {
+                if !asked.wants(way, &ways) || !(words.is_empty() || has_tracer) {
                     continue;
                 }
                 let program = program.clone().args(words);

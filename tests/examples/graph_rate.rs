@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result};
 use rsys_tests::simgpu::{Machine, Stack, Truth, hip_program};
-use rsys_tests::{Invocation, Run};
+use rsys_tests::{Asked, Invocation, Run};
 
 /// The ways to run the program: a name, and the options of `rsys-sample`, if it runs at all. In the second the program itself is HIP's tracer, and
 /// does nothing with what it is told.
@@ -43,21 +43,12 @@ const MACHINE: &str = "[[kernel]]\nname = 'node'\nmicroseconds = 10\n";
 const GAP_NS: u64 = 100_000;
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let mut number = |default: usize| {
-        let word = arguments.next();
-        word.map_or(Ok(default), |word| word.parse())
-    };
-    let (launches, repetitions) = (number(100)?, number(3)?);
-    let chosen: Vec<String> = arguments.collect();
-    let is_chosen = |name: &str, all: &[&str]| {
-        let mut of_these = chosen.iter().filter(|one| all.contains(&one.as_str()));
-        of_these.clone().next().is_none() || of_these.any(|one| one == name)
-    };
+    let asked = Asked::from_arguments(100, 3)?;
+    let (launches, repetitions) = (asked.launches, asked.repetitions);
     let stacks = STACKS.map(Stack::name);
     let ways = WAYS.map(|(way, _)| way);
     for stack in STACKS {
-        if !is_chosen(stack.name(), &stacks) {
+        if !asked.wants(stack.name(), &stacks) {
             continue;
         }
         if let Some(reason) = stack.missing() {
@@ -69,7 +60,7 @@ fn main() -> Result<()> {
                 .args([nodes.to_string(), launches.to_string()]);
             for _ in 0..repetitions {
                 for (way, options) in WAYS {
-                    if !is_chosen(way, &ways) {
+                    if !asked.wants(way, &ways) {
                         continue;
                     }
                     let program = match way {

@@ -16,6 +16,7 @@
 //! ```
 
 mod answers;
+mod asked;
 mod bounds;
 mod invocation;
 mod judge;
@@ -44,6 +45,7 @@ mod trace;
 mod workload;
 
 pub use answers::{answer, answer_with, judged};
+pub use asked::Asked;
 pub use bounds::{assert_share, share_bound};
 pub use invocation::Invocation;
 pub use judge::{Judge, web_dir};

@@ -151,8 +151,8 @@ fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A number for the frames behind the first few, from the outermost one on: of those that the thread had at its last walk too, it is known already.
-/// `hashes[n]` is that of the `n + 1` outermost frames of the last walk that was kept, the first few too: at the next walk they may stand elsewhere.
+/// A hash of the callstack without its `first` innermost frames, made from the outermost frame on: frames that are shared with the thread's last walk are hashed already.
+/// `hashes[n]` is the hash of the `n + 1` outermost frames of the last walk that was kept, with the innermost ones too: at the next walk they may have other callees.
 fn native_hash(
     frames: &[u64],
     first: usize,
@@ -160,27 +160,23 @@ fn native_hash(
     hashes: &mut [u64; STACK_DEPTH],
 ) -> u64 {
     let wanted = frames.len().saturating_sub(first);
-    let known = walked.shared.min(wanted);
-    let mut hash = match known.checked_sub(1).and_then(|place| hashes.get(place)) {
-        Some(hash) => *hash,
-        None => 0,
-    };
-    let new = frames.get(first..frames.len() - known).unwrap_or(&[]);
-    for (frame, place) in new.iter().rev().zip(hashes.iter_mut().skip(known)) {
+    let hash_of = |count: usize| count.checked_sub(1).and_then(|place| hashes.get(place));
+    let mut hash = hash_of(walked.shared).copied().unwrap_or(0);
+    let mut found = hash_of(wanted)
+        .filter(|_| wanted <= walked.shared)
+        .copied()
+        .unwrap_or(0);
+    let new = frames.iter().rev().enumerate().skip(walked.shared);
+    for ((place, frame), kept) in new.zip(hashes.iter_mut().skip(walked.shared)) {
         hash = mix(hash, *frame);
         if walked.kept {
-            *place = hash;
+            *kept = hash;
+        }
+        if place < wanted {
+            found = hash;
         }
     }
-    if walked.kept && walked.shared < frames.len() {
-        let ours = frames.get(..frames.len() - wanted).unwrap_or(&[]);
-        let mut beyond = hash;
-        for (frame, place) in ours.iter().rev().zip(hashes.iter_mut().skip(wanted)) {
-            beyond = mix(beyond, *frame);
-            *place = beyond;
-        }
-    }
-    hash
+    found
 }
 
 /// A number for the stack that another one will hardly have.

@@ -133,7 +133,7 @@ mod tests {
         };
         let new = wanted.to_c();
         let mut before = new;
-        // SAFETY: valid structures with a handler that does nothing, of a signal that nobody sends.
+        // SAFETY: valid structures with an empty handler, for a signal that is not sent.
         let result = unsafe { libc::sigaction(libc::SIGTTIN, &raw const new, &raw mut before) };
         assert_eq!(result, 0);
         assert_eq!(current_action(libc::SIGTTIN), Some(wanted));

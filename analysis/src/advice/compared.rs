@@ -101,14 +101,10 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     }
 }
 
-/// What a change saves; of a large job only the beginning is gone through once more, and stands for all of it.
+/// Time that a change saves. Of a large job only the first part is replayed, and scaled to the whole.
 fn saved_ns(change: &View<'_>) -> u64 {
-    let part = change.number("replayed_share").unwrap_or(1.0);
-    let saved_ns = change.count("saved_ns");
-    match part > 0.0 && part < 1.0 {
-        true => (saved_ns as f64 / part) as u64,
-        false => saved_ns,
-    }
+    let share = change.number("replayed_share").unwrap_or(1.0);
+    (change.count("saved_ns") as f64 / share).round() as u64
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::table::view::{View, rows, tidy};
 pub(super) struct Span {
     pub(super) start_ns: u64,
     pub(super) duration_ns: u64,
-    /// The place in [`Facts::hosts`] of the host whose clock it is told by.
+    /// Index in [`Facts::hosts`]: the times are of that host's clock.
     pub(super) host: usize,
 }
 

@@ -8,17 +8,14 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::statfs::fstatfs;
-use nix::unistd::geteuid;
-
 use super::cache_file::{self, CacheContent};
+use super::debug_copy::{CopyPlace, touch};
 use super::locate::hex;
 use super::types::CacheLocation;
 
@@ -32,8 +29,6 @@ const BUILD_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 
 /// A temporary file this old was left behind by a process that died.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
-/// One of a copy, which nobody writes for that long.
-const COPY_ABANDONED_AFTER: Duration = Duration::from_secs(120);
 
 const EXTENSION: &str = "sym";
 /// Of a copy of debug information; see [`CopyPlace`].
@@ -151,8 +146,7 @@ impl CacheStore {
         if let Some(path) = self.path(build_id)
             && let Ok(file) = File::options().append(true).open(path)
         {
-            // A read-only cache has nobody who prunes it.
-            file.set_modified(SystemTime::now()).unwrap_or_default();
+            touch(&file);
         }
     }
 
@@ -207,84 +201,6 @@ impl CacheStore {
         }
         Ok(())
     }
-}
-
-/// Where a copy of debug information is kept, or is to be.
-#[derive(Debug)]
-pub(super) struct CopyPlace<'a> {
-    directory: &'a Path,
-    name: String,
-    bytes: u64,
-}
-
-impl CopyPlace<'_> {
-    /// Opens the copy, if it is there and of the right size. It counts as used now.
-    pub fn open(&self) -> Option<File> {
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOFOLLOW)
-            .open(self.directory.join(&self.name))
-            .ok()?;
-        let metadata = file.metadata().ok()?;
-        // It is mapped: whoever owns it could shorten it meanwhile.
-        let is_trusted = [0, geteuid().as_raw()].contains(&metadata.uid());
-        if !is_trusted || !metadata.is_file() || metadata.len() != self.bytes {
-            return None;
-        }
-        // A read-only cache has nobody who prunes it.
-        file.set_modified(SystemTime::now()).unwrap_or_default();
-        if is_local(&file) {
-            return Some(file);
-        }
-        // Elsewhere a file that another host removes is gone from memory, too.
-        let mut own = File::from(memfd_create(c"rsys-debug", MFdFlags::MFD_CLOEXEC).ok()?);
-        let copied = io::copy(&mut &file, &mut own).ok()?;
-        (copied == self.bytes).then_some(own)
-    }
-
-    /// Keeps a copy. One process at a time writes it: of a thousand ranks that share the directory, all others do without.
-    pub fn keep(&self, mut file: &File) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(self.directory)?;
-        let temporary = self.directory.join(format!(".{}.tmp", self.name));
-        let age = fs::symlink_metadata(&temporary).and_then(|metadata| metadata.modified());
-        let age = age.ok().and_then(|modified| modified.elapsed().ok());
-        if age.is_some_and(|age| age > COPY_ABANDONED_AFTER) {
-            fs::remove_file(&temporary).unwrap_or_default();
-        }
-        let mut copy = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        let written = io::copy(&mut file, &mut copy)
-            // Unlike the other files it has no check of its content: it must not be there before that is.
-            .and_then(|_| copy.sync_data())
-            .and_then(|()| fs::rename(&temporary, self.directory.join(&self.name)));
-        if written.is_err() {
-            fs::remove_file(&temporary).unwrap_or_default();
-        }
-        written
-    }
-}
-
-/// Whether a file lies on a file system of this machine, where what is open stays as long as it is open.
-fn is_local(file: &File) -> bool {
-    /// ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, ramfs and overlays of such, by the numbers of linux/magic.h and OpenZFS.
-    const LOCAL: [u32; 8] = [
-        0xef53,
-        0x5846_5342,
-        0x9123_683e,
-        0xf2f5_2010,
-        0x2fc1_2fc1,
-        0x0102_1994,
-        0x8584_58f6,
-        0x794c_7630,
-    ];
-    let found = fstatfs(file).map(|found| found.filesystem_type().0 as u32);
-    found.is_ok_and(|found| LOCAL.contains(&found))
 }
 
 /// The user's cache directory for this program.

@@ -30,6 +30,7 @@
 mod cache_file;
 mod cache_store;
 mod cold;
+mod debug_copy;
 mod demangle;
 mod image;
 mod locate;

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use libdeflater::Decompressor;
 use memmap2::{Mmap, MmapOptions};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use object::elf::{
     ELFCOMPRESS_ZLIB, ET_REL, FileHeader64, NT_GNU_BUILD_ID, SHF_ALLOC, SHF_COMPRESSED, SHT_NOBITS,
     SectionFlags, SectionHeader64,
@@ -20,7 +19,8 @@ use object::elf::{
 use object::read::elf::{CompressionHeader, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef, U64, pod};
 
-use super::cache_store::{CacheStore, CopyPlace};
+use super::cache_store::CacheStore;
+use super::debug_copy::{CopyPlace, memory_file};
 
 /// What is read of debug information is names, lines and extents of functions, and never where variables are or what macros were.
 const NOT_NEEDED: [&[u8]; 6] = [
@@ -38,9 +38,9 @@ const LINKS: [&[u8]; 3] = [b".gnu_debuglink", b".gnu_debugaltlink", b".debug_sup
 /// Changes with what copies hold.
 const VERSION: u32 = 1;
 
-/// The deflate format (RFC 1951) makes at most this much of a byte: whoever claims more is not believed.
+/// Largest compression ratio of deflate (RFC 1951): a header that claims more is damaged.
 const RATIO_MAX: u64 = 1032;
-/// Room is made before anything is unpacked: a damaged file must not claim all memory.
+/// Limit of the memory that is allocated by the sizes in headers, before anything is decompressed.
 const UNPACKED_BYTES_MAX: u64 = 2 << 30;
 
 /// Unpacked sections begin at multiples of this, which is a page of any machine: a mapping may begin there.
@@ -81,7 +81,7 @@ impl Unpacked {
         }
         let file = File::open(path).ok()?;
         let metadata = file.metadata().ok()?;
-        // SAFETY: as long as nobody shortens the file, which blazesym, that maps it next, relies on as well.
+        // SAFETY: sound unless the file is truncated while it is mapped; blazesym maps it next and relies on the same.
         let mapping = unsafe { Mmap::map(&file) }.ok()?;
         let data = &*mapping;
         let header = Header::parse(data).ok()?;
@@ -168,7 +168,7 @@ impl Unpacked {
             }
         }
 
-        let file = File::from(memfd_create(c"rsys-debug", MFdFlags::MFD_CLOEXEC).ok()?);
+        let file = memory_file()?;
         file.set_len(end).ok()?;
         unpack(&file, begin..end, &packed)?;
         // All else stays where it is; what the program itself loads, names do not need.
@@ -214,7 +214,7 @@ fn unpack(file: &File, place: std::ops::Range<u64>, packed: &[Packed<'_>]) -> Op
     // All pages at once: one by one they would cost as much again.
     let mut options = MmapOptions::new();
     options.offset(place.start).len(length).populate();
-    // SAFETY: a memory file that nobody else has.
+    // SAFETY: a memory file that is private to this process.
     let mut memory = unsafe { options.map_mut(file) }.ok()?;
     let mut decoder = Decompressor::new();
     for one in packed {

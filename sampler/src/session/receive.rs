@@ -291,7 +291,7 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
                 arrivals.push_back(arrival);
                 let waiting = arrivals.len();
                 drop(arrivals);
-                // After the arrival is there: whoever loses patience looks for it then.
+                // Read after the arrival was queued: `set_patient` checks the queue after its store.
                 if waiting >= ARRIVALS_WAITING_MAX || !shared.patient.load(Ordering::Relaxed) {
                     // Full means that it is ringing already.
                     shared.wakeup.write(1).ok();

@@ -12,7 +12,7 @@ use super::Registers;
 use super::names::{FP, LR, SP, X19};
 use super::{CALLEE_SAVED, REGISTER_COUNT};
 use crate::Memory;
-use crate::cfi::{CfaShape, Kind, RegisterRule, Row, Rule, shape_of_cfa};
+use crate::cfi::{CfaShape, Kind, RegisterRule, Row, Rule, Simple, shape_of_cfa};
 use crate::frames::Broken;
 
 const PAIRED: usize = 10;
@@ -160,19 +160,6 @@ pub(crate) fn likely_cfas<M: Memory>(
 pub(crate) fn stays_on_stack(rule: Rule) -> bool {
     let Rule([word, _]) = rule;
     word >> 3 & 31 == u64::from(SP)
-}
-
-/// What a rule says that needs the stack pointer or the frame pointer alone, and reads the return address alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Simple {
-    /// Whether the CFA is computed from the frame pointer.
-    pub by_fp: bool,
-    /// How far the CFA is above that register, in bytes.
-    pub offset: u64,
-    /// Where the return address lies from the CFA, in bytes.
-    pub return_slot: u64,
-    /// Where the frame pointer was saved, in bytes from the CFA; 0: nowhere.
-    pub fp_slot: u64,
 }
 
 /// A packed rule that is as simple, of kind [`Kind::Register`]: one whose return address is not in the link register.

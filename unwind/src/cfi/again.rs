@@ -6,7 +6,7 @@
 //! with the same program counter, stack pointer and frame pointer; if all the words from there on are what they were, it would go the same way to
 //! the end, and need not. So nothing is believed that was not read again, and what is left of the walk is one comparison for each frame.
 
-use super::{CfiEngine, Kind, Rule, Step, Walk};
+use super::{CfiEngine, Kind, Rule, Simple, Step, Walk};
 use crate::arch::{self, Registers};
 use crate::frames::{EXACT, End, FrameBuffer, SCANNED};
 use crate::{Memory, Modules};
@@ -285,7 +285,7 @@ impl CfiEngine<'_> {
 
 /// A rule that needs the stack pointer or the frame pointer alone.
 #[inline(always)]
-fn simple(rule: Rule) -> Option<arch::rules::Simple> {
+fn simple(rule: Rule) -> Option<Simple> {
     match rule.kind() {
         Kind::Register => arch::rules::simple(rule),
         _ => None,

@@ -28,7 +28,7 @@ pub use self::cache::{RuleCache, RuleSlot};
 pub(crate) use self::expression::shape_of_location;
 pub(crate) use self::expression::{CfaShape, shape_of_cfa};
 pub(crate) use self::row::{RegisterRule, Row};
-pub(crate) use self::rule::{Kind, Rule};
+pub(crate) use self::rule::{Kind, Rule, Simple};
 pub use self::table::described_functions;
 
 use crate::arch::{self, Registers};

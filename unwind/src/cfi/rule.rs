@@ -20,6 +20,19 @@ pub(crate) enum Kind {
     BadTables = 7,
 }
 
+/// What a rule says that needs the stack pointer or the frame pointer alone, and reads the return address alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Simple {
+    /// Whether the CFA is computed from the frame pointer.
+    pub by_fp: bool,
+    /// How far the CFA is above that register, in bytes.
+    pub offset: u64,
+    /// Where the return address lies from the CFA, in bytes.
+    pub return_slot: u64,
+    /// Where the frame pointer was saved, in bytes from the CFA; 0: nowhere.
+    pub fp_slot: u64,
+}
+
 /// Bit of the first word of a rule to evaluate.
 const LEAVES: u64 = 1 << 3;
 

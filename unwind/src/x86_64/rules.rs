@@ -14,7 +14,9 @@ use super::names::{R12, R13, R14, R15, RBP, RBX, RIP, RSP};
 use super::{CALLEE_SAVED, REGISTER_COUNT};
 use super::{Registers, calls};
 use crate::Memory;
-use crate::cfi::{CfaShape, Kind, RegisterRule, Row, Rule, shape_of_cfa, shape_of_location};
+use crate::cfi::{
+    CfaShape, Kind, RegisterRule, Row, Rule, Simple, shape_of_cfa, shape_of_location,
+};
 use crate::frames::Broken;
 
 const SLOTS: [u8; 6] = [RBX, RBP, R12, R13, R14, R15];
@@ -216,19 +218,6 @@ pub(crate) fn likely_cfas<M: Memory>(
 pub(crate) fn stays_on_stack(rule: Rule) -> bool {
     let Rule([word, _]) = rule;
     word >> 3 & 31 == u64::from(RSP) && rule.kind() == Kind::Register
-}
-
-/// What a rule says that needs the stack pointer or the frame pointer alone, and reads the return address alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Simple {
-    /// Whether the CFA is computed from the frame pointer.
-    pub by_fp: bool,
-    /// How far the CFA is above that register, in bytes.
-    pub offset: u64,
-    /// Where the return address lies from the CFA, in bytes.
-    pub return_slot: u64,
-    /// Where the frame pointer was saved, in bytes from the CFA; 0: nowhere.
-    pub fp_slot: u64,
 }
 
 /// A packed rule that is as simple, of kind [`Kind::Register`].

@@ -52,7 +52,7 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
         return Verdict::Found(Vec::new());
     };
     if compared.judged == 0 {
-        return Verdict::Lacks("collectives that are told by all their ranks", "-I rccl");
+        return Verdict::Lacks("collectives with records of all their ranks", "-I rccl");
     }
     let late = compared.stragglers.iter().filter(|one| is_late(one, facts));
     let findings = late.map(|one| {

@@ -135,10 +135,10 @@ impl Replay {
         }
     }
 
-    /// Puts hosts on one axis as far as their clocks are uncertain: there the ranks of a collective are taken to end it together. Where one rank is late all the time, its begins
-    /// and ends leave so much room that clocks in the middle of it would make others late in its place.
+    /// Corrects the clock offset between hosts, within its uncertainty, so that the ranks of a collective end at the same time (median over all collectives). If one rank is always
+    /// last, starts and ends bound the offset on one side only, and the middle of these bounds is wrong by half of that rank's delay.
     fn align(&mut self, clocks: &Clocks) {
-        // How much later a host tells ends than another one, by both.
+        // Difference between the ends of a collective on two hosts, by pair of hosts, in ns.
         let mut apart: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
         let mut ends: BTreeMap<usize, i64> = BTreeMap::new();
         for node in self.nodes.iter().filter(|node| node.is_mutual) {
@@ -164,7 +164,7 @@ impl Replay {
             neighbours.entry(one).or_default().push((other, median));
             neighbours.entry(other).or_default().push((one, -median));
         }
-        // From host to host, each by one that has its place: the first host's clock is that of all it meets.
+        // Breadth first over pairs of hosts with a common collective; the first host of each group is the reference.
         let mut off: BTreeMap<usize, i64> = BTreeMap::new();
         for &start in neighbours.keys() {
             let mut next = VecDeque::from([(start, 0)]);
@@ -293,5 +293,72 @@ impl Change {
             Self::LikeOthers(changed) => changed == process,
             Self::AllAlike => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clocks::HostClock;
+    use super::*;
+
+    /// When a collective ends by the clocks of two hosts.
+    type Ends = [(usize, i64); 2];
+
+    /// The ends of the collectives, aligned by clocks of which these uncertainties are known.
+    fn aligned(uncertainties_ns: [Option<u64>; 3], collectives: &[Ends]) -> Vec<i64> {
+        let hosts = uncertainties_ns.map(|uncertainty_ns| HostClock {
+            uncertainty_ns,
+            ..HostClock::default()
+        });
+        let clocks = Clocks {
+            hosts: hosts.to_vec(),
+            grain_ns: 0,
+        };
+        let mut replay = Replay {
+            nodes: Vec::new(),
+            steps: Vec::new(),
+            processes: 3,
+            replayed_share: 1.0,
+        };
+        for ends in collectives {
+            replay.nodes.push(Node {
+                last_start: 0,
+                first: replay.steps.len(),
+                count: ends.len(),
+                is_mutual: true,
+            });
+            replay.steps.extend(ends.map(|(host, end)| Step {
+                process: ProcessId::new(host),
+                host,
+                start: end - 10,
+                end,
+                segment_ns: None,
+            }));
+        }
+        replay.align(&clocks);
+        replay.steps.iter().map(|step| step.end).collect()
+    }
+
+    #[test]
+    fn hosts_end_collectives_at_the_same_time() {
+        // The clock of host 1 is 300 ahead, that of host 2 is 700 ahead, is not bounded, and host 2 never meets host 0.
+        let collectives = [
+            [(0, 1_000), (1, 1_300)],
+            [(1, 2_300), (2, 2_700)],
+            [(0, 3_000), (1, 3_300)],
+        ];
+        assert_eq!(
+            aligned([Some(0), Some(500), None], &collectives),
+            [1_000, 1_000, 2_000, 2_000, 3_000, 3_000]
+        );
+    }
+
+    #[test]
+    fn a_clock_is_corrected_within_its_uncertainty_only() {
+        let collectives = [[(0, 1_000), (1, 1_300)]];
+        assert_eq!(
+            aligned([Some(0), Some(100), None], &collectives),
+            [1_000, 1_200]
+        );
     }
 }
