@@ -15,12 +15,6 @@ fn parts(note: &str) -> Option<(&str, &str, &str)> {
     note_begins.then_some((subject, verb, further))
 }
 
-/// The notes without those on what is not there: of files that cannot be read they say nothing.
-pub(crate) fn without_absent(mut notes: Vec<String>) -> Vec<String> {
-    notes.retain(|note| parts(note).is_none());
-    notes
-}
-
 /// The notes, those on what is not there as one.
 pub(crate) fn folded(notes: Vec<String>) -> Vec<String> {
     let (mut absent, mut others): (Vec<String>, Vec<String>) =

@@ -12,7 +12,7 @@ use rsys_analysis::pass_counted;
 use rsys_analysis::read::{BytesRead, OpenError};
 use rsys_analysis::table::{Answer, Cell, Table};
 
-use crate::absent::{folded, without_absent};
+use crate::absent::folded;
 use crate::cache;
 use crate::cache::answers::Kept;
 use crate::collectives;
@@ -109,14 +109,15 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
             .next()
             .map_or_else(Answer::default, |(_, answer)| answer),
     };
-    answer.notes.extend(notes);
-    let is_unknown = |file: &PathBuf| {
-        let unknown = OpenError::Unknown(file.clone()).to_string();
-        answer.notes.contains(&unknown)
-    };
-    answer.notes = match answer.is_empty && files.iter().all(is_unknown) {
-        true => without_absent(answer.notes),
-        false => folded(answer.notes),
+    // Where no file is a trace, what else is missing says nothing.
+    let unknown = files
+        .iter()
+        .map(|file| OpenError::Unknown(file.clone()).to_string());
+    let unknown: Vec<String> = unknown.collect();
+    let is_noted = |note: &String| answer.notes.contains(note);
+    answer.notes = match answer.is_empty && unknown.iter().all(is_noted) {
+        true => [unknown, notes].concat(),
+        false => folded([answer.notes, notes].concat()),
     };
     answer.closing = Some(cost);
     Ok((answer, inputs.form()))
@@ -132,22 +133,28 @@ fn compared(inputs: &Inputs, files: &[PathBuf], answers: &[Part]) -> Option<Part
     }
     (owners.len() > 1).then(|| {
         let (mut collectives, _) = collectives::of_files(inputs, files);
-        // What is wrong with the files was said.
-        collectives.notes.clear();
+        // Problems of the files are in the notes of the other answers already.
+        let is_known = |note: &String| {
+            answers
+                .iter()
+                .any(|(_, answer)| answer.notes.contains(note))
+        };
+        collectives.notes.retain(|note| !is_known(note));
         (COLLECTIVES, collectives)
     })
 }
 
-/// Host and process of the GPUs in a table that have run collectives.
-fn communicating(table: &Table, owners: &mut BTreeSet<(String, u64)>) {
+/// Rank, host and process of the GPUs in a table that have run collectives. In containers, ranks of a host may have the same process id.
+fn communicating(table: &Table, owners: &mut BTreeSet<String>) {
     let place = |key| table.columns.iter().position(|column| column.key == key);
-    let places = (place("host"), place("process"), place("total_comm_ns"));
+    let owner: Option<Vec<usize>> = ["rank", "host", "process"].into_iter().map(place).collect();
+    let places = owner.zip(place("total_comm_ns"));
     for row in &table.rows {
-        if let (Some(host), Some(process), Some(time)) = places
-            && let (Cell::Count(process), Cell::Count(1..)) =
-                (&row.cells[process], &row.cells[time])
+        if let Some((owner, time)) = &places
+            && let Cell::Count(1..) = &row.cells[*time]
         {
-            owners.insert((format!("{:?}", row.cells[host]), *process));
+            let cells: Vec<&Cell> = owner.iter().map(|at| &row.cells[*at]).collect();
+            owners.insert(format!("{cells:?}"));
         }
         for below in &row.below {
             communicating(below, owners);

@@ -95,6 +95,23 @@ pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
 ) -> Verdict {
+    one_of_each(facts, |finding| finding.place.clone(), find)
+}
+
+/// The same of GPUs that lose their time together, wherever that is: one finding.
+pub(super) fn of_all_gpus<'f>(
+    facts: &'f Facts<'_>,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Verdict {
+    one_of_each(facts, |_| String::new(), find)
+}
+
+/// Of the findings with the same key the one that saves most, with the number of GPUs.
+fn one_of_each<'f>(
+    facts: &'f Facts<'_>,
+    key: impl Fn(&Finding) -> String,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Verdict {
     let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
     for gpu in &facts.gpus {
         let found = find(gpu).into_iter();
@@ -107,7 +124,7 @@ pub(super) fn of_each_gpu<'f>(
             finding.evidence.push(("of_gpu_time_ns", whole_ns.into()));
             finding.evidence.push(("gpu", gpu.number.into()));
             finding.evidence.push(("process", gpu.owner.process.into()));
-            let place = places.entry(finding.place.clone());
+            let place = places.entry(key(&finding));
             let (count, known) = place.or_default();
             *count += 1;
             if finding.saves_ns > known.saves_ns {

@@ -1,12 +1,12 @@
 //! Several GPUs: collectives and balance.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::advice::compared::Straggler;
 use crate::advice::facts::{Facts, Gpu, Owner};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, is_worth, of_each_gpu};
-use crate::table::Cell;
+use crate::advice::rule::{
+    Finding, Needs, Rule, Verdict, if_worth, is_worth, of_all_gpus, of_each_gpu,
+};
 
 pub(super) const RULES: [Rule; 5] = [
     Rule {
@@ -97,7 +97,7 @@ fn is_late(straggler: &Straggler, facts: &Facts<'_>) -> bool {
 fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
     let most_ns = with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0);
-    let verdict = of_each_gpu(facts, |gpu| {
+    of_all_gpus(facts, |gpu| {
         let compared = facts.compared.as_ref();
         let for_ranks_ns = compared.map_or(0, |one| one.exposed_wait_ns(gpu, &facts.gpus));
         let waited_ns = most_ns
@@ -121,26 +121,7 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
         }]
-    });
-    let Verdict::Found(mut findings) = verdict else {
-        return verdict;
-    };
-    let counts = findings.iter().flat_map(|one| &one.evidence);
-    let counts = counts.filter(|(key, _)| *key == "gpus");
-    let gpus: u64 = counts
-        .map(|(_, count)| match count {
-            Cell::Count(count) => *count,
-            _ => 0,
-        })
-        .sum();
-    findings.sort_by_key(|one| (Reverse(one.saves_ns), one.place.clone()));
-    findings.truncate(1);
-    for (key, value) in findings.iter_mut().flat_map(|one| &mut one.evidence) {
-        if *key == "gpus" {
-            *value = gpus.into();
-        }
-    }
-    Verdict::Found(findings)
+    })
 }
 
 fn collective_calls(facts: &Facts<'_>) -> Verdict {

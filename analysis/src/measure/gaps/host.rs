@@ -293,15 +293,16 @@ impl Host {
                 HostKind::Wait => &mut thread.waits,
                 _ => &mut thread.calls,
             };
-            // Mostly those within it came before.
-            busy.pop_while(|inner| inner[0] >= slice.start_ns && end_of(inner) <= slice.end_ns);
             let outer = Busy {
                 start_ns: slice.start_ns,
                 end_ns: slice.end_ns,
                 kind: slice.kind,
                 name: slice.name,
             };
-            busy.push(outer.row(kind));
+            let outer = outer.row(kind);
+            // Mostly those within it came before. Of equal times the first row stays, as in `sort`.
+            busy.pop_while(|inner| *inner >= outer && end_of(inner) <= slice.end_ns);
+            busy.push(outer);
         }
     }
 
