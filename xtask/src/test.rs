@@ -1,15 +1,22 @@
 //! `cargo xtask test`: everything that a change has to pass.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ExitCode, Stdio};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
 use crate::steps::{build_release, cargo, say};
 use crate::{judges, runtimes, system};
 
 /// How often a test that failed beside others is run again alone.
 const TIMES_ALONE: u32 = 2;
+/// Everything but the model checker's: one profile only, the very build that users get.
+const WORKSPACE: &[&str] = &["--workspace", "--no-fail-fast"];
+/// Integration tests that mostly wait, for Slurm, for launchers of MPI, for a browser: they run beside the others.
+const WAITING: [&str; 5] = ["jobs", "jobs_stragglers", "gpu_view", "mpi", "view"];
 /// The ring under a model checker, which needs atomics of its own.
 const MODEL: &[&str] = &["-p", "rsys-wire", "--features", "model", "--test", "model"];
 
@@ -43,30 +50,45 @@ struct Verdict {
 pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
     if install {
         system::install_missing()?;
-        judges::fetch()?;
-        // A failure was told; the tests say themselves what they lack.
-        runtimes::fetch(None)?;
     }
-    build_release()?;
+    // One waits for the network, the other for the compiler.
+    thread::scope(|scope| {
+        let fetching = install.then(|| scope.spawn(fetch));
+        build_release()?;
+        // What does not compile is told and counted when it is to be run.
+        let mut compiler = cargo();
+        compiler.args(["test", "--release", "--no-run"]);
+        let compiled = compiler.args(WORKSPACE).status();
+        compiled.context("cannot start cargo")?;
+        match fetching.map(thread::ScopedJoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(fetched)) => fetched,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    })?;
     let mut counts = Counts::default();
     let mut failures = Vec::new();
     let mut broken = 0;
-    // One profile only: the tests use the very build that users get. `--show-output` brings out why a test was skipped.
-    for arguments in [&["--workspace", "--no-fail-fast"], MODEL] {
-        let mut these = Counts::default();
-        let success = cargo_test(arguments, filter, &["--show-output"], &mut these)?;
+    for (arguments, success, these) in run_all(filter)? {
         broken += these.broken(success);
         failures.extend(these.failures(arguments));
         counts.add(&these);
     }
+    let mut out = std::io::stdout().lock();
     let verdict = judge_alone(failures, |failure| {
         say(&format!("once more, alone: {}", failure.name));
         let options = ["--exact", "--test-threads=1", "--show-output"];
         let mut alone = Counts::default();
-        let success = cargo_test(failure.arguments, Some(&failure.name), &options, &mut alone)?;
+        let arguments = failure.arguments.iter().copied();
+        let success = cargo_test(
+            arguments,
+            Some(&failure.name),
+            &options,
+            &mut alone,
+            &mut out,
+        )?;
         Ok(success && alone.passed > 0)
     })?;
-    let mut out = std::io::stdout().lock();
     for name in &verdict.failed {
         writeln!(out, "failed: {name}")?;
     }
@@ -91,6 +113,93 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
     })
 }
 
+/// What the tests need that is not installed. A failure is told, and the tests say themselves what they lack.
+fn fetch() -> Result<()> {
+    judges::fetch()?;
+    runtimes::fetch(None).map(|_| ())
+}
+
+/// Arguments of cargo that run tests again, whether all of them passed, and how many did.
+type Ran = (&'static [&'static str], bool, Counts);
+
+/// Runs all tests: those that mostly wait, and the model checker, beside the others. Their output comes when all have ended.
+fn run_all(filter: Option<&str>) -> Result<Vec<Ran>> {
+    // It brings out why a test was skipped.
+    let options = ["--show-output"];
+    let test = |name: &String| format!("--test={name}");
+    let (waiting, others): (Vec<String>, Vec<String>) = integration_tests()?
+        .into_iter()
+        .partition(|name| WAITING.contains(&name.as_str()));
+    ensure!(
+        waiting.len() == WAITING.len(),
+        "not all of {WAITING:?} are there"
+    );
+    let run = |further: &[String], out: &mut dyn Write| -> Result<Ran> {
+        let arguments = WORKSPACE.iter().copied();
+        let arguments = arguments.chain(further.iter().map(String::as_str));
+        let mut counts = Counts::default();
+        let success = cargo_test(arguments, filter, &options, &mut counts, out)?;
+        Ok((WORKSPACE, success, counts))
+    };
+    let waiting: Vec<String> = waiting.iter().map(test).collect();
+    let units = ["--lib", "--bins"].map(str::to_owned);
+    let others: Vec<String> = units.into_iter().chain(others.iter().map(test)).collect();
+    let mut out = std::io::stdout().lock();
+    let mut ran = thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut said = Vec::new();
+            let ran = run(&waiting, &mut said)?;
+            let mut counts = Counts::default();
+            let model = MODEL.iter().copied();
+            let success = cargo_test(model, filter, &options, &mut counts, &mut said)?;
+            anyhow::Ok(([ran, (MODEL, success, counts)], said))
+        });
+        let mut ran = vec![run(&others, &mut out)?];
+        let (beside, said) = match beside.join() {
+            Ok(beside) => beside?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        out.write_all(&said)?;
+        ran.extend(beside);
+        anyhow::Ok(ran)
+    })?;
+    ran.push(run(&["--doc".to_owned()], &mut out)?);
+    Ok(ran)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// The names of the workspace's integration tests, without the model checker's.
+fn integration_tests() -> Result<BTreeSet<String>> {
+    let output = cargo()
+        .args(["metadata", "--format-version=1", "--no-deps", "--locked"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(output.status.success(), "cargo metadata failed");
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let targets = metadata.packages.into_iter().flat_map(|one| one.targets);
+    let tests = targets.filter(|target| target.kind.iter().any(|kind| kind == "test"));
+    let names = tests.map(|target| target.name);
+    Ok(names
+        .filter(|name| !MODEL.contains(&name.as_str()))
+        .collect())
+}
+
 /// Runs each failure again, with nothing beside it, until it passes or has failed often enough.
 fn judge_alone(
     failures: Vec<Failure>,
@@ -109,12 +218,13 @@ fn judge_alone(
     Ok(verdict)
 }
 
-/// Runs `cargo test` with these arguments and counts; returns whether all passed.
-fn cargo_test(
-    arguments: &[&str],
+/// Runs `cargo test` with these arguments, counts, and writes down what it says; returns whether all passed.
+fn cargo_test<'a>(
+    arguments: impl Iterator<Item = &'a str>,
     filter: Option<&str>,
     options: &[&str],
     counts: &mut Counts,
+    out: &mut dyn Write,
 ) -> Result<bool> {
     let mut command = cargo();
     command
@@ -126,9 +236,7 @@ fn cargo_test(
         .env("RSYS_JUDGE_DIR", judges::folder())
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
-    say(&format!("cargo test --release {}", arguments.join(" ")));
     let mut child = command.spawn().context("cannot start cargo")?;
-    let mut out = std::io::stdout().lock();
     for line in BufReader::new(child.stdout.take().context("no output")?).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
