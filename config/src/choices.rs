@@ -105,8 +105,8 @@ choices! {
 
     /// How calls and what they caused on a GPU refer to each other in a trace.
     Flows {
-        Both = "both": "an arrow from the call to the operation, and their number as `correlation` on both";
-        Arrows = "arrows": "the arrow alone: half of the rows that a viewer keeps of a kernel, for sets of arguments that are equal are kept once";
+        Both = "both": "the arrow, and the number as `correlation` on both: a viewer takes twice the memory, for it keeps sets of arguments that are equal once";
+        Arrows = "arrows": "an arrow from the call to the operation";
         Numbers = "numbers": "the number alone: no arrows";
     }
 

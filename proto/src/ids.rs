@@ -135,6 +135,11 @@ impl KnownNamespace {
         (id & (u64::MAX >> 1)) >> FLOW_BITS == self.key()
     }
 
+    /// The number of a flow within its process, as [`ProcessNamespace::flow`] took it; `None` for ids that are not of this namespace.
+    pub fn local_flow(self, id: u64) -> Option<u64> {
+        self.has_flow(id).then_some(id & ((1 << FLOW_BITS) - 1))
+    }
+
     /// What tracks and flows have in common: when two namespaces have the same, their identifiers may meet.
     pub fn key(self) -> u64 {
         self.tracks >> (FLOW_BITS - TRACK_BITS) & (u64::from(u32::MAX) >> 1)
@@ -222,6 +227,11 @@ mod tests {
         let known = KnownNamespace::of_track(one.track(1)).unwrap();
         assert!(known.has_track(one.track(77)) && known.has_flow(one.flow(1 << 31)));
         assert!(!known.has_track(other.track(1)) && !known.has_flow(other.flow(1)));
+        assert_eq!(
+            known.local_flow(one.flow(4_000_000_007)),
+            Some(4_000_000_007)
+        );
+        assert_eq!(known.local_flow(other.flow(7)), None);
         assert_eq!(KnownNamespace::of_track(13), None);
     }
 

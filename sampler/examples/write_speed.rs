@@ -1,10 +1,10 @@
 //! What the sampler's writer takes for records as an agent writes them, of programs that never ran.
 //!
 //! `write_speed FOLDER launches COUNT [stacks]`: one thread launches kernels on four streams, HIP tells of them in lumps of a thousand.
-//! `write_speed FOLDER samples THREADS HERTZ SECONDS`: threads that are sampled, each in stacks of thirty frames.
+//! `write_speed FOLDER samples THREADS HERTZ SECONDS [still]`: threads that are sampled, each in stacks of thirty frames; with `still`, always in the same.
 //!
 //! Prints CPU seconds of all threads but the one that makes the records, and how long the file took after the last of them.
-//! Further words: `split=500MB` and its like, `flows=arrows` or `numbers`, `plain` for no compression.
+//! Further words: `split=500MB` and its like, `flows=both` or `numbers`, `plain` for no compression.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ const CODE: u64 = 0x10_0000;
 const CODE_AT: u64 = 0x5000_0000;
 
 fn main() -> Outcome<()> {
-    let usage = "write_speed FOLDER launches COUNT [stacks] | samples THREADS HERTZ SECONDS [split=LIMIT] [plain]";
+    let usage = "write_speed FOLDER launches COUNT [stacks] | samples THREADS HERTZ SECONDS [still] [split=LIMIT] [plain]";
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     let mut take = |word: &str| {
         let at = words.iter().position(|one| one.starts_with(word));
@@ -59,9 +59,10 @@ fn main() -> Outcome<()> {
     })?;
     let is_plain = take("plain").is_some();
     let has_stacks = take("stacks").is_some();
+    let is_still = take("still").is_some();
     let flows = match take("flows=").as_deref() {
-        None | Some("flows=both") => Flows::Both,
-        Some("flows=arrows") => Flows::Arrows,
+        None | Some("flows=arrows") => Flows::Arrows,
+        Some("flows=both") => Flows::Both,
         Some("flows=numbers") => Flows::Numbers,
         Some(other) => return Err(format!("{other} is not known").into()),
     };
@@ -98,7 +99,9 @@ fn main() -> Outcome<()> {
     let started = Instant::now();
     let count = match (what.as_str(), numbers.as_slice()) {
         ("launches", [count]) => launches(&writer, *count, has_stacks)?,
-        ("samples", [threads, hertz, seconds]) => samples(&writer, *threads, *hertz, *seconds)?,
+        ("samples", [threads, hertz, seconds]) => {
+            samples(&writer, (*threads, *hertz, *seconds), is_still)?
+        }
         _ => return Err(usage.into()),
     };
     let fed = started.elapsed();
@@ -315,7 +318,11 @@ fn launches(writer: &Writer, count: u64, has_stacks: bool) -> Outcome<u64> {
     Ok(count)
 }
 
-fn samples(writer: &Writer, threads: u64, hertz: u64, seconds: u64) -> Outcome<u64> {
+fn samples(
+    writer: &Writer,
+    (threads, hertz, seconds): (u64, u64, u64),
+    is_still: bool,
+) -> Outcome<u64> {
     let rings: Vec<Ring> = (0..threads).map(|ring| Ring::new(ring as u32)).collect();
     let period_ns = 1_000_000_000 / hertz;
     let mut count = 0;
@@ -345,10 +352,10 @@ fn samples(writer: &Writer, threads: u64, hertz: u64, seconds: u64) -> Outcome<u
                 for sample in 0..hertz {
                     let number = second * hertz + sample;
                     let time_ns = START_NS + 1_000_000 + number * period_ns + thread * 1_000;
-                    let new = if number == 0 {
-                        FRAMES
-                    } else {
-                        1 + number * 7919 % 4
+                    let new = match number {
+                        0 => FRAMES,
+                        _ if is_still => 0,
+                        _ => 1 + number * 7919 % 4,
                     };
                     let place = number * 31 + thread * 17;
                     let frames: Vec<u64> = (0..new)

@@ -11,19 +11,20 @@ const METHOD = { append: 1, finalize: 2, query: 3 };
 const REQUEST = { sequence: 1, method: 2, appendData: 101, query: 103 };
 const REPLY = { invalid: 4, fatal: 5, append: 201, query: 203, finalize: 212 };
 const CELL = { null: 1n, int: 2n, float: 3n, text: 4n, blob: 5n };
-const CHUNK_BYTES = 16 << 20;
+const CHUNK_BYTES = 1 << 20; // as Perfetto's UI reads files
 
 export class Engine {
   #port;
   #received = Buffer.alloc(0);
   #onReply = null;
   #sequence = 0;
+  #memory = null;
 
   /** Starts the engine found in `directory`. */
   static async start(directory) {
     const engine = new Engine();
     engine.#port = { onmessage: null, postMessage: (data) => engine.#receive(data) };
-    const scope = evaluateBundle(directory);
+    const scope = evaluateBundle(directory, (memory) => { engine.#memory = memory; });
     scope.onmessage({ data: engine.#port });
     while (!engine.#port.onmessage) await new Promise(setImmediate);
     // The module finishes its own start in later turns of the event loop; its first reply tells that it is up.
@@ -48,6 +49,17 @@ export class Engine {
       }
     }
     throwOnError('finalize', await this.#call(METHOD.finalize, Buffer.alloc(0), REPLY.finalize));
+  }
+
+  /** Bytes of the engine's memory that it has touched so far: it gives none back, so this is the most that it needed. */
+  residentBytes() {
+    // Of the mappings of this process, the engine's is the one of exactly its size.
+    const kb = this.#memory.buffer.byteLength / 1024;
+    const maps = fs.readFileSync('/proc/self/smaps', 'latin1').match(/^Size: [^]*?^Rss: .*$/gm);
+    const numbers = maps.map((map) => map.match(/\d+(?= kB)/g).map(Number));
+    const own = numbers.filter(([size]) => size === kb);
+    if (own.length !== 1) throw new Error(`${own.length} mappings of ${kb} kB`);
+    return own[0].at(-1) * 1024;
   }
 
   /** Answers `{columns, rows}`; cells are null, bigint, number, string or Buffer. */
@@ -162,8 +174,11 @@ function decodeBatch(batch, emit) {
   return last;
 }
 
-/** Runs `engine_bundle.js` with the globals of a worker; returns the scope object it hung its handler on. */
-function evaluateBundle(directory) {
+/**
+ * Runs `engine_bundle.js` with the globals of a worker; returns the scope object it hung its handler on. `tellMemory` is called with the memory of the
+ * engine's module when that is made.
+ */
+function evaluateBundle(directory, tellMemory) {
   const read = (url) => {
     const bytes = fs.readFileSync(path.join(directory, path.basename(String(url))));
     return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
@@ -172,7 +187,15 @@ function evaluateBundle(directory) {
     open(_method, url) { this.url = url; }
     send() { this.status = 200; this.response = read(this.url); }
   }
+  class Instance extends WebAssembly.Instance {
+    constructor(...words) {
+      super(...words);
+      const memory = Object.values(this.exports).find((one) => one instanceof WebAssembly.Memory);
+      if (memory) tellMemory(memory);
+    }
+  }
   const globals = {
+    WebAssembly: Object.create(WebAssembly, { Instance: { value: Instance } }),
     self: { location: { href: `file://${directory}/` } },
     process: undefined, // else the bundle takes Node for the host and looks for files itself
     WorkerGlobalScope: class {},

@@ -1,7 +1,7 @@
 // A trace processor that stays: node tp.mjs ENGINE_DIRECTORY TRACE [TRACE ...]
 //
 // Prints {"ready":true} once the traces are loaded (or {"error":"..."} and ends), then answers one line per line:
-// in {"sql":"..."}, out {"columns":[...],"rows":[[...]]} or {"error":"..."}. Integers are written with all their
+// in {"sql":"..."}, out {"columns":[...],"rows":[[...]]} or {"error":"..."}; in {"memory":true}, out {"memory":BYTES}. Integers are written with all their
 // digits, floats always with a point or an exponent, blobs as {"blob":"hex"}.
 
 import readline from 'node:readline';
@@ -41,7 +41,12 @@ say('{"ready":true}');
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
   try {
-    const { columns, rows } = await engine.query(JSON.parse(line).sql);
+    const question = JSON.parse(line);
+    if (question.memory) {
+      say(JSON.stringify({ memory: engine.residentBytes() }));
+      continue;
+    }
+    const { columns, rows } = await engine.query(question.sql);
     const body = rows.map((row) => `[${row.map(cell).join(',')}]`).join(',');
     say(`{"columns":${JSON.stringify(columns)},"rows":[${body}]}`);
   } catch (error) {

@@ -66,7 +66,7 @@ pub use screenshot::{View, screenshot, view};
 pub use shares::Shares;
 pub use summary::Summary;
 pub use timeline::{Slice, Timeline};
-pub use trace::{Metadata, Trace, key};
+pub use trace::{LINKED, Metadata, Trace, key};
 pub use workload::{Workload, language_source, python, script, workload};
 
 /// What a test function returns.

@@ -14,6 +14,11 @@ use crate::schema;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
+/// A table of slices at the ends of arrows, in brackets: `id`, and the `number` that a call shares with what it caused. It is the lower half of the arrow's
+/// id.
+pub const LINKED: &str = "(select slice_out as id, trace_id & 0xffffffff as number from flow
+    union select slice_in, trace_id & 0xffffffff from flow)";
+
 /// Names under which a trace describes itself: debug annotations on the process track called `rsys`.
 ///
 /// This is the only place that knows them.

@@ -12,7 +12,8 @@ use rsys_tests::simgpu::{
     Barrier, Dispatch, Machine, Stack, Truth, code_object, hip_program, library_program,
 };
 use rsys_tests::{
-    Cell, Invocation, Outcome, Run, TestResult, Trace, is_root, missing_tool, skip_if_missing,
+    Cell, Invocation, LINKED, Outcome, Run, TestResult, Trace, is_root, missing_tool,
+    skip_if_missing,
 };
 
 use processes::{
@@ -161,9 +162,10 @@ fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy(stack: Stack) -> TestRe
         let outcome = profiled(&machine, program.clone()).run()?;
         outcome.expect_success();
         let trace = outcome.trace_of("hip_ops")?;
-        let graphs = "select count(*) as kernels from slice
-            where category = 'kernel' and name glob 'node*' group by extract_arg(arg_set_id, 'debug.correlation')";
-        let told = trace.query(graphs)?;
+        let told = trace.query(&format!(
+            "select count(*) as kernels from slice join {LINKED} using (id)
+             where category = 'kernel' and name glob 'node*' group by number"
+        ))?;
         let launches = told.iter().count();
         ensure!(launches == TIMES, "{launches} launches of graphs are told");
         for launch in told.iter() {

@@ -7,7 +7,7 @@ use rsys_tests::simgpu::{
     EXACT_NS, Machine, Op, Stack, Truth, accounts, below_hsa_tool, code_object, hip_program,
     hsa_program, hsa_tool, ops,
 };
-use rsys_tests::{Invocation, Run, TestResult, skip_if_missing};
+use rsys_tests::{Invocation, LINKED, Run, TestResult, skip_if_missing};
 
 /// The GPU's clock is far from the host's, and runs faster.
 const MACHINE: &str = "
@@ -499,11 +499,12 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
     ensure!(counts["recorded"] == counts["seen"], "{counts:?}");
     ensure!(trace.metadata()?.text("gpu source")?.contains("HSA queues"));
     if auto {
-        // Calls and operations that belong together have the same correlation.
+        // Calls and operations that belong together have the same number.
         let launched = |what: &str| {
             trace.number(&format!(
-                "with call as (select id, name, extract_arg(arg_set_id, 'debug.correlation') as number from slice where category = 'hip'),
-                      op as (select name, extract_arg(arg_set_id, 'debug.correlation') as number from slice where category = 'kernel')
+                "with linked as {LINKED},
+                      call as (select id, name, number from slice join linked using (id) where category = 'hip'),
+                      op as (select name, number from slice join linked using (id) where category = 'kernel')
                  select ifnull(max(ops), 0) from (select count(*) as ops from op join call using (number) where {what} group by call.id)"
             ))
         };

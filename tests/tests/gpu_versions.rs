@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use rsys_tests::simgpu::{Machine, Stack, library_program, ops, standin_hip};
-use rsys_tests::{Outcome, Run, TestResult, Trace, skip_if_missing};
+use rsys_tests::{LINKED, Outcome, Run, TestResult, Trace, skip_if_missing};
 
 /// Runs calls of the stand-in, with these variables.
 fn run(variables: &[(&str, &str)], words: &[&str]) -> anyhow::Result<Outcome> {
@@ -238,7 +238,7 @@ fn unknown_calls_that_launch_work_are_noticed() -> TestResult {
     ];
     let outcome = run(&[], &words)?;
     let trace = outcome.expect_success().trace_of("hip_standin")?;
-    let told = |name| calls(&trace, name, &["correlation"]).map(|calls| calls.len());
+    let told = |name| calls(&trace, name, &["kernel"]).map(|calls| calls.len());
     ensure!(told("hipLaunchKernelOfTomorrow")? == 35 && told("hipAskOfTomorrow")? == 200);
     let kernels = ops(&trace, "kernel")?;
     ensure!(
@@ -356,12 +356,12 @@ fn hips_own_profiler_is_a_source_where_it_is_chosen() -> TestResult {
         let arrows = trace.number(
             "select count(distinct op.id) from flow join slice op on op.id = flow.slice_in where op.category in ('kernel', 'copy', 'fill')",
         )?;
-        let near = trace.number(
-            "select count(*) from slice call join slice op
-               on extract_arg(call.arg_set_id, 'debug.correlation') = extract_arg(op.arg_set_id, 'debug.correlation')
-             where call.category = 'hip' and op.category in ('kernel', 'copy', 'fill')
-               and op.ts >= call.ts - 1000000 and op.ts < call.ts + 1000000000",
-        )?;
+        let near = trace.number(&format!(
+            "with linked as {LINKED},
+                  call as (select slice.*, number from slice join linked using (id) where category = 'hip'),
+                  op as (select slice.*, number from slice join linked using (id) where category in ('kernel', 'copy', 'fill'))
+             select count(*) from call join op using (number) where op.ts >= call.ts - 1000000 and op.ts < call.ts + 1000000000"
+        ))?;
         let operations = 730 + 3 + 2 + 4 * 4;
         ensure!(
             [arrows, near] == [operations; 2],

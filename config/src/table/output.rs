@@ -111,11 +111,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         Category::Output,
         "FLOWS",
         Kind::Choice(Flows::CHOICES),
-        Flows::Both.as_str(),
+        Flows::Arrows.as_str(),
         "How the calls of a GPU runtime and what they caused refer to each other in the trace",
     )
     .details(
-        "For traces with very many kernels, which viewers are slow to load; docs/gpu.md has figures. The answers of `rsys-report` are the same with each.          Operations and groups of RCCL have their numbers in any case.",
+        "An arrow has the number in its id, so the answers of `rsys-report` are the same with each; docs/gpu.md has figures of what viewers pay. Operations and groups of RCCL have their numbers in any case.",
     )
     .option(None, "flows", "HOW"),
     Setting::new(

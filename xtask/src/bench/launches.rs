@@ -1,10 +1,10 @@
 //! What launches of kernels cost behind the program: the sampler's writer, by itself, and Perfetto's engine with the trace.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::answers::trace_processor;
 use super::engines::example;
@@ -73,82 +73,166 @@ pub fn writer(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
 }
 
 /// Rows of Perfetto's tables.
-const ROWS: [(&str, &str); 4] = [
+const ROWS: [(&str, &str); 5] = [
     ("slices", "select count(*) from slice"),
     ("arguments", "select count(*) from args"),
     ("flows", "select count(*) from flow"),
     ("samples", "select count(*) from perf_sample"),
+    ("counters", "select count(*) from counter"),
 ];
 
-/// What Perfetto's engine pays for a launch with its kernel.
+/// What is viewed, as `write_speed` takes it; a number of launches or of seconds stands where there is none.
+const VIEWED: [(&str, &[&str]); 6] = [
+    ("dispatch, arrows", &["launches", "", "stacks"]),
+    ("dispatch, both", &["launches", "", "stacks", "flows=both"]),
+    (
+        "dispatch, numbers",
+        &["launches", "", "stacks", "flows=numbers"],
+    ),
+    ("dispatch without launch stacks", &["launches", ""]),
+    (SAMPLE, &["samples", "8", "300", ""]),
+    (SAMPLE_ALONE, &["samples", "8", "300", "", "still"]),
+];
+const SAMPLE: &str = "sample";
+const SAMPLE_ALONE: &str = "sample in the same stack";
+/// Of a second of `VIEWED`.
+const SAMPLES: u64 = 8 * 300;
+
+/// What Perfetto's engine pays for a launch with its kernel, and for a sample.
 pub fn viewer(lab: &Lab, figures: &mut Figures) -> Result<Vec<Table>> {
-    let launches = if lab.quick { 100_000 } else { 400_000 };
-    let repetitions = if lab.quick { 2 } else { 3 };
+    let (launches, seconds, repetitions) = if lab.quick {
+        (100_000, 20, 2)
+    } else {
+        (400_000, 80, 3)
+    };
     eprintln!("bench: viewer");
+    let mut columns = vec!["for each", "CPU us", "bytes"];
+    columns.extend(ROWS.map(|(name, _)| name));
     let mut table = Table::new(
-        "Perfetto's engine (WebAssembly, in Node): what a launch with its kernel takes",
-        &[
-            "--flows",
-            "CPU us",
-            "bytes",
-            "slices",
-            "arguments",
-            "flows",
-            "samples",
-        ],
+        "Perfetto's engine (WebAssembly, in Node): what a launch with its kernel, and a sample takes",
+        &columns,
     );
-    let folder = lab.scratch.join("viewed");
-    for flows in ["both", "arrows", "numbers"] {
-        let word = format!("flows={flows}");
-        write(lab, &folder, &["launches", "1000", "stacks", &word], 0)?;
-        let small = load(lab, &folder, repetitions)?;
-        write(lab, &folder, &["launches", "", "stacks", &word], launches)?;
-        let large = load(lab, &folder, repetitions)?;
-        let for_each = |whole: f64, base: f64| (whole - base) / (launches - 1000) as f64;
-        let cpu_us = for_each(large.cpu_s, small.cpu_s) * 1e6;
-        let bytes = for_each(large.peak_bytes, small.peak_bytes);
-        let mut cells = vec![
-            flows.into(),
-            Cell::number(Some(cpu_us), 1),
-            Cell::number(Some(bytes), 0),
+    let mut samples = Vec::new();
+    for (name, words) in VIEWED {
+        let is_launch = words[0] == "launches";
+        let whole = if is_launch { launches } else { seconds };
+        let [half, whole] = [
+            Viewed::written(lab, words, whole / 2)?,
+            Viewed::written(lab, words, whole)?,
         ];
-        for (whole, base) in large.rows.iter().zip(&small.rows) {
-            cells.push(Cell::number(Some(for_each(*whole, *base)), 2));
-        }
+        let [half_cost, whole_cost] = in_turns(lab, [&half, &whole], repetitions)?;
+        let records = (if is_launch {
+            launches
+        } else {
+            seconds * SAMPLES
+        }) as f64
+            / 2.0;
+        let for_each = whole_cost.less(&half_cost, records);
+        let mut cells = vec![
+            name.into(),
+            Cell::number(Some(for_each.cpu_s * 1e6), 1),
+            Cell::number(Some(for_each.bytes), 0),
+        ];
+        let rows = for_each.rows.iter();
+        cells.extend(rows.map(|rows| Cell::number(Some(*rows), 2)));
         table.row(cells);
-        figures.insert(format!("viewer/{flows}/cpu_us"), cpu_us);
-        figures.insert(format!("viewer/{flows}/bytes"), bytes);
+        figures.insert(format!("viewer/{name}/cpu_us"), for_each.cpu_s * 1e6);
+        figures.insert(format!("viewer/{name}/bytes"), for_each.bytes);
+        if !is_launch {
+            samples.push(for_each);
+        }
+    }
+    if let [moving, still] = &samples[..] {
+        let slices = moving.rows[0] - still.rows[0];
+        let slice = moving.less(still, slices);
+        let mut cells = vec![
+            "slice of a sample".into(),
+            Cell::number(Some(slice.cpu_s * 1e6), 1),
+            Cell::number(Some(slice.bytes), 0),
+        ];
+        let rows = slice.rows.iter();
+        cells.extend(rows.map(|rows| Cell::number(Some(*rows), 2)));
+        table.row(cells);
+        figures.insert("viewer/slice/cpu_us".to_owned(), slice.cpu_s * 1e6);
+        figures.insert("viewer/slice/bytes".to_owned(), slice.bytes);
     }
     table.note(format!(
-        "{launches} launches with launch stacks, above what 1000 of them take; the least of {repetitions} runs"
+        "{launches} launches, {seconds} s of 8 threads at 300 Hz, above half of them; the least of {repetitions} runs, in turns. Bytes: memory of the \
+         engine's own that it has touched. A slice: sample less sample in the same stack, for each slice"
     ));
     Ok(vec![table])
 }
 
-/// What the engine had when it had loaded a trace.
-struct Loaded {
+/// A folder with a trace.
+struct Viewed(PathBuf);
+
+impl Viewed {
+    fn written(lab: &Lab, words: &[&str], count: u64) -> Result<Self> {
+        let folder = lab.scratch.join(format!("viewed-{count}"));
+        write(lab, &folder, words, count)?;
+        Ok(Self(folder))
+    }
+}
+
+/// The least that the engine took for two traces, by turns.
+fn in_turns(lab: &Lab, viewed: [&Viewed; 2], repetitions: usize) -> Result<[Cost; 2]> {
+    let mut least: [Option<Cost>; 2] = [None, None];
+    for _ in 0..repetitions {
+        for (least, viewed) in least.iter_mut().zip(viewed) {
+            let cost = load(lab, &viewed.0)?;
+            *least = Some(match least.take() {
+                None => cost,
+                Some(before) => Cost {
+                    cpu_s: before.cpu_s.min(cost.cpu_s),
+                    bytes: before.bytes.min(cost.bytes),
+                    rows: cost.rows,
+                },
+            });
+        }
+    }
+    let [Some(half), Some(whole)] = least else {
+        bail!("nothing was measured");
+    };
+    Ok([half, whole])
+}
+
+/// What the engine has taken for a trace, or for a part of one.
+struct Cost {
     cpu_s: f64,
-    peak_bytes: f64,
+    bytes: f64,
     rows: Vec<f64>,
 }
 
-fn load(lab: &Lab, folder: &Path, repetitions: usize) -> Result<Loaded> {
-    let questions = ROWS.map(|(_, sql)| sql);
-    let (mut cpu_s, mut peak_bytes, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..repetitions {
-        let finished = run(lab, &mut trace_processor(lab, folder, &questions)?)?;
-        cpu_s.push(finished.tree_cpu_s);
-        peak_bytes.extend(finished.peak_rss_kb.map(|kb| kb as f64 * 1024.0));
-        let numbers = finished.stdout.lines().filter_map(|line| {
-            let (_, number) = line.split_once("[[")?;
-            number.trim_end_matches("]]}").parse().ok()
-        });
-        rows = numbers.collect();
+impl Cost {
+    /// What it took more than for another, for each of `count`.
+    fn less(&self, other: &Cost, count: f64) -> Cost {
+        let rows = self.rows.iter().zip(&other.rows);
+        Cost {
+            cpu_s: (self.cpu_s - other.cpu_s) / count,
+            bytes: (self.bytes - other.bytes) / count,
+            rows: rows.map(|(one, other)| (one - other) / count).collect(),
+        }
     }
+}
+
+fn load(lab: &Lab, folder: &Path) -> Result<Cost> {
+    let questions = ROWS.map(|(_, sql)| serde_json::json!({ "sql": sql }));
+    let questions = [&questions[..], &[serde_json::json!({ "memory": true })]].concat();
+    let finished = run(lab, &mut trace_processor(lab, folder, &questions)?)?;
+    let said = finished.stdout.lines();
+    let said = said.filter_map(|line| serde_json::from_str(line).ok());
+    let said: Vec<serde_json::Value> = said.collect();
+    let rows: Vec<f64> = said
+        .iter()
+        .filter_map(|said| said["rows"][0][0].as_f64())
+        .collect();
     ensure!(rows.len() == ROWS.len(), "the engine did not answer");
-    Ok(Loaded {
-        cpu_s: minimum(&cpu_s).context("no time")?,
-        peak_bytes: minimum(&peak_bytes).context("no memory")?,
+    Ok(Cost {
+        cpu_s: finished.tree_cpu_s,
+        bytes: said
+            .iter()
+            .find_map(|said| said["memory"].as_f64())
+            .context("no memory")?,
         rows,
     })
 }
@@ -156,7 +240,7 @@ fn load(lab: &Lab, folder: &Path, repetitions: usize) -> Result<Loaded> {
 fn run(lab: &Lab, command: &mut std::process::Command) -> Result<Finished> {
     let terms = Terms {
         limit: LIMIT,
-        ..lab.terms(true)
+        ..lab.terms(false)
     };
     let finished = process::run(command, terms)?;
     ensure!(finished.status.success(), "{}", finished.last_words());

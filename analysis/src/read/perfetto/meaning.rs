@@ -1,5 +1,6 @@
 //! What names of categories and annotations mean, in traces of rsys and of others.
 
+use rsys_proto::KnownNamespace;
 use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Value};
 
@@ -222,11 +223,12 @@ impl Meanings {
         }
     }
 
-    /// Reads flows and annotations of an event.
+    /// Reads flows and annotations of an event on the track with the uuid `track`.
     #[inline]
     pub(super) fn details(
         &mut self,
         head: &EventHead<'_>,
+        track: u64,
         names: &EventNames,
         texts: &mut Texts,
     ) -> Details {
@@ -257,11 +259,13 @@ impl Meanings {
                 _ => {}
             }
         }
-        if details.link == 0 {
-            details.link = flow;
-        }
         if flow == 0 && details.link == 0 {
-            head.flows(|id| details.link = id);
+            head.flows(|id| flow = id);
+        }
+        if details.link == 0 {
+            // An arrow of ours has the number in it that stands beside it with `--flows both`.
+            let own = KnownNamespace::of_track(track).and_then(|own| own.local_flow(flow));
+            details.link = own.unwrap_or(flow);
         }
         details
     }

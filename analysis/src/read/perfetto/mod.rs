@@ -333,7 +333,7 @@ impl Context<'_> {
         match head.kind {
             event_type::SLICE_BEGIN => self.begin(sequence, track, time_ns, head, model),
             event_type::SLICE_END => {
-                let more = self.details(sequence, head, model);
+                let more = self.details(sequence, track, head, model);
                 self.slices.end(track, time_ns, more, batch);
             }
             event_type::INSTANT if head.name.is_some_and(|name| name.starts_with(b"rsys ")) => {
@@ -439,7 +439,7 @@ impl Context<'_> {
             Meaning::Gpu(kind) => {
                 let name = names.name(head, &mut model.texts);
                 let kind = self.meanings.operation(kind, name, &model.texts);
-                let details = self.details(sequence, head, model);
+                let details = self.details(sequence, track, head, model);
                 let place =
                     self.places
                         .gpu(track, &self.decoder.tracks, &details, self.processes, model);
@@ -449,7 +449,7 @@ impl Context<'_> {
             }
             Meaning::Host(kind) => {
                 let name = names.name(head, &mut model.texts);
-                let details = self.details(sequence, head, model);
+                let details = self.details(sequence, track, head, model);
                 let does = self.meanings.call(kind, name, &model.texts);
                 let place = self
                     .places
@@ -475,11 +475,18 @@ impl Context<'_> {
 
     /// What flows and annotations of an event say.
     #[inline]
-    fn details(&mut self, sequence: usize, head: &EventHead<'_>, model: &mut Model) -> Details {
+    fn details(
+        &mut self,
+        sequence: usize,
+        track: TrackIndex,
+        head: &EventHead<'_>,
+        model: &mut Model,
+    ) -> Details {
         if head.details.is_empty() {
             return Details::default();
         }
-        self.meanings
-            .details(head, &self.names[sequence], &mut model.texts)
+        let track = self.decoder.tracks.get(track).uuid;
+        let names = &self.names[sequence];
+        self.meanings.details(head, track, names, &mut model.texts)
     }
 }

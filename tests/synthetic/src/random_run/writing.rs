@@ -173,7 +173,7 @@ impl<'a> Writing<'a> {
             let calls = calls.filter(|(call, _)| call.thread == place);
             let calls: Slices<'_> = calls
                 .map(|(call, communicator)| {
-                    let mut annotations = vec![("correlation", Value::Uint(call.correlation))];
+                    let mut annotations = number_of(call);
                     if call.bytes > 0 {
                         annotations.push(("bytes", Value::Uint(call.bytes)));
                     }
@@ -240,11 +240,8 @@ impl<'a> Writing<'a> {
                     .filter(|operation| operation.stream == stream);
                 let slices: Slices<'_> = operations
                     .map(|operation| {
-                        let mut annotations = Vec::new();
                         let call = operation.call.map(|call| &process.calls[call]);
-                        if let Some(call) = call {
-                            annotations.push(("correlation", Value::Uint(call.correlation)));
-                        }
+                        let mut annotations = call.map_or_else(Vec::new, number_of);
                         if operation.bytes > 0 {
                             annotations.push(("bytes", Value::Uint(operation.bytes)));
                         }
@@ -361,4 +358,11 @@ impl<'a> Writing<'a> {
             cpu: None,
         }
     }
+}
+
+/// The number of a call, as `--flows both` writes it; of every other call it is in the arrow alone, as by default.
+fn number_of(call: &Call) -> Vec<(&'static str, Value<'static>)> {
+    let is_written = call.correlation.is_multiple_of(2);
+    let number = ("correlation", Value::Uint(call.correlation));
+    is_written.then_some(number).into_iter().collect()
 }
