@@ -220,6 +220,57 @@ fn messages_are_matched_by_both_ranks_and_their_direction() {
     );
     let ranks = rows(&answer, "ranks");
     assert!(ranks.iter().all(|row| row["blame_ns"] == 0), "{ranks:?}");
+    let waits = ranks.iter().map(|row| row["message_wait_ns"].clone());
+    // What the send took longer than the receive.
+    let expected = [30 * MICROSECOND, 0];
+    assert_eq!(waits.collect::<Vec<_>>(), expected, "{ranks:?}");
+}
+
+#[test]
+fn who_is_late_on_another_host_is_known_by_durations() {
+    let times: Vec<_> = (0..20)
+        .map(|number| waits(10_000 * number, 3_000, [1_000, 1_000, 990, 0]))
+        .collect();
+    let told: Vec<Told<'_>> = (0..)
+        .zip(&times)
+        .map(|(number, times)| ("ncclAllReduce", 4096, number, times.as_slice()))
+        .collect();
+    // Clocks say nothing: what they leave open is as much as the collective takes.
+    let answer = answer(4, &told, |rank| rank * 5_000);
+    let instances = rows(&answer, "instances");
+    let is_certain = |row: &Value| row["verdict"] == "certain";
+    assert!(!instances.iter().any(is_certain), "{instances:?}");
+    let stragglers = rows(&answer, "stragglers");
+    assert_eq!(stragglers.len(), 1, "{stragglers:?}");
+    assert_eq!(stragglers[0]["rank"], 3);
+    // In front of the first nothing is known.
+    assert_eq!(stragglers[0]["blame_ns"], 19 * 990 * MICROSECOND);
+}
+
+#[test]
+fn ranks_of_incomplete_collectives_are_compared() {
+    let times: Vec<_> = (0..20)
+        .map(|number| waits(10_000 * number, 100, [1_000, 1_000, 1_000, 0]))
+        .collect();
+    // Rank 0 has no trace.
+    let told: Vec<Told<'_>> = (0..)
+        .zip(&times)
+        .map(|(number, times)| ("ncclAllReduce", 4096, number, &times[1..]))
+        .collect();
+    let answer = answer(4, &told, |_| 0);
+    assert_eq!(rows(&answer, "communicators")[0]["incomplete"], 20);
+    let stragglers = rows(&answer, "stragglers");
+    assert_eq!(stragglers.len(), 1, "{stragglers:?}");
+    assert_eq!(stragglers[0]["rank"], 3);
+    let ranks = rows(&answer, "ranks");
+    // Who is missing may have come later still.
+    assert!(ranks.iter().all(|row| row["last"] == 0), "{ranks:?}");
+    let what_if = rows(&answer, "what_if");
+    assert!(
+        what_if[0]["saved_ns"].as_u64() >= Some(18_000 * MICROSECOND),
+        "{what_if:?}"
+    );
+    assert!(rows(&answer, "operations").is_empty());
 }
 
 #[test]

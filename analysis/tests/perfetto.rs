@@ -393,3 +393,35 @@ fn operators_have_their_shapes_if_they_are_asked_for() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn comparisons_of_clocks_hold_for_all_processes_of_a_file() {
+    let mut trace = TraceWriter::new(Vec::new(), Compression::None);
+    let out = trace.buffer();
+    let compare = |out: &mut rsys_proto::PacketBuffer, boottime_ns: u64| {
+        out.clock_snapshot(&ClockReadings {
+            boottime_ns,
+            realtime_ns: 5_000 + boottime_ns,
+            ..ClockReadings::default()
+        });
+    };
+    compare(out, 1_000);
+    // Of two hosts, as a merged trace has them.
+    for (pid, host) in [(7, "alpha"), (8, "beta")] {
+        out.process(&ProcessTrack {
+            uuid: u64::from(pid),
+            pid,
+            name: "train",
+            labels: &[format!("host {host}")],
+            ..ProcessTrack::default()
+        });
+    }
+    compare(out, 9_000);
+    let bytes = trace.finish().unwrap();
+    let scratch = Scratch::new();
+    let path = scratch.write("merged.proto", &bytes);
+    let (model, _) = read(&path);
+    let points: Vec<_> = model.processes.iter().map(|one| &one.wall_clock).collect();
+    let expected = vec![(1_000, 5_000), (9_000, 5_000)];
+    assert_eq!(points, [&expected, &expected]);
+}

@@ -131,7 +131,7 @@ fn compared(inputs: &Inputs, files: &[PathBuf], answers: &[Part]) -> Option<Part
     for table in timeline.iter().flat_map(|(_, answer)| &answer.tables) {
         communicating(table, &mut owners);
     }
-    (owners.len() > 1).then(|| {
+    (owners.len() > 1 || use_mpi(answers)).then(|| {
         let (mut collectives, _) = collectives::of_files(inputs, files);
         // Problems of the files are in the notes of the other answers already.
         let is_known = |note: &String| {
@@ -142,6 +142,21 @@ fn compared(inputs: &Inputs, files: &[PathBuf], answers: &[Part]) -> Option<Part
         collectives.notes.retain(|note| !is_known(note));
         (COLLECTIVES, collectives)
     })
+}
+
+/// Whether several processes have called MPI.
+fn use_mpi(answers: &[Part]) -> bool {
+    let calls = answers.iter().find(|(name, _)| *name == "calls");
+    let mut tables = calls.iter().flat_map(|(_, answer)| &answer.tables);
+    let Some(table) = tables.find(|table| table.key == "runtimes") else {
+        return false;
+    };
+    let Some(place) = table.columns.iter().position(|one| one.key == "runtime") else {
+        return false;
+    };
+    let is_mpi = |cell: &Cell| matches!(cell, Cell::Text(name) if name == "MPI");
+    let rows = table.rows.iter();
+    rows.filter(|row| is_mpi(&row.cells[place])).count() > 1
 }
 
 /// Rank, host and process of the GPUs in a table that have run collectives. In containers, ranks of a host may have the same process id.

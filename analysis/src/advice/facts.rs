@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::compared::{Compared, compared};
+use super::compared::{Compared, Straggler, compared};
+use super::rule::is_worth;
 use crate::model::WAITING_FOR_INTERPRETER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
@@ -199,6 +200,13 @@ pub(super) struct Process {
     pub(super) after: (String, u64),
 }
 
+impl Process {
+    /// Whether a GPU is one of its own: on other hosts, and in other containers, processes may have the same number.
+    pub(super) fn uses(&self, gpu: &Gpu) -> bool {
+        (&self.owner, self.life.host) == (&gpu.owner, gpu.span.host)
+    }
+}
+
 /// Calls that copy, at one place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Copying {
@@ -269,10 +277,25 @@ impl<'a> Facts<'a> {
         host_of(view, &self.hosts)
     }
 
+    /// What a GPU loses that findings of stragglers have already: what makes its rank one, or its waits for others on the host.
+    pub(super) fn told_ns(&self, gpu: &Gpu) -> u64 {
+        let Some(compared) = &self.compared else {
+            return 0;
+        };
+        let is_told = |one: &&Straggler| is_worth(one.saved_ns, self.run_ns);
+        let mut told = compared.stragglers.iter().filter(is_told).peekable();
+        let waited_ns = match told.peek() {
+            Some(_) => compared.idle_wait_ns(gpu),
+            None => 0,
+        };
+        let own = told.find(|one| one.loses(gpu));
+        own.map_or(waited_ns, |one| one.late_ns)
+    }
+
     /// Whether waits were recorded of the process of a GPU.
-    pub(super) fn has_waits(&self, owner: &Owner) -> bool {
-        let mut of_owner = self.processes.iter().filter(|one| one.owner == *owner);
-        of_owner.any(|one| one.has_waits)
+    pub(super) fn has_waits(&self, gpu: &Gpu) -> bool {
+        let mut users = self.processes.iter().filter(|one| one.uses(gpu));
+        users.any(|one| one.has_waits)
     }
 }
 
@@ -391,9 +414,9 @@ fn process(view: &View<'_>, hosts: &[Host]) -> Process {
 /// Programs that one process executed after each other are one process: what they did is known by their owner only.
 fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
     let most = |one: &Process| Reverse((one.used.is_some(), one.samples, one.life.duration_ns));
-    programs.sort_by_key(|one| (one.owner.clone(), most(one)));
+    programs.sort_by_key(|one| (one.owner.clone(), one.life.host, most(one)));
     programs.dedup_by(|other, one| {
-        let is_same = other.owner == one.owner;
+        let is_same = (&other.owner, other.life.host) == (&one.owner, one.life.host);
         if is_same {
             let end_ns = |span: Span| span.start_ns + span.duration_ns;
             let last_ns = end_ns(one.life).max(end_ns(other.life));
@@ -440,6 +463,11 @@ mod tests {
             program(7, 0, 10, 0),
             program(8, 5, 90, 3),
             program(7, 10, 80, 40),
+            // Of another host.
+            Process {
+                life: Span::between(5_000, 5_070, 1),
+                ..program(7, 0, 0, 9)
+            },
         ];
         let found = one_for_each_owner(programs);
         let found: Vec<_> = found
@@ -457,6 +485,7 @@ mod tests {
             found,
             [
                 (7, Span::between(0, 80, 0), 40, "of 40"),
+                (7, Span::between(5_000, 5_070, 1), 9, "of 9"),
                 (8, Span::between(5, 90, 0), 3, "of 3"),
             ]
         );

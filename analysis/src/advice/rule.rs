@@ -90,7 +90,8 @@ pub(super) fn is_worth(saves_ns: u64, whole_ns: u64) -> bool {
     saves_ns >= WORTH_NS && saves_ns.saturating_mul(WORTH_PART) >= whole_ns
 }
 
-/// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once.
+/// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once. The time for
+/// which a straggler's GPU is idle, or copies, longer than others has a finding of its own, and does not count again.
 pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
@@ -114,7 +115,11 @@ fn one_of_each<'f>(
 ) -> Verdict {
     let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
     for gpu in &facts.gpus {
-        let found = find(gpu).into_iter();
+        let told_ns = facts.told_ns(gpu);
+        let found = find(gpu).into_iter().map(|mut finding| {
+            finding.saves_ns = finding.saves_ns.map(|ns| ns.saturating_sub(told_ns));
+            finding
+        });
         let worth = |finding: &Finding| {
             let saves_ns = finding.saves_ns.unwrap_or(0);
             is_worth(saves_ns, gpu.span.duration_ns)

@@ -15,6 +15,10 @@ use rsys_analysis::perfetto::clocks::WallClock;
 
 /// Into how many stretches of time the collectives are divided at most, when the clocks drift.
 const WINDOWS_MAX: usize = 64;
+/// In stretches of fewer collectives, ends that are apart by chance look like clocks that jump.
+const FEW: usize = 16;
+/// Ranks end a collective that takes less so many nanoseconds apart at most.
+const APART_NS: i64 = 20_000;
 
 /// No clock drifts by more than one part in this against another: time synchronisation slews by one in 2000 at most.
 const DRIFT_MAX: u64 = 500;
@@ -153,19 +157,9 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     if shared.is_empty() {
         return;
     }
-    // One correction for all the time if there is one; else for ever shorter stretches, since clocks drift.
-    let mut windows = 1;
-    let solutions = loop {
-        let length = shared.len().div_ceil(windows);
-        let solutions: Option<Vec<_>> = shared
-            .chunks(length)
-            .map(|window| Some((middle(window), solve(window, clocks.len())?)))
-            .collect();
-        if solutions.is_some() || windows >= WINDOWS_MAX || length == 1 {
-            break solutions;
-        }
-        windows *= 2;
-    };
+    let together: Vec<Shared> = shared.iter().map(ended_together).collect();
+    let solutions = solve_all(&together, clocks.len(), FEW);
+    let solutions = solutions.or_else(|| solve_all(&shared, clocks.len(), 1));
     for (host, clock) in clocks.iter_mut().enumerate().skip(1) {
         let count = shared
             .iter()
@@ -215,6 +209,37 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
             wall_clock_off_ns: largest.filter(|_| clock.source == Source::WallClock),
         };
         clock.alignment = clock.alignment.corrected(&corrections);
+    }
+}
+
+/// A collective without what hosts waited in it for others: once all have begun it, it takes all of them no longer than the one that waited least, or [`APART_NS`]. Without this
+/// the begins of a host that always comes first say little.
+fn ended_together((key, hosts): &Shared) -> Shared {
+    let durations = hosts.values().map(|(start, end)| end - start);
+    let longest = durations.min().unwrap_or(0).max(APART_NS);
+    let spans = hosts.iter();
+    let spans = spans.map(|(&host, &(start, end))| (host, (start.max(end - longest), end)));
+    (*key, spans.collect())
+}
+
+/// Bounds of all corrections, with the middle of the time for which they hold: one for all the time if there is one, else for ever shorter stretches, since clocks drift,
+/// of `least` collectives or more.
+fn solve_all(
+    shared: &[Shared],
+    hosts: usize,
+    least: usize,
+) -> Option<Vec<(i64, Vec<Option<Span>>)>> {
+    let mut windows = 1;
+    loop {
+        let length = shared.len().div_ceil(windows);
+        let solutions: Option<Vec<_>> = shared
+            .chunks(length)
+            .map(|window| Some((middle(window), solve(window, hosts)?)))
+            .collect();
+        if solutions.is_some() || windows >= WINDOWS_MAX || length / 2 < least {
+            return solutions;
+        }
+        windows *= 2;
     }
 }
 
@@ -347,6 +372,23 @@ mod tests {
         assert_eq!(
             clocks[1].to_string(),
             "by 40 collectives, \u{b1}22 ns (the wall clocks alone are 399 ns off)"
+        );
+    }
+
+    #[test]
+    fn a_host_that_always_comes_first_is_told_by_its_ends() {
+        let mut clocks = three_hosts();
+        clocks.truncate(2);
+        let shared = (0..40_u64).map(|number| {
+            let time = 10_000_000 * number as i64;
+            let end = time + 3_050_000;
+            let spans = [(0, (time, end)), (1, (time + 2_995_000, end - 5_000))];
+            ((1, number), BTreeMap::from(spans))
+        });
+        refine(&mut clocks, shared.collect());
+        assert_eq!(
+            clocks[1].to_string(),
+            "by 40 collectives, \u{b1}50.0 \u{b5}s (the wall clocks alone are 0 ns off)"
         );
     }
 

@@ -149,7 +149,7 @@ fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
                         ("in_code_ns", function.code_ns.into()),
                         ("in_waits_ns", function.wait_ns.into()),
                         ("off_processor_ns", function.off_ns.into()),
-                        ("waits_recorded", facts.has_waits(&gpu.owner).into()),
+                        ("waits_recorded", facts.has_waits(gpu).into()),
                     ],
                     span: Some(most.longest),
                 });

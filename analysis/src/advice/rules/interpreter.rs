@@ -54,7 +54,7 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
             let of_host = of_host.filter(|idle| idle.cause.starts_with("host_"));
             of_host.map(|idle| idle.idle_ns).sum::<u64>()
         };
-        let gpus = facts.gpus.iter().filter(|gpu| gpu.owner == process.owner);
+        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu));
         let limit_ns = gpus.map(idle_ns).max().unwrap_or(u64::MAX);
         let saves_ns = waited_ns.min(held_ns).min(limit_ns);
         if is_worth(saves_ns, process.life.duration_ns) {

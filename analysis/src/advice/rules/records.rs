@@ -55,7 +55,7 @@ fn few_samples(facts: &Facts<'_>) -> Verdict {
             });
             causes.map(|idle| idle.idle_ns).sum()
         };
-        let gpus = facts.gpus.iter().filter(|gpu| gpu.owner == process.owner);
+        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu));
         let Some(gpu) = gpus.max_by_key(|gpu| unknown_ns(gpu)) else {
             continue;
         };

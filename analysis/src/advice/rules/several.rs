@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::advice::compared::Straggler;
+use crate::advice::compared::{Compared, OF_COMPUTING_GPUS, Straggler};
 use crate::advice::facts::{Facts, Gpu, Owner};
 use crate::advice::rule::{
     Finding, Needs, Rule, Verdict, if_worth, is_worth, of_all_gpus, of_each_gpu,
 };
 
-pub(super) const RULES: [Rule; 5] = [
+pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "straggler",
         title: "the other ranks wait for this one in collectives",
@@ -17,11 +17,25 @@ pub(super) const RULES: [Rule; 5] = [
         judge: straggler,
     },
     Rule {
+        name: "ranks_in_turn",
+        title: "the ranks wait in collectives, now for one, now for another",
+        remedy: "find what comes to all ranks at different times: work of uneven size, garbage collection, other programs on the machines; `rsys-report collectives` has the largest skews, with the rank that came last",
+        needs: Needs::Nothing,
+        judge: ranks_in_turn,
+    },
+    Rule {
         name: "exposed_comm",
         title: "collectives run while nothing is computed",
         remedy: "begin collectives earlier, beside computation (smaller buckets, a stream of their own), or send less; `rsys-report timeline` has the overlap",
         needs: Needs::Gpus,
         judge: exposed_comm,
+    },
+    Rule {
+        name: "message_wait",
+        title: "GPUs wait in sends and receives for other ranks",
+        remedy: "more and smaller micro-batches, stages that take equally long, a schedule that gives each GPU other work meanwhile; `rsys-report overlap --critical-path` has the chain of waits",
+        needs: Needs::Gpus,
+        judge: message_wait,
     },
     Rule {
         name: "collective_calls",
@@ -55,41 +69,127 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
         return Verdict::Lacks("collectives with records of all their ranks", "-I rccl");
     }
     let late = compared.stragglers.iter().filter(|one| is_late(one, facts));
-    let findings = late.map(|one| {
-        let who = match one.owner.rank {
-            Some(rank) => format!("rank {rank}"),
-            None => format!("process {}", one.owner.process),
-        };
-        let who = match one.host.as_str() {
-            "" => who,
-            host => format!("{who} on {host}"),
-        };
-        let place = match one.place.as_str() {
-            "" => who,
-            place => format!("{who}: {place}"),
-        };
-        let cause = match one.cause.as_str() {
-            "" => "unknown",
-            cause => cause,
-        };
-        Finding {
-            saves_ns: Some(one.saved_ns),
-            place,
-            evidence: vec![
-                ("cause", cause.into()),
-                ("late_ns", one.late_ns.into()),
-                ("others_waited_ns", one.blame_ns.into()),
-                ("ranks", compared.ranks().into()),
-            ],
-            span: one.span,
+    let findings: Vec<Finding> = late
+        .map(|one| {
+            let place = placed(&[one]);
+            let cause = match one.cause.as_str() {
+                "" => "unknown",
+                cause => cause,
+            };
+            Finding {
+                saves_ns: Some(one.saved_ns),
+                place,
+                evidence: vec![
+                    ("cause", cause.into()),
+                    ("late_ns", one.late_ns.into()),
+                    ("others_waited_ns", one.blame_ns.into()),
+                    ("ranks", compared.ranks().into()),
+                ],
+                span: one.span,
+            }
+        })
+        .collect();
+    // Ranks that are late together, such as those of one host: each alone would gain nothing.
+    match findings.is_empty() {
+        true => Verdict::Found(if_worth(facts.run_ns, together(compared))),
+        false => Verdict::Found(findings),
+    }
+}
+
+/// All stragglers as one finding.
+fn together(compared: &Compared) -> Finding {
+    let all: Vec<&Straggler> = compared.stragglers.iter().collect();
+    let longest = all.iter().max_by_key(|one| one.late_ns);
+    let cause = longest.map_or("", |one| one.cause.as_str());
+    let is_common = all.iter().all(|one| one.cause == cause);
+    let blame_ns: u64 = all.iter().map(|one| one.blame_ns).sum();
+    Finding {
+        saves_ns: Some(compared.together_saved_ns),
+        place: placed(&all),
+        evidence: vec![
+            ("cause", if is_common { cause } else { "several" }.into()),
+            ("late_ns", longest.map_or(0, |one| one.late_ns).into()),
+            ("others_waited_ns", blame_ns.into()),
+            ("ranks", compared.ranks().into()),
+        ],
+        span: longest.and_then(|one| one.span),
+    }
+}
+
+/// `rank 3 on node0: load (train.py:12)`, `ranks 3, 4, 5: gemm`: host and place as far as they are the same.
+fn placed(stragglers: &[&Straggler]) -> String {
+    let (mut ranks, mut processes) = (Vec::new(), Vec::new());
+    for one in stragglers {
+        match one.owner.rank {
+            Some(rank) => ranks.push(rank),
+            None => processes.push(one.owner.process),
         }
-    });
-    Verdict::Found(findings.collect())
+    }
+    let mut parts = Vec::new();
+    for (one, several, mut numbers) in [
+        ("rank", "ranks", ranks),
+        ("process", "processes", processes),
+    ] {
+        numbers.sort_unstable();
+        let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        match list.len() {
+            0 => {}
+            1 => parts.push(format!("{one} {}", list[0])),
+            _ => parts.push(format!("{several} {}", list.join(", "))),
+        }
+    }
+    let mut text = parts.join(", ");
+    let common = |of: fn(&Straggler) -> &str| {
+        let first = stragglers.first().map_or("", |one| of(one));
+        stragglers
+            .iter()
+            .all(|one| of(one) == first)
+            .then_some(first)
+    };
+    if let Some(host) = common(|one| &one.host).filter(|host| !host.is_empty()) {
+        text.push_str(&format!(" on {host}"));
+    }
+    if let Some(place) = common(|one| &one.place).filter(|place| !place.is_empty()) {
+        text.push_str(&format!(": {place}"));
+    }
+    text
+}
+
+/// What the job would gain if all ranks were alike, beyond what it gains if the stragglers are, as far as a GPU waits for that and does nothing else.
+fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
+    let Some(compared) = facts.compared.as_ref().filter(|one| one.judged > 0) else {
+        return Verdict::Found(Vec::new());
+    };
+    let stragglers = compared.stragglers.iter();
+    let of_stragglers_ns: u64 = stragglers.map(|one| one.replayed_ns).sum();
+    let of_stragglers_ns = of_stragglers_ns.max(compared.together_saved_ns);
+    let waits = facts.gpus.iter();
+    let waits = waits.map(|gpu| compared.exposed_wait_ns(gpu, &facts.gpus)[0]);
+    let waits_ns = waits.max().unwrap_or(0);
+    let beyond_ns = compared.alike_saved_ns.saturating_sub(of_stragglers_ns);
+    let finding = Finding {
+        saves_ns: Some(beyond_ns.min(waits_ns)),
+        place: String::new(),
+        evidence: vec![
+            ("all_alike_ns", compared.alike_saved_ns.into()),
+            ("stragglers_ns", of_stragglers_ns.into()),
+            ("ranks", compared.ranks().into()),
+        ],
+        span: None,
+    };
+    Verdict::Found(if_worth(facts.run_ns, finding))
 }
 
 /// Whether a straggler costs the job enough to be a finding.
 fn is_late(straggler: &Straggler, facts: &Facts<'_>) -> bool {
     is_worth(straggler.saved_ns, facts.run_ns)
+}
+
+/// Whether all stragglers together do.
+fn are_late(facts: &Facts<'_>) -> bool {
+    let compared = facts.compared.iter();
+    let mut together = compared.map(|one| one.together_saved_ns);
+    together.any(|saved_ns| is_worth(saved_ns, facts.run_ns))
 }
 
 /// A collective that is begun earlier can be hidden by no more than what is computed. Who waits in collectives for ranks that are late has not begun too late: that is
@@ -99,10 +199,13 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let most_ns = with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0);
     of_all_gpus(facts, |gpu| {
         let compared = facts.compared.as_ref();
-        let for_ranks_ns = compared.map_or(0, |one| one.exposed_wait_ns(gpu, &facts.gpus));
+        let for_ranks_ns = compared.map_or([0; 2], |one| one.exposed_wait_ns(gpu, &facts.gpus));
+        let late = compared.iter().flat_map(|one| &one.stragglers);
+        let late = late.filter(|one| one.owner != gpu.owner && is_late(one, facts));
         let waited_ns = most_ns
             .saturating_sub(gpu.computation_ns)
-            .max(for_ranks_ns)
+            .max(for_ranks_ns.iter().sum())
+            .max(late.map(|one| one.saved_ns).sum())
             .min(gpu.exposed_comm_ns);
         let own_ns = gpu.exposed_comm_ns.saturating_sub(waited_ns);
         let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
@@ -117,6 +220,34 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
                 ("exposed_ns", gpu.exposed_comm_ns.into()),
                 ("waited_ns", waited_ns.into()),
                 ("communication_ns", gpu.comm_ns.into()),
+                ("computation_ns", gpu.computation_ns.into()),
+            ],
+            span: Some(gpu.span),
+        }]
+    })
+}
+
+/// What GPUs wait for messages while they have nothing to compute, as in pipelines whose stages wait for each other; not for a rank that computes longer.
+fn message_wait(facts: &Facts<'_>) -> Verdict {
+    let Some(compared) = &facts.compared else {
+        return Verdict::Found(Vec::new());
+    };
+    let most_ns = facts.gpus.iter().map(|gpu| gpu.computation_ns).max();
+    let most_ns = most_ns.unwrap_or(0);
+    of_all_gpus(facts, |gpu| {
+        let [_, waited_ns] = compared.exposed_wait_ns(gpu, &facts.gpus);
+        let imbalance_ns = most_ns - gpu.computation_ns;
+        let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
+        vec![Finding {
+            saves_ns: Some(waited_ns.saturating_sub(imbalance_ns)),
+            place: format!(
+                "messages on GPU {}{}",
+                gpu.number,
+                of_rank.unwrap_or_default()
+            ),
+            evidence: vec![
+                ("waited_ns", waited_ns.into()),
+                ("computes_less_ns", imbalance_ns.into()),
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
@@ -169,9 +300,10 @@ fn imbalance(gpus: &[&Gpu], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
 }
 
 fn gpu_imbalance(facts: &Facts<'_>) -> Verdict {
-    let mut processes: BTreeMap<&Owner, Vec<&Gpu>> = BTreeMap::new();
+    let mut processes: BTreeMap<(usize, &Owner), Vec<&Gpu>> = BTreeMap::new();
     for gpu in &facts.gpus {
-        processes.entry(&gpu.owner).or_default().push(gpu);
+        let process = (gpu.span.host, &gpu.owner);
+        processes.entry(process).or_default().push(gpu);
     }
     let place = |gpu: &Gpu| format!("GPU {} of process {}", gpu.number, gpu.owner.process);
     let found = processes.values().flat_map(|gpus| imbalance(gpus, place));
@@ -196,10 +328,10 @@ fn rank_imbalance(facts: &Facts<'_>) -> Verdict {
     // Where collectives say that it computes longer, and what the others lose by that, they know better.
     let busiest = gpus.iter().max_by_key(|gpu| gpu.computation_ns);
     let busiest = busiest.and_then(|gpu| gpu.owner.rank);
-    let computes = ["longer_kernels", "more_kernels", "slow_clock"];
     let mut known = facts.compared.iter().flat_map(|one| &one.stragglers);
     if known.any(|one| {
-        one.owner.rank == busiest && computes.contains(&one.cause.as_str()) && is_late(one, facts)
+        let computes = OF_COMPUTING_GPUS.contains(&one.cause.as_str());
+        one.owner.rank == busiest && computes && (is_late(one, facts) || are_late(facts))
     }) {
         return Verdict::Found(Vec::new());
     }

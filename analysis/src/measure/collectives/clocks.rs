@@ -1,7 +1,8 @@
 //! One time axis for ranks on several hosts, and how far it may be wrong.
 //!
 //! First by the wall clocks that each trace has compared with BOOTTIME. What remains is bounded by the collectives: no rank can end an all-reduce before
-//! all have begun it, so that each bounds the difference of two clocks from both sides. Where clocks drift this holds for stretches of time.
+//! all have begun it, so that each bounds the difference of two clocks from both sides. Where one host always comes first, the bound from its begin says little: then its end
+//! does, for once all have begun, a collective takes every host about as long. Where clocks drift this holds for stretches of time.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,10 @@ use crate::perfetto::clocks::{WallClock, interpolate};
 /// Into so many stretches the collectives are divided at most, and so many collectives are enough for one.
 const STRETCHES: usize = 256;
 const ENOUGH: usize = 64;
+/// In stretches of fewer, ends that are apart by chance look like clocks that jump.
+const FEW: usize = 16;
+/// Ranks end a collective that takes less so many nanoseconds apart at most.
+const APART_NS: i64 = 20_000;
 
 /// When a collective ran on a host: the latest begin and the earliest end of its ranks there.
 pub(super) type Span = (i64, i64);
@@ -83,16 +88,9 @@ impl Clocks {
         if shared.is_empty() || self.hosts.len() < 2 {
             return;
         }
-        let mut stretches = (shared.len() / ENOUGH).clamp(1, STRETCHES);
-        let solved = loop {
-            let length = shared.len().div_ceil(stretches);
-            let solve = |stretch: &[Shared]| Some((middle(stretch), self.solve(stretch)?));
-            let solved: Option<Vec<_>> = shared.chunks(length).map(solve).collect();
-            if solved.is_some() || stretches >= STRETCHES || length == 1 {
-                break solved;
-            }
-            stretches *= 2;
-        };
+        let together: Vec<Shared> = shared.iter().map(ended_together).collect();
+        let solved = self.solve_all(&together, FEW);
+        let solved = solved.or_else(|| self.solve_all(&shared, 1));
         for (host, clock) in self.hosts.iter_mut().enumerate().skip(1) {
             let count = shared.iter().filter(|hosts| hosts.contains_key(&host));
             clock.collectives = count.count() as u64;
@@ -117,6 +115,21 @@ impl Clocks {
             let moved = clock.corrections.windows(2);
             let moved = moved.map(|pair| pair[0].1.abs_diff(pair[1].1)).max();
             clock.uncertainty_ns = Some(width.div_ceil(2) + moved.unwrap_or(0).div_ceil(2));
+        }
+    }
+
+    /// What may be added to each host's times in each of the longest stretches, told by its middle, in which something satisfies all collectives; `None` if these are of fewer than
+    /// `least` collectives.
+    fn solve_all(&self, shared: &[Shared], least: usize) -> Option<Vec<(i64, Vec<Option<Span>>)>> {
+        let mut stretches = (shared.len() / ENOUGH).clamp(1, STRETCHES);
+        loop {
+            let length = shared.len().div_ceil(stretches);
+            let solve = |stretch: &[Shared]| Some((middle(stretch), self.solve(stretch)?));
+            let solved: Option<Vec<_>> = shared.chunks(length).map(solve).collect();
+            if solved.is_some() || stretches >= STRETCHES || length / 2 < least {
+                return solved;
+            }
+            stretches *= 2;
         }
     }
 
@@ -172,6 +185,16 @@ impl Clocks {
     }
 }
 
+/// A collective without what hosts waited in it for others: it takes all of them no longer than the one that waited least, or [`APART_NS`].
+fn ended_together(shared: &Shared) -> Shared {
+    let durations = shared.values().map(|(start, end)| end - start);
+    let longest = durations.min().unwrap_or(0).max(APART_NS);
+    let spans = shared.iter();
+    spans
+        .map(|(&host, &(start, end))| (host, (start.max(end - longest), end)))
+        .collect()
+}
+
 /// The middle of the time that collectives in order cover.
 fn middle(stretch: &[Shared]) -> i64 {
     let start = |shared: Option<&Shared>| {
@@ -212,6 +235,38 @@ mod tests {
             let off = clocks.hosts[1].common(own).abs_diff(time);
             assert!(off <= uncertainty_ns, "{off} {uncertainty_ns}");
         }
+    }
+
+    #[test]
+    fn a_host_that_always_comes_first_is_told_by_its_ends() {
+        let mut clocks = clocks(2);
+        let shared = (0..200_i64).map(|number| {
+            let time = number * 10_000_000;
+            let end = time + 3_050_000 + number % 7 * 1_000;
+            BTreeMap::from([(0, (time, end)), (1, (time + 3_000_000, end))])
+        });
+        clocks.refine(shared.collect());
+        let off = clocks.hosts[1]
+            .common(1_000_000_000)
+            .abs_diff(1_000_000_000);
+        assert!(off < 10_000, "{off}");
+        let uncertainty_ns = clocks.uncertainty_ns(0, 1).unwrap();
+        assert!((off..60_000).contains(&uncertainty_ns), "{uncertainty_ns}");
+    }
+
+    #[test]
+    fn ends_that_are_apart_are_no_contradiction() {
+        let mut clocks = clocks(2);
+        // Now the one, now the other ends long after all have begun.
+        let shared = (0..200_i64).map(|number| {
+            let time = number * 10_000_000;
+            let ends = [time + 50_000, time + 900_000];
+            let late = (number % 2) as usize;
+            BTreeMap::from([(0, (time, ends[late])), (1, (time, ends[1 - late]))])
+        });
+        clocks.refine(shared.collect());
+        assert!(!clocks.hosts[1].is_contradicted);
+        assert_eq!(clocks.uncertainty_ns(0, 1), Some(50_000));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::code_place::place_text;
 use super::super::copies::direction;
+use super::super::gaps::scopes::Scopes;
 use super::super::sensors::{Gpu, machine, sensor};
 use super::super::sets::{IntervalSet, sweep};
 use super::super::{Measure, entry};
@@ -66,6 +67,8 @@ struct OfProcess {
     calls: HashMap<(ThreadId, u64), (TextId, u64)>,
     sites: HashMap<(ThreadId, u64), StackId>,
     launches: HashMap<ThreadId, u64>,
+    /// Operators, functions and ranges, and the calls in them: what is known of threads without samples.
+    scopes: HashMap<ThreadId, Scopes>,
 }
 
 /// Some copies.
@@ -252,6 +255,10 @@ fn asked(processes: &mut [OfProcess], id: ProcessId) -> Option<&mut OfProcess> {
     process.whose.map(|_| process)
 }
 
+fn is_call(kind: HostKind) -> bool {
+    matches!(kind, HostKind::Runtime | HostKind::Collective)
+}
+
 /// Whether a call was made in one of these windows, or shortly before.
 fn is_near(windows: &[(u64, u64)], (start_ns, end_ns): (u64, u64)) -> bool {
     let first = windows.partition_point(|window| window.1 <= start_ns);
@@ -319,7 +326,12 @@ impl OfProcess {
                     .insert(slice.link, (slice.thread, slice.start_ns));
             }
         }
-        if !matches!(slice.kind, HostKind::Runtime | HostKind::Collective) {
+        let is_scope = matches!(
+            slice.kind,
+            HostKind::Operator | HostKind::Function | HostKind::Range
+        );
+        let is_call = is_call(slice.kind);
+        if !is_call && !is_scope {
             return;
         }
         let mut inside_ns = 0;
@@ -330,7 +342,14 @@ impl OfProcess {
                 inside_ns += end_ns - start_ns;
             },
         );
-        if inside_ns > 0 && self.calls.len() < CALLS {
+        if inside_ns == 0 {
+            return;
+        }
+        let scopes = self.scopes.entry(slice.thread).or_default();
+        if scopes.len() < CALLS {
+            scopes.add(slice);
+        }
+        if is_call && self.calls.len() < CALLS {
             self.calls
                 .insert((slice.thread, slice.start_ns), (slice.name, inside_ns));
         }
@@ -364,6 +383,20 @@ impl OfProcess {
             }
             found
         };
+        let (mut code, waits) = (by_place(&self.code), by_place(&self.waits));
+        let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
+        if let Some(scopes) = scopes.filter(|_| code.is_empty() && waits.is_empty()) {
+            scopes.sort();
+            for &(start_ns, end_ns) in &self.windows {
+                for scope in scopes.overlapping(start_ns, end_ns) {
+                    let inside_ns = scope.end_ns.min(end_ns) - scope.start_ns.max(start_ns);
+                    if !is_call(scope.kind) {
+                        let place = model.text(scope.name).to_owned();
+                        *code.entry(place).or_default() += inside_ns;
+                    }
+                }
+            }
+        }
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
         for (key, &(name, sum_ns)) in &self.calls {
             if Some(key.0) == thread {
@@ -406,8 +439,8 @@ impl OfProcess {
             thread: thread.map_or_else(String::new, |thread| {
                 model.text(model.threads[thread.index()].name).to_owned()
             }),
-            code: by_place(&self.code),
-            waits: by_place(&self.waits),
+            code,
+            waits,
             calls,
             sensors: BTreeMap::new(),
         }

@@ -32,6 +32,7 @@ pub use gathering::Job;
 pub(in crate::measure) use meetings::{Axis, Meetings};
 pub(in crate::measure) use operation::Operation;
 pub use part::Part;
+pub(crate) use tables::TOGETHER;
 
 use super::Measure;
 use super::packed_rows::RowFile;

@@ -54,6 +54,8 @@ pub(super) struct Conduct {
     pub(super) operations: u64,
     /// Waited for those that came after it.
     pub(super) wait_ns: u64,
+    /// Waited for the other rank of messages.
+    pub(super) message_wait_ns: u64,
     /// Came last, by more than the clocks may be wrong.
     pub(super) last: u64,
     /// Charged with making others wait.
@@ -148,9 +150,6 @@ impl ShapeTotals {
         self.start_skew_ns += instance.start_skew_ns;
         self.max_start_skew_ns = self.max_start_skew_ns.max(instance.start_skew_ns);
         self.end_skew_ns += instance.end_skew_ns;
-        if instance.is_certain() {
-            self.blame_ns += instance.blame_ns;
-        }
         let explained = instance.uncertainty_ns.unwrap_or(u64::MAX);
         let tolerated = (instance.latency_min_ns / 4).max(20_000);
         self.apart += u64::from(instance.end_skew_ns > tolerated.saturating_add(explained));
@@ -165,6 +164,12 @@ impl Conduct {
         if self.latest.len() > LATEST {
             self.latest.pop();
         }
+    }
+
+    /// It made others wait: by how much it was later than the next, and what of that is its own.
+    pub(super) fn charge(&mut self, late_ns: u64, blame_ns: u64) {
+        self.blame_ns += blame_ns;
+        self.inherited_ns += late_ns - blame_ns;
     }
 
     pub(super) fn span_ns(&self) -> u64 {

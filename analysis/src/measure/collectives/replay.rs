@@ -23,11 +23,11 @@ const UNEVEN_NS: u64 = 10_000_000;
 
 /// What a replay changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum Change<'c> {
     /// Nothing.
     None,
-    /// The segments of a rank are as long as the median of the others.
-    LikeOthers(ProcessId),
+    /// The segments of some ranks are as long as the median of the others.
+    LikeOthers(&'c [ProcessId]),
     /// Those of all ranks are as long as the median.
     AllAlike,
 }
@@ -188,7 +188,7 @@ impl Replay {
     }
 
     /// How long the collectives take with a change, from the end of the first one of all to the end of the last one; `None` if there are fewer than two.
-    pub(super) fn run(&self, change: Change) -> Option<u64> {
+    pub(super) fn run(&self, change: Change<'_>) -> Option<u64> {
         // At the places of the processes.
         let mut ended: Vec<VecDeque<(i64, i64)>> = vec![VecDeque::new(); self.processes];
         let (mut first, mut last): (Option<i64>, i64) = (None, i64::MIN);
@@ -232,19 +232,17 @@ impl Replay {
     }
 }
 
-/// Whether the ranks of an operation wait for each other, and all are known.
+/// Whether the ranks of an operation wait for each other. Where some are not known, what those that are waited for them is taken for a part of its latency.
 fn is_mutual(study: &Study, arrivals: &[Arrival], lane: Lane, model: &Model) -> bool {
     let Some(first) = arrivals.first() else {
         return false;
     };
     let shape = &study.shapes[(first.info >> 2) as usize];
     let is_timed = arrivals.iter().all(|one| one.info & (BY_CALL | FUSED) == 0);
-    let is_whole = shape
-        .ranks
-        .is_none_or(|ranks| ranks == arrivals.len() as u64);
+    let ranks = shape.ranks.unwrap_or(u64::MAX);
     Operation::of(model.text(shape.name)).is_mutual()
         && is_timed
-        && is_whole
+        && (2..=ranks).contains(&(arrivals.len() as u64))
         && study.agree(arrivals, lane, model)
 }
 
@@ -270,27 +268,29 @@ fn nearest(ended: &VecDeque<(i64, i64)>, time: i64) -> Option<i64> {
 }
 
 /// The median of the segments that those which are changed are made alike to: of all ranks, or of the others; looked for once for all.
-fn usual(steps: &[Step], change: Change, segments: &mut Vec<u64>) -> Option<u64> {
+fn usual(steps: &[Step], change: Change<'_>, segments: &mut Vec<u64>) -> Option<u64> {
     let left_out = match change {
         Change::None => return None,
-        Change::LikeOthers(process) if steps.iter().any(|step| step.process == process) => {
-            Some(process)
+        Change::LikeOthers(_) if !steps.iter().any(|step| change.concerns(step.process)) => {
+            return None;
         }
-        Change::LikeOthers(_) => return None,
-        Change::AllAlike => None,
+        Change::LikeOthers(processes) => processes,
+        Change::AllAlike => &[],
     };
     segments.clear();
-    let others = steps.iter().filter(|step| Some(step.process) != left_out);
+    let others = steps
+        .iter()
+        .filter(|step| !left_out.contains(&step.process));
     segments.extend(others.filter_map(|step| step.segment_ns));
     lower_median(segments)
 }
 
-impl Change {
+impl Change<'_> {
     /// Whether segments of a rank are changed.
     fn concerns(self, process: ProcessId) -> bool {
         match self {
             Self::None => false,
-            Self::LikeOthers(changed) => changed == process,
+            Self::LikeOthers(changed) => changed.contains(&process),
             Self::AllAlike => true,
         }
     }

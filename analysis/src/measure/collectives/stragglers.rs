@@ -34,8 +34,8 @@ pub(super) struct Straggler {
     done: BTreeMap<ProcessId, Done>,
 }
 
-/// Ranks that stand out, the worst first.
-pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
+/// All ranks that stand out, the worst first, and what is usual.
+fn standing_out(study: &Study, model: &Model) -> (Vec<ProcessId>, u64) {
     let conduct = &study.conduct;
     let mut late: Vec<u64> = conduct.values().map(|one| one.late_ns).collect();
     late.sort_unstable();
@@ -51,10 +51,22 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
         .filter(|(_, one)| is_straggler(one))
         .collect();
     named.sort_by_key(|(id, one)| (Reverse(one.late_ns), model.process(**id).order()));
-    let all: BTreeSet<ProcessId> = named.iter().map(|(id, _)| **id).collect();
-    let named = named.into_iter().take(NAMED);
+    (named.into_iter().map(|(id, _)| *id).collect(), usual_ns)
+}
+
+/// The ranks that are changed together where several stand out.
+pub(super) fn all_late(study: &Study, model: &Model) -> Vec<ProcessId> {
+    standing_out(study, model).0
+}
+
+/// Ranks that stand out, the worst first, as many as are named.
+pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
+    let (late, usual_ns) = standing_out(study, model);
+    let all: BTreeSet<ProcessId> = late.iter().copied().collect();
+    let named = late.into_iter().take(NAMED);
     named
-        .map(|(&process, conduct)| {
+        .map(|process| {
+            let conduct = &study.conduct[&process];
             let mut arrivals: Vec<Late> = conduct.latest.iter().map(|late| late.0).collect();
             arrivals.sort_unstable_by_key(|late| Reverse(*late));
             keep_telling(&mut arrivals, conduct.late_ns.saturating_sub(usual_ns));

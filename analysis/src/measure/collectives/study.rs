@@ -258,23 +258,28 @@ impl Study {
                     of_group.contradictory += 1;
                     return;
                 }
-                if (arrivals.len() as u64) < ranks {
-                    of_group.incomplete += 1;
-                    return;
-                }
-                of_group.matched += 1;
+                // Ranks that are there waited for each other, whatever others did.
+                let is_whole = arrivals.len() as u64 == ranks;
+                let whole = u64::from(is_whole);
+                of_group.matched += whole;
+                of_group.incomplete += 1 - whole;
                 if arrivals.iter().any(|one| one.info & FUSED != 0) {
-                    of_group.fused += 1;
+                    of_group.fused += whole;
                     return;
                 }
                 if arrivals.iter().any(|one| one.info & BY_CALL != 0) {
-                    of_group.by_call += 1;
+                    of_group.by_call += whole;
                     return;
                 }
                 let operation = Operation::of(model.text(self.shapes[shape].name));
                 let charges = operation.is_mutual() && arrivals.len() > 1;
                 let instance = self.instance(place, sequence, arrivals, charges);
-                let total = totals.entry((place, shape)).or_default();
+                // What lacks ranks says nothing of how long the operation takes.
+                let mut apart = ShapeTotals::default();
+                let total = match is_whole {
+                    true => totals.entry((place, shape)).or_default(),
+                    false => &mut apart,
+                };
                 total.add(&instance);
                 let last_start = arrivals.iter().map(|one| one.start).max().unwrap_or(0);
                 let host = parts[arrivals[0].part].host;
@@ -312,10 +317,25 @@ impl Study {
                     }
                     if instance.is_certain() {
                         let conduct = &mut conducts[instance.last.index()];
-                        conduct.last += 1;
-                        conduct.blame_ns += instance.blame_ns;
-                        conduct.inherited_ns += instance.late_ns - instance.blame_ns;
+                        // Who is not in the traces may have come later.
+                        conduct.last += whole;
+                        conduct.charge(instance.late_ns, instance.blame_ns);
+                        total.blame_ns += instance.blame_ns;
+                    } else if let Some((last, late_ns, blame_ns)) = last_by_duration(arrivals)
+                        && !is_on_one_host
+                    {
+                        conducts[parts[last].process.index()].charge(late_ns, blame_ns);
+                        total.blame_ns += blame_ns;
                     }
+                }
+                if matches!(group.lane, Lane::With(..)) {
+                    for one in arrivals {
+                        let conduct = &mut conducts[parts[one.part].process.index()];
+                        conduct.message_wait_ns += one.duration_ns - instance.latency_min_ns;
+                    }
+                }
+                if !is_whole {
+                    return;
                 }
                 largest.push(Reverse((
                     instance.start_skew_ns,
@@ -441,6 +461,19 @@ type Pair = (u64, u64, String);
 
 /// Skew, communicator and number of an operation: of equal skews the first one counts as the largest.
 type Skewed = (u64, Reverse<usize>, Reverse<u64>);
+
+/// Who came last to a collective by what clocks do not matter for: it waits for nobody, so that its duration is the shortest. Its place among the parts, by how much the next
+/// took longer, and how much of that is its own.
+fn last_by_duration(arrivals: &[Arrival]) -> Option<(usize, u64, u64)> {
+    let mut by_duration: Vec<&Arrival> = arrivals.iter().collect();
+    by_duration.sort_unstable_by_key(|one| (one.duration_ns, one.part));
+    let [last, next, ..] = by_duration[..] else {
+        return None;
+    };
+    let late_ns = next.duration_ns - last.duration_ns;
+    let own_ns = last.segment_ns?.saturating_sub(next.segment_ns?);
+    Some((last.part, late_ns, own_ns.min(late_ns)))
+}
 
 /// The median, the lower one of two; the numbers are in another order then.
 pub(super) fn lower_median<T: Ord + Copy>(numbers: &mut [T]) -> Option<T> {

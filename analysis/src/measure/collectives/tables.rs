@@ -6,7 +6,7 @@ use super::joining::Lane;
 use super::operation::Operation;
 use super::records::{Conduct, Group, GroupTotals, Study};
 use super::replay::{Change, Replay};
-use super::stragglers::Straggler;
+use super::stragglers::{Straggler, all_late};
 use super::waited::{Waited, name};
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
@@ -84,7 +84,7 @@ fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) 
         ),
         (
             sum(|one| one.incomplete),
-            "operations are not judged: not all of their ranks are in these traces",
+            "operations are judged by those of their ranks that are here: not all of their ranks are in these traces",
         ),
         (
             sum(|one| one.contradictory),
@@ -119,7 +119,10 @@ fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) 
     }
 }
 
-/// What the job would gain if a straggler were like the other ranks, and if all ranks were alike.
+/// All ranks that stand out, where these are several.
+pub(crate) const TOGETHER: &str = "all late ranks were like the others";
+
+/// What the job would gain if a straggler were like the other ranks, if all stragglers were, and if all ranks were alike.
 fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let mut columns = vec![Column::plain("change", "if")];
     columns.extend(RANK);
@@ -136,22 +139,21 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let Some(as_it_was_ns) = replay.run(Change::None) else {
         return table;
     };
-    let of_stragglers = stragglers.iter().map(|one| Change::LikeOthers(one.process));
-    for change in of_stragglers.chain([Change::AllAlike]) {
+    let late = all_late(study, model);
+    let of_stragglers = stragglers.iter().map(|one| {
+        let change = Change::LikeOthers(std::slice::from_ref(&one.process));
+        ("the rank were like the others", change)
+    });
+    let together = [(TOGETHER, Change::LikeOthers(&late))];
+    let together = together.into_iter().filter(|_| late.len() > 1);
+    let alike = [("all ranks were alike", Change::AllAlike)];
+    for (words, change) in of_stragglers.chain(together).chain(alike) {
         let predicted_ns = replay.run(change).unwrap_or(as_it_was_ns);
-        let mut cells: Vec<Cell> = match change {
-            Change::LikeOthers(id) => {
-                let mut cells = vec!["the rank were like the others".into()];
-                cells.extend(rank_cells(model, id));
-                cells
-            }
-            _ => vec![
-                "all ranks were alike".into(),
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-            ],
-        };
+        let mut cells: Vec<Cell> = vec![words.into()];
+        match change {
+            Change::LikeOthers(&[id]) => cells.extend(rank_cells(model, id)),
+            _ => cells.extend([Cell::Null, Cell::Null, Cell::Null]),
+        }
         let saved_ns = as_it_was_ns.saturating_sub(predicted_ns);
         cells.extend::<[Cell; 5]>([
             as_it_was_ns.into(),
@@ -176,6 +178,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
         Column::ns("late_ns", "late by itself"),
         Column::share("late_share", "of its time"),
         Column::ns("wait_ns", "waited"),
+        Column::ns("message_wait_ns", ""),
         Column::ns("span_ns", ""),
     ]);
     let mut table = Table::new("ranks", "Ranks", &columns);
@@ -191,7 +194,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
         let mut cells = rank_cells(model, id).to_vec();
         let span_ns = conduct.span_ns();
         let share = (span_ns > 0).then(|| conduct.late_ns as f64 / span_ns as f64);
-        cells.extend::<[Cell; 8]>([
+        cells.extend::<[Cell; 9]>([
             conduct.operations.into(),
             conduct.last.into(),
             conduct.blame_ns.into(),
@@ -199,6 +202,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
             conduct.late_ns.into(),
             share.into(),
             conduct.wait_ns.into(),
+            conduct.message_wait_ns.into(),
             span_ns.into(),
         ]);
         table.push(cells);
@@ -252,7 +256,7 @@ fn story(study: &Study, straggler: &Straggler, waited: &Waited, model: &Model) -
     };
     let share = 100.0 * conduct.late_ns as f64 / conduct.span_ns().max(1) as f64;
     let mut text = format!(
-        "{}{host} was late by itself by {} ({share:.1} % of its time), and made the others wait {}: it came last {} times in {} operations",
+        "{}{host} was late by itself by {} ({share:.1} % of its time), and made the others wait {}: it came last for certain {} times in {} operations",
         name(model, id),
         told(conduct.late_ns as f64),
         told(conduct.blame_ns as f64),

@@ -80,6 +80,8 @@ pub(super) struct Call {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) name: String,
+    /// Its begin as the trace has it, if it is one of a library that communicates.
+    pub(super) meets_ns: Option<u64>,
     /// It, or a call within it, returns when a GPU has done something.
     pub(super) blocks: bool,
     /// The stream it is about plus one; 0: unknown, or all.
@@ -194,6 +196,17 @@ impl Course {
         let near =
             near.min_by_key(|(number, one)| (one.kind != Kind::Collective, off(one), *number));
         near.map(|(number, _)| number)
+    }
+
+    /// The thread that makes a call that communicates and begins at a time of the trace, within its grain.
+    pub(super) fn caller(&self, start_ns: u64, grain_ns: u64) -> Option<usize> {
+        let is_it = |call: &Call| {
+            call.meets_ns
+                .is_some_and(|at| at.abs_diff(start_ns) <= grain_ns)
+        };
+        let mut threads = self.threads.iter();
+        let found = threads.find(|(_, track)| track.calls.iter().any(is_it));
+        found.map(|(thread, _)| *thread)
     }
 
     /// Whether a call made the stream wait for an event before a launch.

@@ -29,7 +29,7 @@ use super::iterations::Lane;
 use crate::model::{Model, ProcessId};
 use crate::table::Answer;
 use chosen::{Of, Span, chosen, spans};
-use course::{Course, Kind, Operation};
+use course::Course;
 use recorder::Recorder;
 use walk::{At, Crossing, Meeting, Ranks, walk};
 
@@ -197,10 +197,9 @@ impl Ranks for Files<'_> {
         course
     }
 
-    fn meeting(&self, rank: usize, operation: &Operation) -> Option<Meeting> {
+    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting> {
         let process = ProcessId::new(rank);
-        debug_assert_eq!(operation.kind, Kind::Collective);
-        let known = self.meetings.of(process, operation.start_ns)?;
+        let known = self.meetings.of(process, start_ns)?;
         Some(Meeting {
             name: known.name.clone(),
             last_rank: known.last.index(),

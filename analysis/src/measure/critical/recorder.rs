@@ -213,6 +213,7 @@ impl Recorded {
                         end,
                         name: place
                             .map_or_else(|| name.to_owned(), |place| format!("{name} in {place}")),
+                        meets_ns: (slice.kind == HostKind::Collective).then_some(slice.start_ns),
                         blocks: blocks(slice, model),
                         stream: slice.stream,
                     });

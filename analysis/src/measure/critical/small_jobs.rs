@@ -269,6 +269,7 @@ impl Traces {
                         name,
                     }),
                     _ => track.calls.push(Call {
+                        meets_ns: None,
                         start,
                         end,
                         name,
@@ -332,8 +333,8 @@ impl Ranks for Traces {
         self.courses.get(rank).cloned()
     }
 
-    fn meeting(&self, rank: usize, operation: &Operation) -> Option<Meeting> {
-        self.meetings.get(&(rank, operation.start_ns)).cloned()
+    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting> {
+        self.meetings.get(&(rank, start_ns)).cloned()
     }
 
     fn grain_ns(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::course::{Course, Kind, Operation, Track};
+use super::course::{Course, Kind, Track};
 
 /// A GPU's times may be this much later than those of the host that has waited for it.
 const CLOCKS_NS: i64 = 50_000;
@@ -43,8 +43,8 @@ pub(super) trait Ranks {
     /// What a rank did; `None` if its trace cannot be read.
     fn course(&mut self, rank: usize) -> Option<Rc<Course>>;
 
-    /// The collective that an operation of a rank is part of, if all ranks have it.
-    fn meeting(&self, rank: usize, operation: &Operation) -> Option<Meeting>;
+    /// The collective that an operation, or a call, of a rank is part of that begins at a time of its trace, if all ranks have it.
+    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting>;
 
     /// Times by which collectives were matched are multiples of this.
     fn grain_ns(&self) -> u64;
@@ -156,7 +156,7 @@ impl<R: Ranks> Walk<'_, R> {
             return At::Before(number);
         }
         let before = self.segments.len();
-        let Some(meeting) = self.ranks.meeting(self.rank, one) else {
+        let Some(meeting) = self.ranks.meeting(self.rank, one.start_ns) else {
             self.back_to(one.start, Kind::Collective, &one.name);
             self.mark(before, |segment| segment.is_unmatched = true);
             return At::Before(number);
@@ -232,8 +232,30 @@ impl<R: Ranks> Walk<'_, R> {
             self.back_to(end, Kind::Call, &call.name);
             return At::Within(waited_for);
         }
+        let meeting = call
+            .meets_ns
+            .and_then(|start_ns| self.ranks.meeting(self.rank, start_ns))
+            .filter(|one| one.last < self.now && call.name.starts_with(&one.name));
+        if let Some(meeting) = meeting {
+            return self.in_meeting(thread, &call.name, &meeting);
+        }
         self.back_to(call.start, Kind::Call, &call.name);
         At::Thread(thread)
+    }
+
+    /// In a call that could end on no rank before all had begun it.
+    fn in_meeting(&mut self, thread: usize, name: &str, meeting: &Meeting) -> At {
+        let before = self.segments.len();
+        self.back_to(meeting.last, Kind::Collective, name);
+        self.mark(before, |segment| segment.crossing = Some(meeting.crossing));
+        if meeting.last_rank == self.rank {
+            return At::Thread(thread);
+        }
+        self.rank = meeting.last_rank;
+        self.course = self.ranks.course(self.rank).unwrap_or_default();
+        let grain_ns = self.ranks.grain_ns();
+        let caller = self.course.caller(meeting.last_start_ns, grain_ns);
+        caller.map_or(At::Nowhere, At::Thread)
     }
 
     /// The operation whose end let a call return.

@@ -20,7 +20,7 @@ mod orders;
 mod parts;
 mod places;
 mod pools;
-mod scopes;
+pub(in crate::measure) mod scopes;
 mod stretches;
 
 pub(in crate::measure) use self::parts::{Idle, PartCause};

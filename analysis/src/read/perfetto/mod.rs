@@ -97,6 +97,7 @@ impl PerfettoReader {
     fn finish(&mut self, model: &mut Model, batch: &mut Batch) {
         self.is_done = true;
         let cut_off = self.slices.finish(self.decoder.last_ns, batch);
+        self.processes.finish(model);
         let mut notice = |offset, text| {
             model.notices.push(Notice {
                 file: self.file.clone(),

@@ -118,6 +118,19 @@ impl Processes {
         *points = wall_clock.points;
     }
 
+    /// The file ends: all its times are of one clock, also those of other hosts in a merged trace, so that each comparison holds for all its processes.
+    pub(super) fn finish(&self, model: &mut Model) {
+        let of_file = model.processes.iter().filter(|one| one.file == self.file);
+        let mut points: Vec<(i64, i64)> = of_file.flat_map(|one| one.wall_clock.clone()).collect();
+        points.sort_unstable();
+        points.dedup();
+        for process in &mut model.processes {
+            if process.file == self.file {
+                process.wall_clock.clone_from(&points);
+            }
+        }
+    }
+
     /// The process of a packet that names none.
     pub(super) fn current(&mut self, model: &mut Model) -> ProcessId {
         *self.current.get_or_insert_with(|| {

@@ -1,0 +1,243 @@
+//! Advice on whole jobs, from their traces: each cause is named once, with its rank, where one rank, several together, or each in turn makes the others wait.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::Scratch;
+use rsys_analysis::advice::{advise, further_measures};
+use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::calls::Calls;
+use rsys_analysis::measure::copies::Copies;
+use rsys_analysis::measure::cost::profiling_cost;
+use rsys_analysis::measure::functions::Functions;
+use rsys_analysis::measure::gaps::Gaps;
+use rsys_analysis::measure::sensors::Sensors;
+use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::read::BytesRead;
+use rsys_analysis::show::json;
+use rsys_analysis::{pass, ranks};
+use rsys_synthetic::{Cause, Fault, Job};
+use serde_json::Value;
+
+const MS: u64 = 1_000_000;
+
+/// All that is found in the traces of a job.
+fn findings(files: &[PathBuf]) -> Vec<Value> {
+    let mut named: Vec<(&'static str, Box<dyn Measure>)> = vec![
+        ("timeline", Box::<Timeline>::default()),
+        ("gaps", Box::<Gaps>::default()),
+        ("copies", Box::<Copies>::default()),
+        ("calls", Box::<Calls>::default()),
+        ("functions", Box::<Functions>::default()),
+        ("sensors", Box::<Sensors>::default()),
+    ];
+    named.extend(further_measures());
+    let (names, mut measures): (Vec<&'static str>, Vec<Box<dyn Measure>>) =
+        named.into_iter().unzip();
+    let model = pass(files, &mut measures);
+    let answers = measures.iter_mut().map(|one| one.answer(&model, "job"));
+    let mut answers: Vec<_> = names.into_iter().zip(answers).collect();
+    let (collectives, _) = ranks::collectives(files, &BytesRead::default(), 2);
+    answers.push(("collectives", collectives));
+    let advised = json(&advise(&answers, &profiling_cost(&model)));
+    common::judge(&advised);
+    advised["findings"].as_array().cloned().unwrap_or_default()
+}
+
+fn of_job(job: &Job) -> Vec<Value> {
+    let scratch = Scratch::new();
+    let folder = scratch.write("root", b"").with_file_name("job");
+    rsys_synthetic::write(job, &folder).unwrap();
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    let files = files.map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "proto"))
+        .collect();
+    files.sort();
+    findings(&files)
+}
+
+/// Rule and place of each finding.
+fn told(findings: &[Value]) -> Vec<(&str, &str)> {
+    findings
+        .iter()
+        .map(|one| {
+            let of = |key: &str| one[key].as_str().unwrap_or("");
+            (of("rule"), of("place"))
+        })
+        .collect()
+}
+
+fn saves_ms(finding: &Value) -> u64 {
+    finding["saves_ns"].as_u64().unwrap_or(0) / MS
+}
+
+/// Eight ranks on two hosts, of whose time the GPUs compute nearly all.
+fn job(faults: Vec<Fault>) -> Job {
+    Job {
+        iterations: 60,
+        load_ns: MS / 5,
+        faults,
+        ..Job::default()
+    }
+}
+
+fn fault(rank: u64, cause: Cause, amount_ms: u64, every: u64) -> Fault {
+    Fault {
+        rank,
+        cause,
+        amount_ns: amount_ms * MS,
+        every,
+    }
+}
+
+#[test]
+fn what_makes_a_rank_late_is_one_finding() {
+    let slow = fault(3, Cause::SlowLoader, 60, 10);
+    let whole = job(vec![slow]);
+    let missing = Job {
+        missing: vec![5],
+        ..whole.clone()
+    };
+    for job in [whole, missing] {
+        let found = of_job(&job);
+        let expected = [("straggler", "rank 3 on node00: load_batch (train.py:42)")];
+        assert_eq!(told(&found), expected, "{found:#?}");
+        // Six times 60 ms; the first time nothing is known of the time before.
+        assert!((299..=361).contains(&saves_ms(&found[0])), "{found:#?}");
+    }
+}
+
+#[test]
+fn ranks_that_are_late_together_are_one_finding() {
+    let slow = (4..8).map(|rank| fault(rank, Cause::LongKernel, 3, 1));
+    let found = of_job(&job(slow.collect()));
+    let expected = [("straggler", "ranks 4, 5, 6, 7 on node01: gemm_2")];
+    assert_eq!(told(&found), expected, "{found:#?}");
+    assert!((165..=185).contains(&saves_ms(&found[0])), "{found:#?}");
+}
+
+#[test]
+fn ranks_that_are_late_in_turn_are_one_finding() {
+    let every = [7, 8, 9, 10, 11, 12, 13, 15];
+    let slow = (0..).zip(every);
+    let slow = slow.map(|(rank, every)| fault(rank, Cause::LongKernel, 20, every));
+    let found = of_job(&Job {
+        iterations: 100,
+        ..job(slow.collect())
+    });
+    assert_eq!(told(&found), [("ranks_in_turn", "")], "{found:#?}");
+    // In so many iterations some rank is late.
+    let late = (1..100_u64).filter(|at| every.iter().any(|every| at % every == 0));
+    let late_ms = 20 * late.count() as u64;
+    let off_ms = saves_ms(&found[0]).abs_diff(late_ms);
+    assert!(10 * off_ms <= late_ms, "{late_ms} {found:#?}");
+}
+
+/// A file of PyTorch's profiler; events as category, name, begin and end in microseconds, and more arguments.
+fn kineto(rank: u64, events: &[(&str, &str, u64, u64, String)]) -> Vec<u8> {
+    let events = events.iter().map(|(category, name, from, to, more)| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{},"tid":1,"ts":{from},"dur":{},"args":{{{more}}}}}"#,
+            if *category == "kernel" { 0 } else { 100 + rank },
+            to - from
+        )
+    });
+    let events: Vec<String> = events.collect();
+    format!(
+        r#"{{"distributedInfo":{{"rank":{rank},"world_size":3}},"traceEvents":[{}]}}"#,
+        events.join(",\n")
+    )
+    .into_bytes()
+}
+
+fn of_files(ranks: &[Vec<u8>]) -> Vec<Value> {
+    let scratch = Scratch::new();
+    let files = (0..).zip(ranks);
+    let files = files.map(|(rank, file)| scratch.write(&format!("rank{rank}.trace.json"), file));
+    findings(&files.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_late_rank_of_pytorch_has_the_function_that_it_was_in() {
+    let file = |rank: u64| {
+        let load_us = if rank == 1 { 12_000 } else { 1_000 };
+        let mut events = Vec::new();
+        for step in 0..40 {
+            let at = 100_000 + 40_000 * step;
+            let launched = at + load_us;
+            let link = |number: u64| format!(r#""correlation":{}"#, 4 * step + number);
+            let load = "train.py(42): load_batch";
+            events.push(("python_function", load, at, launched, String::new()));
+            for number in [1, 2] {
+                let from = launched + 10 * number;
+                events.push((
+                    "cuda_runtime",
+                    "hipLaunchKernel",
+                    from,
+                    from + 5,
+                    link(number),
+                ));
+            }
+            let gemm = (launched + 20, launched + 20_020);
+            events.push(("kernel", "gemm", gemm.0, gemm.1, link(1)));
+            let group = format!(
+                r#"{},"Collective name":"allreduce","dtype":"Float","In msg nelems":4096,"Out msg nelems":4096,"Group size":3,"Process Group Name":"0","Process Group Ranks":"[0, 1, 2]","Seq":{step}"#,
+                link(2)
+            );
+            events.push((
+                "kernel",
+                "ncclDevKernel_AllReduce",
+                gemm.1,
+                at + 33_000,
+                group,
+            ));
+        }
+        kineto(rank, &events)
+    };
+    let found = of_files(&[file(0), file(1), file(2)]);
+    assert_eq!(
+        told(&found)[0],
+        ("straggler", "rank 1: train.py(42): load_batch"),
+        "{found:#?}"
+    );
+    assert_eq!(found[0]["evidence"]["cause"], "host_code");
+}
+
+#[test]
+fn stages_that_wait_for_each_others_messages_are_told_so() {
+    let file = |rank: u64| {
+        let mut events = Vec::new();
+        for step in 0..40 {
+            let at = 100_000 + 20_200 * step;
+            let link = |number: u64| format!(r#""correlation":{}"#, 4 * step + number);
+            let message = |name: &str, number: u64, from: u64, to: u64| {
+                format!(
+                    r#"{},"Collective name":"{name}","dtype":"Float","In msg nelems":4096,"Out msg nelems":4096,"Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","Src Rank":{from},"Dst Rank":{to},"Seq":{step}"#,
+                    link(number)
+                )
+            };
+            // One computes while the other waits for what comes of it.
+            let (send, receive, compute) = match rank {
+                0 => ((10_000, 10_100), (10_100, 20_200), (0, 10_000)),
+                _ => ((20_100, 20_200), (0, 10_100), (10_100, 20_100)),
+            };
+            let sends = message("send", 1, rank, 1 - rank);
+            let receives = message("recv", 2, 1 - rank, rank);
+            let kernel = "ncclDevKernel_SendRecv";
+            for (name, span, more) in [
+                (kernel, send, sends),
+                (kernel, receive, receives),
+                ("gemm", compute, link(3)),
+            ] {
+                events.push(("kernel", name, at + span.0, at + span.1, more));
+            }
+        }
+        kineto(rank, &events)
+    };
+    let found = of_files(&[file(0), file(1)]);
+    let rules: Vec<&str> = told(&found).iter().map(|one| one.0).collect();
+    assert_eq!(rules, ["message_wait"], "{found:#?}");
+    assert!((380..=400).contains(&saves_ms(&found[0])), "{found:#?}");
+}
