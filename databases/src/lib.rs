@@ -41,19 +41,22 @@ fn open(path: &Path, kinds: Kinds) -> Opened {
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags).map_err(unreadable)?;
-    let mut names = database
-        .prepare("select name from sqlite_master where type in ('table', 'view')")
-        .map_err(unreadable)?;
-    let names = names.query_map([], |row| row.get::<_, String>(0));
-    let names: Result<Vec<String>, _> = names.map_err(unreadable)?.collect();
-    let names = names.map_err(unreadable)?;
+    let names = names(&database).map_err(unreadable)?;
     let has = |name: &str| names.iter().any(|one| one == name);
     // rocprofiler-sdk calls its own databases rocpd as well; its tables end in an id.
     if names.iter().any(|one| one.starts_with(rocpd::TABLE)) {
-        return Ok(Box::new(rocpd::reader(path, kinds, names)));
+        return Ok(Box::new(rocpd::reader(database, path, kinds, names)));
     }
     if has("rocpd_api") && has("rocpd_op") && has("rocpd_string") && !has("rocpd_kernel_dispatch") {
-        return Ok(Box::new(rpd::reader(path, kinds)));
+        return Ok(Box::new(rpd::reader(database, path, kinds)));
     }
     Err(OpenError::Unknown(path.to_path_buf()))
+}
+
+/// The names of all tables and views.
+fn names(database: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut names =
+        database.prepare("select name from sqlite_master where type in ('table', 'view')")?;
+    let names = names.query_map([], |row| row.get(0))?;
+    names.collect()
 }

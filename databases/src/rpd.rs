@@ -61,10 +61,12 @@ struct RpdTaker {
 }
 
 /// A reader for the file.
-pub(crate) fn reader(path: &Path, kinds: Kinds) -> impl Reader + use<> {
+pub(crate) fn reader(database: Connection, path: &Path, kinds: Kinds) -> impl Reader + use<> {
     let file = path.display().to_string();
     RowReader {
-        rows: Rows::start(path, move |database, sink| rows(database, sink, kinds)),
+        rows: Rows::start(database, path, move |database, sink| {
+            rows(database, sink, kinds)
+        }),
         taker: RpdTaker {
             places: Places::new(&file),
             kinds,

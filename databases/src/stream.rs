@@ -10,7 +10,7 @@ use std::thread;
 use rsys_analysis::model::{Batch, Model, Notice};
 use rsys_analysis::read::{BATCH_RECORDS, Reader};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, Row};
 
 /// Records that are handed over at once.
 const CHUNK: usize = 4096;
@@ -105,28 +105,24 @@ pub(crate) struct Rows<R> {
 }
 
 impl<R: Send + 'static> Rows<R> {
-    /// Starts the thread.
+    /// Starts the thread, which has the database for itself; `path` is where it is.
     pub(crate) fn start(
+        database: Connection,
         path: &Path,
         read: impl FnOnce(&Connection, &mut Sink<R>) -> Result<(), Closed> + Send + 'static,
     ) -> Self {
         let (to, from) = sync_channel(CHUNKS);
         let file = path.display().to_string();
-        let path = path.to_path_buf();
         thread::spawn(move || {
             let mut sink = Sink {
                 records: Vec::new(),
                 to,
             };
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let done = match Connection::open_with_flags(path, flags) {
-                // A thread that ends early must not look like the end of the file.
-                Ok(database) => catch_unwind(AssertUnwindSafe(|| read(&database, &mut sink)))
-                    .unwrap_or_else(|_| {
-                        sink.say("what follows is left out: a defect of rsys-report".to_owned())
-                    }),
-                Err(error) => sink.say(format!("cannot be read: {error}")),
-            };
+            // A thread that ends early must not look like the end of the file.
+            let done = catch_unwind(AssertUnwindSafe(|| read(&database, &mut sink)));
+            let done = done.unwrap_or_else(|_| {
+                sink.say("what follows is left out: a defect of rsys-report".to_owned())
+            });
             // An error means that the receiver is gone: the reader was dropped.
             drop(done.and_then(|()| sink.flush()));
         });

@@ -11,7 +11,7 @@
 //! | [`aorta`] | JSON lines of AORTA's trainer |
 //! | [`perfetto`] | traces with the typed packets of newer Perfetto |
 //! | [`csv`], [`parquet`] | each table as a file |
-//! | [`run`], [`chooser`], [`rows`], [`calls`], [`links`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, calls and what they launched, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
+//! | [`run`], [`chooser`], [`rows`], [`calls`], [`links`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, the stacks of calls that launched something, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
 //! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, databases written page by page |
 //!
 //! What is written depends on the records alone: the same traces, named in whatever order, give the same bytes.
@@ -48,7 +48,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
+use rsys_analysis::measure::packed_rows::RowFile;
 use rsys_tables::store::{Store, StoreError};
 use rsys_tables::view::View;
 use thiserror::Error;
@@ -229,24 +231,34 @@ pub struct Output {
     pub is_archive: bool,
 }
 
-/// Writes the records of a store to `path`, where nothing is yet.
+/// Writes the records of a store to `path`, where nothing is yet. What has to be brought in order first is in an empty file meanwhile, which is of no use
+/// then.
 ///
 /// # Errors
 /// When the tables cannot be read, the output cannot be written, or no rank is in the traces that is chosen.
 pub fn export(
     store: File,
+    scratch: File,
     selection: &Selection,
     output: Output,
     path: &Path,
 ) -> Result<(), Failure> {
     let view = View::new(Store::open(store)?);
-    let run = Run::read(&view, selection)?;
+    let file = Arc::new(RowFile::new(scratch));
+    let run = Run::read(&view, selection, &file)?;
     if run.processes().next().is_none() && !selection.ranks.is_empty() {
         return Err(Failure::Ranks(run.all_ranks()));
     }
-    if !output.is_each_rank {
-        return write(&run, output, selection.time, path);
-    }
+    let made = match output.is_each_rank {
+        true => write_each_rank(&run, output, selection.time, path),
+        false => write(&run, output, selection.time, path),
+    };
+    // Rows that cannot be read back are none.
+    made.and(file.failure().map_or(Ok(()), |error| Err(error.into())))
+}
+
+/// Writes a folder with a file for each rank.
+fn write_each_rank(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(path)?;
     let ending = output.format.ending();
     let output = Output {
@@ -255,12 +267,7 @@ pub fn export(
         ..output
     };
     for (name, ids) in run.by_rank() {
-        write(
-            &run.part(&ids),
-            output,
-            selection.time,
-            &path.join(name + ending),
-        )?;
+        write(&run.part(&ids), output, time, &path.join(name + ending))?;
     }
     Ok(())
 }

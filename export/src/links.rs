@@ -1,54 +1,14 @@
-//! Calls by what operations know of theirs, and the other way round.
+//! What operations say of their calls, by the rows of these.
+
+use rsys_analysis::measure::packed_rows::{Finder, PackedRows};
 
 use crate::Failure;
 use crate::rows::each;
 use crate::run::Run;
 
-/// Process, correlation and begin of a call.
-type Key = (u64, u64, u64);
-
-/// A number for each call.
-#[derive(Debug, Default)]
-pub(crate) struct Links {
-    calls: Vec<(Key, u64)>,
-    /// Where the last one was found: operations are in nearly the order of their calls.
-    last: usize,
-}
-
-impl Links {
-    pub(crate) fn add(&mut self, key: Key, number: u64) {
-        self.calls.push((key, number));
-    }
-
-    /// To be called between additions and searches.
-    pub(crate) fn sort(&mut self) {
-        self.calls.sort_unstable();
-    }
-
-    /// The largest number of the calls with this key.
-    pub(crate) fn find(&mut self, key: Key) -> Option<u64> {
-        /// So many calls behind the last one are looked at before all others.
-        const NEAR: usize = 8;
-        let is_before = |(one, _): &(Key, u64)| *one <= key;
-        let near = self.last..(self.last + NEAR).min(self.calls.len());
-        let is_near = self.calls.get(self.last).is_some_and(is_before)
-            && self.calls.get(near.end).is_none_or(|call| !is_before(call));
-        let behind = match is_near {
-            true => {
-                let ahead = self.calls[near].iter();
-                self.last + ahead.take_while(|call| is_before(call)).count()
-            }
-            false => self.calls.partition_point(is_before),
-        };
-        self.last = behind.checked_sub(1)?;
-        let (found, call) = self.calls[self.last];
-        (found == key).then_some(call)
-    }
-}
-
 /// The call stacks of calls that launched something: they are recorded with what was launched.
 #[derive(Debug)]
-pub(crate) struct LaunchStacks(Links);
+pub(crate) struct LaunchStacks(PackedRows<2>);
 
 impl LaunchStacks {
     /// Reads them.
@@ -56,52 +16,72 @@ impl LaunchStacks {
     /// # Errors
     /// When the store is damaged.
     pub(crate) fn read(run: &Run<'_>) -> Result<Self, Failure> {
-        const COLUMNS: [&str; 4] = ["process_id", "correlation", "call_start_ns", "stack_id"];
-        let mut links = Links::default();
-        each(run.view, "operations", &COLUMNS, |row| {
-            let call = row.known(1).zip(row.known(2));
-            if let Some((correlation, start_ns)) = call
-                && let Some(stack) = row.known(3).filter(|stack| *stack != 0)
+        let mut stacks = run.rows();
+        each(run.view, "operations", &["call_id", "stack_id"], |row| {
+            if let Some((call, stack)) = row.known(0).zip(row.known(1))
+                && stack != 0
             {
-                links.add((row.number(0), correlation, start_ns), stack);
+                stacks.push([call, stack]);
             }
             Ok(())
         })?;
-        links.sort();
-        Ok(Self(links))
+        stacks.sort();
+        Ok(Self(stacks))
     }
 
-    /// The stack from which a call was made, whose own is `stack`, or 0 if that is not known.
-    pub(crate) fn of(&mut self, stack: u64, key: (u64, Option<u64>, u64)) -> u64 {
-        let (process_id, correlation, start_ns) = key;
-        let launched = |correlation| self.0.find((process_id, correlation, start_ns));
+    /// To ask for stacks, best in the order of calls.
+    pub(crate) fn finder(&self) -> LaunchStackFinder<'_> {
+        LaunchStackFinder(Finder::new(&self.0))
+    }
+}
+
+/// Finds them.
+#[derive(Debug)]
+pub(crate) struct LaunchStackFinder<'s>(Finder<'s, 2>);
+
+impl LaunchStackFinder<'_> {
+    /// The stack from which the call with this number was made, whose own is `stack`, or 0 if that is not known.
+    pub(crate) fn of(&mut self, stack: u64, call: u64) -> u64 {
         match stack {
-            0 => correlation.and_then(launched).unwrap_or(0),
+            0 => self.0.last([call]).map_or(0, |[_, stack]| stack),
             known => known,
         }
     }
 }
 
+/// Calls that were written, a bit for each.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenCalls(Vec<u64>);
+
+impl WrittenCalls {
+    /// Adds one by its number.
+    pub(crate) fn add(&mut self, call: u64) {
+        let (word, bit) = ((call / 64) as usize, call % 64);
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << bit;
+    }
+
+    /// Whether this one is among them.
+    pub(crate) fn has(&self, call: u64) -> bool {
+        let word = self.0.get((call / 64) as usize);
+        word.is_some_and(|word| word >> (call % 64) & 1 == 1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]
-    fn the_last_call_of_a_key_is_found_wherever_the_search_was() {
-        let mut links = Links::default();
-        assert_eq!(links.find((0, 0, 0)), None);
-        let mut expected = BTreeMap::new();
-        let key = |number: u64| (number % 2, number * 7919 % 613, number % 3);
-        for call in 0..2000 {
-            links.add(key(call), call);
-            expected.insert(key(call), call);
-        }
-        links.sort();
-        for number in (0..4000).chain((0..4000).map(|number| number * 7 % 4001)) {
-            let key = (number % 2, number / 5, number % 3);
-            assert_eq!(links.find(key), expected.get(&key).copied(), "{key:?}");
-        }
+    fn calls_that_were_added_are_there() {
+        let mut written = WrittenCalls::default();
+        let is_added = |call: u64| call.is_multiple_of(7);
+        (0..1000)
+            .filter(|&call| is_added(call))
+            .for_each(|call| written.add(call));
+        (0..1000).for_each(|call| assert_eq!(written.has(call), is_added(call), "{call}"));
+        assert!(!written.has(1 << 40));
     }
 }

@@ -134,7 +134,7 @@ impl<'r> Tool<'r> {
     }
 
     fn write(mut self, out: &mut dyn Write) -> Result<(), Failure> {
-        let mut head = json!({
+        let head = json!({
             "metadata": {
                 "pid": self.process.pid,
                 "ppid": 0,
@@ -151,9 +151,10 @@ impl<'r> Tool<'r> {
             "host_functions": [],
             "callback_records": { "counter_collection": [] },
         });
-        head["strings"] = self.strings()?;
         let head = head.to_string();
-        write!(out, "\n{},\"buffer_records\":{{", &head[..head.len() - 1])?;
+        write!(out, "\n{},\"strings\":", &head[..head.len() - 1])?;
+        self.strings(out)?;
+        out.write_all(b",\"buffer_records\":{")?;
         let only = self.run.only;
         self.list("kernel_dispatch", "", out)?;
         if only.gpu {
@@ -253,7 +254,7 @@ impl<'r> Tool<'r> {
     }
 
     /// What numbers stand for, and the texts of markers.
-    fn strings(&self) -> Result<Value, Failure> {
+    fn strings(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut operations: Vec<Vec<&str>> = vec![vec!["NONE"]; KINDS.len()];
         for (operations, functions) in operations.iter_mut().zip(&self.functions) {
             operations.extend(functions.keys().map(String::as_str));
@@ -268,18 +269,22 @@ impl<'r> Tool<'r> {
         let kinds = KINDS.iter().zip(operations);
         let kinds =
             kinds.map(|(kind, operations)| json!({ "kind": kind, "operations": operations }));
-        let mut texts = Vec::new();
+        let kinds = json!(kinds.collect::<Vec<_>>());
+        write!(
+            out,
+            "{{\"buffer_records\":{kinds},\"callback_records\":[],\"marker_api\":["
+        )?;
         if self.run.only.ranges {
+            let (mut line, mut between) = (Vec::new(), "");
             self.each_marker(|_, correlation, text, _, _, _| {
-                texts.push(json!({ "key": correlation, "value": text }));
-                Ok(())
+                line.clear();
+                line.text(between).text("{\"key\":").number(correlation);
+                line.text(",\"value\":").quoted(text).text("}");
+                between = ",";
+                Ok(out.write_all(&line)?)
             })?;
         }
-        Ok(json!({
-            "buffer_records": kinds.collect::<Vec<_>>(),
-            "callback_records": [],
-            "marker_api": texts,
-        }))
+        Ok(out.write_all(b"]}")?)
     }
 
     fn operations(&mut self, out: &mut dyn Write) -> Result<(), Failure> {

@@ -63,7 +63,7 @@ impl<'c> Row<'c> {
     pub(crate) fn word(&self, column: usize) -> Word<'c> {
         match &self.columns[column] {
             Values::Texts(ids, words) => Word(ids[self.row], Some(words)),
-            _ => Word(NO_WORD, None),
+            _ => Word::NONE,
         }
     }
 
@@ -90,6 +90,9 @@ impl<'c> Row<'c> {
 pub(crate) struct Word<'c>(u32, Option<&'c Arc<Words>>);
 
 impl<'c> Word<'c> {
+    /// That of a text that is not known.
+    pub(crate) const NONE: Self = Self(NO_WORD, None);
+
     /// The text with this number.
     pub(crate) fn of(number: u32, words: &'c Arc<Words>) -> Self {
         Self(number, Some(words))

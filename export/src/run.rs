@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
+use rsys_analysis::measure::packed_rows::{PackedRows, RowFile};
 use rsys_tables::view::View;
 
 use crate::rows::each;
@@ -41,6 +43,8 @@ pub(crate) struct Run<'v> {
     /// Times that count.
     window: Range<u64>,
     pub only: Only,
+    /// For rows that have to be in order and come otherwise.
+    file: Arc<RowFile>,
 }
 
 impl<'v> Run<'v> {
@@ -48,7 +52,11 @@ impl<'v> Run<'v> {
     ///
     /// # Errors
     /// When the store is damaged.
-    pub(crate) fn read(view: &'v View, selection: &Selection) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        view: &'v View,
+        selection: &Selection,
+        file: &Arc<RowFile>,
+    ) -> Result<Self, Failure> {
         const COLUMNS: [&str; 7] = [
             "process", "name", "command", "rank", "host", "start_ns", "end_ns",
         ];
@@ -78,6 +86,7 @@ impl<'v> Run<'v> {
             processes,
             window: 0..u64::MAX,
             only: selection.only,
+            file: Arc::clone(file),
         };
         if let Some(window) = &selection.window {
             let first_ns = run.first_ns()?;
@@ -116,7 +125,13 @@ impl<'v> Run<'v> {
             processes,
             window: self.window.clone(),
             only: self.only,
+            file: Arc::clone(&self.file),
         }
+    }
+
+    /// A list of rows that takes hardly any memory.
+    pub(crate) fn rows<const N: usize>(&self) -> PackedRows<N> {
+        PackedRows::in_file(&self.file)
     }
 
     /// The processes that are chosen, with their numbers.

@@ -5,13 +5,20 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
+use rsys_analysis::measure::packed_rows::PackedRows;
+
 use crate::json::Quoted;
 use crate::run::Run;
 use crate::stacks::{Frame, Stacks, samples};
 use crate::{Failure, Time};
 
-/// Samples by time: when, the stack, the number of the kernel plus one, nanoseconds.
-type Samples = Vec<(u64, usize, usize, u64)>;
+/// A thread and its samples.
+struct Thread {
+    name: String,
+    /// When, and how many came before; the stack, the number of the kernel plus one, nanoseconds.
+    samples: PackedRows<5>,
+    total_ns: u64,
+}
 
 /// Writes the samples of a time; of GPU time, the kernels by the threads that launched them.
 ///
@@ -20,7 +27,7 @@ type Samples = Vec<(u64, usize, usize, u64)>;
 pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<(), Failure> {
     let stacks = Stacks::read(run.view)?;
     let (mut kernels, mut kernel_names) = (HashMap::new(), Vec::new());
-    let mut threads: BTreeMap<(usize, u64), (String, Samples)> = BTreeMap::new();
+    let mut threads: BTreeMap<(usize, u64), Thread> = BTreeMap::new();
     samples(run, time, |sample| {
         let kernel = match sample.kernel {
             "" => 0,
@@ -33,26 +40,33 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
                 }
             },
         };
-        let (_, of_thread) = threads
-            .entry((sample.process, sample.thread))
-            .or_insert_with(|| (sample.thread_name.to_owned(), Samples::new()));
-        of_thread.push((sample.time_ns, sample.stack, kernel, sample.weight));
+        let of_thread = threads.entry((sample.process, sample.thread));
+        let of_thread = of_thread.or_insert_with(|| Thread {
+            name: sample.thread_name.to_owned(),
+            samples: run.rows(),
+            total_ns: 0,
+        });
+        let before = of_thread.samples.len() as u64;
+        let (stack, kernel) = (sample.stack as u64, kernel as u64);
+        let row = [sample.time_ns, before, stack, kernel, sample.weight];
+        of_thread.samples.push(row);
+        of_thread.total_ns += sample.weight;
         Ok(())
     })?;
     let mut frames = Frames::default();
-    let mut lists: HashMap<(usize, usize), String> = HashMap::new();
-    for (_, of_thread) in threads.values_mut() {
-        of_thread.sort_by_key(|(time_ns, ..)| *time_ns);
-        for &(_, stack, kernel, _) in of_thread.iter() {
+    let mut lists: HashMap<(u64, u64), String> = HashMap::new();
+    for of_thread in threads.values_mut() {
+        of_thread.samples.sort();
+        for [_, _, stack, kernel, _] in of_thread.samples.iter() {
             lists.entry((stack, kernel)).or_insert_with(|| {
                 let mut numbers: Vec<usize> = stacks
-                    .frames(stack)
+                    .frames(stack as usize)
                     .map(|frame| frames.number(frame))
                     .collect();
                 numbers.reverse();
                 if let Some(name) = kernel
                     .checked_sub(1)
-                    .and_then(|place| kernel_names.get(place))
+                    .and_then(|place| kernel_names.get(place as usize))
                 {
                     numbers.push(frames.number(Frame {
                         function: name,
@@ -87,25 +101,25 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
     }
     out.write_all(b"]},\"profiles\":[")?;
     let mut between = "";
-    for ((process, thread), (name, of_thread)) in &threads {
+    for ((process, thread), of_thread) in &threads {
         let Some(of) = run.process(*process as u64) else {
             continue;
         };
-        let name = format!("{} {} \u{b7} {name} {thread}", of.title(), of.pid);
-        let total: u64 = of_thread.iter().map(|(.., weight)| weight).sum();
+        let (title, name, total) = (of.title(), &of_thread.name, of_thread.total_ns);
+        let name = format!("{title} {} \u{b7} {name} {thread}", of.pid);
         write!(
             out,
             "{between}\n{{\"type\":\"sampled\",\"name\":{},\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":{total},\"samples\":[",
             Quoted(&name),
         )?;
         between = ",";
-        for (place, (_, stack, kernel, _)) in of_thread.iter().enumerate() {
+        for (place, [_, _, stack, kernel, _]) in of_thread.samples.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            let list = lists.get(&(*stack, *kernel)).map_or("[]", String::as_str);
+            let list = lists.get(&(stack, kernel)).map_or("[]", String::as_str);
             write!(out, "{comma}{list}")?;
         }
         out.write_all(b"],\"weights\":[")?;
-        for (place, (.., weight)) in of_thread.iter().enumerate() {
+        for (place, [.., weight]) in of_thread.samples.iter().enumerate() {
             write!(out, "{}{weight}", if place == 0 { "" } else { "," })?;
         }
         out.write_all(b"]}")?;

@@ -202,7 +202,8 @@ pub(crate) fn export(options: ExportOptions) -> Result<i32> {
         is_archive: output.extension().is_some_and(|ending| ending == "tar"),
     };
     let failed = || format!("cannot write {}", told());
-    rsys_export::export(store, &selection, form, &draft.0).with_context(failed)?;
+    let scratch = crate::cache::unnamed()?;
+    rsys_export::export(store, scratch, &selection, form, &draft.0).with_context(failed)?;
     // A folder cannot take another's place: the old one makes room, and goes when the new one is there.
     let mut old = draft.0.clone().into_os_string();
     old.push(".old");

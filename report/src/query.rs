@@ -123,8 +123,9 @@ fn checked(file: File, identity: &Identity) -> Option<File> {
 /// Reads the traces and writes their tables.
 fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<File> {
     let failed = "cannot write the file of tables (kept beside the traces, or in the folder that TMPDIR names)";
-    let (recorder, outcome) =
-        Recorder::new(file.try_clone().context(failed)?, identity).context(failed)?;
+    let scratch = cache::unnamed().context(failed)?;
+    let recorder = Recorder::new(file.try_clone().context(failed)?, scratch, identity);
+    let (recorder, outcome) = recorder.context(failed)?;
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), cache::bytes_of(files));
     // Numbers of rows are the same whenever the tables are made.

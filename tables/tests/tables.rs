@@ -29,6 +29,15 @@ impl Scratch {
         options.open(&self.0).expect("a file")
     }
 
+    /// A file that is gone when nobody has it.
+    fn unnamed(&self) -> File {
+        let path = self.0.with_extension("scratch");
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path);
+        std::fs::remove_file(path).expect("a file");
+        file.expect("a file")
+    }
+
     fn store(&self) -> Store {
         let file = File::open(&self.0).expect("the file");
         Store::open(file).expect("a store")
@@ -88,7 +97,8 @@ fn stack(model: &mut Model, functions: &[&str]) -> StackId {
 }
 
 fn written(scratch: &Scratch, model: &Model, batches: &[Batch]) {
-    let (mut recorder, outcome) = Recorder::new(scratch.file(), "these").expect("a recorder");
+    let recorder = Recorder::new(scratch.file(), scratch.unnamed(), "these");
+    let (mut recorder, outcome) = recorder.expect("a recorder");
     batches.iter().for_each(|batch| recorder.take(batch));
     assert!(outcome.take().is_err(), "it is not finished");
     recorder.answer(model, "");
@@ -240,6 +250,7 @@ fn records_stand_in_their_tables_with_what_belongs_to_them() {
         ("operations", "host", "node01 node01 node01 node01"),
         ("operations", "correlation", "5 - 5 -"),
         ("operations", "call", "hipLaunchKernel - hipLaunchKernel -"),
+        ("operations", "call_id", "1 - 4 -"),
         ("operations", "call_start_ns", "100 - 1000100 -"),
         ("operations", "delay_ns", "100 - 100 -"),
         ("operations", "thread", "70 - 80 -"),

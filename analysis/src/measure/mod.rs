@@ -41,6 +41,7 @@ pub mod lives;
 pub mod locks;
 pub mod memory;
 pub mod operators;
+pub mod packed_rows;
 pub mod pauses;
 pub mod plots;
 pub mod sensors;
@@ -52,7 +53,6 @@ mod call_sites;
 mod code_place;
 mod id_map;
 mod nesting;
-mod packed_rows;
 mod quantiles;
 mod recorded;
 

@@ -197,7 +197,7 @@ fn unpacked(packed: Input) -> io::Result<(Vec<u8>, Input, bool)> {
 
 /// The first bytes of an input, and the whole of it. Where it cannot be read further, that is said when it is read there again.
 fn with_start(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
-    let mut start = Vec::new();
+    let mut start = Vec::with_capacity(START_BYTES as usize);
     let end: Input = match input.by_ref().take(START_BYTES).read_to_end(&mut start) {
         Ok(_) => input,
         Err(error) if start.is_empty() => return Err(error),

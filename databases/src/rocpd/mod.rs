@@ -85,12 +85,17 @@ struct RocpdTaker {
 }
 
 /// A reader for the file, whose tables have these names.
-pub(crate) fn reader(path: &Path, kinds: Kinds, names: Vec<String>) -> impl Reader + use<> {
+pub(crate) fn reader(
+    database: Connection,
+    path: &Path,
+    kinds: Kinds,
+    names: Vec<String>,
+) -> impl Reader + use<> {
     let file = path.display().to_string();
     let mut places = Places::new(&file);
     places.strides = Strides { pid: NODE, gpu: 0 };
     RowReader {
-        rows: Rows::start(path, move |database, sink| {
+        rows: Rows::start(database, path, move |database, sink| {
             for (file, suffix) in suffixes(&names).into_iter().enumerate() {
                 rows(database, sink, kinds, suffix)?;
                 let query = Query { database, suffix };

@@ -41,17 +41,16 @@ impl Random {
     }
 }
 
-/// The file, damaged in one to six places.
-pub fn damaged(seed: &Seed, all: &[Seed], number: u64) -> Vec<u8> {
+/// Makes `bytes` the file, damaged in one to six places.
+pub fn damaged(seed: &Seed, all: &[Seed], number: u64, bytes: &mut Vec<u8>) {
     let of_name = seed.name.bytes().fold(0_u64, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
     });
     let mut random = Random(of_name ^ number.wrapping_mul(0x2545_F491_4F6C_DD1D));
-    let mut bytes = seed.bytes.clone();
+    bytes.clone_from(&seed.bytes);
     for _ in 0..=random.below(6) {
-        once(&mut bytes, all, &mut random);
+        once(bytes, all, &mut random);
     }
-    bytes
 }
 
 fn once(bytes: &mut Vec<u8>, all: &[Seed], random: &mut Random) {

@@ -1,24 +1,28 @@
 //! Damaged files of every format: a reader must come to the end without a panic, and no record may end before it begins.
 //!
 //! Files are damaged at random, but the same way for the same number: what fails says its numbers. `RSYS_MUTATIONS=100000` asks for so many files of
-//! each kind, `RSYS_MUTATIONS_FROM` begins at another number, `RSYS_MUTATIONS_OF=kineto` damages this kind only.
+//! each kind, `RSYS_MUTATIONS_FROM` begins at another number, `RSYS_MUTATIONS_OF=kineto` damages the kinds only whose names have this in them.
 
 mod damage;
 mod seeds;
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rsys_analysis::model::{Batch, Kinds, Model};
-use rsys_analysis::read;
+use rsys_analysis::read::{self, BytesRead};
 use rsys_databases::OPENER;
 
 /// Files of each kind where nothing else is asked for.
 const COUNT: u64 = 2000;
+/// One file in so many is read as users have it: ahead, by a thread of its own, and with a look for the other files that its name promises, which costs more
+/// than the rest.
+const AS_USED_ONE_IN: u64 = 64;
 /// A file of some kilobytes that takes longer is taken for one that never ends.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// Memory that reading such files must not need.
@@ -38,8 +42,9 @@ fn peak_kib() -> u64 {
 }
 
 /// Reads a file to its end. How many records it has.
-fn read_all(path: &Path) -> usize {
-    let Ok(mut reader) = read::open(path, Kinds::ALL) else {
+fn read_all(path: &Path, is_ahead: bool) -> usize {
+    let opened = read::open_counted(path, Kinds::ALL, &BytesRead::default(), is_ahead);
+    let Ok(mut reader) = opened else {
         return 0;
     };
     let (mut model, mut batch) = (Model::default(), Batch::default());
@@ -47,6 +52,44 @@ fn read_all(path: &Path) -> usize {
     assert!(batch.gpu.iter().all(|one| one.start_ns <= one.end_ns));
     assert!(batch.host.iter().all(|one| one.start_ns <= one.end_ns));
     batch.len()
+}
+
+/// How many files were begun. Looked at from time to time: to be told of each would cost more than to read it.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// Ends the program if a file is read for too long, until the sender is gone.
+fn watch(ends: &mpsc::Receiver<()>) {
+    let mut before = u64::MAX;
+    while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(HANGS_AFTER) {
+        let now = BEGUN.load(Ordering::Relaxed);
+        if now == before {
+            eprintln!("does not end: the {now}. file of this run");
+            std::process::abort();
+        }
+        before = now;
+    }
+}
+
+/// A file whose content is replaced again and again.
+struct Scratch {
+    file: File,
+    path: PathBuf,
+    /// Another name of it, which promises no other files.
+    alone: PathBuf,
+}
+
+impl Scratch {
+    fn new(path: PathBuf) -> Self {
+        let file = File::create_new(&path).unwrap();
+        let alone = path.with_file_name("alone");
+        fs::hard_link(&path, &alone).unwrap();
+        Self { file, path, alone }
+    }
+
+    fn put(&self, bytes: &[u8]) {
+        self.file.write_all_at(bytes, 0).unwrap();
+        self.file.set_len(bytes.len() as u64).unwrap();
+    }
 }
 
 #[test]
@@ -59,20 +102,8 @@ fn damaged_files_are_read_to_their_end() {
         HAS_PANICKED.store(true, Ordering::Relaxed);
         before(panic);
     }));
-    let (begun, watched) = mpsc::channel::<(&str, u64)>();
-    std::thread::spawn(move || {
-        let mut file = None;
-        loop {
-            match watched.recv_timeout(HANGS_AFTER) {
-                Ok(next) => file = Some(next),
-                Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("does not end: {file:?}");
-                    std::process::abort();
-                }
-            }
-        }
-    });
+    let (ended, ends) = mpsc::channel();
+    let watching = std::thread::spawn(move || watch(&ends));
 
     let memory = PathBuf::from("/dev/shm");
     let folder = if memory.is_dir() {
@@ -89,21 +120,26 @@ fn damaged_files_are_read_to_their_end() {
     let only = env::var("RSYS_MUTATIONS_OF").unwrap_or_default();
     let all = seeds::all(&scratch);
     for seed in all.iter().filter(|seed| seed.name.contains(&only)) {
-        let path = scratch.join(seed.file);
-        fs::write(&path, &seed.bytes).unwrap();
-        let whole = read_all(&path);
+        let file = Scratch::new(scratch.join(seed.file));
+        let path = file.path.as_path();
+        file.put(&seed.bytes);
+        let whole = read_all(path, true);
         assert!(whole > 0, "{} has no records", seed.name);
-        let mut records = 0;
+        let (mut records, mut bytes) = (0, Vec::new());
         for number in from..from + count {
-            begun.send((seed.name, number)).unwrap();
-            let bytes = damage::damaged(seed, &all, number);
-            fs::write(&path, bytes).unwrap();
-            let result = std::panic::catch_unwind(|| read_all(&path));
+            BEGUN.fetch_add(1, Ordering::Relaxed);
+            damage::damaged(seed, &all, number, &mut bytes);
+            file.put(&bytes);
+            let result = std::panic::catch_unwind(|| match number % AS_USED_ONE_IN {
+                0 => read_all(path, true),
+                _ => read_all(&file.alone, false),
+            });
             let is_fine = result.is_ok() && !HAS_PANICKED.load(Ordering::Relaxed);
             assert!(is_fine, "{} number {number}: {}", seed.name, path.display());
             records += result.unwrap();
         }
-        fs::remove_file(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        fs::remove_file(&file.alone).unwrap();
         // Most damage costs a record, not the file: otherwise the readers behind the first bytes were not tried.
         assert!(
             count < COUNT || records > 0,
@@ -123,5 +159,7 @@ fn damaged_files_are_read_to_their_end() {
             count * whole as u64
         );
     }
+    drop(ended);
+    watching.join().unwrap();
     fs::remove_dir_all(&scratch).unwrap();
 }

@@ -38,7 +38,10 @@ pub(crate) fn write(run: &Run<'_>, folder: &Path) -> Result<(), Failure> {
         let rank = rank.unwrap_or(place);
         let path = folder.join(format!("rank_{rank:02}_metrics.jsonl"));
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create_new(path)?);
-        for (number, step) in (0_u64..).zip(steps(run, &ids)?) {
+        let (steps, work) = steps(run, &ids)?;
+        let mut work = work.finder();
+        for (number, mut step) in (0_u64..).zip(steps) {
+            step.work = work.inside(&step);
             let sweep = Sweep::of(&step);
             total.add(&sweep);
             count += 1;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rsys_analysis::measure::packed_rows::{Finder, PackedRows};
+
 use super::sweep::{ALLREDUCE, AUX, COMPUTE, REDUCESCATTER, STREAMS};
 use crate::Failure;
 use crate::rows::each;
@@ -17,12 +19,51 @@ pub(super) struct Step {
     pub work: Vec<(usize, u64, u64)>,
 }
 
-/// The steps of the processes of a rank, in order of time.
+/// What the GPUs of a rank did: stretches of each kind of work, begin and end, none of which touches another.
+pub(super) struct Work([PackedRows<2>; STREAMS.len()]);
+
+impl Work {
+    /// The first begin and the last end.
+    fn ends(&self) -> Option<(u64, u64)> {
+        let firsts = self.0.iter().filter_map(|work| work.get(0));
+        let lasts = self.0.iter();
+        let lasts = lasts.filter_map(|work| work.get(work.len().checked_sub(1)?));
+        let start_ns = firsts.map(|[start_ns, _]| start_ns).min()?;
+        Some((start_ns, lasts.map(|[_, end_ns]| end_ns).max()?))
+    }
+
+    /// To ask for the work of steps, best in their order.
+    pub(super) fn finder(&self) -> WorkFinder<'_> {
+        WorkFinder(self.0.each_ref().map(Finder::new))
+    }
+}
+
+/// Finds it.
+pub(super) struct WorkFinder<'w>([Finder<'w, 2>; STREAMS.len()]);
+
+impl WorkFinder<'_> {
+    /// What lies in a step.
+    pub(super) fn inside(&mut self, step: &Step) -> Vec<(usize, u64, u64)> {
+        let mut inside = Vec::new();
+        for (stream, work) in self.0.iter_mut().enumerate() {
+            let (_, mut next) = work.around(|[_, end_ns]| *end_ns <= step.start_ns);
+            while let Some(stretch) = next.filter(|[start_ns, _]| *start_ns < step.end_ns) {
+                let [start_ns, end_ns] = stretch;
+                let range = start_ns.max(step.start_ns)..end_ns.min(step.end_ns);
+                inside.push((stream, range.start, range.end));
+                (_, next) = work.around(|row| *row <= stretch);
+            }
+        }
+        inside
+    }
+}
+
+/// The steps of the processes of a rank, in order of time and still without their work, and all work.
 ///
 /// # Errors
 /// When the store is damaged.
-pub(super) fn steps(run: &Run<'_>, ids: &[usize]) -> Result<Vec<Step>, Failure> {
-    let mut work: [Vec<(u64, u64)>; STREAMS.len()] = Default::default();
+pub(super) fn steps(run: &Run<'_>, ids: &[usize]) -> Result<(Vec<Step>, Work), Failure> {
+    let mut work = [(); STREAMS.len()].map(|()| run.rows());
     const COLUMNS: [&str; 6] = [
         "process_id",
         "activity",
@@ -36,21 +77,17 @@ pub(super) fn steps(run: &Run<'_>, ids: &[usize]) -> Result<Vec<Step>, Failure> 
         let (id, start_ns, end_ns) = (row.number(0), row.number(4), row.number(5));
         if is_ours(id) && run.during(id, start_ns, end_ns).is_some() {
             let stream = stream(row.text(1), row.text(2), row.text(3));
-            work.get_mut(stream.unwrap_or(STREAMS.len()))
-                .into_iter()
-                .for_each(|work| work.push((start_ns, end_ns)));
+            if let Some(stream) = stream.filter(|_| start_ns < end_ns) {
+                work[stream].push([start_ns, end_ns]);
+            }
         }
         Ok(())
     })?;
     work.iter_mut().for_each(merge);
-    let mut steps = marked(run, &is_ours)?;
-    if steps.is_empty() {
-        let all = || work.iter().flatten();
-        let starts = all().map(|(start_ns, _)| *start_ns);
-        let Some(start_ns) = starts.min() else {
-            return Ok(Vec::new());
-        };
-        let end_ns = all().map(|(_, end_ns)| *end_ns).max().unwrap_or(start_ns);
+    let (work, mut steps) = (Work(work), marked(run, &is_ours)?);
+    if steps.is_empty()
+        && let Some((start_ns, end_ns)) = work.ends()
+    {
         steps.push(Step {
             name: "run".to_owned(),
             start_ns,
@@ -58,27 +95,15 @@ pub(super) fn steps(run: &Run<'_>, ids: &[usize]) -> Result<Vec<Step>, Failure> 
             work: Vec::new(),
         });
     }
-    for (stream, work) in work.iter().enumerate() {
-        for step in &mut steps {
-            let first = work.partition_point(|(_, end_ns)| *end_ns <= step.start_ns);
-            let inside = work[first..].iter();
-            for (start_ns, end_ns) in inside.take_while(|(start_ns, _)| *start_ns < step.end_ns) {
-                let range = (*start_ns).max(step.start_ns)..(*end_ns).min(step.end_ns);
-                step.work.push((stream, range.start, range.end));
-            }
-        }
-    }
-    Ok(steps)
+    Ok((steps, work))
 }
 
-/// The stretches of time that are covered, each once, without those that take none.
-fn merge(stretches: &mut Vec<(u64, u64)>) {
-    stretches.retain(|(start_ns, end_ns)| start_ns < end_ns);
-    stretches.sort_unstable();
-    stretches.dedup_by(|next, before| {
-        let is_one = next.0 <= before.1;
+/// The stretches of time that are covered, each once.
+fn merge(stretches: &mut PackedRows<2>) {
+    stretches.unite(|before, next| {
+        let is_one = next[0] <= before[1];
         if is_one {
-            before.1 = before.1.max(next.1);
+            before[1] = before[1].max(next[1]);
         }
         is_one
     });
@@ -189,8 +214,29 @@ mod tests {
 
     #[test]
     fn stretches_that_touch_are_one() {
-        let mut stretches = vec![(5, 9), (1, 3), (3, 4), (8, 12), (20, 21), (15, 15)];
+        let mut stretches = PackedRows::default();
+        for stretch in [[5, 9], [1, 3], [3, 4], [8, 12], [20, 21]] {
+            stretches.push(stretch);
+        }
         merge(&mut stretches);
-        assert_eq!(stretches, [(1, 4), (5, 12), (20, 21)]);
+        assert!(stretches.iter().eq([[1, 4], [5, 12], [20, 21]]));
+        let mut work = [(); STREAMS.len()].map(|()| PackedRows::default());
+        work[AUX] = stretches;
+        let work = Work(work);
+        assert_eq!(work.ends(), Some((1, 21)));
+        let mut finder = work.finder();
+        for ((start_ns, end_ns), expected) in [
+            ((3, 21), vec![(AUX, 3, 4), (AUX, 5, 12), (AUX, 20, 21)]),
+            ((12, 20), vec![]),
+            ((0, 6), vec![(AUX, 1, 4), (AUX, 5, 6)]),
+        ] {
+            let step = Step {
+                name: String::new(),
+                start_ns,
+                end_ns,
+                work: Vec::new(),
+            };
+            assert_eq!(finder.inside(&step), expected);
+        }
     }
 }

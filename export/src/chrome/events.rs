@@ -141,7 +141,7 @@ impl File<'_> {
     }
 
     pub(super) fn calls(&mut self) -> Result<(), Failure> {
-        const COLUMNS: [&str; 11] = [
+        const COLUMNS: [&str; 12] = [
             "process_id",
             "runtime",
             "name",
@@ -153,12 +153,16 @@ impl File<'_> {
             "address",
             "place",
             "stack_id",
+            "call_id",
         ];
         let run = self.run;
-        let mut stacks = match self.form == Form::Kineto && !self.has_operators()? {
+        let stacks = match self.form == Form::Kineto && !self.has_operators()? {
             true => Some((Stacks::read(run.view)?, LaunchStacks::read(run)?)),
             false => None,
         };
+        let mut stacks = stacks
+            .as_ref()
+            .map(|(stacks, launches)| (stacks, launches.finder()));
         each(run.view, "calls", &COLUMNS, |row| {
             let (id, start_ns, duration_ns) = (row.number(0), row.number(3), row.number(4));
             let runtime = row.text(1);
@@ -180,7 +184,7 @@ impl File<'_> {
             let owner = place.owner.clone();
             // TraceLens and HTA ask for the operator that launched a kernel: here it is a function.
             if let Some((stacks, launches)) = stacks.as_mut().filter(|_| runtime == "HIP")
-                && let stack = launches.of(row.number(10), (id, row.known(6), start_ns)) as usize
+                && let stack = launches.of(row.number(10), row.number(11)) as usize
                 && !stacks.is_empty(stack)
             {
                 let function = stacks.frame(stack).function;

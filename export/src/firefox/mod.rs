@@ -6,16 +6,17 @@
 mod thread;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::io::Write;
 
 use serde_json::json;
 
 use crate::json::Quoted;
-use crate::rows::{Row, each};
+use crate::rows::{ByWord, Row, Word, each};
 use crate::run::Run;
 use crate::stacks::{Stacks, samples};
 use crate::{Failure, Time};
-use thread::{Texts, Thread, file_name};
+use thread::{Marker, Texts, Thread, file_name};
 
 /// Categories and their colours. What has none is the first.
 const CATEGORIES: [(&str, &str); 7] = [
@@ -34,10 +35,11 @@ const CALLS: usize = 4;
 const RANGES: usize = 5;
 const WAITS: usize = 6;
 
-/// Kinds of markers: name, and the keys, labels and formats of what they say.
-const KINDS: [(&str, &[[&str; 3]]); 5] = [
+/// Kinds of markers: name, category, and the keys, labels and formats of what they say.
+const KINDS: [(&str, usize, &[[&str; 3]]); 5] = [
     (
         "operation",
+        GPU,
         &[
             ["call", "Call", "string"],
             ["grid", "Grid", "string"],
@@ -47,16 +49,23 @@ const KINDS: [(&str, &[[&str; 3]]); 5] = [
     ),
     (
         "call",
+        CALLS,
         &[
             ["bytes", "Bytes", "bytes"],
             ["place", "Place", "string"],
             ["correlation", "Correlation", "integer"],
         ],
     ),
-    ("range", &[]),
-    ("wait", &[]),
-    ("mark", &[]),
+    ("range", RANGES, &[]),
+    ("wait", WAITS, &[]),
+    ("mark", RANGES, &[]),
 ];
+/// Their places.
+const OPERATION: usize = 0;
+const CALL: usize = 1;
+const RANGE: usize = 2;
+const WAIT: usize = 3;
+const MARK: usize = 4;
 
 /// The threads of a process by their order: those of the processor, then the streams of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +74,33 @@ enum Lane {
     Stream(u64, String),
 }
 
-type Threads = BTreeMap<(u64, Lane), Thread>;
+/// What happened on them.
+struct Threads<'r> {
+    run: &'r Run<'r>,
+    all: BTreeMap<(u64, Lane), Thread>,
+    /// What markers say.
+    said: Texts,
+    /// The same by the words of a column each.
+    words: [ByWord<usize, usize>; 2],
+}
+
+impl Threads<'_> {
+    fn get(&mut self, process: u64, lane: Lane) -> &mut Thread {
+        let thread = self.all.entry((process, lane));
+        thread.or_insert_with(|| Thread::new(self.run))
+    }
+
+    /// Adds a marker.
+    fn mark(&mut self, process: u64, lane: Lane, marker: &Marker<'_>) {
+        let mut said = [0; 2];
+        for ((said, words), text) in said.iter_mut().zip(&mut self.words).zip(marker.texts) {
+            let number = |text: &str| Ok::<_, Infallible>(self.said.number(text));
+            let Ok(found) = words.get(marker.kind, text, number);
+            *said = found;
+        }
+        self.get(process, lane).mark(marker, said);
+    }
+}
 
 /// Writes a profile with the call stacks of a time.
 ///
@@ -73,7 +108,13 @@ type Threads = BTreeMap<(u64, Lane), Thread>;
 /// When the store is damaged, or `out` fails.
 pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<(), Failure> {
     let stacks = Stacks::read(run.view)?;
-    let (mut threads, mut libraries) = (Threads::new(), Texts::default());
+    let mut threads = Threads {
+        run,
+        all: BTreeMap::new(),
+        said: Texts::default(),
+        words: [ByWord::default(), ByWord::default()],
+    };
+    let mut libraries = Texts::default();
     let mut kernels: HashMap<String, usize> = HashMap::new();
     samples(run, time, |sample| {
         let kernel = match sample.kernel {
@@ -86,15 +127,14 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
                 }
             },
         };
-        let of = (sample.process as u64, Lane::Thread(sample.thread));
-        let thread = threads.entry(of).or_default();
+        let thread = threads.get(sample.process as u64, Lane::Thread(sample.thread));
         let node = thread.stack(
             &stacks,
             sample.stack,
             (sample.kernel, kernel),
             &mut libraries,
         );
-        thread.samples.push((sample.time_ns, node, sample.weight));
+        thread.sample(sample.time_ns, node, sample.weight);
         Ok(())
     })?;
     if run.only.gpu {
@@ -104,11 +144,11 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
         calls(run, &mut threads)?;
     }
     if run.only.ranges {
-        slices(run, "ranges", ("range", RANGES), &mut threads)?;
+        slices(run, "ranges", RANGE, &mut threads)?;
         marks(run, &mut threads)?;
     }
     if run.only.samples {
-        slices(run, "waits", ("wait", WAITS), &mut threads)?;
+        slices(run, "waits", WAIT, &mut threads)?;
     }
 
     let mut names = HashMap::new();
@@ -121,23 +161,13 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
             Ok(())
         },
     )?;
-    let first = threads.values().flat_map(|thread| {
-        let samples = thread.samples.iter().map(|(time_ns, ..)| *time_ns);
-        samples.chain(thread.markers.iter().map(|marker| marker.start_ns))
-    });
-    let base_ns = first.min().unwrap_or(0);
-    let last = threads.values().flat_map(|thread| {
-        let samples = thread.samples.iter().map(|(time_ns, ..)| *time_ns);
-        let ends = thread
-            .markers
-            .iter()
-            .map(|marker| marker.end_ns.unwrap_or(marker.start_ns));
-        samples.chain(ends)
-    });
-    let last_ns = last.max().unwrap_or(0);
+    let Threads { all, said, .. } = &mut threads;
+    let base_ns = all.values().map(|thread| thread.first_ns).min();
+    let base_ns = base_ns.unwrap_or(0);
+    let last_ns = all.values().map(|thread| thread.last_ns).max().unwrap_or(0);
     head(&libraries, last_ns.saturating_sub(base_ns), out)?;
     let mut between = "";
-    for ((process, lane), thread) in &mut threads {
+    for ((process, lane), thread) in all {
         let Some(of) = run.process(*process) else {
             continue;
         };
@@ -162,7 +192,7 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
             Quoted(&tid),
         )?;
         between = ",";
-        thread.write(&libraries.order, base_ns, out)?;
+        thread.write(&libraries.order, said, base_ns, out)?;
         out.write_all(b"}")?;
     }
     out.write_all(b"]}\n")?;
@@ -173,7 +203,7 @@ pub(crate) fn write(run: &Run<'_>, time: Time, out: &mut dyn Write) -> Result<()
 fn head(libraries: &Texts, length_ns: u64, out: &mut dyn Write) -> Result<(), Failure> {
     let categories = CATEGORIES
         .map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }));
-    let kinds = KINDS.map(|(name, fields)| {
+    let kinds = KINDS.map(|(name, _, fields)| {
         let fields = fields.iter().map(|[key, label, format]| {
             json!({ "key": key, "label": label, "format": format, "searchable": true })
         });
@@ -224,13 +254,12 @@ fn head(libraries: &Texts, length_ns: u64, out: &mut dyn Write) -> Result<(), Fa
     Ok(())
 }
 
-/// The thread of a record whose first columns are `process_id` and `thread`.
-fn thread<'t>(threads: &'t mut Threads, row: Row<'_>) -> &'t mut Thread {
-    let lane = Lane::Thread(row.number(1));
-    threads.entry((row.number(0), lane)).or_default()
+/// Adds a marker for a record whose first columns are `process_id` and `thread`.
+fn mark(threads: &mut Threads<'_>, row: Row<'_>, marker: &Marker<'_>) {
+    threads.mark(row.number(0), Lane::Thread(row.number(1)), marker);
 }
 
-fn operations(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+fn operations(run: &Run<'_>, threads: &mut Threads<'_>) -> Result<(), Failure> {
     const COLUMNS: [&str; 9] = [
         "process_id",
         "name",
@@ -252,20 +281,21 @@ fn operations(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
                 return Ok(());
             }
             let lane = Lane::Stream(row.number(4), row.text(5).to_owned());
-            let thread = threads.entry((id, lane)).or_default();
-            let times = (start_ns, Some(end_ns));
-            thread.mark("operation", GPU, row.text(1), times, |data| {
-                data.text("call", row.text(9));
-                data.text("grid", row.text(8));
-                data.number("bytes", row.known(7));
-                data.number("correlation", row.known(6));
-            });
+            let marker = Marker {
+                kind: OPERATION,
+                name: row.word(1),
+                start_ns,
+                end_ns: Some(end_ns),
+                texts: [row.word(9), row.word(8)],
+                numbers: [row.known(7), row.known(6)],
+            };
+            threads.mark(id, lane, &marker);
             Ok(())
         },
     )
 }
 
-fn calls(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+fn calls(run: &Run<'_>, threads: &mut Threads<'_>) -> Result<(), Failure> {
     const COLUMNS: [&str; 8] = [
         "process_id",
         "thread",
@@ -285,12 +315,15 @@ fn calls(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
             if run.during(id, start_ns, end_ns).is_none() || !run.only.has_calls_of(row.text(8)) {
                 return Ok(());
             }
-            let times = (start_ns, Some(end_ns));
-            thread(threads, row).mark("call", CALLS, row.text(2), times, |data| {
-                data.number("bytes", row.known(5));
-                data.text("place", row.text(6));
-                data.number("correlation", row.known(7));
-            });
+            let marker = Marker {
+                kind: CALL,
+                name: row.word(2),
+                start_ns,
+                end_ns: Some(end_ns),
+                texts: [row.word(6), Word::NONE],
+                numbers: [row.known(5), row.known(7)],
+            };
+            mark(threads, row, &marker);
             Ok(())
         },
     )
@@ -299,8 +332,8 @@ fn calls(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
 fn slices(
     run: &Run<'_>,
     table: &str,
-    (kind, category): (&str, usize),
-    threads: &mut Threads,
+    kind: usize,
+    threads: &mut Threads<'_>,
 ) -> Result<(), Failure> {
     const COLUMNS: [&str; 5] = ["process_id", "thread", "name", "start_ns", "end_ns"];
     each(run.view, table, &COLUMNS, |row| {
@@ -308,20 +341,35 @@ fn slices(
         if run.during(id, start_ns, end_ns).is_none() {
             return Ok(());
         }
-        let times = (start_ns, Some(end_ns));
-        thread(threads, row).mark(kind, category, row.text(2), times, |_| {});
+        let marker = Marker {
+            kind,
+            name: row.word(2),
+            start_ns,
+            end_ns: Some(end_ns),
+            texts: [Word::NONE; 2],
+            numbers: [None; 2],
+        };
+        mark(threads, row, &marker);
         Ok(())
     })
 }
 
-fn marks(run: &Run<'_>, threads: &mut Threads) -> Result<(), Failure> {
+fn marks(run: &Run<'_>, threads: &mut Threads<'_>) -> Result<(), Failure> {
     const COLUMNS: [&str; 4] = ["process_id", "thread", "name", "time_ns"];
     each(run.view, "markers", &COLUMNS, |row| {
         let (id, start_ns) = (row.number(0), row.number(3));
         if run.at(id, start_ns).is_none() {
             return Ok(());
         }
-        thread(threads, row).mark("mark", RANGES, row.text(2), (start_ns, None), |_| {});
+        let marker = Marker {
+            kind: MARK,
+            name: row.word(2),
+            start_ns,
+            end_ns: None,
+            texts: [Word::NONE; 2],
+            numbers: [None; 2],
+        };
+        mark(threads, row, &marker);
         Ok(())
     })
 }

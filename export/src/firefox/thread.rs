@@ -1,12 +1,17 @@
 //! The tables of a thread, to which samples and markers are added one by one.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{self, Write};
 
+use rsys_analysis::measure::packed_rows::{PackedRows, Row};
+
 use crate::put::Put;
+use crate::rows::{ByWord, Word};
+use crate::run::Run;
 use crate::stacks::{Frame, Stacks};
 
-use super::{GPU, NATIVE, PYTHON};
+use super::{GPU, KINDS, MARK, NATIVE, PYTHON};
 
 /// Texts, each once.
 #[derive(Debug, Default)]
@@ -29,33 +34,22 @@ impl Texts {
 
 /// What happened at a time, or for a time.
 #[derive(Debug)]
-pub(super) struct Marker {
-    pub name: usize,
+pub(super) struct Marker<'t> {
+    /// Its place in [`KINDS`].
+    pub kind: usize,
+    pub name: Word<'t>,
     pub start_ns: u64,
     /// `None` for a point in time.
     pub end_ns: Option<u64>,
-    pub category: usize,
-    /// Where the rest is, in JSON: from this byte on, up to that.
-    data: (usize, usize),
+    /// What its kind says in texts, in that order; empty ones say nothing.
+    pub texts: [Word<'t>; 2],
+    /// And in numbers.
+    pub numbers: [Option<u64>; 2],
 }
 
-/// What a marker says, in JSON.
-pub(super) struct Data<'t>(&'t mut Vec<u8>);
-
-impl Data<'_> {
-    /// A number, if it is known.
-    pub(super) fn number(&mut self, key: &str, number: Option<u64>) {
-        if let Some(number) = number {
-            self.0.text(",\"").text(key).text("\":").number(number);
-        }
-    }
-
-    /// A text that is not empty.
-    pub(super) fn text(&mut self, key: &str, text: &str) {
-        if !text.is_empty() {
-            self.0.text(",\"").text(key).text("\":").quoted(text);
-        }
-    }
+/// Numbers that may not be there, as rows have them.
+fn known(row: u64) -> Option<u64> {
+    row.checked_sub(1)
 }
 
 /// A call stack: the frame, its category, and the stack of the caller.
@@ -64,10 +58,12 @@ type Node = (usize, usize, Option<usize>);
 /// A function: its name, its library and its file.
 type Function = (usize, Option<usize>, Option<usize>);
 
-/// A thread, or a stream of a GPU.
-#[derive(Debug, Default)]
+/// A thread, or a stream of a GPU. Samples and markers are in a file.
+#[derive(Debug)]
 pub(super) struct Thread {
     pub texts: Texts,
+    /// Texts by the words of the names of markers.
+    names: ByWord<usize, usize>,
     /// Rows of `stacks` and kernels by their place in `nodes`.
     rows: HashMap<(usize, usize), usize>,
     nodes: Vec<Node>,
@@ -78,35 +74,72 @@ pub(super) struct Thread {
     /// Libraries of the file, in the order in which the thread met them.
     resources: HashMap<usize, usize>,
     resource_order: Vec<usize>,
-    /// Time, stack, nanoseconds.
-    pub samples: Vec<(u64, Option<usize>, u64)>,
-    pub markers: Vec<Marker>,
-    /// What markers say, one behind the other.
-    data: Vec<u8>,
+    /// Time, and how many came before; stack and one more, 0 for none, and nanoseconds.
+    samples: PackedRows<4>,
+    /// Begin, the time from the end to [`u64::MAX`], how many came before; kind, name, two texts, and two numbers and one more, 0 for none.
+    markers: PackedRows<9>,
+    /// The first begin and the last end.
+    pub first_ns: u64,
+    pub last_ns: u64,
 }
 
 impl Thread {
-    /// Adds a marker of a kind; `say` adds what it says.
-    pub(super) fn mark(
-        &mut self,
-        kind: &str,
-        category: usize,
-        name: &str,
-        (start_ns, end_ns): (u64, Option<u64>),
-        say: impl FnOnce(&mut Data<'_>),
-    ) {
-        let begin = self.data.len();
-        self.data.text("{\"type\":\"").text(kind).text("\"");
-        say(&mut Data(&mut self.data));
-        self.data.push(b'}');
-        let marker = Marker {
-            name: self.texts.number(name),
+    /// Nothing so far.
+    pub(super) fn new(run: &Run<'_>) -> Self {
+        Self {
+            texts: Texts::default(),
+            names: ByWord::default(),
+            rows: HashMap::new(),
+            nodes: Vec::new(),
+            frames: HashMap::new(),
+            frame_order: Vec::new(),
+            functions: HashMap::new(),
+            function_order: Vec::new(),
+            resources: HashMap::new(),
+            resource_order: Vec::new(),
+            samples: run.rows(),
+            markers: run.rows(),
+            first_ns: u64::MAX,
+            last_ns: 0,
+        }
+    }
+
+    fn covers(&mut self, start_ns: u64, end_ns: u64) {
+        self.first_ns = self.first_ns.min(start_ns);
+        self.last_ns = self.last_ns.max(end_ns);
+    }
+
+    /// Adds a sample.
+    pub(super) fn sample(&mut self, time_ns: u64, stack: Option<usize>, weight: u64) {
+        self.covers(time_ns, time_ns);
+        let stack = stack.map_or(0, |stack| stack as u64 + 1);
+        let before = self.samples.len() as u64;
+        self.samples.push([time_ns, before, stack, weight]);
+    }
+
+    /// Adds a marker, whose texts have these numbers.
+    pub(super) fn mark(&mut self, marker: &Marker<'_>, said: [usize; 2]) {
+        let &Marker { start_ns, kind, .. } = marker;
+        self.covers(start_ns, marker.end_ns.unwrap_or(start_ns));
+        let number = |name: &str| Ok::<_, Infallible>(self.texts.number(name));
+        let Ok(name) = self.names.get(kind, marker.name, number);
+        let until_last_ns = u64::MAX - marker.end_ns.unwrap_or(0);
+        let before = self.markers.len() as u64;
+        let [first, second] = said.map(|text| text as u64);
+        let numbers = marker.numbers;
+        let [one, other] =
+            numbers.map(|number| number.map_or(0, |number| number.saturating_add(1)));
+        self.markers.push([
             start_ns,
-            end_ns,
-            category,
-            data: (begin, self.data.len()),
-        };
-        self.markers.push(marker);
+            until_last_ns,
+            before,
+            kind as u64,
+            name as u64,
+            first,
+            second,
+            one,
+            other,
+        ]);
     }
 
     fn node(
@@ -189,12 +222,12 @@ impl Thread {
     pub(super) fn write(
         &mut self,
         libraries: &[String],
+        said: &Texts,
         base_ns: u64,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        self.samples.sort_by_key(|(time_ns, ..)| *time_ns);
-        self.markers
-            .sort_by_key(|marker| (marker.start_ns, std::cmp::Reverse(marker.end_ns)));
+        self.samples.sort();
+        self.markers.sort();
         // Texts come last, for names of libraries are among them.
         let names = self.resource_order.iter();
         let names = names.filter_map(|&library| libraries.get(library));
@@ -209,27 +242,34 @@ impl Thread {
         lists.table("\"samples\"", self.samples.len());
         lists.line.text(",\"weightType\":\"tracing-ms\"");
         let since = |time_ns: u64| time_ns.saturating_sub(base_ns);
-        lists.list("stack", samples(), |line, one| line.optional(one.1))?;
-        lists.list("time", samples(), |line, one| line.put_millis(since(one.0)))?;
-        lists.list("weight", samples(), |line, one| line.put_millis(one.2))?;
+        lists.list("stack", samples(), |line, [_, _, stack, _]| {
+            line.optional(known(stack).map(|stack| stack as usize));
+        })?;
+        lists.list("time", samples(), |line, [time_ns, ..]| {
+            line.put_millis(since(time_ns));
+        })?;
+        lists.list("weight", samples(), |line, [.., weight]| {
+            line.put_millis(weight);
+        })?;
         let markers = || self.markers.iter();
         lists.table("},\"markers\"", self.markers.len());
-        lists.list("name", markers(), |line, one| line.put(one.name))?;
-        lists.list("startTime", markers(), |line, one| {
-            line.put_millis(since(one.start_ns));
+        let kind = |marker: Row<9>| marker[3] as usize;
+        lists.list("name", markers(), |line, one| line.put(one[4] as usize))?;
+        lists.list("startTime", markers(), |line, [start_ns, ..]| {
+            line.put_millis(since(start_ns));
         })?;
-        lists.list("endTime", markers(), |line, one| match one.end_ns {
-            Some(end_ns) => line.put_millis(since(end_ns)),
-            None => line.put_text("null"),
+        lists.list("endTime", markers(), |line, one| match kind(one) {
+            MARK => line.put_text("null"),
+            _ => line.put_millis(since(u64::MAX - one[1])),
         })?;
         // 0 is a point in time, 1 a time with both ends.
         lists.list("phase", markers(), |line, one| {
-            line.put(usize::from(one.end_ns.is_some()));
+            line.put(usize::from(kind(one) != MARK));
         })?;
-        lists.list("category", markers(), |line, one| line.put(one.category))?;
-        lists.list("data", markers(), |line, one| {
-            line.extend_from_slice(&self.data[one.data.0..one.data.1]);
+        lists.list("category", markers(), |line, one| {
+            line.put(KINDS[kind(one)].1);
         })?;
+        lists.list("data", markers(), |line, one| put_data(line, one, said))?;
         let nodes = || self.nodes.iter();
         lists.table("},\n\"stackTable\"", self.nodes.len());
         lists.list("frame", nodes(), |line, node| line.put(node.0))?;
@@ -278,6 +318,25 @@ impl Thread {
     }
 }
 
+/// Writes what a marker says, in JSON.
+fn put_data(line: &mut Vec<u8>, marker: Row<9>, said: &Texts) {
+    let [_, _, _, kind, _, first, second, one, other] = marker;
+    let (name, _, fields) = KINDS[kind as usize];
+    let (mut texts, mut numbers) = ([first, second].into_iter(), [one, other].into_iter());
+    line.text("{\"type\":\"").text(name).text("\"");
+    for [key, _, format] in fields {
+        if *format == "string" {
+            let text = texts.next().and_then(|text| said.order.get(text as usize));
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                line.text(",\"").text(key).text("\":").quoted(text);
+            }
+        } else if let Some(number) = numbers.next().and_then(known) {
+            line.text(",\"").text(key).text("\":").number(number);
+        }
+    }
+    line.push(b'}');
+}
+
 /// The name of a file without its folders.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -309,7 +368,8 @@ impl Lists<'_> {
         put: impl Fn(&mut Vec<u8>, T),
     ) -> io::Result<()> {
         self.line.text(",\"").text(key).text("\":[");
-        for (place, value) in values.enumerate() {
+        // Rows of packed lists come chunk by chunk so, which is faster than one by one.
+        values.enumerate().try_for_each(|(place, value)| {
             if place > 0 {
                 self.line.push(b',');
             }
@@ -318,7 +378,8 @@ impl Lists<'_> {
                 self.out.write_all(&self.line)?;
                 self.line.clear();
             }
-        }
+            Ok::<_, io::Error>(())
+        })?;
         self.line.push(b']');
         self.out.write_all(&self.line)?;
         self.line.clear();

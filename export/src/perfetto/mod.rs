@@ -74,7 +74,7 @@ pub(crate) fn write(run: &Run<'_>, out: &mut dyn Write) -> Result<(), Failure> {
     trace.head()?;
     let submitted = match run.only.gpu {
         true => trace.operations()?,
-        false => Vec::new(),
+        false => run.rows(),
     };
     if run.only.gpu || run.only.rccl {
         trace.calls(&submitted)?;

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use rsys_analysis::measure::packed_rows::PackedRows;
+
 use super::message::{
     Counter, Extra, Launch, Packet, RenderStage, Sizes, StackSample, TrackDescriptor, TrackEvent,
 };
@@ -12,8 +14,8 @@ use crate::calls::grid;
 use crate::rows::each;
 use crate::stacks::Stacks;
 
-/// An operation's process and correlation, and its event id.
-pub(super) type Submitted = (u64, u64, u64);
+/// Of operations the process, the correlation and the event id.
+pub(super) type Submitted = PackedRows<3>;
 
 /// In `TrackEvent.Type`.
 pub(super) const BEGIN: i32 = 1;
@@ -26,7 +28,7 @@ const COUNTERS: u64 = 1 << 63;
 
 impl Trace<'_> {
     /// Writes operations; returns which calls they belong to, in order.
-    pub(super) fn operations(&mut self) -> Result<Vec<Submitted>, Failure> {
+    pub(super) fn operations(&mut self) -> Result<Submitted, Failure> {
         const COLUMNS: [&str; 11] = [
             "operation_id",
             "process_id",
@@ -42,7 +44,7 @@ impl Trace<'_> {
         ];
         const OTHERS: [&str; 1] = ["direction"];
         let run = self.run;
-        let mut submitted = Vec::new();
+        let mut submitted: Submitted = run.rows();
         each(
             run.view,
             "operations",
@@ -60,7 +62,7 @@ impl Trace<'_> {
                 };
                 let event_id = row.number(0) + 1;
                 if let Some(correlation) = row.known(8) {
-                    submitted.push((id, correlation, event_id));
+                    submitted.push([id, correlation, event_id]);
                 }
                 let bytes = row.known(9).map(|bytes| bytes.to_string());
                 let direction = (!row.text(11).is_empty()).then(|| row.text(11).to_owned());
@@ -95,7 +97,7 @@ impl Trace<'_> {
                 })
             },
         )?;
-        submitted.sort_unstable();
+        submitted.sort();
         Ok(submitted)
     }
 

@@ -3,7 +3,7 @@
 //! On a track, an end closes what began last: it has room for slices that lie beside or within each other, and shows wrong times for others. A slice that
 //! crosses another of its thread stands on a track of its own beside it.
 
-use std::cmp::Reverse;
+use rsys_analysis::measure::packed_rows::{Finder, PackedRows};
 
 use super::interned::HIP;
 use super::message::{Correlation, Packet, TrackDescriptor, TrackEvent};
@@ -17,23 +17,26 @@ use crate::rows::each;
 const BESIDE: u64 = 1 << 62;
 
 /// Slices after which their names are written, so that no packet holds those of a whole run.
-const SLICES: usize = 1 << 12;
+const SLICES: u64 = 1 << 12;
 
 /// Titles of tracks.
 const CALLS: &str = "calls";
 const RANGES: &str = "ranges";
 
-/// A slice that is to be written.
-struct Slice {
-    /// The track of its thread, or of its process if no thread is known.
-    owner: u64,
-    start_ns: u64,
-    end_ns: u64,
-    /// Its number among the names.
-    name: u64,
-    /// What it shares with its operations; 0: nothing.
-    correlation: u64,
-    category: &'static str,
+/// Slices that are to be written: the track of its thread, or of its process if no thread is known; begin, and the time from the end to [`u64::MAX`]; how
+/// many came before, its number among the names, what it shares with its operations (0: nothing), its place in [`CATEGORIES`].
+type Slices = PackedRows<7>;
+
+/// Whose calls they are, and what kind of range.
+const CATEGORIES: [&str; 9] = [
+    HIP_CALLS, "HSA", "RCCL", "MPI", "SHMEM", "UCX", "range", "operator", "function",
+];
+const HIP_CALLS: &str = "HIP";
+
+/// The place of a category.
+fn category(name: &str) -> u64 {
+    let place = CATEGORIES.iter().position(|one| *one == name);
+    place.unwrap_or(0) as u64
 }
 
 /// What is open on tracks that stand beside each other: ends, the innermost last.
@@ -66,18 +69,20 @@ pub(super) fn owner_track(process: u64, thread: Option<u64>) -> u64 {
 
 impl Trace<'_> {
     /// Writes calls with the operations that they submitted, on tracks beside that of their thread.
-    pub(super) fn calls(&mut self, submitted: &[Submitted]) -> Result<(), Failure> {
-        let mut slices = Vec::new();
+    pub(super) fn calls(&mut self, submitted: &Submitted) -> Result<(), Failure> {
+        let (mut slices, mut count): (Slices, u64) = (self.run.rows(), 0);
         each_call(self.run, |call| {
-            slices.push(Slice {
-                owner: owner_track(call.process_id, call.thread),
-                start_ns: call.start_ns,
-                end_ns: call.end_ns,
-                name: self.interned.name(call.name.text()),
-                correlation: call.correlation.unwrap_or(0),
-                category: call.runtime,
-            });
-            self.names_of(&slices)
+            slices.push([
+                owner_track(call.process_id, call.thread),
+                call.start_ns,
+                u64::MAX - call.end_ns,
+                count,
+                self.interned.name(call.name.text()),
+                call.correlation.unwrap_or(0),
+                category(call.runtime),
+            ]);
+            count += 1;
+            self.names_of(count)
         })?;
         self.slices(CALLS, slices, submitted)
     }
@@ -85,32 +90,35 @@ impl Trace<'_> {
     /// Writes ranges, operators and recorded functions on the tracks of their threads.
     pub(super) fn ranges(&mut self) -> Result<(), Failure> {
         const COLUMNS: [&str; 6] = ["process_id", "thread", "kind", "name", "start_ns", "end_ns"];
-        let (run, mut slices) = (self.run, Vec::new());
+        let run = self.run;
+        let (mut slices, mut count): (Slices, u64) = (run.rows(), 0);
         each(run.view, "ranges", &COLUMNS, |row| {
             let (id, start_ns, end_ns) = (row.number(0), row.number(4), row.number(5));
             if run.during(id, start_ns, end_ns).is_none() {
                 return Ok(());
             }
-            slices.push(Slice {
-                owner: owner_track(id, row.known(1)),
+            slices.push([
+                owner_track(id, row.known(1)),
                 start_ns,
-                end_ns,
-                name: self.interned.name(row.text(3)),
-                correlation: 0,
-                category: match row.text(2) {
+                u64::MAX - end_ns,
+                count,
+                self.interned.name(row.text(3)),
+                0,
+                category(match row.text(2) {
                     "operator" => "operator",
                     "function" => "function",
                     _ => "range",
-                },
-            });
-            self.names_of(&slices)
+                }),
+            ]);
+            count += 1;
+            self.names_of(count)
         })?;
-        self.slices(RANGES, slices, &[])
+        self.slices(RANGES, slices, &PackedRows::default())
     }
 
     /// Writes the names of the last slices, now and then.
-    fn names_of(&mut self, slices: &[Slice]) -> Result<(), Failure> {
-        match slices.len() % SLICES {
+    fn names_of(&mut self, slices: u64) -> Result<(), Failure> {
+        match slices % SLICES {
             0 => self.put(Packet::default()),
             _ => Ok(()),
         }
@@ -120,22 +128,24 @@ impl Trace<'_> {
     fn slices(
         &mut self,
         title: &str,
-        mut slices: Vec<Slice>,
-        submitted: &[Submitted],
+        mut slices: Slices,
+        submitted: &Submitted,
     ) -> Result<(), Failure> {
-        slices.sort_by_key(|slice| (slice.owner, slice.start_ns, Reverse(slice.end_ns)));
+        slices.sort();
+        let mut submitted = Finder::new(submitted);
         let (mut owner, mut lanes, mut tracks) = (0, Lanes::default(), Vec::new());
-        for slice in slices {
-            let process = (slice.owner >> 32) - 1;
-            if slice.owner != owner {
-                owner = slice.owner;
+        for [of, start_ns, until_last_ns, _, name, correlation, category] in slices.iter() {
+            let (end_ns, category) = (u64::MAX - until_last_ns, CATEGORIES[category as usize]);
+            let process = (of >> 32).wrapping_sub(1);
+            if of != owner {
+                owner = of;
                 (lanes, tracks) = (Lanes::default(), Vec::new());
                 // Ranges stand on the track of the thread itself. That of a process is for what belongs to it as a whole.
                 if title == RANGES && owner != process_track(process) {
                     tracks.push(owner);
                 }
             }
-            let lane = lanes.place(slice.start_ns, slice.end_ns);
+            let lane = lanes.place(start_ns, end_ns);
             if lane == tracks.len() {
                 self.tracks_beside += 1;
                 tracks.push(BESIDE | self.tracks_beside);
@@ -147,13 +157,13 @@ impl Trace<'_> {
                 })?;
             }
             let track_uuid = tracks[lane];
-            let submissions = operations_of(process, slice.correlation, submitted);
+            let submissions = operations_of(process, correlation, &mut submitted);
             let begin = TrackEvent {
                 kind: BEGIN,
-                name_iid: Some(slice.name),
+                name_iid: Some(name),
                 track_uuid,
-                categories: vec![slice.category.to_owned()],
-                gpu_api: (slice.category == "HIP").then_some(HIP),
+                categories: vec![category.to_owned()],
+                gpu_api: (category == HIP_CALLS).then_some(HIP),
                 gpu_correlation: (!submissions.is_empty()).then_some(Correlation { submissions }),
                 ..TrackEvent::default()
             };
@@ -162,23 +172,20 @@ impl Trace<'_> {
                 track_uuid,
                 ..TrackEvent::default()
             };
-            self.event(slice.start_ns, begin)?;
-            self.event(slice.end_ns, end)?;
+            self.event(start_ns, begin)?;
+            self.event(end_ns, end)?;
         }
         Ok(())
     }
 }
 
-/// The event ids of the operations that a call submitted; `submitted` is in order.
-fn operations_of(process: u64, correlation: u64, submitted: &[Submitted]) -> Vec<u64> {
+/// The event ids of the operations that a call submitted.
+fn operations_of(process: u64, correlation: u64, submitted: &mut Finder<'_, 3>) -> Vec<u64> {
     if correlation == 0 {
         return Vec::new();
     }
-    let key = (process, correlation);
-    let first = submitted.partition_point(|one| (one.0, one.1) < key);
-    let rest = submitted[first..].iter();
-    let of_call = rest.take_while(|one| (one.0, one.1) == key);
-    of_call.map(|one| one.2).collect()
+    let of_call = submitted.all([process, correlation]);
+    of_call.map(|[.., event_id]| event_id).collect()
 }
 
 #[cfg(test)]

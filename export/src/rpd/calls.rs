@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::each_call;
-use crate::links::{LaunchStacks, Links};
+use crate::links::{LaunchStacks, WrittenCalls};
 use crate::rows::ByWord;
 use crate::run::Run;
 use crate::sqlite::Bulk;
@@ -26,19 +26,20 @@ pub(super) const API: [&str; 9] = [
     "args_id",
 ];
 
-/// Writes calls with the stacks from which they were made.
+/// Writes calls with the stacks from which they were made. Their ids are those of the tables plus one.
 pub(super) fn write_calls(
     run: &Run<'_>,
     nodes: &Nodes,
     bulk: &Bulk,
     texts: &mut Texts<'_>,
-) -> Result<Links, Failure> {
+) -> Result<WrittenCalls, Failure> {
     let stacks = Stacks::read(run.view)?;
-    let mut launches = LaunchStacks::read(run)?;
+    let launches = LaunchStacks::read(run)?;
+    let mut launches = launches.finder();
     let mut add = bulk.rows("rocpd_api", API)?;
     let frames = ["api_ptr_id", "depth", "name_id"];
     let mut add_frame = bulk.rows("rocpd_stackframe", frames)?;
-    let mut links = Links::default();
+    let mut written = WrittenCalls::default();
     let mut words = String::new();
     let (mut names, mut functions) = (ByWord::default(), ByWord::default());
     let mut domains = BTreeMap::new();
@@ -77,11 +78,8 @@ pub(super) fn write_calls(
             domain.into(),
             texts.arguments(&words)?.into(),
         ])?;
-        if let Some(correlation) = call.correlation {
-            links.add((call.process_id, correlation, call.start_ns), id);
-        }
-        let key = (call.process_id, call.correlation, call.start_ns);
-        let stack = launches.of(call.stack as u64, key) as usize;
+        written.add(call.id);
+        let stack = launches.of(call.stack as u64, call.id) as usize;
         for (depth, row) in stacks.rows(stack).enumerate() {
             let function = functions.get((), stacks.function(row), |name| texts.name(name))?;
             add_frame.put([id.into(), depth.into(), function.into()])?;
@@ -90,6 +88,5 @@ pub(super) fn write_calls(
     })?;
     add.finish();
     add_frame.finish();
-    links.sort();
-    Ok(links)
+    Ok(written)
 }

@@ -24,7 +24,6 @@ use crate::Failure;
 use crate::run::Run;
 use crate::sqlite::Bulk;
 use nodes::{GPU_STRIDE, Nodes, PID_STRIDE};
-use operations::LateRows;
 use texts::Texts;
 
 /// Writes a new database.
@@ -36,14 +35,14 @@ pub(crate) fn write(run: &Run<'_>, path: &Path) -> Result<(), Failure> {
     let made = write_rows(run, &bulk);
     // What cannot be written is the reason, where both have failed.
     let database = bulk.finish()?;
-    made?.write(&database)?;
+    made?;
     database.execute_batch(schema::INDEXES)?;
     database.execute_batch("commit")?;
     Ok(())
 }
 
-/// Writes all rows but those that come too late.
-fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<LateRows, Failure> {
+/// Writes all rows.
+fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<(), Failure> {
     let mut metadata = bulk.rows("rocpd_metadata", ["tag", "value"])?;
     for (tag, value) in [
         ("gpu_stride", GPU_STRIDE),
@@ -56,10 +55,9 @@ fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<LateRows, Failure> {
     metadata.finish();
     let nodes = Nodes::of(run);
     let mut texts = Texts::new(bulk)?;
-    let mut links = calls::write_calls(run, &nodes, bulk, &mut texts)?;
-    let mut late = LateRows::default();
+    let calls = calls::write_calls(run, &nodes, bulk, &mut texts)?;
     if run.only.gpu {
-        late = operations::write_operations(run, &nodes, bulk, &mut texts, &mut links)?;
+        operations::write_operations(run, &nodes, bulk, &mut texts, &calls)?;
     }
     if run.only.ranges {
         others::write_markers(run, &nodes, bulk, &mut texts)?;
@@ -68,5 +66,5 @@ fn write_rows(run: &Run<'_>, bulk: &Bulk) -> Result<LateRows, Failure> {
         others::write_monitors(run, &nodes, bulk)?;
     }
     texts.finish();
-    Ok(late)
+    Ok(())
 }

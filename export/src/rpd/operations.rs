@@ -1,19 +1,18 @@
 //! Operations of GPUs, which call caused which, and what those calls say of them.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
-
-use rusqlite::Connection;
+use std::collections::HashMap;
 
 use super::nodes::Nodes;
+use rsys_analysis::measure::packed_rows::PackedRows;
+
 use super::texts::{EMPTY, Texts};
 use crate::Failure;
 use crate::calls::grid;
 use crate::copies::Direction;
-use crate::links::Links;
+use crate::links::WrittenCalls;
 use crate::rows::{ByWord, each};
 use crate::run::Run;
-use crate::sqlite::{Bulk, Late, Ordered, OrderedRow, Value, add_late};
+use crate::sqlite::{Bulk, Value};
 use crate::streams::Streams;
 
 /// The columns of operations.
@@ -57,73 +56,96 @@ const COPY: [&str; 12] = [
 ];
 const ZERO: Value<'_> = Value::Integer(0);
 
-/// What a call says of its kernel.
-struct Kernel {
-    stream: Rc<str>,
-    grid: [u64; 3],
-    name: i64,
+/// Handles of streams by numbers.
+#[derive(Debug, Default)]
+struct Handles {
+    numbers: HashMap<String, u64>,
+    order: Vec<String>,
 }
 
-impl OrderedRow<11> for Kernel {
-    fn values(&self, id: i64) -> [Value<'_>; 11] {
-        let [x, y, z] = self.grid.map(Value::from);
-        let name = self.name.into();
-        [
-            id.into(),
-            (&*self.stream).into(),
-            x,
-            y,
-            z,
-            ZERO,
-            ZERO,
-            ZERO,
-            ZERO,
-            ZERO,
-            name,
-        ]
+impl Handles {
+    fn number(&mut self, handle: &str) -> u64 {
+        if let Some(&number) = self.numbers.get(handle) {
+            return number;
+        }
+        let number = self.order.len() as u64;
+        self.numbers.insert(handle.to_owned(), number);
+        self.order.push(handle.to_owned());
+        number
+    }
+
+    /// The handle with a number.
+    fn get(&self, number: u64) -> Value<'_> {
+        let handle = self.order.get(number as usize);
+        handle.map_or("", String::as_str).into()
     }
 }
 
-/// What a call says of its copy.
-struct Copy {
-    stream: Rc<str>,
-    bytes: u64,
-    kind: u64,
+/// What is written when all operations are: rows that have another order, or stand once for several.
+struct Linked {
+    /// Call, operation and row of what links them.
+    pairs: PackedRows<3>,
+    /// Call and operation; stream, grid and name.
+    kernels: PackedRows<7>,
+    /// Call and operation; stream, bytes and kind.
+    copies: PackedRows<5>,
+    handles: Handles,
 }
 
-impl OrderedRow<12> for Copy {
-    fn values(&self, id: i64) -> [Value<'_>; 12] {
-        let (stream, nowhere) = ((&*self.stream).into(), "".into());
-        let (bytes, kind) = (self.bytes.into(), self.kind.into());
-        [
-            id.into(),
-            stream,
-            bytes,
-            ZERO,
-            ZERO,
-            kind,
-            nowhere,
-            nowhere,
-            ZERO,
-            ZERO,
-            ZERO,
-            ZERO,
-        ]
-    }
-}
-
-/// What calls say that were met long after those behind them.
-#[derive(Default)]
-pub(super) struct LateRows {
-    kernels: Late<Kernel>,
-    copies: Late<Copy>,
-}
-
-impl LateRows {
-    /// Adds them.
-    pub(super) fn write(&self, database: &Connection) -> rusqlite::Result<()> {
-        add_late(database, "rocpd_kernelapi", KERNEL, &self.kernels)?;
-        add_late(database, "rocpd_copyapi", COPY, &self.copies)
+impl Linked {
+    /// Writes all. A call may cause several operations, as graphs do: its arguments are those of the first.
+    fn write(mut self, bulk: &Bulk) -> Result<(), Failure> {
+        self.pairs.sort();
+        let mut by_pair = bulk.index("rocpd_api_ops_pair")?;
+        for pair in self.pairs.iter() {
+            by_pair.put(pair.map(u64::cast_signed))?;
+        }
+        by_pair.finish();
+        self.kernels.sort();
+        let (mut rows, mut last) = (bulk.rows("rocpd_kernelapi", KERNEL)?, None);
+        for [call, _, stream, x, y, z, name] in self.kernels.iter() {
+            if last.replace(call) == Some(call) {
+                continue;
+            }
+            rows.put([
+                call.into(),
+                self.handles.get(stream),
+                x.into(),
+                y.into(),
+                z.into(),
+                ZERO,
+                ZERO,
+                ZERO,
+                ZERO,
+                ZERO,
+                name.into(),
+            ])?;
+        }
+        rows.finish();
+        self.copies.sort();
+        let (mut rows, mut last) = (bulk.rows("rocpd_copyapi", COPY)?, None);
+        for [call, _, stream, bytes, kind] in self.copies.iter() {
+            if last.replace(call) == Some(call) {
+                continue;
+            }
+            let nowhere = "".into();
+            rows.put([
+                call.into(),
+                self.handles.get(stream),
+                bytes.into(),
+                ZERO,
+                ZERO,
+                kind.into(),
+                nowhere,
+                nowhere,
+                ZERO,
+                ZERO,
+                ZERO,
+                ZERO,
+            ])?;
+        }
+        rows.finish();
+        Ok(())
     }
 }
 
@@ -144,9 +166,9 @@ pub(super) fn write_operations(
     nodes: &Nodes,
     bulk: &Bulk,
     texts: &mut Texts<'_>,
-    links: &mut Links,
-) -> Result<LateRows, Failure> {
-    const COLUMNS: [&str; 13] = [
+    calls: &WrittenCalls,
+) -> Result<(), Failure> {
+    const COLUMNS: [&str; 12] = [
         "operation_id",
         "process_id",
         "kind",
@@ -155,8 +177,7 @@ pub(super) fn write_operations(
         "end_ns",
         "device",
         "queue",
-        "correlation",
-        "call_start_ns",
+        "call_id",
         "bytes",
         "grid",
         "direction",
@@ -164,11 +185,12 @@ pub(super) fn write_operations(
     let mut add = bulk.rows("rocpd_op", OP)?;
     let mut link = bulk.rows("rocpd_api_ops", ["api_id", "op_id"])?;
     let mut by_operation = bulk.index("rocpd_api_ops_op")?;
-    let mut pairs = Vec::new();
-    // A call may cause several operations, as graphs do: its arguments are those of the first.
-    let mut kernels = Ordered::new(bulk.rows("rocpd_kernelapi", KERNEL)?);
-    let mut copies = Ordered::new(bulk.rows("rocpd_copyapi", COPY)?);
-    let mut handles: BTreeMap<String, Rc<str>> = BTreeMap::new();
+    let mut linked = Linked {
+        pairs: run.rows(),
+        kernels: run.rows(),
+        copies: run.rows(),
+        handles: Handles::default(),
+    };
     let execution = texts.name("KernelExecution")?;
     let mut names = ByWord::default();
     let mut grids = ByWord::default();
@@ -182,7 +204,7 @@ pub(super) fn write_operations(
         };
         let (kind, queue) = (row.text(2), row.text(7));
         let gpu = nodes.gpu(process, row.number(6));
-        let (copy_type, copy_kind) = copy_type(row.text(12));
+        let (copy_type, copy_kind) = copy_type(row.text(11));
         let nameless = [("copy", copy_type), ("fill", "FillBuffer")];
         let nameless = nameless.iter().find(|(one, _)| *one == kind);
         let (description, op_type) = match nameless {
@@ -210,56 +232,31 @@ pub(super) fn write_operations(
             description.into(),
             op_type.into(),
         ])?;
-        let call = row.known(8).zip(row.known(9));
-        let call = call
-            .and_then(|(correlation, start_ns)| links.find((process_id, correlation, start_ns)));
-        let Some(call) = call else {
+        let Some(call) = row.known(8).filter(|&call| calls.has(call)) else {
             return Ok(());
         };
-        let (call, id) = (call.cast_signed(), id.cast_signed());
+        let call = call + 1;
         let row_id = link.next_id();
         link.put([call.into(), id.into()])?;
-        by_operation.put([id, row_id])?;
-        pairs.push([call, id, row_id]);
-        let mut handle = || match handles.get(queue) {
-            Some(handle) => Rc::clone(handle),
-            None => Rc::clone(
-                handles
-                    .entry(queue.to_owned())
-                    .or_insert_with(|| queue.into()),
-            ),
-        };
+        by_operation.put([id.cast_signed(), row_id])?;
+        linked.pairs.push([call, id, row_id.cast_unsigned()]);
+        let handle = linked.handles.number(queue);
         match kind {
-            "kernel" => kernels.put(
-                call,
-                Kernel {
-                    stream: handle(),
-                    grid: grids.get((), row.word(11), |text| Ok::<_, Failure>(grid(text)))?,
-                    name: description,
-                },
-            ),
-            "copy" => copies.put(
-                call,
-                Copy {
-                    stream: handle(),
-                    bytes: row.number(10),
-                    kind: copy_kind,
-                },
-            ),
-            _ => Ok(()),
+            "kernel" => {
+                let sizes = grids.get((), row.word(10), |text| Ok::<_, Failure>(grid(text)))?;
+                let ([x, y, z], name) = (sizes, description.cast_unsigned());
+                linked.kernels.push([call, id, handle, x, y, z, name]);
+            }
+            "copy" => {
+                let bytes = row.number(9);
+                linked.copies.push([call, id, handle, bytes, copy_kind]);
+            }
+            _ => {}
         }
+        Ok(())
     })?;
     add.finish();
     link.finish();
     by_operation.finish();
-    pairs.sort_unstable();
-    let mut by_pair = bulk.index("rocpd_api_ops_pair")?;
-    for pair in pairs {
-        by_pair.put(pair)?;
-    }
-    by_pair.finish();
-    Ok(LateRows {
-        kernels: kernels.finish()?,
-        copies: copies.finish()?,
-    })
+    linked.write(bulk)
 }

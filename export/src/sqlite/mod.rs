@@ -1,6 +1,6 @@
 //! Databases of SQLite whose large tables are written page by page, in the order of their row ids.
 //!
-//! SQLite itself makes the tables, and what comes last: indexes, small tables, rows that are not in order. What a row costs it is ten times what it costs
+//! SQLite itself makes the tables, and what comes last: indexes, small tables. What a row costs it is ten times what it costs
 //! here, where nothing is looked for: rows are appended to the right end of their tree. The format is that of
 //! <https://www.sqlite.org/fileformat2.html>; numbers in comments are its sections.
 //!
@@ -11,11 +11,9 @@
 //! | `tree` | trees of rows, and of indexes of numbers |
 //! | `pages` | the file: pages behind each other, and roots, whose places SQLite chose |
 //! | `bulk` | tables to which rows are added |
-//! | `ordered` | rows that are nearly in order |
 
 mod bulk;
 mod node;
-mod ordered;
 mod pages;
 mod record;
 #[cfg(test)]
@@ -24,5 +22,4 @@ mod tree;
 mod value;
 
 pub(crate) use bulk::{Bulk, Rows};
-pub(crate) use ordered::{Late, Ordered, OrderedRow, add_late};
 pub(crate) use value::Value;

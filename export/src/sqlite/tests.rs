@@ -19,14 +19,6 @@ fn path(name: &str) -> std::path::PathBuf {
     path
 }
 
-struct Plain(String, u64);
-
-impl OrderedRow<3> for Plain {
-    fn values(&self, id: i64) -> [Value<'_>; 3] {
-        [id.into(), self.0.as_str().into(), self.1.into()]
-    }
-}
-
 /// Numbers of every length, texts that need pages of their own, and trees of one, two and three floors.
 #[test]
 fn sqlite_finds_every_row() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,42 +105,6 @@ fn sqlite_finds_every_row() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::remove_file(&path)?;
     }
     Ok(())
-}
-
-#[test]
-fn rows_nearly_in_order_are_there_once() -> Result<(), Box<dyn std::error::Error>> {
-    let path = path("ordered");
-    let bulk = Bulk::create(&path, SCHEMA)?;
-    let mut rows = Ordered::new(bulk.rows("plain", ["id", "name", "size"])?);
-    let count = 200_000_u64;
-    // Each block is backwards, every id is there twice, and some come long after their place.
-    for block in 0..count / 100 {
-        for id in (block * 100..block * 100 + 100)
-            .rev()
-            .filter(|id| id % 1000 != 7)
-        {
-            for turn in 0..2 {
-                rows.put(id.cast_signed(), Plain(format!("row {id}"), turn))?;
-            }
-        }
-    }
-    for id in (7..count).step_by(1000) {
-        rows.put(id.cast_signed(), Plain(format!("row {id}"), 0))?;
-    }
-    let late = rows.finish()?;
-    assert!(late.len() > 100, "{}", late.len());
-    assert!(late.is_sorted_by_key(|(id, _)| *id));
-    let database = bulk.finish()?;
-    add_late(&database, "plain", ["id", "name", "size"], &late)?;
-    database.execute_batch("commit")?;
-    let whole: String = database.query_row("pragma integrity_check", [], |row| row.get(0))?;
-    assert_eq!(whole, "ok");
-    let sql = "select count(*), sum(id), sum(size), sum(name = 'row ' || id) from plain";
-    let found: [u64; 4] = database.query_row(sql, [], |row| {
-        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
-    })?;
-    assert_eq!(found, [count, (0..count).sum(), 0, count]);
-    Ok(std::fs::remove_file(&path)?)
 }
 
 #[test]

@@ -43,6 +43,18 @@ impl Drop for Folder {
     }
 }
 
+/// A file that is gone when nobody has it.
+fn unnamed(path: &Path) -> File {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .unwrap();
+    fs::remove_file(path).unwrap();
+    file
+}
+
 /// The tables of what files hold.
 pub struct Tables {
     pub file: File,
@@ -55,16 +67,8 @@ impl Tables {
     pub fn read(files: &[PathBuf], folder: &Folder) -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| read::understand(&[OPENER]));
-        let path = folder.path("tables");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .unwrap();
-        fs::remove_file(&path).unwrap();
-        let (recorder, written) = Recorder::new(file.try_clone().unwrap(), "").unwrap();
+        let [file, scratch] = ["tables", "scratch"].map(|name| unnamed(&folder.path(name)));
+        let (recorder, written) = Recorder::new(file.try_clone().unwrap(), scratch, "").unwrap();
         let mut measures: [Box<dyn Measure>; 1] = [Box::new(recorder)];
         let model = pass_in_order(files, &mut measures, &BytesRead::default(), 1);
         answers(&mut measures, &model, "", 1);
@@ -90,7 +94,9 @@ impl Tables {
         } else if to.exists() {
             fs::remove_file(to).unwrap();
         }
-        rsys_export::export(self.file.try_clone().unwrap(), selection, output, to).unwrap();
+        let scratch = unnamed(&to.with_extension("scratch"));
+        let store = self.file.try_clone().unwrap();
+        rsys_export::export(store, scratch, selection, output, to).unwrap();
     }
 
     /// Some columns of all rows of a table.

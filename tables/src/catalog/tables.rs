@@ -61,6 +61,11 @@ pub static TABLES: &[Table] = &[
             ),
             text("call", Word("call"), "name of the call that caused it"),
             int(
+                "call_id",
+                Optional("call_row"),
+                "row of that call in `calls`",
+            ),
+            int(
                 "call_start_ns",
                 Optional("call_start"),
                 "begin of that call",

@@ -1,7 +1,7 @@
 //! Records become rows, in the pass that reads the traces.
 //!
 //! What belongs to a record but comes apart from it in the trace is joined when all was read: the call of an operation of a GPU, and the stack
-//! from which a call was made or a kernel launched. For that, 32 bytes are kept for each call that caused work, and 24 for each stack.
+//! from which a call was made or a kernel launched. For that, some ten bytes for each call that caused work and for each stack lie in a file meanwhile.
 
 mod entities;
 mod links;
@@ -48,14 +48,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Writes into an empty file, which may be read as well, the tables of what `identity` names.
+    /// Writes into an empty file, which may be read as well, the tables of what `identity` names. What is joined at the end is in another empty file
+    /// meanwhile, which is of no use then.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn new(file: File, identity: &str) -> io::Result<(Self, Written)> {
+    pub fn new(file: File, scratch: File, identity: &str) -> io::Result<(Self, Written)> {
         let written = Written::default();
         let recorder = Self {
-            tables: Some(Tables::new(StoreWriter::new(file, identity)?)),
+            tables: Some(Tables::new(StoreWriter::new(file, identity)?, scratch)),
             written: written.clone(),
         };
         Ok((recorder, written))
@@ -102,10 +103,12 @@ struct Tables {
     counters: Rows<3>,
     collectives: Rows<13>,
     links: Links,
+    /// Rows of calls so far.
+    call_rows: u64,
 }
 
 impl Tables {
-    fn new(out: StoreWriter) -> Self {
+    fn new(out: StoreWriter, scratch: File) -> Self {
         Self {
             out,
             operations: Rows::new(
@@ -209,7 +212,8 @@ impl Tables {
                     ("peer", false),
                 ],
             ),
-            links: Links::default(),
+            links: Links::new(scratch),
+            call_rows: 0,
         }
     }
 
@@ -260,7 +264,8 @@ impl Tables {
         let (kind, open) = (slice.kind as u64, u64::from(slice.is_open));
         match slice.kind {
             HostKind::Runtime | HostKind::Hsa | HostKind::Collective => {
-                self.links.call(slice);
+                self.links.call(slice, self.call_rows);
+                self.call_rows += 1;
                 let row = [
                     slice.start_ns,
                     duration_ns,

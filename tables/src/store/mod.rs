@@ -16,7 +16,7 @@ pub use read::{Store, StoreError};
 pub use write::{Rows, StoreWriter};
 
 /// The first and the last bytes of a file.
-const MAGIC: [u8; 8] = *b"rsystab1";
+const MAGIC: [u8; 8] = *b"rsystab2";
 /// Behind the directory: its place, its length, its checksum, [`MAGIC`].
 const TRAILER_BYTES: usize = 8 + 8 + 4 + 8;
 

@@ -2,8 +2,9 @@
 //!
 //! Rows wait until so many are there that the older half of them can be sorted and packed: as differences to the row before, in a few bytes.
 //! What comes later than that is a run of its own. [`PackedRows::sort`] makes one run of all, which is read like a sorted list. Such a list may be moved to a
-//! file ([`RowFile`]).
+//! file ([`RowFile`]), or be in one from the first row on ([`PackedRows::in_file`]).
 
+mod finder;
 mod row_file;
 
 use std::cell::RefCell;
@@ -12,23 +13,30 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::sets::in_order;
-pub(super) use row_file::RowFile;
+pub use finder::Finder;
+pub use row_file::RowFile;
 
 /// So many numbers.
-pub(super) type Row<const N: usize> = [u64; N];
+pub type Row<const N: usize> = [u64; N];
 
 /// Rows that wait for those that should stand in front of them.
 const WAITING: usize = 1 << 13;
 /// Rows that are unpacked at once.
 const CHUNK_ROWS: usize = 64;
+/// The same of rows in a file, which are read one after the other: of each chunk the first row stays in memory.
+const CHUNK_ROWS_IN_FILE: usize = 256;
 /// Packed rows are kept in pieces of this size, so that growing moves nothing.
 const PIECE_BYTES: usize = 1 << 20;
+/// Bytes of all runs that stay in memory where rows go to a file.
+const KEPT_BYTES: usize = 4 << 20;
 
 /// Rows of `N` numbers.
 #[derive(Debug, Default)]
-pub(super) struct PackedRows<const N: usize> {
+pub struct PackedRows<const N: usize> {
     waiting: Vec<Row<N>>,
     runs: Vec<Run<N>>,
+    /// Where packed rows go as they come.
+    file: Option<Arc<RowFile>>,
     /// What was unpacked last.
     chunk: RefCell<Chunk<N>>,
 }
@@ -36,13 +44,40 @@ pub(super) struct PackedRows<const N: usize> {
 /// Rows in order, packed.
 #[derive(Debug)]
 struct Run<const N: usize> {
-    pieces: Vec<Vec<u8>>,
-    /// Where the pieces are instead, one behind the other: from this place on, up to that.
-    moved: Option<(Arc<RowFile>, u64, u64)>,
-    /// Of each chunk its first row, and where the others are: the piece and the place in it. Once moved, the two halves of the place behind the first.
+    pieces: Vec<Piece>,
+    /// Of each chunk its first row, and where the others are: the piece and the place in it.
     chunks: Vec<(Row<N>, u32, u32)>,
+    /// Rows of each chunk but the last.
+    chunk_rows: usize,
     last: Row<N>,
     length: usize,
+}
+
+/// Some chunks behind each other.
+#[derive(Debug)]
+enum Piece {
+    Kept(Vec<u8>),
+    /// The first byte in the file, and how many there are.
+    Moved(Arc<RowFile>, u64, u32),
+}
+
+impl Piece {
+    /// Moves it to a file, if that has room.
+    fn move_to(&mut self, file: &Arc<RowFile>) {
+        if let Self::Kept(bytes) = self
+            && let Some(first) = file.append(bytes)
+        {
+            *self = Self::Moved(Arc::clone(file), first, bytes.len() as u32);
+        }
+    }
+
+    /// The bytes that are in memory.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Kept(bytes) => bytes.len(),
+            Self::Moved(..) => 0,
+        }
+    }
 }
 
 /// Some rows, unpacked.
@@ -62,9 +97,18 @@ impl<const N: usize> Default for Chunk<N> {
 }
 
 impl<const N: usize> PackedRows<N> {
+    /// None so far. What is packed goes to a file, so that memory hardly grows with the number of rows. Where the file has no room they stay in memory.
+    #[must_use]
+    pub fn in_file(file: &Arc<RowFile>) -> Self {
+        Self {
+            file: Some(Arc::clone(file)),
+            ..Self::default()
+        }
+    }
+
     /// Adds a row.
     #[inline]
-    pub(super) fn push(&mut self, row: Row<N>) {
+    pub fn push(&mut self, row: Row<N>) {
         in_order::push(&mut self.waiting, row);
         if self.waiting.len() == WAITING {
             self.store(WAITING / 2);
@@ -87,15 +131,24 @@ impl<const N: usize> PackedRows<N> {
         };
         let fitting = self.runs.iter().position(|run| run.last <= *first);
         let place = fitting.unwrap_or_else(|| {
-            self.runs.push(Run::default());
+            self.runs.push(Run::new(self.file.is_some()));
             self.runs.len() - 1
         });
-        let run = &mut self.runs[place];
-        self.waiting.drain(..count).for_each(|row| run.push(row));
+        let (run, file) = (&mut self.runs[place], self.file.as_ref());
+        self.waiting
+            .drain(..count)
+            .for_each(|row| run.push(row, file));
+        if let Some(file) = file {
+            let kept: usize = self.runs.iter().map(Run::kept_bytes).sum();
+            if kept > KEPT_BYTES {
+                let runs = self.runs.iter_mut();
+                runs.for_each(|run| run.move_whole_chunks(file));
+            }
+        }
     }
 
     /// Makes one list of all. Where more are added after this, they are read when the list is made again.
-    pub(super) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         self.store(self.waiting.len());
         if self.runs.len() > 1 {
             self.settle(|_| true);
@@ -118,7 +171,7 @@ impl<const N: usize> PackedRows<N> {
             }
             first_gone = Some(kept);
         }
-        let mut settled = Run::default();
+        let (mut settled, file) = (Run::new(self.file.is_some()), self.file.clone());
         let mut number = 0;
         self.drain(|row| {
             let stays = match first_gone {
@@ -127,25 +180,25 @@ impl<const N: usize> PackedRows<N> {
             };
             number += 1;
             if stays {
-                settled.push(row);
+                settled.push(row, file.as_ref());
             }
         });
         self.runs.push(settled);
     }
 
     /// [`PackedRows::sort`], where `join` may make one of a row and the one behind it: it changes the first and returns true.
-    pub(super) fn unite(&mut self, mut join: impl FnMut(&mut Row<N>, &Row<N>) -> bool) {
-        let mut settled = Run::default();
+    pub fn unite(&mut self, mut join: impl FnMut(&mut Row<N>, &Row<N>) -> bool) {
+        let (mut settled, file) = (Run::new(self.file.is_some()), self.file.clone());
         let mut last: Option<Row<N>> = None;
         self.drain(|row| {
             if !last.as_mut().is_some_and(|last| join(last, &row))
                 && let Some(before) = last.replace(row)
             {
-                settled.push(before);
+                settled.push(before, file.as_ref());
             }
         });
         if let Some(last) = last {
-            settled.push(last);
+            settled.push(last, file.as_ref());
         }
         self.runs.push(settled);
     }
@@ -178,6 +231,7 @@ impl<const N: usize> PackedRows<N> {
     pub(super) fn move_to(&mut self, file: &Arc<RowFile>) {
         for run in &mut self.runs {
             run.move_to(file);
+            run.chunks.shrink_to_fit();
         }
         self.forget_chunk();
     }
@@ -188,8 +242,15 @@ impl<const N: usize> PackedRows<N> {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.waiting.len() + self.runs.iter().map(|run| run.length).sum::<usize>()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.runs.is_empty()
     }
 
     /// Once settled: the number of the first row for which `is_before` does not hold; it holds for all in front of that, and for none behind.
@@ -216,19 +277,27 @@ impl<const N: usize> PackedRows<N> {
             }
         };
         let place = self.with_chunk(run, number, |rows| rows.partition_point(is_before));
-        number * CHUNK_ROWS + place
+        number * run.chunk_rows + place
     }
 
     /// Once settled: a row by its number.
     #[inline]
-    pub(super) fn get(&self, number: usize) -> Option<Row<N>> {
+    pub fn get(&self, number: usize) -> Option<Row<N>> {
         let run = self.runs.first().filter(|run| number < run.length)?;
-        Some(self.with_chunk(run, number / CHUNK_ROWS, |rows| rows[number % CHUNK_ROWS]))
+        let chunk = number / run.chunk_rows;
+        Some(self.with_chunk(run, chunk, |rows| rows[number % run.chunk_rows]))
     }
 
     /// Once settled: all rows in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Row<N>> {
-        (0..).map_while(|number| self.get(number))
+    pub fn iter(&self) -> impl Iterator<Item = Row<N>> {
+        let runs = self.runs.iter().take(1);
+        runs.flat_map(|run| {
+            (0..run.chunks.len()).flat_map(|number| {
+                let mut rows = Vec::with_capacity(run.chunk_rows);
+                run.unpack(number, &mut rows);
+                rows
+            })
+        })
     }
 
     #[inline]
@@ -242,80 +311,83 @@ impl<const N: usize> PackedRows<N> {
     }
 }
 
-impl<const N: usize> Default for Run<N> {
-    fn default() -> Self {
+impl<const N: usize> Run<N> {
+    fn new(is_in_file: bool) -> Self {
         Self {
             pieces: Vec::new(),
-            moved: None,
             chunks: Vec::new(),
+            chunk_rows: match is_in_file {
+                true => CHUNK_ROWS_IN_FILE,
+                false => CHUNK_ROWS,
+            },
             last: [0; N],
             length: 0,
         }
     }
-}
 
-impl<const N: usize> Run<N> {
     #[inline]
-    fn push(&mut self, row: Row<N>) {
-        if self.length.is_multiple_of(CHUNK_ROWS) {
-            self.begin_chunk(row);
-        } else if let Some(piece) = self.pieces.last_mut() {
-            for (value, before) in row.iter().zip(&self.last) {
-                put(piece, value.wrapping_sub(*before).cast_signed());
+    fn push(&mut self, row: Row<N>, file: Option<&Arc<RowFile>>) {
+        match self.pieces.last_mut() {
+            Some(Piece::Kept(piece)) if !self.length.is_multiple_of(self.chunk_rows) => {
+                for (value, before) in row.iter().zip(&self.last) {
+                    put(piece, value.wrapping_sub(*before).cast_signed());
+                }
             }
+            _ => self.begin_chunk(row, file),
         }
         self.last = row;
         self.length += 1;
     }
 
-    fn begin_chunk(&mut self, first: Row<N>) {
+    fn begin_chunk(&mut self, first: Row<N>, file: Option<&Arc<RowFile>>) {
         // A number takes ten bytes at most.
-        let has_room = |piece: &Vec<u8>| piece.len() + 10 * N * CHUNK_ROWS <= PIECE_BYTES;
+        let chunk_bytes = 10 * N * self.chunk_rows;
+        let has_room = |piece: &Piece| matches!(piece, Piece::Kept(bytes) if bytes.len() + chunk_bytes <= PIECE_BYTES);
         if !self.pieces.last().is_some_and(has_room) {
-            let bytes = if self.pieces.is_empty() {
-                0
-            } else {
-                PIECE_BYTES
+            if let (Some(last), Some(file)) = (self.pieces.last_mut(), file) {
+                last.move_to(file);
+            }
+            // Of many runs in a file most have few rows in memory.
+            let bytes = match self.pieces.last() {
+                Some(Piece::Kept(_)) => PIECE_BYTES,
+                _ => 0,
             };
-            self.pieces.push(Vec::with_capacity(bytes));
+            self.pieces.push(Piece::Kept(Vec::with_capacity(bytes)));
         }
         let number = self.pieces.len() - 1;
-        let place = self.pieces[number].len();
+        let place = self.pieces[number].kept_bytes();
         self.chunks.push((first, number as u32, place as u32));
     }
 
     fn move_to(&mut self, file: &Arc<RowFile>) {
-        if self.moved.is_some() || self.chunks.is_empty() {
-            return;
-        }
-        let pieces: Vec<&[u8]> = self.pieces.iter().map(Vec::as_slice).collect();
-        let Some(first) = file.append(&pieces) else {
-            return;
-        };
-        let mut before = Vec::with_capacity(self.pieces.len());
-        let mut bytes = 0;
-        for piece in &self.pieces {
-            before.push(bytes);
-            bytes += piece.len() as u64;
-        }
-        for (_, piece, place) in &mut self.chunks {
-            let at = before[*piece as usize] + u64::from(*place);
-            (*piece, *place) = ((at >> 32) as u32, at as u32);
-        }
-        self.chunks.shrink_to_fit();
-        self.pieces = Vec::new();
-        self.moved = Some((Arc::clone(file), first, first + bytes));
+        self.pieces.iter_mut().for_each(|piece| piece.move_to(file));
     }
 
-    /// The packed rows of a chunk behind its first one, and perhaps more, if they were moved.
-    fn moved_chunk(&self, number: usize) -> Option<Vec<u8>> {
-        let (file, first, end) = self.moved.as_ref()?;
-        let place = |number: usize| {
-            let (_, high, low) = self.chunks.get(number)?;
-            Some(first + (u64::from(*high) << 32 | u64::from(*low)))
+    /// [`Run::move_to`] for a run that grows: its last chunk stays, for there may be room in it.
+    fn move_whole_chunks(&mut self, file: &Arc<RowFile>) {
+        let (Some((_, piece, place)), Some(last)) =
+            (self.chunks.last_mut(), self.pieces.last_mut())
+        else {
+            return;
         };
-        let begin = place(number)?;
-        Some(file.read(begin, place(number + 1).unwrap_or(*end)))
+        let Piece::Kept(bytes) = last else { return };
+        if *place == 0 {
+            return;
+        }
+        let mut rest = bytes.split_off(*place as usize);
+        last.move_to(file);
+        match last {
+            Piece::Kept(bytes) => bytes.append(&mut rest),
+            Piece::Moved(..) => {
+                self.pieces.push(Piece::Kept(rest));
+                (*piece, *place) = (*piece + 1, 0);
+            }
+        }
+    }
+
+    /// The bytes in memory where all pieces but the last are in a file.
+    fn kept_bytes(&self) -> usize {
+        self.pieces.last().map_or(0, Piece::kept_bytes)
     }
 
     /// How many rows from the first one on `keep` wants: it is shown the one behind these as well.
@@ -324,7 +396,7 @@ impl<const N: usize> Run<N> {
         for number in 0..self.chunks.len() {
             self.unpack(number, &mut rows);
             if let Some(place) = rows.iter().position(|row| !keep(row)) {
-                return number * CHUNK_ROWS + place;
+                return number * self.chunk_rows + place;
             }
         }
         self.length
@@ -333,11 +405,17 @@ impl<const N: usize> Run<N> {
     /// Unpacks a chunk that is there.
     fn unpack(&self, number: usize, rows: &mut Vec<Row<N>>) {
         let (mut row, piece, place) = self.chunks[number];
-        let count = (self.length - number * CHUNK_ROWS).min(CHUNK_ROWS);
-        let moved = self.moved_chunk(number);
-        let mut packed = match &moved {
-            Some(bytes) => bytes.as_slice(),
-            None => &self.pieces[piece as usize][place as usize..],
+        let count = (self.length - number * self.chunk_rows).min(self.chunk_rows);
+        let moved;
+        let mut packed = match &self.pieces[piece as usize] {
+            Piece::Kept(bytes) => &bytes[place as usize..],
+            Piece::Moved(file, first, bytes) => {
+                let next = self.chunks.get(number + 1);
+                let end = next.filter(|next| next.1 == piece);
+                let end = end.map_or(*bytes, |next| next.2);
+                moved = file.read(first + u64::from(place), first + u64::from(end));
+                moved.as_slice()
+            }
         };
         rows.clear();
         rows.push(row);
@@ -375,7 +453,7 @@ impl<const N: usize> RunReader<N> {
             if let Some(before) = (piece as usize).checked_sub(1)
                 && let Some(before) = self.run.pieces.get_mut(before)
             {
-                *before = Vec::new();
+                *before = Piece::Kept(Vec::new());
             }
             self.run.unpack(self.number, &mut self.rows);
             self.number += 1;

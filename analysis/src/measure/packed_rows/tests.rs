@@ -74,7 +74,7 @@ fn rows_of_calls_take_few_bytes() {
         ]);
     }
     rows.sort();
-    let bytes: usize = rows.runs[0].pieces.iter().map(Vec::len).sum();
+    let bytes: usize = rows.runs[0].pieces.iter().map(Piece::kept_bytes).sum();
     assert!(bytes as u64 <= 8 * count, "{bytes} bytes for {count} rows");
 }
 
@@ -91,9 +91,10 @@ fn what_is_not_kept_is_gone() {
     assert_eq!((none.get(0), none.partition_point(|_| true)), (None, 0));
 }
 
-#[test]
-fn rows_that_were_moved_to_a_file_are_read_as_before() {
-    let path = std::env::temp_dir().join(format!("rsys-rows-{}", std::process::id()));
+/// A file that is gone when nobody has it.
+fn row_file(name: &str) -> Arc<RowFile> {
+    let name = format!("rsys-rows-{name}-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
     let file = std::fs::File::options()
         .read(true)
         .write(true)
@@ -101,7 +102,18 @@ fn rows_that_were_moved_to_a_file_are_read_as_before() {
         .open(&path)
         .unwrap();
     std::fs::remove_file(&path).unwrap();
-    let file = Arc::new(RowFile::new(file));
+    Arc::new(RowFile::new(file))
+}
+
+/// Bytes of packed rows in memory.
+fn kept<const N: usize>(rows: &PackedRows<N>) -> usize {
+    let pieces = rows.runs.iter().flat_map(|run| &run.pieces);
+    pieces.map(Piece::kept_bytes).sum()
+}
+
+#[test]
+fn rows_that_were_moved_to_a_file_are_read_as_before() {
+    let file = row_file("moved");
     // More than one piece each.
     let expected = |of: u64| -> Vec<[u64; 2]> {
         (0..200_000)
@@ -114,7 +126,7 @@ fn rows_that_were_moved_to_a_file_are_read_as_before() {
         rows.sort();
         assert!(rows.runs[0].pieces.len() > 1);
         rows.move_to(&file);
-        assert!(rows.runs[0].pieces.is_empty());
+        assert_eq!(kept(&rows), 0);
         // Again, which changes nothing.
         rows.move_to(&file);
         (of, rows)
@@ -146,4 +158,64 @@ fn a_file_that_takes_nothing_leaves_rows_where_they_are() {
     // What cannot be read is said.
     assert!(file.read(0, 10).is_empty());
     assert!(file.failure().is_some());
+}
+
+#[test]
+fn rows_go_to_a_file_as_they_come() {
+    let file = row_file("coming");
+    // Nearly in order, in two stretches that take turns, and backwards in blocks: then there are many runs.
+    let orders: [fn(u64) -> u64; 3] = [
+        |number| 3 * number + number % 5,
+        |number| number / 2 + number % 2 * 1_000_000,
+        |number| 1_000_000 - number / 5_000 * 5_000 + number % 5_000,
+    ];
+    for order in orders {
+        let row = |number: u64| [order(number), scramble(number), number];
+        let (mut rows, count) = (PackedRows::in_file(&file), 500_000_u64);
+        let mut most = 0;
+        for number in 0..count {
+            rows.push(row(number));
+            most = most.max(kept(&rows));
+        }
+        // A stretch of rows is packed before what is too much goes.
+        assert!(most < KEPT_BYTES + (1 << 18), "{most} bytes");
+        assert_eq!(rows.len() as u64, count);
+        rows.sort();
+        assert_eq!(rows.runs.len(), 1);
+        assert!(kept(&rows) <= PIECE_BYTES);
+        let mut expected: Vec<_> = (0..count).map(row).collect();
+        expected.sort_unstable();
+        assert!(rows.iter().eq(expected.iter().copied()));
+        assert_eq!(rows.get(77_777), Some(expected[77_777]));
+    }
+    assert!(file.failure().is_none());
+}
+
+#[test]
+fn rows_are_found_by_their_first_numbers_from_wherever_the_last_search_was() {
+    let file = row_file("found");
+    for mut rows in [PackedRows::default(), PackedRows::in_file(&file)] {
+        assert_eq!(Finder::new(&rows).first([7]), None);
+        // Each key three times, but for every fourth, which is not there.
+        let keys = (0..10_000_u64).filter(|key| key % 4 != 3);
+        let all =
+            keys.flat_map(|key| (0..3).map(move |turn| [key / 8, key % 8, scramble(key) + turn]));
+        let all: Vec<_> = all.collect();
+        all.iter().for_each(|row| rows.push(*row));
+        rows.sort();
+        let mut finder = Finder::new(&rows);
+        let searches = (0..10_010).chain((0..20_000).map(|search| scramble(search) % 10_010));
+        // Queues that take turns.
+        let searches = searches.chain((0..5_000).map(|search| search / 3 + search % 3 * 3_000));
+        for key in searches {
+            let key = [key / 8, key % 8];
+            let expected = || all.iter().filter(|row| row[..2] == key).copied();
+            let expected: Vec<_> = expected().collect();
+            assert_eq!(finder.first(key), expected.first().copied(), "{key:?}");
+            assert_eq!(finder.last(key), expected.last().copied(), "{key:?}");
+            assert_eq!(finder.all(key).collect::<Vec<_>>(), expected, "{key:?}");
+        }
+        assert_eq!(finder.around(|_| true), (all.last().copied(), None));
+        assert_eq!(finder.around(|_| false), (None, all.first().copied()));
+    }
 }
