@@ -291,6 +291,37 @@ fn records_stand_in_their_tables_with_what_belongs_to_them() {
 }
 
 #[test]
+fn of_calls_that_begin_at_once_the_outer_one_caused_the_work() {
+    let scratch = Scratch::new("at-once");
+    let mut model = model();
+    let template = records(&mut model);
+    let [inner, outer] = [template.host[0], template.host[1]];
+    let inner_first = |link, shift: u64| {
+        [(inner, 20), (outer, 30)].map(|(call, length)| HostSlice {
+            start_ns: 100 + shift,
+            end_ns: 100 + shift + length,
+            link,
+            ..call
+        })
+    };
+    let mut batch = Batch::default();
+    batch.host.extend(inner_first(1, 0));
+    batch.host.extend(inner_first(2, 50).into_iter().rev());
+    let kernel = |link| GpuRecord {
+        link,
+        ..template.gpu[0]
+    };
+    batch.gpu.extend([1, 2].map(kernel));
+    written(&scratch, &model, &[batch]);
+    let view = View::new(scratch.store());
+    assert_eq!(
+        column(&view, "calls", "duration_ns"),
+        ["20", "30", "30", "20"]
+    );
+    assert_eq!(column(&view, "operations", "call_id"), ["1", "2"]);
+}
+
+#[test]
 fn tables_of_many_parts_are_one() {
     let scratch = Scratch::new("parts");
     let mut model = model();

@@ -14,8 +14,9 @@ use crate::store::StoreWriter;
 #[derive(Debug)]
 pub(super) struct Links {
     file: Arc<RowFile>,
-    /// Calls that caused work: link, process, begin; the row of the call, thread and name.
-    causes: PackedRows<6>,
+    /// Calls that caused work: link, process, begin, and its end from behind, so that of two that begin at once the longer is first; the row of the call,
+    /// thread and name.
+    causes: PackedRows<7>,
     /// Stacks that launched kernels: process, begin and duration of the kernel; the stack.
     launches: PackedRows<4>,
     /// Stacks of calls: thread and begin; the stack.
@@ -41,6 +42,7 @@ impl Links {
                 slice.link,
                 slice.process.index() as u64,
                 slice.start_ns,
+                u64::MAX - slice.end_ns,
                 row,
                 slice.thread.index() as u64,
                 slice.name.index() as u64,
@@ -65,7 +67,7 @@ impl Links {
 
     /// Writes the columns of calls and operations that come of it.
     pub(super) fn finish(mut self, model: &Model, out: &mut StoreWriter) -> io::Result<()> {
-        // Of calls within calls with the same link, the outermost counts: it began first.
+        // Of calls within calls with the same link, the outermost counts: it began first, and of those that began at once it ends last.
         self.causes.sort();
         self.launches.sort();
         self.call_stacks.sort();
@@ -92,7 +94,7 @@ impl Links {
 /// Writes these columns of a part of the operations.
 fn operations(
     part: usize,
-    causes: &mut Finder<'_, 6>,
+    causes: &mut Finder<'_, 7>,
     launches: &mut Finder<'_, 4>,
     model: &Model,
     out: &mut StoreWriter,
@@ -104,7 +106,7 @@ fn operations(
     for (&link, &process) in links.iter().zip(&processes) {
         let cause = (link != 0).then(|| causes.first([link, process]));
         let values = match cause.flatten() {
-            Some([_, _, start_ns, row, thread, name]) => [name, start_ns, thread, row],
+            Some([_, _, start_ns, _, row, thread, name]) => [name, start_ns, thread, row],
             None => [0, NONE, NONE, NONE],
         };
         for (column, value) in columns.iter_mut().zip(values) {

@@ -5,11 +5,10 @@
 //! file ([`RowFile`]), or be in one from the first row on ([`PackedRows::in_file`]).
 
 mod finder;
+mod merging;
 mod row_file;
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::sets::in_order;
@@ -27,8 +26,12 @@ const CHUNK_ROWS: usize = 64;
 const CHUNK_ROWS_IN_FILE: usize = 256;
 /// Packed rows are kept in pieces of this size, so that growing moves nothing.
 const PIECE_BYTES: usize = 1 << 20;
+/// The same of rows in a file: of each list the last piece stays in memory, and each thread may have a list.
+const PIECE_BYTES_IN_FILE: usize = 1 << 17;
+/// Runs at most: many owners whose rows take turns begin one after the other.
+const RUNS_MAX: usize = 64;
 /// Bytes of all runs that stay in memory where rows go to a file.
-const KEPT_BYTES: usize = 4 << 20;
+const KEPT_BYTES: usize = 1 << 18;
 
 /// Rows of `N` numbers.
 #[derive(Debug, Default)]
@@ -51,6 +54,8 @@ struct Run<const N: usize> {
     chunk_rows: usize,
     last: Row<N>,
     length: usize,
+    /// How often its rows were packed again because there were too many runs.
+    level: usize,
 }
 
 /// Some chunks behind each other.
@@ -131,6 +136,9 @@ impl<const N: usize> PackedRows<N> {
         };
         let fitting = self.runs.iter().position(|run| run.last <= *first);
         let place = fitting.unwrap_or_else(|| {
+            if self.runs.len() == RUNS_MAX {
+                merging::merge_level(&mut self.runs, self.file.as_ref());
+            }
             self.runs.push(Run::new(self.file.is_some()));
             self.runs.len() - 1
         });
@@ -204,27 +212,12 @@ impl<const N: usize> PackedRows<N> {
     }
 
     /// Takes all rows out, in order.
-    fn drain(&mut self, mut take: impl FnMut(Row<N>)) {
+    fn drain(&mut self, take: impl FnMut(Row<N>)) {
         self.store(self.waiting.len());
         self.waiting = Vec::new();
         self.chunk = RefCell::default();
         let runs = std::mem::take(&mut self.runs);
-        let mut readers: Vec<_> = runs.into_iter().map(RunReader::new).collect();
-        if let [reader] = readers.as_mut_slice() {
-            while let Some(row) = reader.next() {
-                take(row);
-            }
-            return;
-        }
-        let mut heads: BinaryHeap<_> = (0..readers.len())
-            .filter_map(|place| Some(Reverse((readers[place].next()?, place))))
-            .collect();
-        while let Some(Reverse((row, place))) = heads.pop() {
-            take(row);
-            if let Some(next) = readers[place].next() {
-                heads.push(Reverse((next, place)));
-            }
-        }
+        merging::merge(runs, take);
     }
 
     /// Once settled: moves the rows to a file, from where they are read as they are needed. Where that has no room for them they stay.
@@ -250,7 +243,7 @@ impl<const N: usize> PackedRows<N> {
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.runs.is_empty()
+        self.len() == 0
     }
 
     /// Once settled: the number of the first row for which `is_before` does not hold; it holds for all in front of that, and for none behind.
@@ -322,6 +315,7 @@ impl<const N: usize> Run<N> {
             },
             last: [0; N],
             length: 0,
+            level: 0,
         }
     }
 
@@ -342,14 +336,18 @@ impl<const N: usize> Run<N> {
     fn begin_chunk(&mut self, first: Row<N>, file: Option<&Arc<RowFile>>) {
         // A number takes ten bytes at most.
         let chunk_bytes = 10 * N * self.chunk_rows;
-        let has_room = |piece: &Piece| matches!(piece, Piece::Kept(bytes) if bytes.len() + chunk_bytes <= PIECE_BYTES);
+        let piece_bytes = match file {
+            Some(_) => PIECE_BYTES_IN_FILE,
+            None => PIECE_BYTES,
+        };
+        let has_room = |piece: &Piece| matches!(piece, Piece::Kept(bytes) if bytes.len() + chunk_bytes <= piece_bytes);
         if !self.pieces.last().is_some_and(has_room) {
             if let (Some(last), Some(file)) = (self.pieces.last_mut(), file) {
                 last.move_to(file);
             }
             // Of many runs in a file most have few rows in memory.
             let bytes = match self.pieces.last() {
-                Some(Piece::Kept(_)) => PIECE_BYTES,
+                Some(Piece::Kept(_)) => piece_bytes,
                 _ => 0,
             };
             self.pieces.push(Piece::Kept(Vec::with_capacity(bytes)));
@@ -425,42 +423,6 @@ impl<const N: usize> Run<N> {
             }
             rows.push(row);
         }
-    }
-}
-
-/// Reads a run to its end and gives back its memory on the way.
-struct RunReader<const N: usize> {
-    run: Run<N>,
-    number: usize,
-    rows: Vec<Row<N>>,
-    place: usize,
-}
-
-impl<const N: usize> RunReader<N> {
-    fn new(run: Run<N>) -> Self {
-        Self {
-            run,
-            number: 0,
-            rows: Vec::new(),
-            place: 0,
-        }
-    }
-
-    #[inline]
-    fn next(&mut self) -> Option<Row<N>> {
-        if self.place == self.rows.len() {
-            let (_, piece, _) = *self.run.chunks.get(self.number)?;
-            if let Some(before) = (piece as usize).checked_sub(1)
-                && let Some(before) = self.run.pieces.get_mut(before)
-            {
-                *before = Piece::Kept(Vec::new());
-            }
-            self.run.unpack(self.number, &mut self.rows);
-            self.number += 1;
-            self.place = 0;
-        }
-        self.place += 1;
-        Some(self.rows[self.place - 1])
     }
 }
 

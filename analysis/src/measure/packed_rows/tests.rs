@@ -182,7 +182,7 @@ fn rows_go_to_a_file_as_they_come() {
         assert_eq!(rows.len() as u64, count);
         rows.sort();
         assert_eq!(rows.runs.len(), 1);
-        assert!(kept(&rows) <= PIECE_BYTES);
+        assert!(kept(&rows) <= PIECE_BYTES_IN_FILE);
         let mut expected: Vec<_> = (0..count).map(row).collect();
         expected.sort_unstable();
         assert!(rows.iter().eq(expected.iter().copied()));
@@ -218,4 +218,42 @@ fn rows_are_found_by_their_first_numbers_from_wherever_the_last_search_was() {
         assert_eq!(finder.around(|_| true), (all.last().copied(), None));
         assert_eq!(finder.around(|_| false), (None, all.first().copied()));
     }
+}
+
+#[test]
+fn owners_that_take_turns_have_few_runs() {
+    const OWNERS: u64 = 37;
+    let file = row_file("owners");
+    let count = 3 * (RUNS_MAX * WAITING / 2) as u64 + 1234;
+    for mut rows in [PackedRows::default(), PackedRows::in_file(&file)] {
+        let row = |number: u64| [scramble(number) % OWNERS, number, 7 * number];
+        let mut most = 0;
+        for number in 0..count {
+            rows.push(row(number));
+            most = most.max(rows.runs.len());
+        }
+        assert!(most <= RUNS_MAX, "{most} runs");
+        // Otherwise none had to be merged.
+        let levels = || rows.runs.iter().map(|run| run.level);
+        assert!(levels().max() > Some(0));
+        assert!(levels().max() <= Some(2));
+        rows.sort();
+        let mut expected: Vec<_> = (0..count).map(row).collect();
+        expected.sort_unstable();
+        assert!(rows.iter().eq(expected));
+    }
+    assert!(file.failure().is_none());
+}
+
+#[test]
+fn a_list_is_empty_when_it_has_no_rows() {
+    let mut rows = PackedRows::default();
+    assert!(rows.is_empty());
+    rows.push([7]);
+    assert!(!rows.is_empty());
+    // A run is left, without rows.
+    rows.settle(|_| false);
+    assert_eq!((rows.len(), rows.is_empty()), (0, true));
+    rows.push([8]);
+    assert_eq!((rows.len(), rows.is_empty()), (1, false));
 }
