@@ -11,15 +11,17 @@ use crate::run::Run;
 pub(crate) struct LaunchStacks(PackedRows<2>);
 
 impl LaunchStacks {
-    /// Reads them.
+    /// Reads those of the processes that are chosen.
     ///
     /// # Errors
     /// When the store is damaged.
     pub(crate) fn read(run: &Run<'_>) -> Result<Self, Failure> {
         let mut stacks = run.rows();
-        each(run.view, "operations", &["call_id", "stack_id"], |row| {
+        let columns = ["call_id", "stack_id", "process_id"];
+        each(run.view, "operations", &columns, |row| {
             if let Some((call, stack)) = row.known(0).zip(row.known(1))
                 && stack != 0
+                && run.process(row.number(2)).is_some()
             {
                 stacks.push([call, stack]);
             }

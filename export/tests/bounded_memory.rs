@@ -47,36 +47,44 @@ fn peak(work: impl FnOnce()) -> usize {
     PEAK_BYTES.load(Ordering::Relaxed) - before
 }
 
-const STREAMS: u64 = 4;
+const PROCESSES: usize = 3;
+/// Of each process.
+const THREADS: usize = 4;
+/// Of each process.
+const STREAMS: usize = 4;
 const NAMES: u64 = 20;
 
-/// A process with a thread and four streams, and stacks and names for all records.
+/// Processes with threads and streams, and stacks and names for all records.
 fn model() -> (Model, Vec<TextId>) {
     let mut model = Model::default();
     let names: Vec<TextId> = (0..NAMES)
         .map(|number| model.texts.intern(&format!("kernel{number}")))
         .collect();
-    model.processes.push(Process {
-        pid: 7,
-        name: "train".to_owned(),
-        ..Process::default()
-    });
-    let (process, name) = (ProcessId::new(0), names[0]);
-    model.threads.push(Thread {
-        process,
-        tid: 7,
-        name,
-    });
-    model.devices.push(Device {
-        process,
-        ordinal: 0,
-        name: "MI300X".to_owned(),
-        is_physical: true,
-    });
-    for stream in 0..STREAMS {
-        let name = model.texts.intern(&format!("stream {stream}"));
-        let device = DeviceId::new(0);
-        model.queues.push(Queue { device, name });
+    for number in 0..PROCESSES {
+        let (process, device) = (ProcessId::new(number), DeviceId::new(number));
+        let pid = 100 * (1 + number as u32);
+        model.processes.push(Process {
+            pid,
+            name: "train".to_owned(),
+            ..Process::default()
+        });
+        model
+            .threads
+            .extend((0..THREADS as u32).map(|thread| Thread {
+                process,
+                tid: pid + thread,
+                name: names[0],
+            }));
+        model.devices.push(Device {
+            process,
+            ordinal: 0,
+            name: "MI300X".to_owned(),
+            is_physical: true,
+        });
+        for stream in 0..STREAMS {
+            let name = model.texts.intern(&format!("stream {stream}"));
+            model.queues.push(Queue { device, name });
+        }
     }
     let mut launching = StackId::ROOT;
     for number in 0..100_u32 {
@@ -97,8 +105,14 @@ fn model() -> (Model, Vec<TextId>) {
 /// Some records of each kind, from one call on, and the ranges and waits around them.
 fn records(calls: std::ops::Range<u64>, names: &[TextId]) -> Batch {
     let mut batch = Batch::default();
-    let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
     for number in calls {
+        // Processes take turns, and in these threads and streams.
+        let process = number as usize % PROCESSES;
+        let turn = number as usize / PROCESSES;
+        let thread = ThreadId::new(process * THREADS + turn % THREADS);
+        let stream = turn / THREADS % STREAMS;
+        let queue = QueueId::new(process * STREAMS + stream);
+        let process = ProcessId::new(process);
         let start_ns = 1_000_000 + 4_000 * number;
         let name = names[(number % NAMES) as usize];
         let call = HostSlice {
@@ -131,11 +145,11 @@ fn records(calls: std::ops::Range<u64>, names: &[TextId]) -> Batch {
         }
         let kernel = GpuRecord {
             // Streams run behind the calls by different times.
-            start_ns: start_ns + 3_000 + number % STREAMS * 100_000,
-            end_ns: start_ns + 5_000 + number % STREAMS * 100_000,
+            start_ns: start_ns + 3_000 + stream as u64 * 100_000,
+            end_ns: start_ns + 5_000 + stream as u64 * 100_000,
             link: number + 1,
             process,
-            queue: QueueId::new((number % STREAMS) as usize),
+            queue,
             name,
             kind: if number % 9 == 0 {
                 OpKind::Copy
@@ -193,7 +207,7 @@ fn memory_does_not_grow_with_the_records() {
     const FEW: u64 = 400_000;
     const MANY: u64 = 3 * FEW;
     /// Bytes for each call with its kernel, range, wait and samples: of rows in a file the first of 256 stays, in several lists.
-    const EACH: f64 = 12.0;
+    const EACH: f64 = 4.0;
     let folder: PathBuf = std::env::temp_dir().join(format!("rsys-bounded-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let grows = |what: &str, few: usize, many: usize| {

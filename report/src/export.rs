@@ -193,7 +193,8 @@ pub(crate) fn export(options: ExportOptions) -> Result<i32> {
             );
         }
     }
-    let store = tables(&options.inputs, options.cache, options.jobs)?;
+    let beside = output.parent();
+    let store = tables(&options.inputs, options.cache, options.jobs, beside)?;
     let draft = Draft::beside(output)?;
     let form = Output {
         format,
@@ -202,7 +203,7 @@ pub(crate) fn export(options: ExportOptions) -> Result<i32> {
         is_archive: output.extension().is_some_and(|ending| ending == "tar"),
     };
     let failed = || format!("cannot write {}", told());
-    let scratch = crate::cache::unnamed()?;
+    let scratch = crate::cache::unnamed(beside).with_context(failed)?;
     rsys_export::export(store, scratch, &selection, form, &draft.0).with_context(failed)?;
     // A folder cannot take another's place: the old one makes room, and goes when the new one is there.
     let mut old = draft.0.clone().into_os_string();

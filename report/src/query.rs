@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -22,6 +22,9 @@ use crate::progress::Progress;
 
 /// Text is for people.
 const ROWS_IN_TEXT: u64 = 100;
+/// What failed, and where else it may work.
+const NOT_WRITTEN: &str =
+    "cannot write the file of tables (kept beside the traces, or in the folder that TMPDIR names)";
 
 /// Options of `query`.
 #[derive(Debug, Args)]
@@ -71,7 +74,7 @@ pub(crate) fn query(options: QueryOptions) -> Result<i32> {
         (_, true) => (Form::Csv, options.limit),
         _ => (Form::Text, options.limit.or(Some(ROWS_IN_TEXT))),
     };
-    let store = tables(&inputs, options.cache, options.jobs)?;
+    let store = tables(&inputs, options.cache, options.jobs, None)?;
     let mut out = io::stdout().lock();
     match rsys_query::query(store, &sql, limit, form, &mut out) {
         Ok(_) => Ok(0),
@@ -85,8 +88,13 @@ pub(crate) fn query(options: QueryOptions) -> Result<i32> {
     }
 }
 
-/// The file of the tables of these traces: one that was kept, or a new one.
-pub(crate) fn tables(inputs: &[PathBuf], options: CacheOptions, jobs: Jobs) -> Result<File> {
+/// The file of the tables of these traces: one that was kept, or a new one. If it is not kept it is best in `folder`.
+pub(crate) fn tables(
+    inputs: &[PathBuf],
+    options: CacheOptions,
+    jobs: Jobs,
+    folder: Option<&Path>,
+) -> Result<File> {
     let asked = Inputs::new(inputs.to_vec(), None, jobs);
     let (files, notes) = asked.files()?;
     for note in notes {
@@ -94,18 +102,22 @@ pub(crate) fn tables(inputs: &[PathBuf], options: CacheOptions, jobs: Jobs) -> R
     }
     let place = cache::place(inputs, &files, options.choice());
     let kept = place.and_then(|place| Some((place, Identity::of(&files, "")?)));
+    let not_kept = || {
+        let file = cache::unnamed(folder).context(NOT_WRITTEN)?;
+        written(file, folder, &files, "", jobs)
+    };
     let Some((place, identity)) = kept else {
-        return written(cache::unnamed()?, &files, "", jobs);
+        return not_kept();
     };
     let name = cache::name_of_tables(&files);
     if let Some(file) = place.open(&name).find_map(|file| checked(file, &identity)) {
         return Ok(file);
     }
     let Some(draft) = place.draft(&name) else {
-        return written(cache::unnamed()?, &files, "", jobs);
+        return not_kept();
     };
     let file = draft.file.try_clone().context("the file of tables")?;
-    let file = written(file, &files, identity.text(), jobs)?;
+    let file = written(file, Some(draft.folder()), &files, identity.text(), jobs)?;
     // Of files that have changed meanwhile nobody knows what is in the tables.
     if Identity::of(&files, "").as_ref() == Some(&identity) {
         draft.keep().ok();
@@ -120,12 +132,17 @@ fn checked(file: File, identity: &Identity) -> Option<File> {
     is_good.then_some(file)
 }
 
-/// Reads the traces and writes their tables.
-fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<File> {
-    let failed = "cannot write the file of tables (kept beside the traces, or in the folder that TMPDIR names)";
-    let scratch = cache::unnamed().context(failed)?;
-    let recorder = Recorder::new(file.try_clone().context(failed)?, scratch, identity);
-    let (recorder, outcome) = recorder.context(failed)?;
+/// Reads the traces and writes their tables. What is joined at the end is meanwhile in `folder`, best of all.
+fn written(
+    file: File,
+    folder: Option<&Path>,
+    files: &[PathBuf],
+    identity: &str,
+    jobs: Jobs,
+) -> Result<File> {
+    let scratch = cache::unnamed(folder).context(NOT_WRITTEN)?;
+    let recorder = Recorder::new(file.try_clone().context(NOT_WRITTEN)?, scratch, identity);
+    let (recorder, outcome) = recorder.context(NOT_WRITTEN)?;
     let read = BytesRead::default();
     let progress = Progress::on_terminal(read.clone(), cache::bytes_of(files));
     // Numbers of rows are the same whenever the tables are made.
@@ -134,7 +151,7 @@ fn written(file: File, files: &[PathBuf], identity: &str, jobs: Jobs) -> Result<
     // What belongs together is joined when all was read.
     answers(&mut measures, &model, "", jobs.count());
     drop(progress);
-    outcome.take().context(failed)?;
+    outcome.take().context(NOT_WRITTEN)?;
     for notice in &model.notices {
         eprintln!("rsys-report: note: {notice}");
     }

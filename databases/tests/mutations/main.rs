@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rsys_analysis::model::{Batch, Kinds, Model};
@@ -54,16 +55,18 @@ fn read_all(path: &Path, is_ahead: bool) -> usize {
     batch.len()
 }
 
-/// How many files were begun. Looked at from time to time: to be told of each would cost more than to read it.
-static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// The file that was begun last: its kind and number. Looked at from time to time: to be told of each would cost more than to read it.
+static KIND: Mutex<&str> = Mutex::new("");
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Ends the program if a file is read for too long, until the sender is gone.
 fn watch(ends: &mpsc::Receiver<()>) {
-    let mut before = u64::MAX;
+    let mut before = ("", 0);
     while let Err(RecvTimeoutError::Timeout) = ends.recv_timeout(HANGS_AFTER) {
-        let now = BEGUN.load(Ordering::Relaxed);
+        let kind = *KIND.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (kind, NUMBER.load(Ordering::Relaxed));
         if now == before {
-            eprintln!("does not end: the {now}. file of this run");
+            eprintln!("does not end: {} number {}", now.0, now.1);
             std::process::abort();
         }
         before = now;
@@ -122,12 +125,13 @@ fn damaged_files_are_read_to_their_end() {
     for seed in all.iter().filter(|seed| seed.name.contains(&only)) {
         let file = Scratch::new(scratch.join(seed.file));
         let path = file.path.as_path();
+        *KIND.lock().unwrap_or_else(PoisonError::into_inner) = seed.name;
         file.put(&seed.bytes);
         let whole = read_all(path, true);
         assert!(whole > 0, "{} has no records", seed.name);
         let (mut records, mut bytes) = (0, Vec::new());
         for number in from..from + count {
-            BEGUN.fetch_add(1, Ordering::Relaxed);
+            NUMBER.store(number, Ordering::Relaxed);
             damage::damaged(seed, &all, number, &mut bytes);
             file.put(&bytes);
             let result = std::panic::catch_unwind(|| match number % AS_USED_ONE_IN {

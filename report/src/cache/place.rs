@@ -2,12 +2,12 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// The folder beside the traces. Hidden folders are never looked into for traces.
 const FOLDER: &str = ".rsys-cache";
@@ -17,6 +17,8 @@ const OF_USER: &str = "rsys/answers";
 const FILES_MAX: usize = 8;
 /// A draft this old was left by a process that died.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// Bytes for which a folder must have room before it gets a file without a name.
+const ROOM_BYTES: usize = 1 << 16;
 
 /// The folders for what is found out about some input.
 #[derive(Debug, Clone)]
@@ -82,19 +84,37 @@ fn user_folder() -> Option<PathBuf> {
         .map(|cache| cache.join(OF_USER))
 }
 
-/// A file that goes away with whoever has it open last.
+/// An empty file that goes away with whoever has it open last: in this folder if that has room, else in that of temporary files, else in memory.
 ///
 /// # Errors
 /// When none can be made.
-pub(crate) fn unnamed() -> Result<File> {
-    let draft = Draft::new(&std::env::temp_dir(), "");
-    let mut draft =
-        draft.with_context(|| format!("cannot write to {}", std::env::temp_dir().display()))?;
+pub(crate) fn unnamed(folder: Option<&Path>) -> io::Result<File> {
+    let temporary = std::env::temp_dir();
+    let mut folders = folder.into_iter().chain([temporary.as_path()]);
+    if let Some(file) = folders.find_map(|folder| unnamed_in(folder).ok()) {
+        return Ok(file);
+    }
+    Ok(File::from(memfd_create(c"rsys", MFdFlags::MFD_CLOEXEC)?))
+}
+
+/// Such a file in a folder that is there.
+fn unnamed_in(folder: &Path) -> io::Result<File> {
+    let here = Path::new(".");
+    let folder = if folder == Path::new("") {
+        here
+    } else {
+        folder
+    };
+    if !folder.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let mut draft = Draft::new(folder, "")?;
+    // In a full folder files can be made, but not written.
+    draft.file.write_all_at(&[0; ROOM_BYTES], 0)?;
+    draft.file.set_len(0)?;
     // It has a name for a moment only.
-    let path = draft.path.take();
-    path.map_or(Ok(()), fs::remove_file)
-        .context("a file that nobody else sees")?;
-    Ok(draft.file.try_clone()?)
+    draft.path.take().map_or(Ok(()), fs::remove_file)?;
+    draft.file.try_clone()
 }
 
 /// A file that is being written. It goes away unless it is kept.
@@ -142,6 +162,11 @@ impl Draft {
             folder: folder.to_path_buf(),
             name: name.to_owned(),
         })
+    }
+
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Gives it its name.
@@ -265,6 +290,28 @@ mod tests {
         assert_eq!(names.len(), FILES_MAX + 1, "{names:?}");
         assert!(place.open("answers-0").next().is_none());
         assert!(place.open("answers-10").next().is_some());
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_where_there_is_a_folder_for_it() {
+        let (_folder, place) = folder("unnamed");
+        let path = place.folders[0].parent().expect("its folder").to_owned();
+        let links = |file: &File| {
+            let about = file.metadata().expect("a file");
+            (about.dev(), about.nlink(), about.len())
+        };
+        let in_folder = unnamed(Some(&path)).expect("a file");
+        let device = fs::metadata(&path).expect("a folder").dev();
+        assert_eq!(links(&in_folder), (device, 0, 0));
+        assert_eq!(fs::read_dir(&path).expect("the folder").count(), 0);
+        // A folder that is not there is not made, and one that takes nothing is left.
+        let none = path.join("none");
+        for other in [none.as_path(), Path::new("/proc/self")] {
+            let file = unnamed(Some(other)).expect("a file");
+            file.write_all_at(b"rows", 0).expect("written");
+            assert_eq!((links(&file).1, links(&file).2), (0, 4));
+        }
+        assert!(!none.exists());
     }
 
     #[test]
