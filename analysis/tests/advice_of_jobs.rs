@@ -116,6 +116,14 @@ fn ranks_that_are_late_together_are_one_finding() {
     let expected = [("straggler", "ranks 4, 5, 6, 7 on node01: gemm_2")];
     assert_eq!(told(&found), expected, "{found:#?}");
     assert!((165..=185).contains(&saves_ms(&found[0])), "{found:#?}");
+    // Nor are their GPUs' idle times findings.
+    let slow = (4..8).map(|rank| fault(rank, Cause::SlowLoader, 3, 1));
+    let found = of_job(&job(slow.collect()));
+    let expected = [(
+        "straggler",
+        "ranks 4, 5, 6, 7 on node01: load_batch (train.py:42)",
+    )];
+    assert_eq!(told(&found), expected, "{found:#?}");
 }
 
 #[test]

@@ -112,8 +112,11 @@ pub fn without_copies(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
         let packed = file
             .extension()
             .is_some_and(|end| end == "gz" || end == "zst");
-        let first = match packed && all.contains(&file.with_extension("")) {
-            true => Some(file.with_extension("")),
+        // One that is empty was to be unpacked, and was not.
+        let unpacked = file.with_extension("");
+        let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.len() > 0);
+        let first = match packed && all.contains(&unpacked) && is_there(&unpacked) {
+            true => Some(unpacked),
             false => {
                 // What cannot be read is told where it is read.
                 let Some(head) = head(file) else { return true };
@@ -126,7 +129,7 @@ pub fn without_copies(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
             }
         };
         if let Some(first) = &first {
-            let first = short_name(first);
+            let first = first.display();
             notes.push(format!("{}: the same as {first}, left out", file.display()));
         }
         first.is_none()

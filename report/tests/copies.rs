@@ -32,6 +32,8 @@ fn equal_files_and_packed_ones_count_once() {
         scratch.write("e.proto.gz", b"packed alone"),
         scratch.write("f.proto", b""),
         scratch.write("g.proto", b""),
+        // Its unpacked form was begun only.
+        scratch.write("g.proto.gz", b"packed and whole"),
     ];
     let (names, notes) = left(&files);
     let expected = [
@@ -41,14 +43,13 @@ fn equal_files_and_packed_ones_count_once() {
         "e.proto.gz",
         "f.proto",
         "g.proto",
+        "g.proto.gz",
     ];
     assert_eq!(names, expected);
-    let ends = [
-        "the same as b.proto, left out",
-        "the same as a.proto, left out",
-    ];
-    assert_eq!(notes.len(), ends.len(), "{notes:?}");
-    for (note, end) in notes.iter().zip(ends) {
-        assert!(note.ends_with(end), "{notes:?}");
+    let kept = [&files[1], &files[0]];
+    assert_eq!(notes.len(), kept.len(), "{notes:?}");
+    for (note, kept) in notes.iter().zip(kept) {
+        let end = format!("the same as {}, left out", kept.display());
+        assert!(note.ends_with(&end), "{notes:?}");
     }
 }

@@ -107,20 +107,6 @@ fn advice_names_the_rank_that_the_others_wait_for_whatever_it_does() -> TestResu
     Ok(())
 }
 
-#[test]
-fn advice_says_that_ranks_cannot_be_compared_where_traces_are_missing() -> TestResult {
-    let job = Job {
-        missing: vec![7],
-        ..Job::default()
-    };
-    let advised = advice(&job)?;
-    let not_judged = advised["not_judged"].as_array().context("not judged")?;
-    let found = not_judged.iter().find(|one| one["rule"] == "straggler");
-    let lacks = found.with_context(|| format!("{advised:#}"))?["lacks"].as_str();
-    ensure!(lacks.is_some_and(|lacks| lacks.contains("all their ranks")));
-    Ok(())
-}
-
 fn path(path: &Path) -> Result<String> {
     Ok(path.to_str().context("a path")?.to_owned())
 }

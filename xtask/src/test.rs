@@ -51,15 +51,15 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
     if install {
         system::install_missing()?;
     }
+    let mut does_compile = true;
     // One waits for the network, the other for the compiler.
     thread::scope(|scope| {
         let fetching = install.then(|| scope.spawn(fetch));
         build_release()?;
-        // What does not compile is told and counted when it is to be run.
         let mut compiler = cargo();
         compiler.args(["test", "--release", "--no-run"]);
         let compiled = compiler.args(WORKSPACE).status();
-        compiled.context("cannot start cargo")?;
+        does_compile = compiled.context("cannot start cargo")?.success();
         match fetching.map(thread::ScopedJoinHandle::join) {
             None => Ok(()),
             Some(Ok(fetched)) => fetched,
@@ -75,6 +75,10 @@ pub fn run(filter: Option<&str>, install: bool) -> Result<ExitCode> {
         counts.add(&these);
     }
     let mut out = std::io::stdout().lock();
+    // An example, say: what is to be run was counted.
+    if !does_compile && broken == 0 {
+        broken = 1;
+    }
     let verdict = judge_alone(failures, |failure| {
         say(&format!("once more, alone: {}", failure.name));
         let options = ["--exact", "--test-threads=1", "--show-output"];
@@ -122,7 +126,7 @@ fn fetch() -> Result<()> {
 /// Arguments of cargo that run tests again, whether all of them passed, and how many did.
 type Ran = (&'static [&'static str], bool, Counts);
 
-/// Runs all tests: those that mostly wait, and the model checker, beside the others. Their output comes when all have ended.
+/// Runs all tests: those that mostly wait beside the others, and the model checker when all have ended. What those say that wait comes behind the others.
 fn run_all(filter: Option<&str>) -> Result<Vec<Ran>> {
     // It brings out why a test was skipped.
     let options = ["--show-output"];
@@ -148,22 +152,22 @@ fn run_all(filter: Option<&str>) -> Result<Vec<Ran>> {
     let mut ran = thread::scope(|scope| {
         let beside = scope.spawn(|| {
             let mut said = Vec::new();
-            let ran = run(&waiting, &mut said)?;
-            let mut counts = Counts::default();
-            let model = MODEL.iter().copied();
-            let success = cargo_test(model, filter, &options, &mut counts, &mut said)?;
-            anyhow::Ok(([ran, (MODEL, success, counts)], said))
+            let ran = run(&waiting, &mut said);
+            (ran, said)
         });
-        let mut ran = vec![run(&others, &mut out)?];
+        let ran = run(&others, &mut out);
         let (beside, said) = match beside.join() {
-            Ok(beside) => beside?,
+            Ok(beside) => beside,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         out.write_all(&said)?;
-        ran.extend(beside);
-        anyhow::Ok(ran)
+        anyhow::Ok(vec![ran?, beside?])
     })?;
     ran.push(run(&["--doc".to_owned()], &mut out)?);
+    let mut counts = Counts::default();
+    let model = MODEL.iter().copied();
+    let success = cargo_test(model, filter, &options, &mut counts, &mut out)?;
+    ran.push((MODEL, success, counts));
     Ok(ran)
 }
 
@@ -195,9 +199,7 @@ fn integration_tests() -> Result<BTreeSet<String>> {
     let targets = metadata.packages.into_iter().flat_map(|one| one.targets);
     let tests = targets.filter(|target| target.kind.iter().any(|kind| kind == "test"));
     let names = tests.map(|target| target.name);
-    Ok(names
-        .filter(|name| !MODEL.contains(&name.as_str()))
-        .collect())
+    Ok(names.filter(|name| name != "model").collect())
 }
 
 /// Runs each failure again, with nothing beside it, until it passes or has failed often enough.

@@ -1,8 +1,9 @@
 //! Ranks that wait for each other in collectives, as the answer to `collectives` has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{Gpu, Host, Owner, Span, host_of};
+use super::rule::is_worth;
 use crate::measure::collectives::TOGETHER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
@@ -18,12 +19,26 @@ pub(super) struct Straggler {
     pub(super) place: String,
     pub(super) late_ns: u64,
     pub(super) blame_ns: u64,
-    /// By how much the job would end sooner if it were like the others.
+    /// By how much the job would end sooner if it were like the others: as the collectives tell it, and no more than `longer_ns`.
     pub(super) saved_ns: u64,
+    /// By how much its GPUs do longer what makes it late than others usually do; `None` if that is not known.
+    longer_ns: Option<u64>,
     /// The same as the collectives alone tell it.
     pub(super) replayed_ns: u64,
     /// From the first to the last operation of its GPUs.
     pub(super) span: Option<Span>,
+    /// Index in `Facts::hosts`.
+    at_host: usize,
+}
+
+/// Stragglers that are worth a finding.
+#[derive(Debug, Default)]
+pub(super) struct Reported<'c> {
+    /// Those that are worth one each.
+    pub(super) alone: Vec<&'c Straggler>,
+    /// All others, if they are worth one together: ranks of a slow host, say, of which each alone would gain nothing. And what they save.
+    pub(super) together: Vec<&'c Straggler>,
+    pub(super) together_ns: u64,
 }
 
 /// How ranks waited for each other in collectives, where they were compared.
@@ -32,6 +47,8 @@ pub(super) struct Compared {
     pub(super) stragglers: Vec<Straggler>,
     /// How long the processes of a host waited in their collectives for the last rank, and in their messages for the other one.
     waited_ns: BTreeMap<(usize, Owner), [u64; 2]>,
+    /// Time in collectives of all GPUs of the processes of a host.
+    comm_ns: BTreeMap<(usize, Owner), u64>,
     /// Operations that were judged.
     pub(super) judged: u64,
     /// By how much the job would end sooner if all stragglers were like the others, and if all ranks were alike.
@@ -47,34 +64,64 @@ const COPIES: &str = "copies";
 /// Causes of stragglers whose GPUs compute longer.
 pub(super) const OF_COMPUTING_GPUS: [&str; 3] = ["longer_kernels", "more_kernels", "slow_clock"];
 
-/// By how much a GPU does longer what makes its rank late than those of other processes usually do, which is all that can be saved there: where collectives run beside computation,
-/// others seem to need no time between two of them, since they have computed while they waited.
-fn does_longer_ns(cause: &str, gpu: &Gpu, gpus: &[Gpu]) -> Option<u64> {
+/// By how much a GPU does longer what makes its rank late than those of ranks that are not late usually do, which is all that can be saved there: where collectives run beside
+/// computation, others seem to need no time between two of them, since they have computed while they waited. `None` where that cannot be compared.
+fn does_longer_ns(cause: &str, gpu: &Gpu, usual: &[&Gpu]) -> Option<u64> {
     let does_ns = |gpu: &Gpu| match cause {
         cause if OF_COMPUTING_GPUS.contains(&cause) => Some(gpu.computation_ns),
-        cause if OF_IDLE_GPUS.contains(&cause) => gpu.span.duration_ns.checked_sub(gpu.busy_ns),
+        cause if OF_IDLE_GPUS.contains(&cause) => {
+            Some(gpu.span.duration_ns.saturating_sub(gpu.busy_ns))
+        }
         COPIES => Some(gpu.exposed_copies_ns),
         _ => None,
     };
-    let is_other = |other: &&Gpu| (&other.owner, other.span.host) != (&gpu.owner, gpu.span.host);
-    let others = gpus.iter().filter(is_other);
-    let mut others: Vec<u64> = others.filter_map(does_ns).collect();
-    others.sort_unstable();
-    let usual_ns = others.get(others.len().checked_sub(1)? / 2)?;
-    // Others that wait on the host have idle GPUs as well. Less than others: of one of them the trace is not whole.
-    if gpu.comm_ns == 0 {
-        return None;
-    }
-    does_ns(gpu)?.checked_sub(*usual_ns)
+    let middle = |mut all: Vec<u64>| {
+        all.sort_unstable();
+        all.get(all.len().checked_sub(1)? / 2).copied()
+    };
+    let usual_ns = middle(usual.iter().filter_map(|other| does_ns(other)).collect())?;
+    let span_ns = middle(usual.iter().map(|other| other.span.duration_ns).collect())?;
+    // Ranks that wait on the host have idle GPUs as well; and of a rank that ended early the trace has less of everything.
+    let is_alike = gpu.comm_ns > 0 && gpu.span.duration_ns >= span_ns - span_ns / 10;
+    is_alike.then(|| Some(does_ns(gpu)?.saturating_sub(usual_ns)))?
 }
 
 impl Straggler {
+    /// Whether a GPU is one of its own.
+    pub(super) fn is_of(&self, gpu: &Gpu) -> bool {
+        (&self.owner, self.at_host) == (&gpu.owner, gpu.span.host)
+    }
+
     /// Whether it is late by the time in which a GPU is idle or copies.
-    pub(super) fn loses(&self, gpu: &Gpu) -> bool {
-        let host = self.span.map(|span| span.host);
+    fn loses(&self, gpu: &Gpu) -> bool {
         let cause = self.cause.as_str();
-        (&self.owner, host) == (&gpu.owner, Some(gpu.span.host))
-            && (OF_IDLE_GPUS.contains(&cause) || cause == COPIES)
+        self.is_of(gpu) && (OF_IDLE_GPUS.contains(&cause) || cause == COPIES)
+    }
+}
+
+impl Reported<'_> {
+    /// What a finding counts for a straggler of which this holds.
+    pub(super) fn of_ns(&self, is_it: impl Fn(&Straggler) -> bool) -> Option<u64> {
+        let alone = self.alone.iter().find(|one| is_it(one));
+        let mut together = self.together.iter();
+        match alone {
+            Some(one) => Some(one.saved_ns),
+            None => together.any(|one| is_it(one)).then_some(self.together_ns),
+        }
+    }
+
+    /// What the findings of stragglers count of which a GPU is not one.
+    pub(super) fn of_others_ns(&self, gpu: &Gpu) -> u64 {
+        let alone = self.alone.iter().filter(|one| !one.is_of(gpu));
+        let alone_ns: u64 = alone.map(|one| one.saved_ns).sum();
+        let is_one = self.together.iter().any(|one| one.is_of(gpu));
+        alone_ns + if is_one { 0 } else { self.together_ns }
+    }
+
+    /// What a GPU loses that these findings have already: what makes its rank late, or its waits for others on the host.
+    pub(super) fn lost_ns(&self, gpu: &Gpu, compared: &Compared) -> u64 {
+        let own_ns = self.of_ns(|one| one.loses(gpu));
+        own_ns.unwrap_or_else(|| compared.idle_wait_ns(gpu).min(self.of_others_ns(gpu)))
     }
 }
 
@@ -84,8 +131,30 @@ impl Compared {
         self.waited_ns.len() as u64
     }
 
+    /// The stragglers that are worth a finding in a run of this length.
+    pub(super) fn reported(&self, run_ns: u64) -> Reported<'_> {
+        let all = self.stragglers.iter();
+        let (alone, others): (Vec<_>, Vec<_>) = all.partition(|one| is_worth(one.saved_ns, run_ns));
+        let alone_ns: u64 = alone.iter().map(|one| one.saved_ns).sum();
+        // No more than any of them does longer.
+        let most_ns = others.iter().map(|one| one.longer_ns.unwrap_or(u64::MAX));
+        let together_ns = self.together_saved_ns.saturating_sub(alone_ns);
+        let together_ns = together_ns.min(most_ns.max().unwrap_or(0));
+        match is_worth(together_ns, run_ns) {
+            true => Reported {
+                alone,
+                together: others,
+                together_ns,
+            },
+            false => Reported {
+                alone,
+                ..Reported::default()
+            },
+        }
+    }
+
     /// How long a GPU without collectives was idle because its process waited for ranks that are late.
-    pub(super) fn idle_wait_ns(&self, gpu: &Gpu) -> u64 {
+    fn idle_wait_ns(&self, gpu: &Gpu) -> u64 {
         let owner = (gpu.span.host, gpu.owner.clone());
         let waited_ns = self
             .waited_ns
@@ -96,18 +165,12 @@ impl Compared {
 
     /// How much of the time in which a GPU has nothing but collectives and messages to do it waits for other ranks in each of both: of all its time in them as much as its process,
     /// whose GPUs wait alike.
-    pub(super) fn exposed_wait_ns(&self, gpu: &Gpu, gpus: &[Gpu]) -> [u64; 2] {
+    pub(super) fn exposed_wait_ns(&self, gpu: &Gpu) -> [u64; 2] {
         let owner = (gpu.span.host, gpu.owner.clone());
-        let Some(waited_ns) = self.waited_ns.get(&owner) else {
+        let both = self.waited_ns.get(&owner).zip(self.comm_ns.get(&owner));
+        let Some((waited_ns, &comm_ns)) = both.filter(|(_, comm_ns)| **comm_ns > 0) else {
             return [0; 2];
         };
-        let is_same = |other: &&Gpu| {
-            other.comm_ns > 0 && other.span.host == gpu.span.host && other.owner == gpu.owner
-        };
-        let comm_ns: u64 = gpus.iter().filter(is_same).map(|other| other.comm_ns).sum();
-        if comm_ns == 0 {
-            return [0; 2];
-        }
         waited_ns.map(|waited_ns| {
             let exposed = u128::from(gpu.exposed_comm_ns);
             let waited = u128::from(waited_ns) * exposed / u128::from(comm_ns);
@@ -121,18 +184,27 @@ impl Compared {
 /// What an answer to `collectives` says of the owners of these GPUs.
 pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Compared {
     let what_if = rows(Some(collectives), "what_if");
+    let stragglers = rows(Some(collectives), "stragglers");
+    let of_straggler = |view: &View<'_>| (host_of(view, hosts), Owner::of(view));
+    let late: BTreeSet<_> = stragglers.iter().map(of_straggler).collect();
+    let is_late = |gpu: &Gpu| late.contains(&(gpu.span.host, gpu.owner.clone()));
+    let usual = gpus.iter().filter(|gpu| gpu.comm_ns > 0 && !is_late(gpu));
+    let usual: Vec<&Gpu> = usual.collect();
     let straggler = |view: &View<'_>| {
-        let (owner, host) = (Owner::of(view), host_of(view, hosts));
+        let (owner, at_host) = (Owner::of(view), host_of(view, hosts));
         let change = what_if.iter().find(|change| {
             let is_of_rank = change.known("process").is_some();
-            is_of_rank && Owner::of(change) == owner && host_of(change, hosts) == host
+            is_of_rank && Owner::of(change) == owner && host_of(change, hosts) == at_host
         });
-        let gpu = gpus
-            .iter()
-            .find(|gpu| gpu.owner == owner && gpu.span.host == host);
+        let own = gpus.iter();
+        let own = own.filter(|gpu| gpu.owner == owner && gpu.span.host == at_host);
         let replayed_ns = change.map_or(0, saved_ns);
         let cause = view.text("cause").to_owned();
-        let longer_ns = gpu.and_then(|gpu| does_longer_ns(&cause, gpu, gpus));
+        // Whichever of its GPUs is the latest holds the others up.
+        let longer_ns = own
+            .clone()
+            .filter_map(|gpu| does_longer_ns(&cause, gpu, &usual));
+        let longer_ns = longer_ns.max();
         Straggler {
             host: view.text("host").to_owned(),
             cause,
@@ -140,9 +212,11 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
             late_ns: view.count("late_ns"),
             blame_ns: view.count("blame_ns"),
             saved_ns: replayed_ns.min(longer_ns.unwrap_or(u64::MAX)),
+            longer_ns,
             replayed_ns,
-            span: gpu.map(|gpu| gpu.span),
+            span: own.clone().next().map(|gpu| gpu.span),
             owner,
+            at_host,
         }
     };
     // The last change is that of all ranks.
@@ -150,7 +224,6 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     let together = what_if
         .iter()
         .find(|change| change.text("change") == TOGETHER);
-    let stragglers = rows(Some(collectives), "stragglers");
     let ranks = rows(Some(collectives), "ranks");
     let waited_ns = ranks.iter().map(|rank| {
         let owner = (host_of(rank, hosts), Owner::of(rank));
@@ -167,7 +240,13 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         };
         (one.count("matched") + incomplete).saturating_sub(not_judged)
     });
+    let mut comm_ns: BTreeMap<(usize, Owner), u64> = BTreeMap::new();
+    for gpu in gpus {
+        let owner = (gpu.span.host, gpu.owner.clone());
+        *comm_ns.entry(owner).or_default() += gpu.comm_ns;
+    }
     Compared {
+        comm_ns,
         stragglers: stragglers.iter().map(straggler).collect(),
         waited_ns: waited_ns.collect(),
         judged: judged.sum(),
@@ -221,8 +300,17 @@ mod tests {
         }
     }
 
+    /// On the first host two GPUs of which one computes beside half of its collectives.
+    fn gpus() -> Vec<Gpu> {
+        vec![
+            gpu(0, 0, (100, 50)),
+            gpu(0, 1, (20, 20)),
+            gpu(1, 0, (10, 10)),
+        ]
+    }
+
     /// Two hosts, on each of which is a process 7: on the first it waits for 60, on the second for 8 and is the straggler.
-    fn found(replayed_share: f64) -> (Compared, Vec<Gpu>) {
+    fn found(replayed_share: f64, gpus: &[Gpu]) -> Compared {
         let straggler = ["cause", "place", "late_ns", "blame_ns"];
         let straggler_cells = [
             "host_code".into(),
@@ -260,18 +348,13 @@ mod tests {
             name: name.to_owned(),
             start_ns: 0,
         });
-        // On the first host two GPUs of which one computes beside half of its collectives.
-        let gpus = vec![
-            gpu(0, 0, (100, 50)),
-            gpu(0, 1, (20, 20)),
-            gpu(1, 0, (10, 10)),
-        ];
-        (compared(&collectives, &gpus, &hosts), gpus)
+        compared(&collectives, gpus, &hosts)
     }
 
     #[test]
     fn processes_of_equal_number_are_told_apart_by_their_hosts() {
-        let (found, gpus) = found(1.0);
+        let gpus = gpus();
+        let found = found(1.0, &gpus);
         assert_eq!((found.ranks(), found.judged), (2, 4));
         let [straggler] = &found.stragglers[..] else {
             panic!("{found:?}");
@@ -282,16 +365,56 @@ mod tests {
 
     #[test]
     fn a_process_waits_with_all_its_gpus_and_beside_computation_too() {
-        let (found, gpus) = found(1.0);
-        let waited = gpus.iter().map(|gpu| found.exposed_wait_ns(gpu, &gpus));
+        let gpus = gpus();
+        let found = found(1.0, &gpus);
+        let waited = gpus.iter().map(|gpu| found.exposed_wait_ns(gpu));
         // Half of the 120 are waits, so half of what is exposed.
         assert_eq!(waited.collect::<Vec<_>>(), [[25, 12], [10, 5], [8, 0]]);
         let stranger = gpu(2, 0, (10, 10));
-        assert_eq!(found.exposed_wait_ns(&stranger, &gpus), [0, 0]);
+        assert_eq!(found.exposed_wait_ns(&stranger), [0, 0]);
     }
 
     #[test]
     fn the_beginning_of_a_large_job_stands_for_all_of_it() {
-        assert_eq!(found(0.25).0.stragglers[0].saved_ns, 120);
+        assert_eq!(found(0.25, &gpus()).stragglers[0].saved_ns, 120);
+    }
+
+    #[test]
+    fn a_straggler_saves_no_more_than_its_gpu_does_longer() {
+        let mut gpus = gpus();
+        gpus[2].busy_ns = 990;
+        assert_eq!(found(1.0, &gpus).stragglers[0].saved_ns, 10);
+        // Of a rank that ended early there is less of everything.
+        gpus[2].span.duration_ns = 800;
+        assert_eq!(found(1.0, &gpus).stragglers[0].saved_ns, 30);
+    }
+
+    #[test]
+    fn stragglers_are_reported_alone_or_together() {
+        const MS: u64 = 1_000_000;
+        let late = |saved_ms: u64, longer_ms: Option<u64>| Straggler {
+            saved_ns: saved_ms * MS,
+            longer_ns: longer_ms.map(|ms| ms * MS),
+            ..Straggler::default()
+        };
+        let told = |stragglers: &[Straggler], together_ms: u64| {
+            let compared = Compared {
+                stragglers: stragglers.to_vec(),
+                together_saved_ns: together_ms * MS,
+                ..Compared::default()
+            };
+            let reported = compared.reported(1_000 * MS);
+            let (alone, together) = (reported.alone.len(), reported.together.len());
+            (alone, together, reported.together_ns / MS)
+        };
+        // Each alone would gain nothing.
+        let slow_host = [late(0, Some(300)), late(0, Some(200))];
+        assert_eq!(told(&slow_host, 280), (0, 2, 280));
+        // Behind computation of the others nothing would be gained.
+        let hidden = [late(0, Some(0)), late(0, Some(20))];
+        assert_eq!(told(&hidden, 280), (0, 0, 0));
+        // One that is worth a finding does not hide the others.
+        let beside = [late(150, Some(200)), late(0, Some(900)), late(0, None)];
+        assert_eq!(told(&beside, 1_150), (1, 2, 1_000));
     }
 }

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::compared::{Compared, Straggler, compared};
-use super::rule::is_worth;
+use super::compared::{Compared, Reported, compared};
 use crate::model::WAITING_FOR_INTERPRETER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
@@ -277,19 +276,10 @@ impl<'a> Facts<'a> {
         host_of(view, &self.hosts)
     }
 
-    /// What a GPU loses that findings of stragglers have already: what makes its rank one, or its waits for others on the host.
-    pub(super) fn told_ns(&self, gpu: &Gpu) -> u64 {
-        let Some(compared) = &self.compared else {
-            return 0;
-        };
-        let is_told = |one: &&Straggler| is_worth(one.saved_ns, self.run_ns);
-        let mut told = compared.stragglers.iter().filter(is_told).peekable();
-        let waited_ns = match told.peek() {
-            Some(_) => compared.idle_wait_ns(gpu),
-            None => 0,
-        };
-        let own = told.find(|one| one.loses(gpu));
-        own.map_or(waited_ns, |one| one.late_ns)
+    /// Stragglers that are worth a finding.
+    pub(super) fn reported(&self) -> Reported<'_> {
+        let compared = self.compared.as_ref();
+        compared.map_or_else(Reported::default, |one| one.reported(self.run_ns))
     }
 
     /// Whether waits were recorded of the process of a GPU.

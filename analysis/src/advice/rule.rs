@@ -96,6 +96,16 @@ pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
 ) -> Verdict {
+    let reported = facts.reported();
+    let find = |gpu: &'f Gpu| {
+        let compared = facts.compared.as_ref();
+        let lost_ns = compared.map_or(0, |one| reported.lost_ns(gpu, one));
+        let mut found = find(gpu);
+        for finding in &mut found {
+            finding.saves_ns = finding.saves_ns.map(|ns| ns.saturating_sub(lost_ns));
+        }
+        found
+    };
     one_of_each(facts, |finding| finding.place.clone(), find)
 }
 
@@ -115,16 +125,11 @@ fn one_of_each<'f>(
 ) -> Verdict {
     let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
     for gpu in &facts.gpus {
-        let told_ns = facts.told_ns(gpu);
-        let found = find(gpu).into_iter().map(|mut finding| {
-            finding.saves_ns = finding.saves_ns.map(|ns| ns.saturating_sub(told_ns));
-            finding
-        });
         let worth = |finding: &Finding| {
             let saves_ns = finding.saves_ns.unwrap_or(0);
             is_worth(saves_ns, gpu.span.duration_ns)
         };
-        for mut finding in found.filter(worth) {
+        for mut finding in find(gpu).into_iter().filter(worth) {
             let whole_ns = gpu.span.duration_ns;
             finding.evidence.push(("of_gpu_time_ns", whole_ns.into()));
             finding.evidence.push(("gpu", gpu.number.into()));

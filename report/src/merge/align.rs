@@ -11,13 +11,13 @@ use anyhow::Result;
 use super::alignment::Alignment;
 use super::collectives::{self, Collectives, Key, Span};
 use crate::trace_info::TraceInfo;
-use rsys_analysis::perfetto::clocks::WallClock;
+use rsys_analysis::perfetto::clocks::{WallClock, interpolate};
 
 /// Into how many stretches of time the collectives are divided at most, when the clocks drift.
 const WINDOWS_MAX: usize = 64;
 /// In stretches of fewer collectives, ends that are apart by chance look like clocks that jump.
 const FEW: usize = 16;
-/// Ranks end a collective that takes less so many nanoseconds apart at most.
+/// Ranks are taken to end a collective at most this far apart, also one that takes less.
 const APART_NS: i64 = 20_000;
 
 /// No clock drifts by more than one part in this against another: time synchronisation slews by one in 2000 at most.
@@ -144,6 +144,9 @@ pub fn align(infos: &[TraceInfo], of_inputs: &[usize], hosts: &[String]) -> Resu
 /// A collective on the time axis that the wall clocks make.
 type Shared = (Key, BTreeMap<usize, Span>);
 
+/// Moments, and what may be added to the times of each host there.
+type Solutions = Vec<(i64, Vec<Option<Span>>)>;
+
 /// Corrects what the wall clocks say by what the collectives allow.
 fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     for (_, hosts) in &mut shared {
@@ -158,23 +161,27 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
         return;
     }
     let together: Vec<Shared> = shared.iter().map(ended_together).collect();
-    let solutions = solve_all(&together, clocks.len(), FEW);
-    let solutions = solutions.or_else(|| solve_all(&shared, clocks.len(), 1));
+    // How far the clocks may be wrong is told by what is certain: nothing ends before all have begun.
+    let certain = solve_all(&shared, clocks.len(), 1);
+    let likely = solve_all(&together, clocks.len(), FEW).or_else(|| certain.clone());
+    let of_host = |all: &Solutions, host: usize| -> Vec<(i64, Span)> {
+        let bounds = all.iter();
+        bounds
+            .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
+            .collect()
+    };
     for (host, clock) in clocks.iter_mut().enumerate().skip(1) {
         let count = shared
             .iter()
             .filter(|(_, hosts)| hosts.contains_key(&host))
             .count();
-        let Some(solutions) = &solutions else {
+        let (Some(certain), Some(likely)) = (&certain, &likely) else {
             if count > 0 && clock.source == Source::WallClock {
                 clock.source = Source::Contradicted;
             }
             continue;
         };
-        let bounds: Vec<(i64, Span)> = solutions
-            .iter()
-            .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
-            .collect();
+        let bounds = of_host(likely, host);
         let Some(widest) = bounds
             .iter()
             .map(|(_, (low, high))| low.abs_diff(*high))
@@ -182,13 +189,17 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
         else {
             continue;
         };
+        let local = |moment: i64| moment - clock.alignment.difference_at(moment);
         let corrections: Vec<(i64, i64)> = bounds
             .iter()
-            .map(|&(moment, (low, high))| {
-                let local = moment - clock.alignment.difference_at(moment);
-                (local, low + (high - low) / 2)
-            })
+            .map(|&(moment, (low, high))| (local(moment), low + (high - low) / 2))
             .collect();
+        let off = of_host(certain, host);
+        let off = off.into_iter().map(|(moment, (low, high))| {
+            let correction = interpolate(&corrections, local(moment)).unwrap_or(0);
+            correction.abs_diff(low).max(correction.abs_diff(high))
+        });
+        let off_ns = off.max().unwrap_or(widest);
         let too_fast = corrections.windows(2).any(|pair| {
             let (time, moved) = (pair[1].0.abs_diff(pair[0].0), pair[1].1.abs_diff(pair[0].1));
             moved > widest + time / DRIFT_MAX
@@ -205,7 +216,7 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
             .max_by_key(|off| off.abs());
         clock.source = Source::Collectives {
             count,
-            uncertainty_ns: widest.div_ceil(2),
+            uncertainty_ns: off_ns,
             wall_clock_off_ns: largest.filter(|_| clock.source == Source::WallClock),
         };
         clock.alignment = clock.alignment.corrected(&corrections);
@@ -224,11 +235,7 @@ fn ended_together((key, hosts): &Shared) -> Shared {
 
 /// Bounds of all corrections, with the middle of the time for which they hold: one for all the time if there is one, else for ever shorter stretches, since clocks drift,
 /// of `least` collectives or more.
-fn solve_all(
-    shared: &[Shared],
-    hosts: usize,
-    least: usize,
-) -> Option<Vec<(i64, Vec<Option<Span>>)>> {
+fn solve_all(shared: &[Shared], hosts: usize, least: usize) -> Option<Solutions> {
     let mut windows = 1;
     loop {
         let length = shared.len().div_ceil(windows);

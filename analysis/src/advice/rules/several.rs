@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::advice::compared::{Compared, OF_COMPUTING_GPUS, Straggler};
 use crate::advice::facts::{Facts, Gpu, Owner};
-use crate::advice::rule::{
-    Finding, Needs, Rule, Verdict, if_worth, is_worth, of_all_gpus, of_each_gpu,
-};
+use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, of_all_gpus, of_each_gpu};
 
 pub(super) const RULES: [Rule; 7] = [
     Rule {
@@ -66,48 +64,38 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
         return Verdict::Found(Vec::new());
     };
     if compared.judged == 0 {
-        return Verdict::Lacks("collectives with records of all their ranks", "-I rccl");
+        return Verdict::Lacks(
+            "collectives of which the traces of several ranks are there",
+            "-I rccl",
+        );
     }
-    let late = compared.stragglers.iter().filter(|one| is_late(one, facts));
-    let findings: Vec<Finding> = late
-        .map(|one| {
-            let place = placed(&[one]);
-            let cause = match one.cause.as_str() {
-                "" => "unknown",
-                cause => cause,
-            };
-            Finding {
-                saves_ns: Some(one.saved_ns),
-                place,
-                evidence: vec![
-                    ("cause", cause.into()),
-                    ("late_ns", one.late_ns.into()),
-                    ("others_waited_ns", one.blame_ns.into()),
-                    ("ranks", compared.ranks().into()),
-                ],
-                span: one.span,
-            }
-        })
+    let reported = compared.reported(facts.run_ns);
+    let alone = reported.alone.iter();
+    let mut findings: Vec<Finding> = alone
+        .map(|one| late(&[one], one.saved_ns, compared))
         .collect();
-    // Ranks that are late together, such as those of one host: each alone would gain nothing.
-    match findings.is_empty() {
-        true => Verdict::Found(if_worth(facts.run_ns, together(compared))),
-        false => Verdict::Found(findings),
+    if !reported.together.is_empty() {
+        findings.push(late(&reported.together, reported.together_ns, compared));
     }
+    Verdict::Found(findings)
 }
 
-/// All stragglers as one finding.
-fn together(compared: &Compared) -> Finding {
-    let all: Vec<&Straggler> = compared.stragglers.iter().collect();
-    let longest = all.iter().max_by_key(|one| one.late_ns);
+/// Stragglers as one finding.
+fn late(stragglers: &[&Straggler], saved_ns: u64, compared: &Compared) -> Finding {
+    let longest = stragglers.iter().max_by_key(|one| one.late_ns);
     let cause = longest.map_or("", |one| one.cause.as_str());
-    let is_common = all.iter().all(|one| one.cause == cause);
-    let blame_ns: u64 = all.iter().map(|one| one.blame_ns).sum();
+    let is_common = stragglers.iter().all(|one| one.cause == cause);
+    let cause = match cause {
+        _ if !is_common => "several",
+        "" => "unknown",
+        cause => cause,
+    };
+    let blame_ns: u64 = stragglers.iter().map(|one| one.blame_ns).sum();
     Finding {
-        saves_ns: Some(compared.together_saved_ns),
-        place: placed(&all),
+        saves_ns: Some(saved_ns),
+        place: placed(stragglers),
         evidence: vec![
-            ("cause", if is_common { cause } else { "several" }.into()),
+            ("cause", cause.into()),
             ("late_ns", longest.map_or(0, |one| one.late_ns).into()),
             ("others_waited_ns", blame_ns.into()),
             ("ranks", compared.ranks().into()),
@@ -164,7 +152,7 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     let of_stragglers_ns: u64 = stragglers.map(|one| one.replayed_ns).sum();
     let of_stragglers_ns = of_stragglers_ns.max(compared.together_saved_ns);
     let waits = facts.gpus.iter();
-    let waits = waits.map(|gpu| compared.exposed_wait_ns(gpu, &facts.gpus)[0]);
+    let waits = waits.map(|gpu| compared.exposed_wait_ns(gpu)[0]);
     let waits_ns = waits.max().unwrap_or(0);
     let beyond_ns = compared.alike_saved_ns.saturating_sub(of_stragglers_ns);
     let finding = Finding {
@@ -180,32 +168,18 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     Verdict::Found(if_worth(facts.run_ns, finding))
 }
 
-/// Whether a straggler costs the job enough to be a finding.
-fn is_late(straggler: &Straggler, facts: &Facts<'_>) -> bool {
-    is_worth(straggler.saved_ns, facts.run_ns)
-}
-
-/// Whether all stragglers together do.
-fn are_late(facts: &Facts<'_>) -> bool {
-    let compared = facts.compared.iter();
-    let mut together = compared.map(|one| one.together_saved_ns);
-    together.any(|saved_ns| is_worth(saved_ns, facts.run_ns))
-}
-
 /// A collective that is begun earlier can be hidden by no more than what is computed. Who waits in collectives for ranks that are late has not begun too late: that is
 /// the straggler's, and who has computed less than others waits for the imbalance. GPUs run their collectives together: the one that loses most stands for all.
 fn exposed_comm(facts: &Facts<'_>) -> Verdict {
-    let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
-    let most_ns = with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0);
+    let most_ns = most_computation_ns(facts);
+    let reported = facts.reported();
     of_all_gpus(facts, |gpu| {
         let compared = facts.compared.as_ref();
-        let for_ranks_ns = compared.map_or([0; 2], |one| one.exposed_wait_ns(gpu, &facts.gpus));
-        let late = compared.iter().flat_map(|one| &one.stragglers);
-        let late = late.filter(|one| one.owner != gpu.owner && is_late(one, facts));
+        let for_ranks_ns = compared.map_or([0; 2], |one| one.exposed_wait_ns(gpu));
         let waited_ns = most_ns
             .saturating_sub(gpu.computation_ns)
             .max(for_ranks_ns.iter().sum())
-            .max(late.map(|one| one.saved_ns).sum())
+            .max(reported.of_others_ns(gpu))
             .min(gpu.exposed_comm_ns);
         let own_ns = gpu.exposed_comm_ns.saturating_sub(waited_ns);
         let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
@@ -227,16 +201,21 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     })
 }
 
+/// What the GPU computes that computes most, of those that take part in collectives or messages.
+fn most_computation_ns(facts: &Facts<'_>) -> u64 {
+    let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
+    with_comm.map(|gpu| gpu.computation_ns).max().unwrap_or(0)
+}
+
 /// What GPUs wait for messages while they have nothing to compute, as in pipelines whose stages wait for each other; not for a rank that computes longer.
 fn message_wait(facts: &Facts<'_>) -> Verdict {
     let Some(compared) = &facts.compared else {
         return Verdict::Found(Vec::new());
     };
-    let most_ns = facts.gpus.iter().map(|gpu| gpu.computation_ns).max();
-    let most_ns = most_ns.unwrap_or(0);
+    let most_ns = most_computation_ns(facts);
     of_all_gpus(facts, |gpu| {
-        let [_, waited_ns] = compared.exposed_wait_ns(gpu, &facts.gpus);
-        let imbalance_ns = most_ns - gpu.computation_ns;
+        let [_, waited_ns] = compared.exposed_wait_ns(gpu);
+        let imbalance_ns = most_ns.saturating_sub(gpu.computation_ns);
         let of_rank = gpu.owner.rank.map(|rank| format!(" of rank {rank}"));
         vec![Finding {
             saves_ns: Some(waited_ns.saturating_sub(imbalance_ns)),
@@ -327,12 +306,11 @@ fn rank_imbalance(facts: &Facts<'_>) -> Verdict {
     let gpus: Vec<&Gpu> = ranks.into_values().collect();
     // Where collectives say that it computes longer, and what the others lose by that, they know better.
     let busiest = gpus.iter().max_by_key(|gpu| gpu.computation_ns);
-    let busiest = busiest.and_then(|gpu| gpu.owner.rank);
-    let mut known = facts.compared.iter().flat_map(|one| &one.stragglers);
-    if known.any(|one| {
+    let is_busiest = |one: &Straggler| {
         let computes = OF_COMPUTING_GPUS.contains(&one.cause.as_str());
-        one.owner.rank == busiest && computes && (is_late(one, facts) || are_late(facts))
-    }) {
+        computes && busiest.is_some_and(|gpu| one.is_of(gpu))
+    };
+    if facts.reported().of_ns(is_busiest).is_some() {
         return Verdict::Found(Vec::new());
     }
     let place = |gpu: &Gpu| {

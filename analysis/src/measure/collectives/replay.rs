@@ -280,7 +280,7 @@ fn usual(steps: &[Step], change: Change<'_>, segments: &mut Vec<u64>) -> Option<
     segments.clear();
     let others = steps
         .iter()
-        .filter(|step| !left_out.contains(&step.process));
+        .filter(|step| left_out.binary_search(&step.process).is_err());
     segments.extend(others.filter_map(|step| step.segment_ns));
     lower_median(segments)
 }
@@ -290,7 +290,7 @@ impl Change<'_> {
     fn concerns(self, process: ProcessId) -> bool {
         match self {
             Self::None => false,
-            Self::LikeOthers(changed) => changed.contains(&process),
+            Self::LikeOthers(changed) => changed.binary_search(&process).is_ok(),
             Self::AllAlike => true,
         }
     }

@@ -264,11 +264,11 @@ impl Study {
                 of_group.matched += whole;
                 of_group.incomplete += 1 - whole;
                 if arrivals.iter().any(|one| one.info & FUSED != 0) {
-                    of_group.fused += whole;
+                    of_group.fused += 1;
                     return;
                 }
                 if arrivals.iter().any(|one| one.info & BY_CALL != 0) {
-                    of_group.by_call += whole;
+                    of_group.by_call += 1;
                     return;
                 }
                 let operation = Operation::of(model.text(self.shapes[shape].name));

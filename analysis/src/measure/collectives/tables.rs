@@ -139,7 +139,9 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let Some(as_it_was_ns) = replay.run(Change::None) else {
         return table;
     };
-    let late = all_late(study, model);
+    let mut late = all_late(study, model);
+    // They are looked for in order.
+    late.sort_unstable();
     let of_stragglers = stragglers.iter().map(|one| {
         let change = Change::LikeOthers(std::slice::from_ref(&one.process));
         ("the rank were like the others", change)
