@@ -1,8 +1,7 @@
 //! Which files a command line means.
 
+use std::collections::HashSet;
 use std::fs::Metadata;
-use std::hash::Hasher;
-use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -100,74 +99,27 @@ pub fn one_of_each_process(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
     (files.collect(), notes)
 }
 
-/// How much of files of one size is compared before all of it.
-const HEAD: u64 = 64 << 10;
-
-/// Files without copies of others among them, and without those packed that are there as they are; and notes on what is left out. What a process did counts once.
-pub fn without_copies(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
-    let all: std::collections::HashSet<PathBuf> = files.iter().cloned().collect();
-    let mut alike = std::collections::HashMap::<(u64, u64), Vec<PathBuf>>::new();
+/// Files without those packed that are there as they are, and notes on what is left out. One that is empty was to be unpacked, and was not.
+pub fn without_packed(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let all: HashSet<PathBuf> = files.iter().cloned().collect();
+    let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.len() > 0);
     let mut notes = Vec::new();
     let files = files.into_iter().filter(|file| {
-        let packed = file
+        let unpacked = file.with_extension("");
+        let is_packed = file
             .extension()
             .is_some_and(|end| end == "gz" || end == "zst");
-        // One that is empty was to be unpacked, and was not.
-        let unpacked = file.with_extension("");
-        let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.len() > 0);
-        let first = match packed && all.contains(&unpacked) && is_there(&unpacked) {
-            true => Some(unpacked),
-            false => {
-                // What cannot be read is told where it is read.
-                let Some(head) = head(file) else { return true };
-                let alike = alike.entry(head).or_default();
-                let first = alike.iter().find(|one| are_equal(one, file)).cloned();
-                if first.is_none() {
-                    alike.push(file.clone());
-                }
-                first
-            }
-        };
-        if let Some(first) = &first {
-            let first = first.display();
-            notes.push(format!("{}: the same as {first}, left out", file.display()));
+        let is_twice = is_packed && all.contains(&unpacked) && is_there(&unpacked);
+        if is_twice {
+            let unpacked = short_name(&unpacked);
+            notes.push(format!(
+                "{}: {unpacked} beside it is read, which is not packed",
+                file.display()
+            ));
         }
-        first.is_none()
+        !is_twice
     });
     (files.collect(), notes)
-}
-
-/// The size of a file and a hash of its first bytes; `None` if it is empty or cannot be read.
-fn head(path: &Path) -> Option<(u64, u64)> {
-    let file = std::fs::File::open(path).ok()?;
-    let size = file.metadata().ok()?.len();
-    let mut head = Vec::new();
-    file.take(HEAD).read_to_end(&mut head).ok()?;
-    let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(&head);
-    (size > 0).then(|| (size, hasher.finish()))
-}
-
-/// Whether two files that can be read hold the same.
-fn are_equal(one: &Path, other: &Path) -> bool {
-    let open = |path| Some(std::io::BufReader::new(std::fs::File::open(path).ok()?));
-    let (Some(mut one), Some(mut other)) = (open(one), open(other)) else {
-        return false;
-    };
-    loop {
-        let (Ok(left), Ok(right)) = (one.fill_buf(), other.fill_buf()) else {
-            return false;
-        };
-        let length = left.len().min(right.len());
-        if left[..length] != right[..length] || (length == 0 && left.len() != right.len()) {
-            return false;
-        }
-        if length == 0 {
-            return true;
-        }
-        one.consume(length);
-        other.consume(length);
-    }
 }
 
 /// What stands in front of the ending of the small trace of a whole run.

@@ -205,8 +205,8 @@ impl Inputs {
             .into_iter()
             .filter(|file| !read::is_further_part(file));
         let (files, mut notes) = files::one_of_each_process(files.collect());
-        let (files, copies) = files::without_copies(files);
-        notes.extend(copies);
+        let (files, packed) = files::without_packed(files);
+        notes.extend(packed);
         let (merged, single): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| read::is_merged(file));
         if single.is_empty() {
