@@ -165,14 +165,13 @@ pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Res
         }
     }
     found.sort();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     found.retain(|path| {
         let same = path.canonicalize().unwrap_or_else(|_| path.clone());
         except.as_ref() != Some(&same) && seen.insert(same)
     });
     // Who names all files by a pattern means the run, not its overview as well.
-    let overviews: std::collections::HashSet<PathBuf> =
-        found.iter().filter_map(|path| overview_of(path)).collect();
+    let overviews: HashSet<PathBuf> = found.iter().filter_map(|path| overview_of(path)).collect();
     found.retain(|path| !overviews.contains(path));
     if found.is_empty() {
         bail!("there is no trace to read");
