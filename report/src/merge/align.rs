@@ -393,9 +393,10 @@ mod tests {
             ((1, number), BTreeMap::from(spans))
         });
         refine(&mut clocks, shared.collect());
+        // That is likely, not certain: the other host's collectives might end later.
         assert_eq!(
             clocks[1].to_string(),
-            "by 40 collectives, \u{b1}50.0 \u{b5}s (the wall clocks alone are 0 ns off)"
+            "by 40 collectives, \u{b1}3.05 ms (the wall clocks alone are 0 ns off)"
         );
     }
 
