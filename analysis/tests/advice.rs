@@ -3,15 +3,8 @@
 mod common;
 
 use common::{batch, model, stack, thread};
-use rsys_analysis::advice::{advise, further_measures, rule_names};
-use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::calls::Calls;
-use rsys_analysis::measure::copies::Copies;
+use rsys_analysis::advice::{advise, rule_names};
 use rsys_analysis::measure::cost::profiling_cost;
-use rsys_analysis::measure::functions::Functions;
-use rsys_analysis::measure::gaps::Gaps;
-use rsys_analysis::measure::sensors::Sensors;
-use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
     Account, Activity, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect,
     GpuRecord, HostKind, HostSlice, Model, Process, ProcessId, Sample,
@@ -23,15 +16,7 @@ const MS: u64 = 1_000_000;
 
 /// All that advice is made of, for some records.
 fn advice(model: &Model, batch: &Batch) -> Value {
-    let mut measures: Vec<(&'static str, Box<dyn Measure>)> = vec![
-        ("timeline", Box::<Timeline>::default()),
-        ("gaps", Box::<Gaps>::default()),
-        ("copies", Box::<Copies>::default()),
-        ("calls", Box::<Calls>::default()),
-        ("functions", Box::<Functions>::default()),
-        ("sensors", Box::<Sensors>::default()),
-    ];
-    measures.extend(further_measures());
+    let mut measures = common::advice_measures();
     let answers: Vec<_> = measures
         .iter_mut()
         .map(|(name, measure)| {

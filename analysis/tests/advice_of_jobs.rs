@@ -5,15 +5,9 @@ mod common;
 use std::path::PathBuf;
 
 use common::Scratch;
-use rsys_analysis::advice::{advise, further_measures};
+use rsys_analysis::advice::advise;
 use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::calls::Calls;
-use rsys_analysis::measure::copies::Copies;
 use rsys_analysis::measure::cost::profiling_cost;
-use rsys_analysis::measure::functions::Functions;
-use rsys_analysis::measure::gaps::Gaps;
-use rsys_analysis::measure::sensors::Sensors;
-use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::json;
 use rsys_analysis::{pass, ranks};
@@ -24,17 +18,8 @@ const MS: u64 = 1_000_000;
 
 /// All that is found in the traces of a job.
 fn findings(files: &[PathBuf]) -> Vec<Value> {
-    let mut named: Vec<(&'static str, Box<dyn Measure>)> = vec![
-        ("timeline", Box::<Timeline>::default()),
-        ("gaps", Box::<Gaps>::default()),
-        ("copies", Box::<Copies>::default()),
-        ("calls", Box::<Calls>::default()),
-        ("functions", Box::<Functions>::default()),
-        ("sensors", Box::<Sensors>::default()),
-    ];
-    named.extend(further_measures());
     let (names, mut measures): (Vec<&'static str>, Vec<Box<dyn Measure>>) =
-        named.into_iter().unzip();
+        common::advice_measures().into_iter().unzip();
     let model = pass(files, &mut measures);
     let answers = measures.iter_mut().map(|one| one.answer(&model, "job"));
     let mut answers: Vec<_> = names.into_iter().zip(answers).collect();
@@ -47,15 +32,7 @@ fn findings(files: &[PathBuf]) -> Vec<Value> {
 
 fn of_job(job: &Job) -> Vec<Value> {
     let scratch = Scratch::new();
-    let folder = scratch.write("root", b"").with_file_name("job");
-    rsys_synthetic::write(job, &folder).unwrap();
-    let files = std::fs::read_dir(folder).unwrap().flatten();
-    let files = files.map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|end| end == "proto"))
-        .collect();
-    files.sort();
-    findings(&files)
+    findings(&common::written(job, &scratch))
 }
 
 /// Rule and place of each finding.
@@ -136,7 +113,7 @@ fn ranks_that_are_late_in_turn_are_one_finding() {
         ..job(slow.collect())
     });
     assert_eq!(told(&found), [("ranks_in_turn", "")], "{found:#?}");
-    // In so many iterations some rank is late.
+    // Iterations in which some rank is late.
     let late = (1..100_u64).filter(|at| every.iter().any(|every| at % every == 0));
     let late_ms = 20 * late.count() as u64;
     let off_ms = saves_ms(&found[0]).abs_diff(late_ms);

@@ -2,9 +2,6 @@
 //!
 //! The only test of this program, since it counts all memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::calls::Calls;
 use rsys_analysis::measure::copies::Copies;
@@ -17,25 +14,7 @@ use rsys_analysis::measure::timeline::Timeline;
 use rsys_analysis::model::{
     Batch, Frame, GpuRecord, HostSlice, Model, Sample, StackId, TextId, ThreadId,
 };
-
-struct Counting;
-
-static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all is handed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use rsys_synthetic::memory::{Counting, live_bytes};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -79,7 +58,7 @@ fn kept_bytes(measure: &mut dyn Measure, calls: u64, works: Gpu) -> usize {
     batch.host.reserve(1_000);
     batch.samples.reserve(2_000);
     batch.gpu.reserve(1_000);
-    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    let before = live_bytes();
     for first in (0..calls).step_by(1_000) {
         batch.clear();
         for number in first..first + 1_000 {
@@ -115,7 +94,7 @@ fn kept_bytes(measure: &mut dyn Measure, calls: u64, works: Gpu) -> usize {
             measure.settle(&model);
         }
     }
-    LIVE_BYTES.load(Ordering::Relaxed) - before
+    live_bytes() - before
 }
 
 #[test]

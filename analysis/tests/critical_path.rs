@@ -19,20 +19,6 @@ use serde_json::Value;
 
 const AMOUNT_NS: u64 = 8_000_000;
 
-/// The traces of a job.
-fn written(job: &Job, scratch: &Scratch) -> Vec<PathBuf> {
-    let truth = scratch.write("truth.json", b"");
-    let folder = truth.parent().map(Path::to_path_buf).unwrap();
-    rsys_synthetic::write(job, &folder).unwrap();
-    let files = std::fs::read_dir(folder).unwrap().flatten();
-    let files = files.map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|end| end == "proto"))
-        .collect();
-    files.sort();
-    files
-}
-
 fn ask(files: &[PathBuf], wanted: &[u64], jobs: usize) -> Answer {
     let options = Options::default();
     let read = BytesRead::default();
@@ -42,7 +28,7 @@ fn ask(files: &[PathBuf], wanted: &[u64], jobs: usize) -> Answer {
 
 fn asked(job: &Job, wanted: &[u64]) -> Answer {
     let scratch = Scratch::new();
-    ask(&written(job, &scratch), wanted, 2)
+    ask(&common::written(job, &scratch), wanted, 2)
 }
 
 fn job(faults: Vec<Fault>) -> Job {
@@ -343,7 +329,7 @@ fn a_rank_without_a_trace_leaves_the_path_on_its_own_rank() {
 #[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();
-    let mut files = written(&job(vec![fault(Cause::Lock)]), &scratch);
+    let mut files = common::written(&job(vec![fault(Cause::Lock)]), &scratch);
     let text = show::json(&ask(&files, &[], 1)).to_string();
     files.reverse();
     for jobs in [1, 3] {
@@ -359,7 +345,7 @@ fn neither_the_order_of_files_nor_jobs_matter() {
     );
 }
 
-/// A rank of two whose iterations each end with a call of MPI that begins so long after them, and ends at 750 µs on both.
+/// A rank of two whose iterations each end with a call of MPI: it begins `arrives_ns` after the iteration did, and ends after 750 µs on both.
 fn with_mpi(rank: u64, arrives_ns: u64) -> Vec<u8> {
     let pid = 100 + rank as u32;
     let ids = ProcessNamespace::new("b00t", pid, 17, 0);

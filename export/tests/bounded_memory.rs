@@ -2,10 +2,8 @@
 //!
 //! The only test of this program, since it counts all memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::model::{
@@ -13,39 +11,11 @@ use rsys_analysis::model::{
     ProcessId, Queue, QueueId, Sample, StackId, TextId, Thread, ThreadId,
 };
 use rsys_export::{Format, Output, Selection};
+use rsys_synthetic::memory::{Counting, peak_bytes};
 use rsys_tables::record::Recorder;
-
-struct Counting;
-
-static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all is handed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-/// The most memory that is had at once meanwhile, beside what there is before.
-fn peak(work: impl FnOnce()) -> usize {
-    let before = LIVE_BYTES.load(Ordering::Relaxed);
-    PEAK_BYTES.store(before, Ordering::Relaxed);
-    work();
-    PEAK_BYTES.load(Ordering::Relaxed) - before
-}
 
 const PROCESSES: usize = 3;
 /// Of each process.
@@ -178,20 +148,12 @@ fn records(calls: std::ops::Range<u64>, names: &[TextId]) -> Batch {
     batch
 }
 
-/// A file that is gone when nobody has it.
-fn unnamed(path: &Path) -> File {
-    let mut options = File::options();
-    let file = options.read(true).write(true).create_new(true).open(path);
-    fs::remove_file(path).unwrap();
-    file.unwrap()
-}
-
-/// The tables of so many calls, and the memory that making them took.
-fn tables(calls: u64, folder: &Path) -> (File, usize) {
+/// The tables of this number of calls, and the peak of memory while they were made.
+fn tables(calls: u64, _folder: &Path) -> (File, usize) {
     let (model, names) = model();
-    let [file, scratch] = ["tables", "scratch"].map(|name| unnamed(&folder.join(name)));
+    let [file, scratch] = [(); 2].map(|()| tempfile::tempfile().unwrap());
     let to = file.try_clone().unwrap();
-    let peak = peak(|| {
+    let peak = peak_bytes(|| {
         let (mut recorder, written) = Recorder::new(to, scratch, "").unwrap();
         for first in (0..calls).step_by(1000) {
             recorder.take(&records(first..calls.min(first + 1000), &names));
@@ -233,7 +195,7 @@ fn memory_does_not_grow_with_the_records() {
         Format::Parquet,
     ] {
         let written = |store: &File| {
-            let (path, scratch) = (folder.join("written"), unnamed(&folder.join("scratch")));
+            let (path, scratch) = (folder.join("written"), tempfile::tempfile().unwrap());
             let output = Output {
                 format,
                 is_each_rank: false,
@@ -241,7 +203,7 @@ fn memory_does_not_grow_with_the_records() {
                 is_archive: false,
             };
             let store = store.try_clone().unwrap();
-            let bytes = peak(|| {
+            let bytes = peak_bytes(|| {
                 rsys_export::export(store, scratch, &Selection::default(), output, &path).unwrap();
             });
             match path.is_dir() {

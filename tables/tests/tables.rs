@@ -29,15 +29,6 @@ impl Scratch {
         options.open(&self.0).expect("a file")
     }
 
-    /// A file that is gone when nobody has it.
-    fn unnamed(&self) -> File {
-        let path = self.0.with_extension("scratch");
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(&path);
-        std::fs::remove_file(path).expect("a file");
-        file.expect("a file")
-    }
-
     fn store(&self) -> Store {
         let file = File::open(&self.0).expect("the file");
         Store::open(file).expect("a store")
@@ -97,7 +88,11 @@ fn stack(model: &mut Model, functions: &[&str]) -> StackId {
 }
 
 fn written(scratch: &Scratch, model: &Model, batches: &[Batch]) {
-    let recorder = Recorder::new(scratch.file(), scratch.unnamed(), "these");
+    let recorder = Recorder::new(
+        scratch.file(),
+        tempfile::tempfile().expect("a file"),
+        "these",
+    );
     let (mut recorder, outcome) = recorder.expect("a recorder");
     batches.iter().for_each(|batch| recorder.take(batch));
     assert!(outcome.take().is_err(), "it is not finished");

@@ -245,7 +245,7 @@ impl ThreadClock {
     /// Periods that ended since the thread's last sample, when its CPU time is `cpu_ns`.
     ///
     /// The kernel looks at a CPU timer at its ticks only; what expired after the last tick of a thread
-    /// never becomes a signal. Over many short threads that would be much. What is more than so many ticks
+    /// never becomes a signal. Over many short threads that would be much. What is more than 16 ticks
     /// has another cause, such as a signal that another thread takes: that is not counted for the last stack.
     pub fn unsampled_periods(&self, cpu_ns: u64) -> u64 {
         // Among hundreds of threads that share a processor, one runs for this long between two ticks now and then.

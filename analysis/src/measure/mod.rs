@@ -55,6 +55,7 @@ mod id_map;
 mod nesting;
 mod quantiles;
 mod recorded;
+mod scopes;
 
 pub use code_place::own_place;
 

@@ -2,10 +2,12 @@
 
 #![allow(dead_code, unused_imports, reason = "no test file needs all of it")]
 
+mod asked;
 mod files;
 mod hand_made;
 mod schema;
 
+pub use asked::*;
 pub use files::*;
 pub use hand_made::*;
 pub use schema::judge;

@@ -21,7 +21,7 @@ use rsys_databases::OPENER;
 
 /// Files of each kind where nothing else is asked for.
 const COUNT: u64 = 2000;
-/// One file in so many is read as users have it: ahead, by a thread of its own, and with a look for the other files that its name promises, which costs more
+/// Every 64th file is read as users have it: ahead, by a thread of its own, and with a look for the other files that its name promises, which costs more
 /// than the rest.
 const AS_USED_ONE_IN: u64 = 64;
 /// A file of some kilobytes that takes longer is taken for one that never ends.
@@ -55,7 +55,7 @@ fn read_all(path: &Path, is_ahead: bool) -> usize {
     batch.len()
 }
 
-/// The file that was begun last: its kind and number. Looked at from time to time: to be told of each would cost more than to read it.
+/// Kind and number of the file that is read now, for the thread that watches for hangs: a message for each file would cost more than reading it.
 static KIND: Mutex<&str> = Mutex::new("");
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 

@@ -43,18 +43,6 @@ impl Drop for Folder {
     }
 }
 
-/// A file that is gone when nobody has it.
-fn unnamed(path: &Path) -> File {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .unwrap();
-    fs::remove_file(path).unwrap();
-    file
-}
-
 /// The tables of what files hold.
 pub struct Tables {
     pub file: File,
@@ -64,10 +52,10 @@ pub struct Tables {
 
 impl Tables {
     /// Reads files, whatever their format.
-    pub fn read(files: &[PathBuf], folder: &Folder) -> Self {
+    pub fn read(files: &[PathBuf], _folder: &Folder) -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| read::understand(&[OPENER]));
-        let [file, scratch] = ["tables", "scratch"].map(|name| unnamed(&folder.path(name)));
+        let [file, scratch] = [(); 2].map(|()| tempfile::tempfile().unwrap());
         let (recorder, written) = Recorder::new(file.try_clone().unwrap(), scratch, "").unwrap();
         let mut measures: [Box<dyn Measure>; 1] = [Box::new(recorder)];
         let model = pass_in_order(files, &mut measures, &BytesRead::default(), 1);
@@ -94,7 +82,7 @@ impl Tables {
         } else if to.exists() {
             fs::remove_file(to).unwrap();
         }
-        let scratch = unnamed(&to.with_extension("scratch"));
+        let scratch = tempfile::tempfile().unwrap();
         let store = self.file.try_clone().unwrap();
         rsys_export::export(store, scratch, selection, output, to).unwrap();
     }

@@ -84,7 +84,7 @@ fn user_folder() -> Option<PathBuf> {
         .map(|cache| cache.join(OF_USER))
 }
 
-/// An empty file that goes away with whoever has it open last: in this folder if that has room, else in that of temporary files, else in memory.
+/// An empty file without a name, which is removed when it is closed: in this folder if that has room, else in that of temporary files, else in memory.
 ///
 /// # Errors
 /// When none can be made.
@@ -99,22 +99,14 @@ pub(crate) fn unnamed(folder: Option<&Path>) -> io::Result<File> {
 
 /// Such a file in a folder that is there.
 fn unnamed_in(folder: &Path) -> io::Result<File> {
-    let here = Path::new(".");
-    let folder = if folder == Path::new("") {
-        here
-    } else {
-        folder
-    };
-    if !folder.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
-    }
-    let mut draft = Draft::new(folder, "")?;
+    let file = match folder.as_os_str().is_empty() {
+        true => tempfile::tempfile_in("."),
+        false => tempfile::tempfile_in(folder),
+    }?;
     // In a full folder files can be made, but not written.
-    draft.file.write_all_at(&[0; ROOM_BYTES], 0)?;
-    draft.file.set_len(0)?;
-    // It has a name for a moment only.
-    draft.path.take().map_or(Ok(()), fs::remove_file)?;
-    draft.file.try_clone()
+    file.write_all_at(&[0; ROOM_BYTES], 0)?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// A file that is being written. It goes away unless it is kept.

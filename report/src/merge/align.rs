@@ -3,7 +3,7 @@
 //! First by the wall clocks that each trace has compared with BOOTTIME. What remains between the hosts is then bounded by the collective
 //! operations that they took part in together, where there are any.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::Result;
@@ -11,14 +11,8 @@ use anyhow::Result;
 use super::alignment::Alignment;
 use super::collectives::{self, Collectives, Key, Span};
 use crate::trace_info::TraceInfo;
-use rsys_analysis::perfetto::clocks::{WallClock, interpolate};
-
-/// Into how many stretches of time the collectives are divided at most, when the clocks drift.
-const WINDOWS_MAX: usize = 64;
-/// In stretches of fewer collectives, ends that are apart by chance look like clocks that jump.
-const FEW: usize = 16;
-/// Ranks are taken to end a collective at most this far apart, also one that takes less.
-const APART_NS: i64 = 20_000;
+use rsys_analysis::perfetto::clocks::WallClock;
+use rsys_analysis::perfetto::host_clocks;
 
 /// No clock drifts by more than one part in this against another: time synchronisation slews by one in 2000 at most.
 const DRIFT_MAX: u64 = 500;
@@ -144,9 +138,6 @@ pub fn align(infos: &[TraceInfo], of_inputs: &[usize], hosts: &[String]) -> Resu
 /// A collective on the time axis that the wall clocks make.
 type Shared = (Key, BTreeMap<usize, Span>);
 
-/// Moments, and what may be added to the times of each host there.
-type Solutions = Vec<(i64, Vec<Option<Span>>)>;
-
 /// Corrects what the wall clocks say by what the collectives allow.
 fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     for (_, hosts) in &mut shared {
@@ -160,46 +151,26 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
     if shared.is_empty() {
         return;
     }
-    let together: Vec<Shared> = shared.iter().map(ended_together).collect();
-    // How far the clocks may be wrong is told by what is certain: nothing ends before all have begun.
-    let certain = solve_all(&shared, clocks.len(), 1);
-    let likely = solve_all(&together, clocks.len(), FEW).or_else(|| certain.clone());
-    let of_host = |all: &Solutions, host: usize| -> Vec<(i64, Span)> {
-        let bounds = all.iter();
-        bounds
-            .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
-            .collect()
-    };
+    let spans: Vec<host_clocks::Shared> = shared.into_iter().map(|one| one.1).collect();
+    let bounds = host_clocks::bounds(&spans, clocks.len());
     for (host, clock) in clocks.iter_mut().enumerate().skip(1) {
-        let count = shared
-            .iter()
-            .filter(|(_, hosts)| hosts.contains_key(&host))
-            .count();
-        let (Some(certain), Some(likely)) = (&certain, &likely) else {
+        let count = spans.iter().filter(|hosts| hosts.contains_key(&host));
+        let count = count.count();
+        let Some(bounds) = bounds.as_ref().map(|bounds| &bounds[host]) else {
             if count > 0 && clock.source == Source::WallClock {
                 clock.source = Source::Contradicted;
             }
             continue;
         };
-        let bounds = of_host(likely, host);
-        let Some(widest) = bounds
-            .iter()
-            .map(|(_, (low, high))| low.abs_diff(*high))
-            .max()
-        else {
+        let known = bounds.likely_width_ns().zip(bounds.uncertainty_ns());
+        let Some((widest, uncertainty_ns)) = known else {
             continue;
         };
         let local = |moment: i64| moment - clock.alignment.difference_at(moment);
-        let corrections: Vec<(i64, i64)> = bounds
-            .iter()
-            .map(|&(moment, (low, high))| (local(moment), low + (high - low) / 2))
+        let corrections = bounds.corrections().into_iter();
+        let corrections: Vec<(i64, i64)> = corrections
+            .map(|(moment, correction)| (local(moment), correction))
             .collect();
-        let off = of_host(certain, host);
-        let off = off.into_iter().map(|(moment, (low, high))| {
-            let correction = interpolate(&corrections, local(moment)).unwrap_or(0);
-            correction.abs_diff(low).max(correction.abs_diff(high))
-        });
-        let off_ns = off.max().unwrap_or(widest);
         let too_fast = corrections.windows(2).any(|pair| {
             let (time, moved) = (pair[1].0.abs_diff(pair[0].0), pair[1].1.abs_diff(pair[0].1));
             moved > widest + time / DRIFT_MAX
@@ -216,110 +187,11 @@ fn refine(clocks: &mut [HostClock], mut shared: Vec<Shared>) {
             .max_by_key(|off| off.abs());
         clock.source = Source::Collectives {
             count,
-            uncertainty_ns: off_ns,
+            uncertainty_ns,
             wall_clock_off_ns: largest.filter(|_| clock.source == Source::WallClock),
         };
         clock.alignment = clock.alignment.corrected(&corrections);
     }
-}
-
-/// A collective without what hosts waited in it for others: once all have begun it, it takes all of them no longer than the one that waited least, or [`APART_NS`]. Without this
-/// the begins of a host that always comes first say little.
-fn ended_together((key, hosts): &Shared) -> Shared {
-    let durations = hosts.values().map(|(start, end)| end - start);
-    let longest = durations.min().unwrap_or(0).max(APART_NS);
-    let spans = hosts.iter();
-    let spans = spans.map(|(&host, &(start, end))| (host, (start.max(end - longest), end)));
-    (*key, spans.collect())
-}
-
-/// Bounds of all corrections, with the middle of the time for which they hold: one for all the time if there is one, else for ever shorter stretches, since clocks drift,
-/// of `least` collectives or more.
-fn solve_all(shared: &[Shared], hosts: usize, least: usize) -> Option<Solutions> {
-    let mut windows = 1;
-    loop {
-        let length = shared.len().div_ceil(windows);
-        let solutions: Option<Vec<_>> = shared
-            .chunks(length)
-            .map(|window| Some((middle(window), solve(window, hosts)?)))
-            .collect();
-        if solutions.is_some() || windows >= WINDOWS_MAX || length / 2 < least {
-            return solutions;
-        }
-        windows *= 2;
-    }
-}
-
-/// The middle of the time that collectives in order cover.
-fn middle(window: &[Shared]) -> i64 {
-    let start = |shared: Option<&Shared>| {
-        let spans = shared.map(|(_, hosts)| hosts.values());
-        spans
-            .and_then(|mut spans| spans.next())
-            .map_or(0, |span| span.0)
-    };
-    i64::midpoint(start(window.first()), start(window.last()))
-}
-
-/// Bounds of the correction of each host against the first, as narrow as the collectives make them; `None` for hosts that no collective
-/// relates to the first from both sides. `None` altogether when no corrections satisfy all of them.
-fn solve(window: &[Shared], hosts: usize) -> Option<Vec<Option<Span>>> {
-    // (a, b): what is added to a minus what is added to b is at most this, since b ends after a has started.
-    let mut limits: HashMap<(usize, usize), i64> = HashMap::new();
-    for (_, spans) in window {
-        let mut spans = spans.iter();
-        let Some((&center, &(center_start, center_end))) = spans.next() else {
-            continue;
-        };
-        for (&other, &(start, end)) in spans {
-            for (pair, limit) in [
-                ((center, other), end - center_start),
-                ((other, center), center_end - start),
-            ] {
-                let known = limits.entry(pair).or_insert(limit);
-                *known = limit.min(*known);
-            }
-        }
-    }
-    let mut edges: Vec<(usize, usize, i64)> = limits
-        .iter()
-        .map(|(&(a, b), &limit)| (b, a, limit))
-        .collect();
-    edges.sort_unstable();
-    let upper = shortest(&edges, hosts)?;
-    let backward: Vec<_> = edges
-        .iter()
-        .map(|&(from, to, limit)| (to, from, limit))
-        .collect();
-    let lower = shortest(&backward, hosts)?;
-    let bounds = upper.into_iter().zip(lower);
-    Some(
-        bounds
-            .map(|(upper, lower)| Some((-lower?, upper?)))
-            .collect(),
-    )
-}
-
-/// Lengths of the shortest paths from the first node; `None` altogether when there is a circle of negative length.
-fn shortest(edges: &[(usize, usize, i64)], nodes: usize) -> Option<Vec<Option<i64>>> {
-    let mut lengths = vec![None; nodes];
-    lengths[0] = Some(0);
-    for _ in 0..=nodes {
-        let mut changed = false;
-        for &(from, to, limit) in edges {
-            let Some(length) = lengths[from].map(|length: i64| length.saturating_add(limit)) else {
-                continue;
-            };
-            if lengths[to].is_none_or(|known| length < known) {
-                lengths[to] = Some(length);
-                changed = true;
-            }
-        }
-        if !changed {
-            return Some(lengths);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

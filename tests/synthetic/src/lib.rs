@@ -5,6 +5,7 @@
 //! writes the trace of each rank.
 
 mod clock;
+pub mod memory;
 mod random;
 pub mod random_run;
 mod simulation;

@@ -1,26 +1,9 @@
 //! One time axis for ranks on several hosts, and how far it may be wrong.
 //!
-//! First by the wall clocks that each trace has compared with BOOTTIME. What remains is bounded by the collectives: no rank can end an all-reduce before
-//! all have begun it, so that each bounds the difference of two clocks from both sides. Where one host always comes first, the bound from its begin says little: then its end
-//! does, for once all have begun, a collective takes every host about as long. Where clocks drift this holds for stretches of time.
-
-use std::collections::BTreeMap;
+//! First by the wall clocks that each trace has compared with BOOTTIME. What remains is bounded by the collectives ([`host_clocks`]).
 
 use crate::perfetto::clocks::{WallClock, interpolate};
-
-/// Into so many stretches the collectives are divided at most, and so many collectives are enough for one.
-const STRETCHES: usize = 256;
-const ENOUGH: usize = 64;
-/// In stretches of fewer, ends that are apart by chance look like clocks that jump.
-const FEW: usize = 16;
-/// Ranks are taken to end a collective at most this far apart, also one that takes less.
-const APART_NS: i64 = 20_000;
-
-/// When a collective ran on a host: the latest begin and the earliest end of its ranks there.
-pub(super) type Span = (i64, i64);
-
-/// A collective that ran on several hosts, on the axis of the wall clocks.
-pub(super) type Shared = BTreeMap<usize, Span>;
+use crate::perfetto::host_clocks::{self, Shared};
 
 /// The clocks of all hosts.
 #[derive(Debug, Default)]
@@ -88,127 +71,30 @@ impl Clocks {
         if shared.is_empty() || self.hosts.len() < 2 {
             return;
         }
-        let together: Vec<Shared> = shared.iter().map(ended_together).collect();
-        // How far the clocks may be wrong is told by what is certain: nothing ends before all have begun.
-        let certain = self.solve_all(&shared, 1);
-        let likely = self.solve_all(&together, FEW).or_else(|| certain.clone());
+        let bounds = host_clocks::bounds(&shared, self.hosts.len());
         for (host, clock) in self.hosts.iter_mut().enumerate().skip(1) {
             let count = shared.iter().filter(|hosts| hosts.contains_key(&host));
             clock.collectives = count.count() as u64;
-            let (Some(certain), Some(likely)) = (&certain, &likely) else {
+            let Some(bounds) = bounds.as_ref().map(|bounds| &bounds[host]) else {
                 clock.is_contradicted = clock.collectives > 0;
                 continue;
             };
-            let of_host = |all: &[(i64, Vec<Option<Span>>)]| -> Vec<(i64, Span)> {
-                let bounds = all.iter();
-                bounds
-                    .filter_map(|(moment, bounds)| Some((*moment, bounds[host]?)))
-                    .collect()
+            clock.corrections = bounds.corrections();
+            let Some(off_ns) = bounds.uncertainty_ns() else {
+                continue;
             };
-            clock.corrections = of_host(likely)
-                .iter()
-                .map(|&(moment, (low, high))| (moment, low + (high - low) / 2))
-                .collect();
-            let off = of_host(certain).into_iter().map(|(moment, (low, high))| {
-                let correction = interpolate(&clock.corrections, moment).unwrap_or(0);
-                correction.abs_diff(low).max(correction.abs_diff(high))
-            });
-            let Some(off_ns) = off.max() else { continue };
             // Between two moments a clock may run unevenly by about what it moved.
             let moved = clock.corrections.windows(2);
             let moved = moved.map(|pair| pair[0].1.abs_diff(pair[1].1)).max();
             clock.uncertainty_ns = Some(off_ns + moved.unwrap_or(0).div_ceil(2));
         }
     }
-
-    /// The longest stretches of time in each of which some additions to the hosts' times satisfy all collectives: the middle of each, and what may be added. `None` if they would
-    /// have to be shorter than about `least` collectives.
-    fn solve_all(&self, shared: &[Shared], least: usize) -> Option<Vec<(i64, Vec<Option<Span>>)>> {
-        let mut stretches = (shared.len() / ENOUGH).clamp(1, STRETCHES);
-        loop {
-            let length = shared.len().div_ceil(stretches);
-            let solve = |stretch: &[Shared]| Some((middle(stretch), self.solve(stretch)?));
-            let solved: Option<Vec<_>> = shared.chunks(length).map(solve).collect();
-            if solved.is_some() || stretches >= STRETCHES || length / 2 < least {
-                return solved;
-            }
-            stretches *= 2;
-        }
-    }
-
-    /// What may be added to each host's times, so that nothing ends before all have begun; `None` for hosts that nothing relates to the first,
-    /// and altogether where nothing satisfies all.
-    fn solve(&self, stretch: &[Shared]) -> Option<Vec<Option<Span>>> {
-        // (from, to): what is added to the second is at most this more than what is added to the first.
-        let mut limits: BTreeMap<(usize, usize), i64> = BTreeMap::new();
-        for spans in stretch {
-            let mut spans = spans.iter();
-            let Some((&first, &(first_start, first_end))) = spans.next() else {
-                continue;
-            };
-            for (&other, &(start, end)) in spans {
-                for (pair, limit) in [
-                    ((other, first), end - first_start),
-                    ((first, other), first_end - start),
-                ] {
-                    let known = limits.entry(pair).or_insert(limit);
-                    *known = limit.min(*known);
-                }
-            }
-        }
-        let upper = self.shortest(limits.iter().map(|(&(from, to), &limit)| (from, to, limit)))?;
-        let lower = self.shortest(limits.iter().map(|(&(from, to), &limit)| (to, from, limit)))?;
-        let bounds = upper.into_iter().zip(lower);
-        Some(bounds.map(|(high, low)| Some((-low?, high?))).collect())
-    }
-
-    /// The shortest ways from the first host; `None` where there is a circle of negative length.
-    fn shortest(
-        &self,
-        edges: impl Iterator<Item = (usize, usize, i64)> + Clone,
-    ) -> Option<Vec<Option<i64>>> {
-        let mut lengths: Vec<Option<i64>> = vec![None; self.hosts.len()];
-        lengths[0] = Some(0);
-        for _ in 0..=self.hosts.len() {
-            let mut is_settled = true;
-            for (from, to, limit) in edges.clone() {
-                if let Some(from) = lengths[from] {
-                    let length = from.saturating_add(limit);
-                    if lengths[to].is_none_or(|known| length < known) {
-                        lengths[to] = Some(length);
-                        is_settled = false;
-                    }
-                }
-            }
-            if is_settled {
-                return Some(lengths);
-            }
-        }
-        None
-    }
-}
-
-/// A collective without what hosts waited in it for others: it takes all of them no longer than the one that waited least, or [`APART_NS`].
-fn ended_together(shared: &Shared) -> Shared {
-    let durations = shared.values().map(|(start, end)| end - start);
-    let longest = durations.min().unwrap_or(0).max(APART_NS);
-    let spans = shared.iter();
-    spans
-        .map(|(&host, &(start, end))| (host, (start.max(end - longest), end)))
-        .collect()
-}
-
-/// The middle of the time that collectives in order cover.
-fn middle(stretch: &[Shared]) -> i64 {
-    let start = |shared: Option<&Shared>| {
-        let first = shared.and_then(|spans| spans.values().next());
-        first.map_or(0, |span| span.0)
-    };
-    i64::midpoint(start(stretch.first()), start(stretch.last()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn clocks(hosts: usize) -> Clocks {

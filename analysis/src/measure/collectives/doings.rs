@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::code_place::place_text;
 use super::super::copies::direction;
-use super::super::gaps::scopes::Scopes;
 use super::super::sensors::{Gpu, machine, sensor};
 use super::super::sets::{IntervalSet, sweep};
 use super::super::{Measure, entry};
 use super::readings::Readings;
+use crate::measure::scopes::Scopes;
 use crate::model::{
     Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, Model, OpKind,
     ProcessId, StackId, TextId, ThreadId,

@@ -9,13 +9,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::path::Path;
 
-use super::clocks::{Clocks, HostClock, Shared};
+use super::clocks::{Clocks, HostClock};
 use super::gathering::Gathering;
 use super::joining::{BY_CALL, FUSED, Lane, Member, Operations};
 use super::map::Map;
 use super::operation::Operation;
 use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
 use crate::model::{Model, ProcessId, TextId};
+use crate::perfetto::host_clocks::Shared;
 
 /// Instances by which clocks are compared, of all hosts together.
 const COMPARED: usize = 1 << 20;
@@ -462,8 +463,8 @@ type Pair = (u64, u64, String);
 /// Skew, communicator and number of an operation: of equal skews the first one counts as the largest.
 type Skewed = (u64, Reverse<usize>, Reverse<u64>);
 
-/// Who came last to a collective by what clocks do not matter for: it waits for nobody, so that its duration is the shortest. Its place among the parts, by how much the next
-/// took longer, and how much of that is its own.
+/// The rank that came last to a collective, by durations alone, which need no common clock: the last rank does not wait, so its duration is the shortest. Its place among the
+/// parts, by how much the next took longer, and how much of that is its own.
 fn last_by_duration(arrivals: &[Arrival]) -> Option<(usize, u64, u64)> {
     let mut by_duration: Vec<&Arrival> = arrivals.iter().collect();
     by_duration.sort_unstable_by_key(|one| (one.duration_ns, one.part));

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::interpreter::Queues;
 use super::orders::{Order, Orders};
-use super::scopes::{Scope, Scopes};
 use crate::measure::entry;
 use crate::measure::packed_rows::{PackedRows, Row};
+use crate::measure::scopes::{Scope, Scopes};
 use crate::measure::sets::IntervalSet;
 use crate::model::{
     Basis, Batch, GpuRecord, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,

@@ -20,7 +20,6 @@ mod orders;
 mod parts;
 mod places;
 mod pools;
-pub(in crate::measure) mod scopes;
 mod stretches;
 
 pub(in crate::measure) use self::parts::{Idle, PartCause};

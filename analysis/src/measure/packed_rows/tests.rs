@@ -91,17 +91,8 @@ fn what_is_not_kept_is_gone() {
     assert_eq!((none.get(0), none.partition_point(|_| true)), (None, 0));
 }
 
-/// A file that is gone when nobody has it.
-fn row_file(name: &str) -> Arc<RowFile> {
-    let name = format!("rsys-rows-{name}-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .unwrap();
-    std::fs::remove_file(&path).unwrap();
+fn row_file() -> Arc<RowFile> {
+    let file = tempfile::tempfile().unwrap();
     Arc::new(RowFile::new(file))
 }
 
@@ -113,7 +104,7 @@ fn kept<const N: usize>(rows: &PackedRows<N>) -> usize {
 
 #[test]
 fn rows_that_were_moved_to_a_file_are_read_as_before() {
-    let file = row_file("moved");
+    let file = row_file();
     // More than one piece each.
     let expected = |of: u64| -> Vec<[u64; 2]> {
         (0..200_000)
@@ -162,7 +153,7 @@ fn a_file_that_takes_nothing_leaves_rows_where_they_are() {
 
 #[test]
 fn rows_go_to_a_file_as_they_come() {
-    let file = row_file("coming");
+    let file = row_file();
     // Nearly in order, in two stretches that take turns, and backwards in blocks: then there are many runs.
     let orders: [fn(u64) -> u64; 3] = [
         |number| 3 * number + number % 5,
@@ -193,7 +184,7 @@ fn rows_go_to_a_file_as_they_come() {
 
 #[test]
 fn rows_are_found_by_their_first_numbers_from_wherever_the_last_search_was() {
-    let file = row_file("found");
+    let file = row_file();
     for mut rows in [PackedRows::default(), PackedRows::in_file(&file)] {
         assert_eq!(Finder::new(&rows).first([7]), None);
         // Each key three times, but for every fourth, which is not there.
@@ -223,7 +214,7 @@ fn rows_are_found_by_their_first_numbers_from_wherever_the_last_search_was() {
 #[test]
 fn owners_that_take_turns_have_few_runs() {
     const OWNERS: u64 = 37;
-    let file = row_file("owners");
+    let file = row_file();
     let count = 3 * (RUNS_MAX * WAITING / 2) as u64 + 1234;
     for mut rows in [PackedRows::default(), PackedRows::in_file(&file)] {
         let row = |number: u64| [scramble(number) % OWNERS, number, 7 * number];

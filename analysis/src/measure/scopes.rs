@@ -7,35 +7,35 @@ use crate::model::{HostKind, HostSlice, TextId};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::measure) struct Scope {
-    pub(in crate::measure) start_ns: u64,
-    pub(in crate::measure) end_ns: u64,
-    pub(in crate::measure) name: TextId,
-    pub(in crate::measure) kind: HostKind,
+pub(super) struct Scope {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) name: TextId,
+    pub(super) kind: HostKind,
 }
 
 /// Those of one thread, as slices until [`Scopes::sort`].
 #[derive(Debug, Default)]
-pub(in crate::measure) struct Scopes {
+pub(super) struct Scopes {
     /// Begin, end, name, kind.
     slices: Vec<(u64, Reverse<u64>, TextId, HostKind)>,
     innermost: Vec<Scope>,
 }
 
 impl Scopes {
-    pub(in crate::measure) fn add(&mut self, slice: &HostSlice) {
+    pub(super) fn add(&mut self, slice: &HostSlice) {
         let end_ns = Reverse(slice.end_ns);
         self.slices
             .push((slice.start_ns, end_ns, slice.name, slice.kind));
     }
 
     /// How many there are.
-    pub(in crate::measure) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.slices.len()
     }
 
     /// Forgets those for which `is_kept` does not hold, by begin and end. They are in order after [`Scopes::sort`].
-    pub(in crate::measure) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
         self.slices
             .retain(|&(start_ns, Reverse(end_ns), ..)| is_kept(start_ns, end_ns));
         self.slices.shrink_to_fit();
@@ -43,7 +43,7 @@ impl Scopes {
     }
 
     /// Finds the innermost at each time.
-    pub(in crate::measure) fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.slices.sort_unstable();
         self.innermost.clear();
         let slices = std::mem::take(&mut self.slices);
@@ -78,11 +78,7 @@ impl Scopes {
     }
 
     /// Those that overlap an interval, in order; they do not overlap each other.
-    pub(in crate::measure) fn overlapping(
-        &self,
-        start_ns: u64,
-        end_ns: u64,
-    ) -> impl Iterator<Item = &Scope> {
+    pub(super) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
         let list = &self.innermost;
         let first = list.partition_point(|scope| scope.end_ns <= start_ns);
         list[first..]
