@@ -7,7 +7,7 @@ use rsys_analysis::advice::{advise, rule_names};
 use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::model::{
     Account, Activity, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect,
-    GpuRecord, HostKind, HostSlice, Model, Process, ProcessId, Sample,
+    GpuRecord, HostKind, HostSlice, LockWait, Model, Process, ProcessId, Sample,
 };
 use rsys_analysis::show::json;
 use serde_json::Value;
@@ -408,8 +408,8 @@ fn a_wait_has_no_more_than_could_have_run_meanwhile() {
     }
 }
 
-/// Fifty times 10 ms of work and 20 ms without, in which the thread is in a slice or nowhere.
-fn between_work(slice: Option<(HostKind, &str)>) -> Value {
+/// Fifty times 10 ms of work and 20 ms without, in which the thread is in a slice, in a recorded wait for a lock, or nowhere.
+fn between_work(slice: Option<(HostKind, &str)>, lock: Option<&str>) -> Value {
     let mut model = model();
     let load = stack(&mut model, &["main", "load@train.py"]);
     let mut records = Batch::default();
@@ -431,6 +431,17 @@ fn between_work(slice: Option<(HostKind, &str)>) -> Value {
                 ..call(&mut model, name, end_ns, end_ns + 19 * MS, 0)
             });
         }
+        if let Some(function) = lock {
+            records.lock_waits.push(LockWait {
+                start_ns: end_ns,
+                end_ns: end_ns + 19 * MS,
+                thread: thread(0),
+                function: model.texts.intern(function),
+                holder_tid: 11,
+                holder: model.texts.intern("grow (pool.cc:42)"),
+                ..LockWait::default()
+            });
+        }
         records.samples.push(Sample {
             time_ns: start_ns + MS,
             weight: MS,
@@ -441,6 +452,19 @@ fn between_work(slice: Option<(HostKind, &str)>) -> Value {
         });
     }
     advice(&model, &records)
+}
+
+/// Recorded waits for locks say why the host waits, though none was sampled.
+#[test]
+fn a_gpu_that_waits_for_a_lock_of_the_host_has_the_holder_named() {
+    let advised = between_work(None, Some("pthread_mutex_lock"));
+    let place = "waiting in pthread_mutex_lock, held by thread 11 in grow (pool.cc:42)";
+    assert_eq!(
+        found(&advised),
+        [finding("host_wait", place)],
+        "{advised:#}"
+    );
+    assert!(is_not_judged(&advised, "input_wait"), "{advised:#}");
 }
 
 #[test]
@@ -459,7 +483,7 @@ fn calls_of_libraries_and_threads_without_a_processor_are_told_apart() {
             finding("host_off_processor", "thread 10, before hipLaunchKernel"),
         ),
     ] {
-        let advised = between_work(slice);
+        let advised = between_work(slice, None);
         assert_eq!(found(&advised), [expected], "{advised:#}");
     }
 }

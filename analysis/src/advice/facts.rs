@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::compared::{Compared, Reported, compared};
-use crate::model::WAITING_FOR_INTERPRETER;
+use crate::model::{WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
 
@@ -160,9 +160,14 @@ pub(super) fn without_line(place: &str) -> &str {
         .map_or(place, |(function, _)| function)
 }
 
-/// A place without what `gaps` says of the interpreter's lock that is waited for there, and of who holds it.
+/// A place without what `gaps` says of the lock that is waited for there, and of who holds it.
 pub(super) fn without_lock(place: &str) -> &str {
-    let found = place.find(WAITING_FOR_INTERPRETER);
+    let is_at = |words: &str, at: usize| {
+        let before = &place[..at];
+        (before.is_empty() || before.ends_with(", ")) && place[at..].starts_with(words)
+    };
+    let mut ats = place.match_indices("waiting ").map(|(at, _)| at);
+    let found = ats.find(|&at| is_at(WAITING_FOR_INTERPRETER, at) || is_at(WAITING_FOR_LOCK, at));
     found.map_or(place, |at| place[..at].trim_end_matches(", "))
 }
 
@@ -280,6 +285,12 @@ impl<'a> Facts<'a> {
     pub(super) fn reported(&self) -> Reported<'_> {
         let compared = self.compared.as_ref();
         compared.map_or_else(Reported::default, |one| one.reported(self.run_ns))
+    }
+
+    /// Whether a GPU was idle while its host waited, by waits that were seen or recorded.
+    pub(super) fn knows_host_waits(&self) -> bool {
+        let causes = self.gpus.iter().flat_map(|gpu| &gpu.causes);
+        causes.into_iter().any(|idle| idle.cause == "host_wait")
     }
 
     /// Whether waits were recorded of the process of a GPU.

@@ -36,6 +36,8 @@ pub(super) enum Needs {
     Waits,
     /// Both.
     CallsAndWaits,
+    /// Calls, and waits of threads however they are known: sampled, or recorded as those for locks are.
+    CallsAndAnyWaits,
     /// Sensors of GPUs.
     Sensors,
 }
@@ -68,13 +70,20 @@ impl Rule {
         let has_gpus = !facts.gpus.is_empty();
         let has_waits = facts.processes.iter().any(|one| one.has_waits);
         match self.needs {
-            Needs::Gpus | Needs::Calls | Needs::CallsAndWaits if !has_gpus => {
+            Needs::Gpus | Needs::Calls | Needs::CallsAndWaits | Needs::CallsAndAnyWaits
+                if !has_gpus =>
+            {
                 Verdict::Lacks("operations of GPUs", "-I rocm")
             }
-            Needs::Calls | Needs::CallsAndWaits if facts.calls.is_empty() => {
+            Needs::Calls | Needs::CallsAndWaits | Needs::CallsAndAnyWaits
+                if facts.calls.is_empty() =>
+            {
                 Verdict::Lacks("calls of the GPU runtimes", "-I rocm")
             }
             Needs::Waits | Needs::CallsAndWaits if !has_waits => {
+                Verdict::Lacks("samples of waiting threads", "--realtime")
+            }
+            Needs::CallsAndAnyWaits if !has_waits && !facts.knows_host_waits() => {
                 Verdict::Lacks("samples of waiting threads", "--realtime")
             }
             Needs::Sensors if facts.sensors.is_empty() => {

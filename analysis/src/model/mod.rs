@@ -31,7 +31,7 @@ pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
     Thread, ThreadId,
 };
-pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER};
+pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;
 pub use part::Part;

@@ -1,4 +1,4 @@
-//! Who holds the interpreter's lock for which a thread waits.
+//! Who holds the lock for which a thread waits.
 
 use super::*;
 
@@ -153,4 +153,75 @@ fn samples_of_the_holder_are_kept_as_long_as_a_wait_asks_for_them() {
         let wanted = of("host_wait", place, 10 * MS - 1);
         assert!(causes(&found).contains(&wanted), "{:#?}", causes(&found));
     }
+}
+
+/// Recorded waits for other locks count to the nanosecond, with the function, the place and the holder: one within another once, and none for what is beside them.
+#[test]
+fn recorded_waits_for_any_lock_explain_idle_times() {
+    let mut model = two_threads();
+    let takes = stack(&mut model, "take_batch", "app.cc", 77);
+    let grows = stack(&mut model, "grow", "pool.cc", 42);
+    let told = model.texts.intern("grow (pool.cc:40)");
+    let mutex = model.texts.intern("pthread_mutex_lock");
+    let condition = model.texts.intern("pthread_cond_wait");
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 101 * MS, 102 * MS, 2)]);
+    let launch = call(&mut model, "hipLaunchKernel", 101 * MS - 1, 101 * MS, 2);
+    batch.host.push(launch);
+    let of_lock = |start_ns, end_ns, function, holder_tid, holder| LockWait {
+        start_ns,
+        end_ns,
+        function,
+        is_interpreter: false,
+        ..wait(0, 0, holder_tid, holder, false)
+    };
+    batch.lock_waits.extend([
+        // It began while the GPU worked.
+        of_lock(MS / 2, 10 * MS + 1, mutex, 99, told),
+        of_lock(2 * MS, 3 * MS, mutex, 99, told),
+        of_lock(20 * MS, 25 * MS + 7, mutex, 99, TextId::EMPTY),
+        of_lock(30 * MS, 30 * MS + 5, condition, 0, TextId::EMPTY),
+    ]);
+    // Waits for the interpreter's lock that were seen from outside count beside them.
+    batch.lock_waits.push(wait(40, 44, 99, told, true));
+    for (time_ns, stack) in [(20 * MS, takes), (30 * MS, takes)] {
+        batch.samples.push(Sample {
+            time_ns,
+            ..sample(0, 0, stack, Basis::CallTime)
+        });
+    }
+    batch.samples.push(sample(1, 22, grows, Basis::CpuTime));
+    let found = causes(&gaps(&model, &batch));
+    let lock = "waiting in pthread_mutex_lock, held by thread 99 in";
+    let python = "waiting for the interpreter's lock (GIL), held by thread 99 in";
+    for one in [
+        of(
+            "host_wait",
+            &format!("{lock} grow (pool.cc:40)"),
+            9 * MS + 1,
+        ),
+        of(
+            "host_wait",
+            &format!("take_batch (app.cc:77), {lock} grow (pool.cc:42)"),
+            5 * MS + 7,
+        ),
+        of(
+            "host_wait",
+            "take_batch (app.cc:77), waiting in pthread_cond_wait",
+            5,
+        ),
+        of("host_wait", &format!("{python} grow (pool.cc:40)"), 4 * MS),
+    ] {
+        assert!(found.contains(&one), "{one:?} in {found:#?}");
+    }
+    let waited_ns: u64 = found
+        .iter()
+        .filter(|(cause, ..)| cause == "host_wait")
+        .map(|(_, _, ns)| *ns)
+        .sum();
+    assert_eq!(waited_ns, 18 * MS + 13);
+    let all_ns: u64 = found.iter().map(|(_, _, ns)| *ns).sum();
+    assert_eq!(all_ns, 100 * MS);
 }

@@ -19,8 +19,8 @@ pub(super) const RULES: [Rule; 4] = [
     Rule {
         name: "host_wait",
         title: "a GPU waits while the host sleeps or waits for another thread",
-        remedy: "launch the next work before the wait, or remove the wait; `rsys-report functions` lists the waits",
-        needs: Needs::CallsAndWaits,
+        remedy: "launch the next work before the wait, or remove the wait; `rsys-report functions` lists the waits, `rsys-report locks` those for locks and who held them",
+        needs: Needs::CallsAndAnyWaits,
         judge: host_wait,
     },
     Rule {
@@ -149,7 +149,10 @@ fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
                         ("in_code_ns", function.code_ns.into()),
                         ("in_waits_ns", function.wait_ns.into()),
                         ("off_processor_ns", function.off_ns.into()),
-                        ("waits_recorded", facts.has_waits(gpu).into()),
+                        (
+                            "waits_recorded",
+                            (function.wait_ns > 0 || facts.has_waits(gpu)).into(),
+                        ),
                     ],
                     span: Some(most.longest),
                 });

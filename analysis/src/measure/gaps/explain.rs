@@ -224,15 +224,20 @@ impl<'a> Gpu<'a> {
         (thread, next): (ThreadId, Option<CallAt>),
         of_thread: &Thread,
     ) {
-        let (mut waits, mut now_ns) = (Vec::new(), start_ns);
-        for queued in self.queued((start_ns, end_ns), of_thread) {
+        let (mut waits, mut exact, mut now_ns) = (Vec::new(), Vec::new(), start_ns);
+        for (queued, is_exact) in self.queued((start_ns, end_ns), of_thread) {
             self.seen_waits((now_ns, queued.1), of_thread, &mut waits);
             now_ns = queued.1 + queued.0;
-            waits.push(queued);
+            match is_exact {
+                true => exact.push(queued),
+                false => waits.push(queued),
+            }
         }
         self.seen_waits((now_ns, end_ns), of_thread, &mut waits);
         // What was seen of a wait is less than all of it: it was seen from outside, now and then.
         let longest = waits.iter().max().map(|wait| wait.2.clone());
+        waits.append(&mut exact);
+        waits.sort_unstable_by_key(|wait| wait.1);
         let around = Around {
             thread,
             waits: longest,

@@ -7,7 +7,7 @@
 
 use super::explain::{Gpu, HANDOVER_NS, Known};
 use super::host::{Host, Thread, end_of};
-use super::interpreter::STILL_NS;
+use super::queues::STILL_NS;
 use super::stretches::{Stretch, Stretches};
 use super::{Gaps, entry};
 use crate::measure::packed_rows::Row;
@@ -224,7 +224,7 @@ impl Host {
         let mut is_busy = busy.cover();
         entry(&mut self.launches, process.index()).settle(|row| !is_busy(row[0], row[0]));
         let own = |thread: &&mut Thread| thread.process == Some(process);
-        // Where a thread waits for the interpreter's lock, samples say where that is, and where the thread is that holds it.
+        // Where a thread waits for a lock, samples say where that is, and where the thread is that holds it.
         let mut asked_for = IntervalSet::default();
         for thread in self.threads.iter_mut().filter(own) {
             let mut is_busy = busy.cover();

@@ -1,13 +1,13 @@
-//! Waits for the lock of a Python interpreter, and who held it meanwhile.
+//! Waits for locks, and who held them meanwhile.
 //!
-//! Of a wait that was recorded (`-I mutex-locks`) begin, end and the holder's thread are exact; of one that was seen from outside (`--realtime`) they
-//! are as they were when it was looked at. Where the holder's line was not recorded, it is that of its thread's sample at that time.
+//! Of a wait that was recorded (`-I mutex-locks`) begin, end and the holder's thread are exact; of one for the interpreter's lock that was seen from outside
+//! (`--realtime`) they are as they were when it was looked at. Where the holder's line was not recorded, it is that of its thread's sample at that time.
 
 use super::explain::{Gpu, most_of};
 use super::host::{Host, Thread};
-use super::interpreter::{Queued, STILL_NS};
 use super::places::place;
-use crate::model::{Model, ProcessId, WAITING_FOR_INTERPRETER};
+use super::queues::{Queued, STILL_NS};
+use crate::model::{Model, ProcessId, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 
 impl Host {
     /// The place of a thread of a process in a time, by its samples: where it ran, else where it waited.
@@ -35,21 +35,19 @@ impl Host {
 }
 
 impl Gpu<'_> {
-    /// Waits of a thread for the interpreter's lock within an interval: length, begin and place of each.
+    /// Waits of a thread for locks within an interval: length, begin and place of each, and whether that is all of the wait.
     pub(super) fn queued(
         &self,
         (start_ns, end_ns): (u64, u64),
         of_thread: &Thread,
-    ) -> Vec<(u64, u64, String)> {
+    ) -> Vec<((u64, u64, String), bool)> {
         let (mut found, mut now_ns) = (Vec::new(), start_ns);
         for wait in of_thread.queues.overlapping(start_ns, end_ns) {
             let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns.min(end_ns));
             if from_ns < to_ns {
-                found.push((
-                    to_ns - from_ns,
-                    from_ns,
-                    self.place_of_queued(&wait, of_thread),
-                ));
+                let place = self.place_of_queued(&wait, of_thread);
+                let is_exact = wait.function.is_some();
+                found.push(((to_ns - from_ns, from_ns, place), is_exact));
                 now_ns = to_ns;
             }
         }
@@ -67,9 +65,13 @@ impl Gpu<'_> {
         let mut text = of_call
             .or_else(seen)
             .map_or_else(String::new, |stack| place(self.model, stack));
-        if !text.ends_with(WAITING_FOR_INTERPRETER) {
+        let what = match wait.function {
+            None => WAITING_FOR_INTERPRETER.to_owned(),
+            Some(function) => format!("{WAITING_FOR_LOCK}{}", self.model.text(function)),
+        };
+        if !text.ends_with(&what) {
             let comma = if text.is_empty() { "" } else { ", " };
-            text = format!("{text}{comma}{WAITING_FOR_INTERPRETER}");
+            text = format!("{text}{comma}{what}");
         }
         if wait.holder_tid == 0 {
             return text;

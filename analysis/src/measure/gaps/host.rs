@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::interpreter::Queues;
 use super::orders::{Order, Orders};
+use super::queues::Queues;
 use crate::measure::entry;
 use crate::measure::packed_rows::{PackedRows, Row};
 use crate::measure::scopes::{Scope, Scopes};
@@ -133,7 +133,7 @@ pub(super) struct Thread {
     pub(super) looks: PackedRows<4>,
     /// The stacks from which calls were made; rows begin with the calls' begins.
     pub(super) stacks: PackedRows<2>,
-    /// Its waits for the lock of a Python interpreter.
+    /// Its waits for locks.
     pub(super) queues: Queues,
     /// Whether it was looked at at all.
     pub(super) is_sampled: bool,
@@ -147,7 +147,7 @@ pub(super) struct Host {
     /// The stacks that launched operations, by process; rows begin with the time of the sample.
     pub(super) launches: Vec<PackedRows<3>>,
     pub(super) threads: Vec<Thread>,
-    /// Threads by their process and the kernel's id, of processes with waits for an interpreter's lock.
+    /// Threads by their process and the kernel's id, of processes with waits for locks.
     pub(super) tids: HashMap<(ProcessId, u32), ThreadId>,
     pub(super) orders: Orders,
     /// First and last time that is known of each process.
@@ -167,7 +167,7 @@ impl Host {
         for slice in &batch.host {
             self.slice(slice);
         }
-        for wait in batch.lock_waits.iter().filter(|wait| wait.is_interpreter) {
+        for wait in &batch.lock_waits {
             self.widen(wait.process, wait.start_ns, wait.end_ns);
             let thread = entry(&mut self.threads, wait.thread.index());
             thread.process = Some(wait.process);

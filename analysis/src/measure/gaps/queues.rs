@@ -1,4 +1,4 @@
-//! Waits of threads for the lock of a Python interpreter.
+//! Waits of threads for locks: those that were recorded, and those for the lock of a Python interpreter that were seen from outside.
 
 use crate::measure::packed_rows::{PackedRows, Row};
 use crate::model::{LockWait, TextId};
@@ -6,7 +6,7 @@ use crate::model::{LockWait, TextId};
 /// How long after a wait the next sample of a thread may still show where it was during the wait.
 pub(super) const STILL_NS: u64 = 50_000_000;
 
-/// A wait of a thread for the interpreter's lock.
+/// A wait of a thread for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Queued {
     pub(super) start_ns: u64,
@@ -14,24 +14,31 @@ pub(super) struct Queued {
     /// The thread that held the lock, 0 if that is not known, and its place, if that was recorded.
     pub(super) holder_tid: u32,
     pub(super) holder: TextId,
+    /// The function that it waits in; `None` if it waits for the interpreter's lock.
+    pub(super) function: Option<TextId>,
 }
 
-/// The waits of one thread for the interpreter's lock.
+/// The waits of one thread for locks.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    rows: PackedRows<5>,
+    rows: PackedRows<6>,
+    /// Whether waits for the interpreter's lock were recorded.
     has_recorded: bool,
 }
 
 impl Queues {
     pub(super) fn add(&mut self, wait: &LockWait) {
-        self.has_recorded |= !wait.is_sampled;
+        self.has_recorded |= wait.is_interpreter && !wait.is_sampled;
         self.rows.push([
             wait.start_ns,
             wait.end_ns - wait.start_ns,
             u64::from(wait.holder_tid),
             wait.holder.index() as u64,
             u64::from(wait.is_sampled),
+            match wait.is_interpreter {
+                true => 0,
+                false => wait.function.index() as u64 + 1,
+            },
         ]);
     }
 
@@ -43,10 +50,19 @@ impl Queues {
         self.rows.len() == 0
     }
 
-    /// Brings them into the order of time. Of a thread whose waits were recorded, what was seen from outside says nothing more.
+    /// Brings them into the order of time, without those that lie within others. Of a thread whose waits for the interpreter's lock were recorded, what was seen of
+    /// these from outside says nothing more.
     pub(super) fn sort(&mut self) {
         let has_recorded = self.has_recorded;
-        self.rows.settle(|row| !has_recorded || row[4] == 0);
+        let mut last_ns = 0;
+        self.rows.settle(|row| {
+            let end_ns = row[0] + row[1];
+            let stays = (!has_recorded || row[4] == 0) && end_ns > last_ns;
+            if stays {
+                last_ns = end_ns;
+            }
+            stays
+        });
     }
 
     /// Begin and end of each, in order.
@@ -65,11 +81,14 @@ impl Queues {
         (first..)
             .map_while(|place| self.rows.get(place))
             .map(
-                |[start_ns, duration_ns, holder_tid, holder, _]: Row<5>| Queued {
+                |[start_ns, duration_ns, holder_tid, holder, _, function]: Row<6>| Queued {
                     start_ns,
                     end_ns: start_ns + duration_ns,
                     holder_tid: holder_tid as u32,
                     holder: TextId::at(holder as usize),
+                    function: function
+                        .checked_sub(1)
+                        .map(|index| TextId::at(index as usize)),
                 },
             )
             .take_while(move |wait| wait.start_ns < end_ns)
