@@ -12,7 +12,10 @@ use rsys_proto::resolve::Resolver;
 use rsys_proto::schema::{
     self, InternedData, InternedName, TracePacket, TrackEvent, clock, event_type,
 };
-use rsys_proto::{Compression, CounterTrack, NamedTrack, PacketBuffer, ThreadTrack, TrackSequence};
+use rsys_proto::{
+    Compression, CounterTrack, CpuMode, NamedTrack, PacketBuffer, Sample, SampleSequence,
+    ThreadTrack, TrackSequence,
+};
 use rsys_report::cut::{Kind, Pick, Request, Selection, cut};
 
 const WORKER: u64 = 21;
@@ -402,4 +405,99 @@ fn a_slice_keeps_its_name_when_its_sequence_begins_anew() {
         .map(|slice| (slice.name.as_str(), slice.start_ns, slice.end_ns))
         .collect();
     assert_eq!(slices, [("first", 200, 400), ("second", 300, 350)]);
+}
+
+/// Other profilers write track by track: the trace starts with its earliest event, wherever that stands, and all parts together are the whole.
+#[test]
+fn a_trace_starts_with_its_earliest_event() {
+    let scratch = Scratch::new();
+    let mut trace = Vec::new();
+    let start_ns = FIRST.start_ns;
+    for (track, begin_ns) in [(WORKER, 5_000), (WORKER + 1, 40)] {
+        for (at_ns, kind) in [
+            (begin_ns, event_type::SLICE_BEGIN),
+            (begin_ns + 1_000, event_type::SLICE_END),
+        ] {
+            let packet = TracePacket {
+                timestamp: Some(start_ns + at_ns),
+                timestamp_clock_id: Some(clock::BOOTTIME),
+                trusted_packet_sequence_id: Some(7),
+                track_event: Some(TrackEvent {
+                    r#type: Some(kind),
+                    track_uuid: Some(track),
+                    name: (kind == event_type::SLICE_BEGIN).then(|| format!("of {track}")),
+                    ..TrackEvent::default()
+                }),
+                ..TracePacket::default()
+            };
+            put_message(&mut trace, 1, |body| packet.encode(body).unwrap());
+        }
+    }
+    let cut_out = |from_ns, to_ns| {
+        let request = Request {
+            from_ns,
+            to_ns,
+            ..request(&scratch, &trace)
+        };
+        cut(&request).unwrap();
+        let found = contents(&std::fs::read(&request.output).unwrap());
+        let slices = found.slices.iter();
+        let mut slices: Vec<_> = slices
+            .map(|slice| (slice.start_ns - start_ns, slice.end_ns - start_ns))
+            .collect();
+        slices.sort_unstable();
+        slices
+    };
+    assert_eq!(cut_out(0, None), [(40, 1_040), (5_000, 6_000)]);
+    assert_eq!(cut_out(0, Some(500)), [(40, 540)]);
+    assert_eq!(cut_out(500, None), [(540, 1_040), (5_000, 6_000)]);
+}
+
+/// Threads of several processes may have the same id: samples go with the name of their own.
+#[test]
+fn samples_are_chosen_by_the_name_of_their_own_thread() {
+    let scratch = Scratch::new();
+    let sampled = |out: &mut PacketBuffer, of: common::Writer<'_>, name, uuid| {
+        out.thread(&ThreadTrack {
+            uuid,
+            pid: of.pid,
+            tid: 5_000,
+            name,
+            title: "stack",
+        });
+        let mut samples = SampleSequence::new(out, "cpu-time ns", None);
+        let sample = Sample {
+            time_ns: of.start_ns + 2_000,
+            pid: of.pid,
+            tid: 5_000,
+            callstack: None,
+            weight: 7,
+            mode: CpuMode::Unknown,
+            cpu: None,
+        };
+        samples.sample(out, &sample);
+    };
+    let inputs = [
+        scratch.write(
+            "a.proto",
+            &FIRST.trace(|out| sampled(out, FIRST, "loader", 31)),
+        ),
+        scratch.write(
+            "b.proto",
+            &SECOND.trace(|out| sampled(out, SECOND, "worker", 32)),
+        ),
+    ];
+    let (_, merged) = merge_all(&scratch.0, &inputs).unwrap();
+    // Both processes have the same id on their hosts.
+    for (name, pid) in [("loader", FIRST.pid), ("worker", 4_194_304 + SECOND.pid)] {
+        let found = part(&Request {
+            selection: Selection {
+                threads: vec![Pick::from(name.to_owned())],
+                ..Selection::default()
+            },
+            ..request(&scratch, &merged)
+        });
+        let of: Vec<_> = found.samples.iter().map(|one| (one.0, one.1)).collect();
+        assert_eq!(of, [(pid, 5_000)], "{name}");
+    }
 }

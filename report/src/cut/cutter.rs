@@ -23,8 +23,10 @@ pub(super) struct Cutter<'a> {
     /// Since the start of the trace.
     from_ns: u64,
     to_ns: Option<u64>,
-    /// When the trace starts: the time of its first packet that has one.
+    /// When the trace starts: the time of its first packet that has one, unless it was said.
     start_ns: Option<u64>,
+    /// The earliest event, if it is in front of that.
+    pub earlier_ns: Option<u64>,
     decoder: Decoder,
     clocks: TraceClocks,
     owners: Owners,
@@ -69,12 +71,17 @@ enum Place {
 }
 
 impl<'a> Cutter<'a> {
-    pub(super) fn new(from_ns: u64, to_ns: Option<u64>, selection: &'a Selection) -> Self {
+    pub(super) fn new(
+        (from_ns, to_ns): (u64, Option<u64>),
+        start_ns: Option<u64>,
+        selection: &'a Selection,
+    ) -> Self {
         Self {
             selection,
             from_ns,
             to_ns,
-            start_ns: None,
+            start_ns,
+            earlier_ns: None,
             decoder: Decoder::default(),
             clocks: TraceClocks::default(),
             owners: Owners::default(),
@@ -116,6 +123,12 @@ impl<'a> Cutter<'a> {
         self.sequences[sequence].follow(&event.head, &mut self.clocks)?;
         if self.start_ns.is_none() {
             self.start_ns = event.time_ns;
+        }
+        let is_record = !matches!(event.kind, EventKind::None | EventKind::Described(_));
+        if let Some(time_ns) = event.time_ns.filter(|_| is_record)
+            && time_ns < self.earlier_ns.or(self.start_ns).unwrap_or(0)
+        {
+            self.earlier_ns = Some(time_ns);
         }
         let whole = Whole {
             sequence,

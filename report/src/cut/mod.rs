@@ -1,6 +1,7 @@
 //! `rsys-report cut`: a part of a trace as a trace of its own.
 //!
-//! Packets are copied one by one, in one pass, whatever the length of the trace (`cutter`). What is left out is decided by time (`range`)
+//! Packets are copied one by one, in one pass, whatever the length of the trace (`cutter`); in a second one where it turns out that the first packet was not the earliest, so
+//! that the trace starts sooner. What is left out is decided by time (`range`)
 //! and by what it belongs to (`select`). Kept in memory are the slices that are open, the last values of counters, and the names and stacks of sequences of
 //! which nothing was written yet.
 
@@ -110,27 +111,18 @@ pub fn cut(request: &Request) -> Result<Cut> {
         );
     }
     files::regular(input, &about)?;
-    let file = File::open(input).with_context(cannot_read)?;
-    let mut packets = Packets::new(file, true);
-    let mut cutter = Cutter::new(request.from_ns, request.to_ns, &request.selection);
-    let temp_output = TempOutput::new(output)?;
-    let mut writer = None;
-    let outcome = copy(
-        request,
-        &mut packets,
-        &mut cutter,
-        &temp_output,
-        &mut writer,
-    );
-    let Some(writer) = writer else {
-        outcome?;
-        bail!("{}: no packets", input.display());
-    };
-    // If writing failed, that is the reason for any other failure.
-    let (_, written_bytes) = writer
-        .finish()
-        .with_context(|| format!("cannot write {}", output.display()))?;
-    let read_packets = outcome?;
+    let mut pass = Pass::new(request, None)?;
+    if let Some(start_ns) = pass.cutter.earlier_ns {
+        drop(pass);
+        pass = Pass::new(request, Some(start_ns))?;
+    }
+    let Pass {
+        packets,
+        cutter,
+        temp_output,
+        read_packets,
+        written_bytes,
+    } = pass;
     if cutter.kept == 0 {
         let lasts = seconds(cutter.length_ns());
         bail!(
@@ -170,6 +162,50 @@ pub fn cut(request: &Request) -> Result<Cut> {
         seconds: started.elapsed().as_secs_f64(),
         remarks,
     })
+}
+
+/// The trace was read once, and the part written.
+struct Pass<'a> {
+    packets: Packets<File>,
+    cutter: Cutter<'a>,
+    temp_output: TempOutput,
+    read_packets: u64,
+    written_bytes: u64,
+}
+
+impl<'a> Pass<'a> {
+    /// Cuts; `start_ns` is when the trace starts, if that is known to be in front of its first packet.
+    fn new(request: &'a Request, start_ns: Option<u64>) -> Result<Self> {
+        let (input, output) = (&request.input, &request.output);
+        let file = File::open(input).with_context(|| format!("cannot read {}", input.display()))?;
+        let mut packets = Packets::new(file, true);
+        let range = (request.from_ns, request.to_ns);
+        let mut cutter = Cutter::new(range, start_ns, &request.selection);
+        let temp_output = TempOutput::new(output)?;
+        let mut writer = None;
+        let outcome = copy(
+            request,
+            &mut packets,
+            &mut cutter,
+            &temp_output,
+            &mut writer,
+        );
+        let Some(writer) = writer else {
+            outcome?;
+            bail!("{}: no packets", input.display());
+        };
+        // If writing failed, that is the reason for any other failure.
+        let (_, written_bytes) = writer
+            .finish()
+            .with_context(|| format!("cannot write {}", output.display()))?;
+        Ok(Self {
+            packets,
+            cutter,
+            temp_output,
+            read_packets: outcome?,
+            written_bytes,
+        })
+    }
 }
 
 fn copy(
@@ -243,6 +279,7 @@ fn counted_as(selection: &Selection) -> String {
     let used: Vec<&str> = used.map(|(name, _)| *name).collect();
     match used.as_slice() {
         [] => "nothing lies in this range".to_owned(),
+        [one] => format!("what {one} says leaves nothing of the range"),
         used => format!("what {} say leaves nothing of the range", used.join(", ")),
     }
 }

@@ -25,7 +25,9 @@ pub fn parse_time(word: &str) -> Result<u64> {
     let (number, unit) = word.split_at(end);
     let factor = UNITS.iter().find(|(name, _)| *name == unit.trim());
     match (number.parse::<f64>(), factor) {
-        (Ok(number), Some((_, factor))) if number * factor < 9e18 => Ok((number * factor) as u64),
+        (Ok(number), Some((_, factor))) if number * factor < 9e18 => {
+            Ok((number * factor).round() as u64)
+        }
         _ => bail!("{word:?} is no time since the start of the trace, such as 12.5s, 90ms or 2min"),
     }
 }
@@ -43,6 +45,10 @@ mod tests {
             ("2min", 120_000_000_000),
             ("7us", 7_000),
             ("3 ns", 3),
+            // These have no exact binary fraction.
+            ("0.261062816s", 261_062_816),
+            ("0.001001001ms", 1_001),
+            ("266.474008ms", 266_474_008),
             ("1h", 3_600_000_000_000),
         ] {
             assert_eq!(parse_time(word).unwrap(), ns, "{word}");

@@ -172,7 +172,9 @@ impl Selection {
         let thread = || {
             name_of(&|track| {
                 let thread = track.thread.as_ref()?;
-                (thread.tid == Some(i64::from(tid)))
+                // Ids of threads of several hosts may be equal.
+                let is_of_process = thread.pid.is_none_or(|one| one == pid.cast_signed());
+                (thread.tid == Some(i64::from(tid)) && is_of_process)
                     .then(|| thread.thread_name.clone().unwrap_or_default())
             })
         };
