@@ -28,6 +28,8 @@ pub(crate) struct Places {
     file: String,
     pub strides: Strides,
     processes: HashMap<i64, ProcessId>,
+    /// Host and rank of processes, as far as the file says them.
+    about: HashMap<i64, (String, Option<u64>)>,
     threads: HashMap<(i64, i64), ThreadId>,
     devices: HashMap<(i64, i64), DeviceId>,
     queues: HashMap<(i64, i64, i64), (ProcessId, DeviceId, QueueId)>,
@@ -44,6 +46,11 @@ impl Places {
         }
     }
 
+    /// Learns the host and rank of a process.
+    pub(crate) fn about(&mut self, pid: i64, host: String, rank: Option<u64>) {
+        self.about.insert(pid, (host, rank));
+    }
+
     pub(crate) fn process(&mut self, pid: Option<i64>, model: &mut Model) -> (i64, ProcessId) {
         let pid = pid.or(self.first).unwrap_or(0);
         self.first.get_or_insert(pid);
@@ -51,13 +58,15 @@ impl Places {
             return (pid, id);
         }
         let (host, own) = split(pid, self.strides.pid);
+        let (name, rank) = self.about.remove(&pid).unwrap_or_default();
         model.processes.push(Process {
             pid: u32::try_from(own).unwrap_or(0),
-            host: if host == 0 {
-                String::new()
-            } else {
-                format!("host {host}")
+            host: match host {
+                _ if !name.is_empty() => name,
+                0 => String::new(),
+                _ => format!("host {host}"),
             },
+            rank,
             file: self.file.clone(),
             ..Process::default()
         });

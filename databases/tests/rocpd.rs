@@ -80,12 +80,7 @@ fn read(path: &PathBuf) -> (Model, Batch) {
 fn check(model: &Model, batch: &Batch, pids: &[u32]) {
     let found: Vec<u32> = model.processes.iter().map(|process| process.pid).collect();
     assert_eq!(found, pids);
-    assert!(
-        model
-            .processes
-            .iter()
-            .all(|process| process.host.is_empty())
-    );
+    assert!(model.processes.iter().all(|process| process.host == "n1"));
     for number in 0..pids.len() {
         let operations: Vec<_> = batch
             .gpu
@@ -204,6 +199,30 @@ fn processes_of_one_file_stay_apart() {
         + "create view rocpd_info_process as select * from rocpd_info_process_a union all select * from rocpd_info_process_b;";
     let (model, batch) = read(&database("both", &sql));
     check(&model, &batch, &[4711, 4712]);
+}
+
+/// Files of several hosts, attached to one: equal process ids are those of different processes where the hosts are different ones. Ranks are as rsys writes them.
+#[test]
+fn equal_process_ids_of_different_hosts_stay_apart() {
+    let sql = statements("_a", 4711, VERSION_3)
+        + &statements("_b", 4711, VERSION_4)
+        + "update rocpd_info_node_b set hostname = 'n2';
+        alter table rocpd_info_process_b add column extdata text;
+        update rocpd_info_process_b set extdata = '{\"rank\": 3}';";
+    let (model, batch) = read(&database("hosts", &sql));
+    let found: Vec<_> = model
+        .processes
+        .iter()
+        .map(|process| (process.pid, process.host.as_str(), process.rank))
+        .collect();
+    assert_eq!(found, [(4711, "n1", None), (4711, "n2", Some(3))]);
+    let of = |number: usize| {
+        let records = batch.gpu.iter();
+        records
+            .filter(|record| record.process.index() == number)
+            .count()
+    };
+    assert_eq!([of(0), of(1)], [3, 3]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use crate::places::{Places, Strides};
 use crate::stream::{Closed, RowReader, Rows, Sink, Taker, columns, number, text, times};
 
-/// Process ids are numbered by node: the node times this, plus the process id.
+/// Process ids are numbered by node, over all tables of the file: the node times this, plus the process id.
 const NODE: i64 = 1 << 32;
 
 /// A table by which such databases are known.
@@ -69,6 +69,10 @@ enum What {
         grid: String,
     },
     Sampled(samples::Row),
+    /// What the file says of a process: the name is that of its host.
+    About {
+        rank: Option<u64>,
+    },
     /// The call stack of a call, or of a kernel's launch: the name is that stack as text.
     Stack {
         tid: i64,
@@ -96,9 +100,15 @@ pub(crate) fn reader(
     places.strides = Strides { pid: NODE, gpu: 0 };
     RowReader {
         rows: Rows::start(database, path, move |database, sink| {
+            let mut nodes = Nodes::default();
             for (file, suffix) in suffixes(&names).into_iter().enumerate() {
-                rows(database, sink, kinds, suffix)?;
-                let query = Query { database, suffix };
+                let query = Query {
+                    database,
+                    suffix,
+                    first_node: nodes.first(database, suffix),
+                };
+                query.processes(sink)?;
+                rows(&query, sink, kinds)?;
                 stacks::rows(&query, sink, kinds)?;
                 samples::rows(&query, sink, kinds, file)?;
             }
@@ -120,10 +130,49 @@ fn suffixes(names: &[String]) -> Vec<&str> {
     if others.is_empty() { plain } else { others }
 }
 
+/// The names of the nodes of all tables.
+#[derive(Debug, Default)]
+struct Nodes {
+    names: Vec<String>,
+}
+
+impl Nodes {
+    /// The number of the first node of the tables with a suffix. Each process may have tables of its own, in which its node is the only one: it is the same as that of
+    /// others if its name is.
+    fn first(&mut self, database: &Connection, suffix: &str) -> i64 {
+        let query = Query {
+            database,
+            suffix,
+            first_node: 0,
+        };
+        let sql = format!(
+            "select coalesce(hostname, '') from {} order by id",
+            query.table("info_node")
+        );
+        let names = database.prepare(&sql).and_then(|mut statement| {
+            let names = statement.query_map([], |row| Ok(text(row, 0)))?;
+            names.collect::<Result<Vec<String>, _>>()
+        });
+        let names = names.unwrap_or_default();
+        let known = match names.as_slice() {
+            [] => Some(0),
+            [name] => self.names.iter().position(|known| known == name),
+            _ => None,
+        };
+        let first = known.unwrap_or(self.names.len());
+        if known.is_none() {
+            self.names.extend(names);
+        }
+        i64::try_from(first).unwrap_or(0)
+    }
+}
+
 /// A query of rows with their place, event and times.
 struct Query<'a> {
     database: &'a Connection,
     suffix: &'a str,
+    /// The number of the first node of these tables.
+    first_node: i64,
 }
 
 impl Query<'_> {
@@ -134,6 +183,35 @@ impl Query<'_> {
 
     fn table(&self, name: &str) -> String {
         format!("\"rocpd_{name}{}\"", self.suffix.replace('"', "\"\""))
+    }
+
+    /// The number of the node whose id is in a column.
+    fn node(&self, column: &str) -> String {
+        let (nodes, first) = (self.table("info_node"), self.first_node);
+        format!("(select count(*) + {first} from {nodes} where id < {column})")
+    }
+
+    /// What is known of the processes.
+    fn processes(&self, sink: &mut Sink<Record>) -> Result<(), Closed> {
+        let (processes, nodes) = (self.table("info_process"), self.table("info_node"));
+        let has =
+            |table: &str, name: &str| columns(self.database, table).iter().any(|one| one == name);
+        let host = match has(&nodes, "hostname") {
+            true => format!("(select hostname from {nodes} where id = p.nid)"),
+            false => "''".to_owned(),
+        };
+        let rank = match has(&processes, "extdata") {
+            true => "case when json_valid(p.extdata) then json_extract(p.extdata, '$.rank') end",
+            false => "null",
+        };
+        let sql = format!(
+            "select p.id, {}, p.pid, 0, 0, 0, {host}, {rank} from {processes} p order by p.id",
+            self.node("p.nid")
+        );
+        sink.rows(self.database, "rocpd_info_process", &sql, |row| {
+            let rank = number(row, 7).and_then(|rank| u64::try_from(rank).ok());
+            record(row, What::About { rank })
+        })
     }
 
     /// The thread of a row, behind others.
@@ -165,10 +243,10 @@ impl Query<'_> {
             false => (String::new(), "r"),
         };
         let more = more.replace("{t}", place_of);
-        let nodes = self.table("info_node");
+        let node = self.node(&format!("{place_of}.nid"));
         let (process, event) = (self.table("info_process"), self.table("event"));
         format!(
-            "select r.id, (select count(*) from {nodes} where id < {place_of}.nid), (select pid from {process} where id = {place_of}.pid), r.start, r.end,
+            "select r.id, {node}, (select pid from {process} where id = {place_of}.pid), r.start, r.end,
                     coalesce(nullif(e.stack_id, 0), e.correlation_id, 0), {name}{more}
              from {of} r {place} left join {event} e on e.id = r.event_id {order}"
         )
@@ -176,13 +254,8 @@ impl Query<'_> {
 }
 
 /// Reads the rows of all tables of a process.
-fn rows(
-    database: &Connection,
-    sink: &mut Sink<Record>,
-    kinds: Kinds,
-    suffix: &str,
-) -> Result<(), Closed> {
-    let query = Query { database, suffix };
+fn rows(query: &Query<'_>, sink: &mut Sink<Record>, kinds: Kinds) -> Result<(), Closed> {
+    let database = query.database;
     let is_there = |table: &str| !columns(database, &query.table(table)).is_empty();
     let strings = query.table("string");
     let category = match is_there("info_category") {
@@ -374,6 +447,7 @@ impl Taker for RocpdTaker {
             name,
         } = record;
         match what {
+            What::About { rank } => self.places.about(pid, name, rank),
             What::Sampled(row) => {
                 let at = (pid, start_ns);
                 self.sampled.take(row, at, &mut self.places, model, batch);

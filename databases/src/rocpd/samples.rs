@@ -66,13 +66,10 @@ pub(super) fn rows(
         query.table("event"),
         query.table("track"),
     );
-    let (strings, nodes, process) = (
-        query.table("string"),
-        query.table("info_node"),
-        query.table("info_process"),
-    );
+    let (strings, process) = (query.table("string"), query.table("info_process"));
     let place = format!(
-        "(select count(*) from {nodes} where id < t.nid), (select pid from {process} where id = t.pid), s.timestamp, s.timestamp, 0"
+        "{}, (select pid from {process} where id = t.pid), s.timestamp, s.timestamp, 0",
+        query.node("t.nid")
     );
     if kinds.samples {
         let ours = "('CPU_SAMPLE', 'WAIT_SAMPLE', 'EVENT_SAMPLE')";
