@@ -7,7 +7,7 @@ use rsys_analysis::advice::{advise, rule_names};
 use rsys_analysis::measure::cost::profiling_cost;
 use rsys_analysis::model::{
     Account, Activity, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect,
-    GpuRecord, HostKind, HostSlice, LockWait, Model, Process, ProcessId, Sample,
+    GpuRecord, HostKind, HostSlice, LockWait, Model, OpKind, Process, ProcessId, Sample,
 };
 use rsys_analysis::show::json;
 use serde_json::Value;
@@ -238,6 +238,52 @@ fn gpus_that_run_collectives_alone_are_one_finding() {
     assert_eq!(first["evidence"]["gpus"], 2);
     // Without an answer to `collectives` the rule for stragglers has no finding, and nothing that it lacks.
     assert!(!is_not_judged(&advised, "straggler"));
+}
+
+#[test]
+fn copies_of_equal_processes_are_told_apart_by_their_hosts() {
+    let mut model = model();
+    let pid = model.processes[0].pid;
+    model.processes[0].host = "a".to_owned();
+    model.processes.push(Process {
+        pid,
+        host: "b".to_owned(),
+        ..Process::default()
+    });
+    model.devices.push(Device {
+        process: ProcessId::new(1),
+        is_physical: true,
+        ..Device::default()
+    });
+    // A second of copies and four of kernels on both; on the first host a call waits for its copy.
+    let wait = HostSlice {
+        bytes: 1 << 30,
+        ..call(&mut model, "hipMemcpy", 0, 1_000 * MS, 1)
+    };
+    let records = batch(|batch| {
+        for host in [0, 1] {
+            let of = |record: GpuRecord| GpuRecord {
+                process: ProcessId::new(host),
+                ..record
+            };
+            let link = if host == 0 { 1 } else { 0 };
+            batch.gpu.push(of(GpuRecord {
+                activity: Activity::Copy,
+                kind: OpKind::Copy,
+                bytes: 1 << 30,
+                ..gpu(host, 0, 1_000 * MS, link)
+            }));
+            batch.gpu.push(of(gpu(host, 1_000 * MS, 5_000 * MS, 0)));
+        }
+        batch.host.push(wait);
+    });
+    let advised = advice(&model, &records);
+    let rules: Vec<_> = found(&advised).into_iter().map(|one| one.0).collect();
+    assert_eq!(rules, ["blocking_copies", "exposed_copies"], "{advised:#}");
+    for finding in advised["findings"].as_array().unwrap() {
+        assert_eq!(finding["evidence"]["gpus"], 1, "{advised:#}");
+        assert_eq!(finding["saves_ns"], 1_000 * MS, "{advised:#}");
+    }
 }
 
 /// Kernels of `run_us` with pauses of `pause_us`, launched one by one with nothing to wait for.

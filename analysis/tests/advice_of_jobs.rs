@@ -83,6 +83,9 @@ fn what_makes_a_rank_late_is_one_finding() {
         assert_eq!(told(&found), expected, "{found:#?}");
         // Six times 60 ms; the first time nothing is known of the time before.
         assert!((299..=361).contains(&saves_ms(&found[0])), "{found:#?}");
+        // The place to look at is one of these times.
+        let duration_ns = found[0]["duration_ns"].as_u64().unwrap_or(0);
+        assert!((60..=70).contains(&(duration_ns / MS)), "{found:#?}");
     }
 }
 
@@ -93,6 +96,19 @@ fn ranks_that_are_late_together_are_one_finding() {
     let expected = [("straggler", "ranks 4, 5, 6, 7 on node01: gemm_2")];
     assert_eq!(told(&found), expected, "{found:#?}");
     assert!((165..=185).contains(&saves_ms(&found[0])), "{found:#?}");
+    // Of many the latest eight are named.
+    let slow = (8..20).map(|rank| fault(rank, Cause::LongKernel, 3, 1));
+    let found = of_job(&Job {
+        ranks: 32,
+        ..job(slow.collect())
+    });
+    let [one] = &told(&found)[..] else {
+        panic!("{found:#?}");
+    };
+    assert!(
+        one.1.starts_with("ranks ") && one.1.ends_with(": gemm_2; and 4 more ranks"),
+        "{one:?}"
+    );
     // Nor are their GPUs' idle times findings.
     let slow = (4..8).map(|rank| fault(rank, Cause::SlowLoader, 3, 1));
     let found = of_job(&job(slow.collect()));
@@ -112,7 +128,25 @@ fn ranks_that_are_late_in_turn_are_one_finding() {
         iterations: 100,
         ..job(slow.collect())
     });
-    assert_eq!(told(&found), [("ranks_in_turn", "")], "{found:#?}");
+    let [(rule, place)] = told(&found)[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(rule, "ranks_in_turn");
+    // Any of them by 20 ms, before an operation whose number is that of its iteration.
+    let rank = place.strip_prefix("most of all rank ").unwrap_or(place);
+    let (rank, operation) = rank.split_once(" on node0").unwrap_or((rank, ""));
+    let rank: usize = rank.parse().unwrap();
+    assert!(
+        operation[1..].starts_with(", before ncclAllReduce "),
+        "{place}"
+    );
+    let start_ns = found[0]["start_ns"].as_u64().unwrap();
+    let duration_ns = found[0]["duration_ns"].as_u64().unwrap();
+    assert!(rank < every.len() && start_ns > 0, "{place}");
+    assert!(
+        (19..=20).contains(&((duration_ns + MS / 2) / MS)),
+        "{found:#?}"
+    );
     // Iterations in which some rank is late.
     let late = (1..100_u64).filter(|at| every.iter().any(|every| at % every == 0));
     let late_ms = 20 * late.count() as u64;

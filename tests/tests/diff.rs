@@ -124,6 +124,35 @@ fn a_kernel_that_is_slower_by_three_percent_is_found_among_fifty() -> TestResult
 }
 
 #[test]
+fn slower_collectives_may_have_waited() -> TestResult {
+    let folder = Scratch::new("diff-collectives")?;
+    let one = training(folder.path(), "one", 1, 1.0)?;
+    let other = training(folder.path(), "other", 2, 1.2)?;
+    let notes = |answer: &Value| answer["notes"].to_string();
+    let (answer, _) = json(&[], [&one, &other])?;
+    assert!(
+        !notes(&answer).contains("rsys-report collectives"),
+        "{answer}"
+    );
+    // The one that is slower.
+    for path in [&one, &other] {
+        let text = std::fs::read_to_string(path)?;
+        std::fs::write(path, text.replace("kernel_Ah\"", "ncclDevKernel_Generic\""))?;
+    }
+    let (answer, _) = json(&[], [&one, &other])?;
+    assert!(
+        notes(&answer).contains("rsys-report collectives"),
+        "{answer}"
+    );
+    let (answer, _) = json(&[], [&other, &one])?;
+    assert!(
+        !notes(&answer).contains("rsys-report collectives"),
+        "{answer}"
+    );
+    Ok(())
+}
+
+#[test]
 fn identical_inputs_differ_by_exactly_nothing() -> TestResult {
     let folder = Scratch::new("diff-identical")?;
     let one = training(folder.path(), "one", 5, 1.0)?;

@@ -1,8 +1,9 @@
 //! Ranks that wait for each other in collectives, as the answer to `collectives` has it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Gpu, Host, Owner, Span, host_of};
+use super::facts::{Gpu, Host, Owner, Span, host_named};
 use super::rule::is_worth;
 use crate::measure::collectives::TOGETHER;
 use crate::table::Answer;
@@ -25,10 +26,8 @@ pub(super) struct Straggler {
     longer_ns: Option<u64>,
     /// The same as the collectives alone tell it.
     pub(super) replayed_ns: u64,
-    /// From the first to the last operation of its GPUs.
-    pub(super) span: Option<Span>,
-    /// Index in `Facts::hosts`.
-    at_host: usize,
+    /// The time before its latest arrival.
+    pub(super) span: Span,
 }
 
 /// Stragglers that are worth a finding.
@@ -38,7 +37,18 @@ pub(super) struct Reported<'c> {
     pub(super) alone: Vec<&'c Straggler>,
     /// All others, if they are worth one together: ranks of a slow host, say, of which each alone would gain nothing. And what they save.
     pub(super) together: Vec<&'c Straggler>,
+    /// How many more ranks are late, which are not named.
+    pub(super) more: u64,
     pub(super) together_ns: u64,
+}
+
+/// The collective for which the others waited longest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct LatestArrival {
+    /// Who came last to what.
+    pub(super) place: String,
+    /// By how much it came later than the next.
+    pub(super) span: Span,
 }
 
 /// How ranks waited for each other in collectives, where they were compared.
@@ -46,14 +56,17 @@ pub(super) struct Reported<'c> {
 pub(super) struct Compared {
     pub(super) stragglers: Vec<Straggler>,
     /// How long the processes of a host waited in their collectives for the last rank, and in their messages for the other one.
-    waited_ns: BTreeMap<(usize, Owner), [u64; 2]>,
+    waited_ns: BTreeMap<Owner, [u64; 2]>,
     /// Time in collectives of all GPUs of the processes of a host.
-    comm_ns: BTreeMap<(usize, Owner), u64>,
+    comm_ns: BTreeMap<Owner, u64>,
     /// Operations that were judged.
     pub(super) judged: u64,
     /// By how much the job would end sooner if all stragglers were like the others, and if all ranks were alike.
     pub(super) together_saved_ns: u64,
+    /// How many ranks are late, of which the worst are `stragglers`.
+    pub(super) late_ranks: u64,
     pub(super) alike_saved_ns: u64,
+    pub(super) latest: Option<LatestArrival>,
 }
 
 /// Causes of stragglers for which their GPUs are idle.
@@ -89,7 +102,7 @@ fn does_longer_ns(cause: &str, gpu: &Gpu, usual: &[&Gpu]) -> Option<u64> {
 impl Straggler {
     /// Whether a GPU is one of its own.
     pub(super) fn is_of(&self, gpu: &Gpu) -> bool {
-        (&self.owner, self.at_host) == (&gpu.owner, gpu.span.host)
+        self.owner == gpu.owner
     }
 
     /// Whether it is late by the time in which a GPU is idle or copies.
@@ -144,6 +157,7 @@ impl Compared {
             true => Reported {
                 alone,
                 together: others,
+                more: self.late_ranks.saturating_sub(self.stragglers.len() as u64),
                 together_ns,
             },
             false => Reported {
@@ -155,10 +169,9 @@ impl Compared {
 
     /// How long a GPU without collectives was idle because its process waited for ranks that are late.
     fn idle_wait_ns(&self, gpu: &Gpu) -> u64 {
-        let owner = (gpu.span.host, gpu.owner.clone());
         let waited_ns = self
             .waited_ns
-            .get(&owner)
+            .get(&gpu.owner)
             .map_or(0, |waited_ns| waited_ns[0]);
         if gpu.comm_ns == 0 { waited_ns } else { 0 }
     }
@@ -166,8 +179,8 @@ impl Compared {
     /// How much of the time in which a GPU has nothing but collectives and messages to do it waits for other ranks in each of both: of all its time in them as much as its process,
     /// whose GPUs wait alike.
     pub(super) fn exposed_wait_ns(&self, gpu: &Gpu) -> [u64; 2] {
-        let owner = (gpu.span.host, gpu.owner.clone());
-        let both = self.waited_ns.get(&owner).zip(self.comm_ns.get(&owner));
+        let (waited_ns, comm_ns) = (&self.waited_ns, &self.comm_ns);
+        let both = waited_ns.get(&gpu.owner).zip(comm_ns.get(&gpu.owner));
         let Some((waited_ns, &comm_ns)) = both.filter(|(_, comm_ns)| **comm_ns > 0) else {
             return [0; 2];
         };
@@ -185,25 +198,23 @@ impl Compared {
 pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Compared {
     let what_if = rows(Some(collectives), "what_if");
     let stragglers = rows(Some(collectives), "stragglers");
-    let of_straggler = |view: &View<'_>| (host_of(view, hosts), Owner::of(view));
-    let late: BTreeSet<_> = stragglers.iter().map(of_straggler).collect();
-    let is_late = |gpu: &Gpu| late.contains(&(gpu.span.host, gpu.owner.clone()));
+    let owner = |view: &View<'_>| Owner::of(view, hosts);
+    let late: BTreeSet<_> = stragglers.iter().map(owner).collect();
+    let is_late = |gpu: &Gpu| late.contains(&gpu.owner);
     let usual = gpus.iter().filter(|gpu| gpu.comm_ns > 0 && !is_late(gpu));
     let usual: Vec<&Gpu> = usual.collect();
     let straggler = |view: &View<'_>| {
-        let (owner, at_host) = (Owner::of(view), host_of(view, hosts));
+        let owner = Owner::of(view, hosts);
         let change = what_if.iter().find(|change| {
             let is_of_rank = change.known("process").is_some();
-            is_of_rank && Owner::of(change) == owner && host_of(change, hosts) == at_host
+            is_of_rank && Owner::of(change, hosts) == owner
         });
         let own = gpus.iter();
-        let own = own.filter(|gpu| gpu.owner == owner && gpu.span.host == at_host);
+        let own = own.filter(|gpu| gpu.owner == owner);
         let replayed_ns = change.map_or(0, saved_ns);
         let cause = view.text("cause").to_owned();
         // Whichever of its GPUs is the latest holds the others up.
-        let longer_ns = own
-            .clone()
-            .filter_map(|gpu| does_longer_ns(&cause, gpu, &usual));
+        let longer_ns = own.filter_map(|gpu| does_longer_ns(&cause, gpu, &usual));
         let longer_ns = longer_ns.max();
         Straggler {
             host: view.text("host").to_owned(),
@@ -214,9 +225,8 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
             saved_ns: replayed_ns.min(longer_ns.unwrap_or(u64::MAX)),
             longer_ns,
             replayed_ns,
-            span: own.clone().next().map(|gpu| gpu.span),
+            span: Span::longest(view, owner.host),
             owner,
-            at_host,
         }
     };
     // The last change is that of all ranks.
@@ -226,9 +236,8 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         .find(|change| change.text("change") == TOGETHER);
     let ranks = rows(Some(collectives), "ranks");
     let waited_ns = ranks.iter().map(|rank| {
-        let owner = (host_of(rank, hosts), Owner::of(rank));
         let waited_ns = [rank.count("wait_ns"), rank.count("message_wait_ns")];
-        (owner, waited_ns)
+        (owner(rank), waited_ns)
     });
     let communicators = rows(Some(collectives), "communicators");
     let judged = communicators.iter().map(|one| {
@@ -240,10 +249,9 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         };
         (one.count("matched") + incomplete).saturating_sub(not_judged)
     });
-    let mut comm_ns: BTreeMap<(usize, Owner), u64> = BTreeMap::new();
+    let mut comm_ns: BTreeMap<Owner, u64> = BTreeMap::new();
     for gpu in gpus {
-        let owner = (gpu.span.host, gpu.owner.clone());
-        *comm_ns.entry(owner).or_default() += gpu.comm_ns;
+        *comm_ns.entry(gpu.owner).or_default() += gpu.comm_ns;
     }
     Compared {
         comm_ns,
@@ -251,8 +259,41 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         waited_ns: waited_ns.collect(),
         judged: judged.sum(),
         together_saved_ns: together.map_or(0, saved_ns),
+        late_ranks: together.map_or(0, |change| change.count("ranks")),
         alike_saved_ns: alike,
+        latest: latest_arrival(collectives, hosts),
     }
+}
+
+/// The operation in which one rank held the others up most by what it did itself.
+fn latest_arrival(collectives: &Answer, hosts: &[Host]) -> Option<LatestArrival> {
+    let instances = rows(Some(collectives), "instances");
+    let most = instances
+        .iter()
+        .min_by_key(|one| Reverse(one.count("blame_ns")))?;
+    let duration_ns = most.count("blame_ns");
+    let name = most.text("last_host");
+    let who = match most.known("last_rank") {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", most.count("last_process")),
+    };
+    let of_host = match name {
+        "" => String::new(),
+        name => format!(" on {name}"),
+    };
+    Some(LatestArrival {
+        place: format!(
+            "most of all {who}{of_host}, before {} {}",
+            most.text("operation"),
+            most.count("sequence")
+        ),
+        span: Span {
+            start_ns: most.count("start_ns").saturating_sub(duration_ns),
+            duration_ns,
+            host: host_named(name, hosts),
+        },
+    })
+    .filter(|_| duration_ns > 0)
 }
 
 /// Time that a change saves. Of a large job only the first part is replayed, and scaled to the whole.
@@ -287,6 +328,7 @@ mod tests {
     fn gpu(host: usize, number: u64, (comm_ns, exposed_comm_ns): (u64, u64)) -> Gpu {
         Gpu {
             owner: Owner {
+                host,
                 rank: None,
                 process: 7,
             },
@@ -311,12 +353,21 @@ mod tests {
 
     /// Two hosts, on each of which is a process 7: on the first it waits for 60, on the second for 8 and is the straggler.
     fn found(replayed_share: f64, gpus: &[Gpu]) -> Compared {
-        let straggler = ["cause", "place", "late_ns", "blame_ns"];
+        let straggler = [
+            "cause",
+            "place",
+            "late_ns",
+            "blame_ns",
+            "longest_ns",
+            "longest_at_ns",
+        ];
         let straggler_cells = [
             "host_code".into(),
             "f (f.py:3)".into(),
             20_u64.into(),
             10_u64.into(),
+            5_u64.into(),
+            700_u64.into(),
         ];
         let changes = ["saved_ns", "replayed_share"];
         let change = |saved_ns: u64| [saved_ns.into(), replayed_share.into()];
@@ -360,7 +411,7 @@ mod tests {
             panic!("{found:?}");
         };
         assert_eq!((straggler.host.as_str(), straggler.saved_ns), ("b", 30));
-        assert_eq!(straggler.span, Some(gpus[2].span));
+        assert_eq!(straggler.span, Span::between(700, 705, 1));
     }
 
     #[test]

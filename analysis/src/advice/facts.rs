@@ -27,7 +27,7 @@ impl Span {
     }
 
     /// The longest single time of a row.
-    fn longest(view: &View<'_>, host: usize) -> Self {
+    pub(super) fn longest(view: &View<'_>, host: usize) -> Self {
         Self {
             start_ns: view.count("longest_at_ns"),
             duration_ns: view.count("longest_ns"),
@@ -63,9 +63,13 @@ fn hosts(lives: &[View<'_>]) -> Vec<Host> {
         .collect()
 }
 
-/// The place of a row's host; the first if it is not among them.
-pub(super) fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
-    let name = view.text("host");
+/// The place of a row's host.
+fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
+    host_named(view.text("host"), hosts)
+}
+
+/// The place of a host; the first if it is not among them.
+pub(super) fn host_named(name: &str, hosts: &[Host]) -> usize {
     let found = hosts.iter().position(|host| host.name == name);
     found.unwrap_or(0)
 }
@@ -171,16 +175,19 @@ pub(super) fn without_lock(place: &str) -> &str {
     found.map_or(place, |at| place[..at].trim_end_matches(", "))
 }
 
-/// Whose something is: rank and process.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+/// Whose something is: on other hosts, and in other containers, processes may have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Owner {
+    /// Index in [`Facts::hosts`].
+    pub(super) host: usize,
     pub(super) rank: Option<u64>,
     pub(super) process: u64,
 }
 
 impl Owner {
-    pub(super) fn of(view: &View<'_>) -> Self {
+    pub(super) fn of(view: &View<'_>, hosts: &[Host]) -> Self {
         Self {
+            host: host_of(view, hosts),
             rank: view.known("rank"),
             process: view.count("process"),
         }
@@ -205,9 +212,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Whether a GPU is one of its own: on other hosts, and in other containers, processes may have the same number.
+    /// Whether a GPU is one of its own.
     pub(super) fn uses(&self, gpu: &Gpu) -> bool {
-        (&self.owner, self.life.host) == (&gpu.owner, gpu.span.host)
+        self.owner == gpu.owner
     }
 }
 
@@ -261,8 +268,8 @@ impl<'a> Facts<'a> {
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
             compared: collectives.map(|(_, answer)| compared(answer, &gpus, &hosts)),
-            blocking_copies: copying(&rows(answer("copies"), "blocking_copies")),
-            blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies")),
+            blocking_copies: copying(&rows(answer("copies"), "blocking_copies"), &hosts),
+            blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies"), &hosts),
             copies: rows(answer("copies"), "copies"),
             calls: rows(answer("calls"), "calls"),
             waits: rows(answer("functions"), "waits"),
@@ -279,6 +286,11 @@ impl<'a> Facts<'a> {
     /// The place of a row's host in `hosts`.
     pub(super) fn host_of(&self, view: &View<'_>) -> usize {
         host_of(view, &self.hosts)
+    }
+
+    /// Whose a row is.
+    pub(super) fn owner(&self, view: &View<'_>) -> Owner {
+        Owner::of(view, &self.hosts)
     }
 
     /// Stragglers that are worth a finding.
@@ -301,12 +313,8 @@ impl<'a> Facts<'a> {
 }
 
 /// The number of a GPU and its process, by which tables are joined.
-fn key(view: &View<'_>) -> (Owner, String, u64) {
-    (
-        Owner::of(view),
-        view.text("host").to_owned(),
-        view.count("device"),
-    )
+fn key(view: &View<'_>, hosts: &[Host]) -> (Owner, u64) {
+    (Owner::of(view, hosts), view.count("device"))
 }
 
 fn gpus(
@@ -318,14 +326,15 @@ fn gpus(
     let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
     let devices = rows(timeline, "devices");
     let devices = devices.iter().map(|view| {
-        let same = |other: &&View<'_>| key(other) == key(view);
+        let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
         let causes = gaps.iter().find(same).map(|view| view.below("causes"));
         let pauses = pauses.iter().find(same);
         let pause_causes = pauses.map(|view| view.below("pause_causes"));
         let phases = pauses.map(|view| view.below("launch_phases"));
-        let host = host_of(view, hosts);
+        let owner = Owner::of(view, hosts);
+        let host = owner.host;
         Gpu {
-            owner: Owner::of(view),
+            owner,
             number: view.count("device"),
             span: Span {
                 start_ns: view.count("start_ns"),
@@ -396,12 +405,13 @@ fn phase(view: &View<'_>, host: usize) -> Phase {
 }
 
 fn process(view: &View<'_>, hosts: &[Host]) -> Process {
-    let host = host_of(view, hosts);
+    let owner = Owner::of(view, hosts);
+    let host = owner.host;
     let used = view
         .known("first_operation_ns")
         .zip(view.known("last_operation_ns"));
     Process {
-        owner: Owner::of(view),
+        owner,
         life: Span::between(view.count("start_ns"), view.count("end_ns"), host),
         used: used.map(|(first_ns, last_ns)| Span::between(first_ns, last_ns, host)),
         samples: view.count("samples"),
@@ -415,14 +425,14 @@ fn process(view: &View<'_>, hosts: &[Host]) -> Process {
 /// Programs that one process executed after each other are one process: what they did is known by their owner only.
 fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
     let most = |one: &Process| Reverse((one.used.is_some(), one.samples, one.life.duration_ns));
-    programs.sort_by_key(|one| (one.owner.clone(), one.life.host, most(one)));
+    programs.sort_by_key(|one| (one.owner, most(one)));
     programs.dedup_by(|other, one| {
-        let is_same = (&other.owner, other.life.host) == (&one.owner, one.life.host);
+        let is_same = other.owner == one.owner;
         if is_same {
             let end_ns = |span: Span| span.start_ns + span.duration_ns;
             let last_ns = end_ns(one.life).max(end_ns(other.life));
             let first_ns = one.life.start_ns.min(other.life.start_ns);
-            one.life = Span::between(first_ns, last_ns, one.life.host);
+            one.life = Span::between(first_ns, last_ns, one.owner.host);
             one.samples += other.samples;
             one.is_sampled |= other.is_sampled;
             one.has_waits |= other.has_waits;
@@ -432,9 +442,9 @@ fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
     programs
 }
 
-fn copying(views: &[View<'_>]) -> Vec<Copying> {
+fn copying(views: &[View<'_>], hosts: &[Host]) -> Vec<Copying> {
     let copying = |view: &View<'_>| Copying {
-        owner: Owner::of(view),
+        owner: Owner::of(view, hosts),
         call: view.text("call").to_owned(),
         place: view.place(""),
         count: view.count("count"),
@@ -450,11 +460,13 @@ mod tests {
 
     #[test]
     fn a_process_that_executed_another_program_is_one() {
+        let of_host = |host, process| Owner {
+            host,
+            rank: None,
+            process,
+        };
         let program = |process, start_ns, end_ns, samples| Process {
-            owner: Owner {
-                rank: None,
-                process,
-            },
+            owner: of_host(0, process),
             life: Span::between(start_ns, end_ns, 0),
             samples,
             before: (format!("of {samples}"), 0),
@@ -466,6 +478,7 @@ mod tests {
             program(7, 10, 80, 40),
             // Of another host.
             Process {
+                owner: of_host(1, 7),
                 life: Span::between(5_000, 5_070, 1),
                 ..program(7, 0, 0, 9)
             },
@@ -486,8 +499,8 @@ mod tests {
             found,
             [
                 (7, Span::between(0, 80, 0), 40, "of 40"),
-                (7, Span::between(5_000, 5_070, 1), 9, "of 9"),
                 (8, Span::between(5, 90, 0), 3, "of 3"),
+                (7, Span::between(5_000, 5_070, 1), 9, "of 9"),
             ]
         );
     }

@@ -20,6 +20,7 @@ pub use self::side::{Run, Side, measures};
 
 use self::names::pairs;
 use self::statistics::{Change, Estimate, Verdict};
+use crate::model::{Activity, OpKind, classify};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// What has less of the time of its kind is not what makes a run slow.
@@ -61,6 +62,12 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
         notes.push(
             "fewer than three runs of a side: how much whole runs differ by chance is not known, so intervals are of what varies within a run, and what has \
              only one value for each run has none; name more runs (--reference, --candidate)"
+                .to_owned(),
+        );
+    }
+    if compared.has_slower_collectives() {
+        notes.push(
+            "kernels of collectives also take longer when ranks wait in them for one that is late: `rsys-report collectives` says which one, and what it did"
                 .to_owned(),
         );
     }
@@ -183,6 +190,14 @@ impl Compared {
                 effects.then(totals).then_with(|| one.name.cmp(&other.name))
             });
         }
+    }
+
+    fn has_slower_collectives(&self) -> bool {
+        let mut slower = self
+            .kernels
+            .iter()
+            .filter(|item| item.verdict() == "slower");
+        slower.any(|item| classify(OpKind::Kernel, &item.name) == Activity::Comm)
     }
 
     fn times(&self) -> Table {

@@ -90,8 +90,7 @@ impl Measure for Lives {
                 start_ns => start_ns.min(first_ns),
             };
             let mut cells = process_cells(model, id).to_vec();
-            cells.extend::<[Cell; 9]>([
-                process.host.as_str().into(),
+            cells.extend::<[Cell; 8]>([
                 start_ns.into(),
                 last_ns.into(),
                 life.used.map(|used| used.0).into(),
@@ -145,8 +144,7 @@ impl Lives {
     }
 }
 
-const LIFE_COLUMNS: [Column; 17] = [
-    Column::plain("host", ""),
+const LIFE_COLUMNS: [Column; 16] = [
     Column::ns("start_ns", ""),
     Column::ns("end_ns", ""),
     Column::ns("first_operation_ns", ""),

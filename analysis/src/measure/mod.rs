@@ -110,17 +110,19 @@ pub(crate) fn device_cells(model: &Model, id: DeviceId) -> Vec<Cell> {
 }
 
 /// The columns by which a process is named, in all tables.
-pub(crate) const PROCESS_COLUMNS: [Column; 3] = [
+pub(crate) const PROCESS_COLUMNS: [Column; 4] = [
     Column::plain("rank", "rank"),
+    Column::plain("host", ""),
     Column::plain("process", "process"),
     Column::plain("process_name", ""),
 ];
 
 /// The cells of [`PROCESS_COLUMNS`].
-pub(crate) fn process_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
+pub(crate) fn process_cells(model: &Model, id: ProcessId) -> [Cell; 4] {
     let process = model.process(id);
     [
         process.rank.into(),
+        process.host.as_str().into(),
         process.pid.into(),
         process.name.as_str().into(),
     ]

@@ -102,9 +102,10 @@ fn pageable_copies(facts: &Facts<'_>) -> Verdict {
 /// Count, bytes and time of the small copies of a GPU, and the best bandwidth of its larger ones.
 fn small(facts: &Facts<'_>, gpu: &Gpu) -> (u64, u64, u64, Option<f64>) {
     let of_gpu = || {
-        facts.copies.iter().filter(|row| {
-            row.count("device") == gpu.number && row.count("process") == gpu.owner.process
-        })
+        facts
+            .copies
+            .iter()
+            .filter(|row| row.count("device") == gpu.number && facts.owner(row) == gpu.owner)
     };
     let is_small = |size: &str| SMALL.contains(&size);
     let mut sums = (0, 0, 0);

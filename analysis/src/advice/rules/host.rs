@@ -194,5 +194,5 @@ fn is_input(facts: &Facts<'_>, place: &str) -> bool {
 
 /// Whether a wait belongs to the interpreter's lock, which has a rule of its own.
 fn is_for_lock(facts: &Facts<'_>, gpu: &Gpu, place: &str, wait_ns: u64) -> bool {
-    2 * lock_wait_ns(facts, &gpu.owner, without_lock(place)) > wait_ns
+    2 * lock_wait_ns(facts, gpu.owner, without_lock(place)) > wait_ns
 }

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use crate::advice::facts::{Facts, Gpu, Owner, Span};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
-use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 1] = [Rule {
     name: "interpreter_lock",
@@ -14,17 +13,10 @@ pub(super) const RULES: [Rule; 1] = [Rule {
     judge: interpreter_lock,
 }];
 
-fn owner(row: &View<'_>) -> Owner {
-    Owner {
-        rank: row.known("rank"),
-        process: row.count("process"),
-    }
-}
-
 /// How long threads of a process waited for the lock at a place.
-pub(super) fn lock_wait_ns(facts: &Facts<'_>, of: &Owner, place: &str) -> u64 {
+pub(super) fn lock_wait_ns(facts: &Facts<'_>, of: Owner, place: &str) -> u64 {
     let rows = facts.interpreter.iter();
-    let at_place = rows.filter(|row| owner(row) == *of && row.place("waits_") == place);
+    let at_place = rows.filter(|row| facts.owner(row) == of && row.place("waits_") == place);
     at_place.map(|row| row.count("lock_wait_ns")).sum()
 }
 
@@ -35,7 +27,7 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
     for process in &facts.processes {
         let rows = || {
             let rows = facts.interpreter.iter();
-            rows.filter(|row| owner(row) == process.owner)
+            rows.filter(|row| facts.owner(row) == process.owner)
         };
         let Some(waiter) = rows().max_by_key(|row| row.count("lock_wait_ns")) else {
             continue;

@@ -72,16 +72,17 @@ fn straggler(facts: &Facts<'_>) -> Verdict {
     let reported = compared.reported(facts.run_ns);
     let alone = reported.alone.iter();
     let mut findings: Vec<Finding> = alone
-        .map(|one| late(&[one], one.saved_ns, compared))
+        .map(|one| late(&[one], 0, one.saved_ns, compared))
         .collect();
     if !reported.together.is_empty() {
-        findings.push(late(&reported.together, reported.together_ns, compared));
+        let (together, more) = (&reported.together, reported.more);
+        findings.push(late(together, more, reported.together_ns, compared));
     }
     Verdict::Found(findings)
 }
 
-/// Stragglers as one finding.
-fn late(stragglers: &[&Straggler], saved_ns: u64, compared: &Compared) -> Finding {
+/// Stragglers as one finding, and how many more there are.
+fn late(stragglers: &[&Straggler], more: u64, saved_ns: u64, compared: &Compared) -> Finding {
     let longest = stragglers.iter().max_by_key(|one| one.late_ns);
     let cause = longest.map_or("", |one| one.cause.as_str());
     let is_common = stragglers.iter().all(|one| one.cause == cause);
@@ -91,16 +92,22 @@ fn late(stragglers: &[&Straggler], saved_ns: u64, compared: &Compared) -> Findin
         cause => cause,
     };
     let blame_ns: u64 = stragglers.iter().map(|one| one.blame_ns).sum();
+    let mut place = placed(stragglers);
+    match more {
+        0 => {}
+        1 => place.push_str("; and one more rank"),
+        more => place.push_str(&format!("; and {more} more ranks")),
+    }
     Finding {
         saves_ns: Some(saved_ns),
-        place: placed(stragglers),
+        place,
         evidence: vec![
             ("cause", cause.into()),
             ("late_ns", longest.map_or(0, |one| one.late_ns).into()),
             ("others_waited_ns", blame_ns.into()),
             ("ranks", compared.ranks().into()),
         ],
-        span: longest.and_then(|one| one.span),
+        span: longest.map(|one| one.span),
     }
 }
 
@@ -155,15 +162,16 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     let waits = waits.map(|gpu| compared.exposed_wait_ns(gpu)[0]);
     let waits_ns = waits.max().unwrap_or(0);
     let beyond_ns = compared.alike_saved_ns.saturating_sub(of_stragglers_ns);
+    let latest = compared.latest.as_ref();
     let finding = Finding {
         saves_ns: Some(beyond_ns.min(waits_ns)),
-        place: String::new(),
+        place: latest.map_or_else(String::new, |one| one.place.clone()),
         evidence: vec![
             ("all_alike_ns", compared.alike_saved_ns.into()),
             ("stragglers_ns", of_stragglers_ns.into()),
             ("ranks", compared.ranks().into()),
         ],
-        span: None,
+        span: latest.map(|one| one.span),
     };
     Verdict::Found(if_worth(facts.run_ns, finding))
 }
@@ -279,10 +287,9 @@ fn imbalance(gpus: &[&Gpu], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
 }
 
 fn gpu_imbalance(facts: &Facts<'_>) -> Verdict {
-    let mut processes: BTreeMap<(usize, &Owner), Vec<&Gpu>> = BTreeMap::new();
+    let mut processes: BTreeMap<Owner, Vec<&Gpu>> = BTreeMap::new();
     for gpu in &facts.gpus {
-        let process = (gpu.span.host, &gpu.owner);
-        processes.entry(process).or_default().push(gpu);
+        processes.entry(gpu.owner).or_default().push(gpu);
     }
     let place = |gpu: &Gpu| format!("GPU {} of process {}", gpu.number, gpu.owner.process);
     let found = processes.values().flat_map(|gpus| imbalance(gpus, place));

@@ -146,6 +146,11 @@ impl Straggler {
         .collect()
     }
 
+    /// Begin and end of the time before its latest arrival, by its own clock.
+    pub(super) fn longest(&self, study: &Study) -> Option<(u64, u64)> {
+        self.windows(study).first()?.1.first().copied()
+    }
+
     pub(super) fn learn(&mut self, found: Vec<(ProcessId, Done)>) {
         for (process, done) in found {
             match self.done.entry(process) {

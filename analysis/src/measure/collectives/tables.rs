@@ -43,7 +43,7 @@ pub(super) fn answer(
     model: &Model,
 ) -> Answer {
     let mut notes = notes(model);
-    more_notes(study, stragglers, &mut notes);
+    more_notes(study, stragglers, model, &mut notes);
     let is_empty = study.groups.is_empty();
     let tables = [
         Some(ranks(study, model)),
@@ -64,7 +64,14 @@ pub(super) fn answer(
     }
 }
 
-fn more_notes(study: &Study, stragglers: &[Straggler], notes: &mut Vec<String>) {
+fn more_notes(study: &Study, stragglers: &[Straggler], model: &Model, notes: &mut Vec<String>) {
+    let late = all_late(study, model).len();
+    if late > stragglers.len() {
+        let named = stragglers.len();
+        notes.push(format!(
+            "{late} ranks stand out: the {named} that are latest are looked at"
+        ));
+    }
     if study.groups.is_empty() {
         notes.push("no call of RCCL that moves data is in these traces (rsys-sample records them with -I rccl)".to_owned());
     } else if stragglers.is_empty() {
@@ -127,6 +134,7 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let mut columns = vec![Column::plain("change", "if")];
     columns.extend(RANK);
     columns.extend([
+        Column::plain("ranks", "ranks"),
         Column::ns("collectives_ns", "collectives take"),
         Column::ns("predicted_ns", "then"),
         Column::ns("saved_ns", "saved"),
@@ -156,8 +164,13 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
             Change::LikeOthers(&[id]) => cells.extend(rank_cells(model, id)),
             _ => cells.extend([Cell::Null, Cell::Null, Cell::Null]),
         }
+        let changed = match change {
+            Change::LikeOthers(ranks) => ranks.len(),
+            _ => study.conduct.len(),
+        };
         let saved_ns = as_it_was_ns.saturating_sub(predicted_ns);
-        cells.extend::<[Cell; 5]>([
+        cells.extend::<[Cell; 6]>([
+            (changed as u64).into(),
             as_it_was_ns.into(),
             predicted_ns.into(),
             saved_ns.into(),
@@ -223,6 +236,8 @@ fn stragglers_table(
         Column::ns("late_ns", ""),
         Column::ns("blame_ns", ""),
         Column::plain("arrivals", ""),
+        Column::ns("longest_ns", ""),
+        Column::ns("longest_at_ns", ""),
         Column::plain("cause", ""),
         Column::plain("place", ""),
         Column::ns("explained_ns", ""),
@@ -234,10 +249,13 @@ fn stragglers_table(
         let conduct = &study.conduct[&straggler.process];
         let mut cells = rank_cells(model, straggler.process).to_vec();
         let why_cells = why.as_ref();
-        cells.extend::<[Cell; 7]>([
+        let longest = straggler.longest(study);
+        cells.extend::<[Cell; 9]>([
             conduct.late_ns.into(),
             conduct.blame_ns.into(),
             (straggler.arrivals.len() as u64).into(),
+            longest.map(|(start_ns, end_ns)| end_ns - start_ns).into(),
+            longest.map(|(start_ns, _)| start_ns).into(),
             why_cells.map(|why| why.cause).into(),
             why_cells.and_then(|why| why.place.clone()).into(),
             why_cells.map(|why| why.explained_ns).into(),
@@ -368,6 +386,7 @@ fn instances(study: &Study, model: &Model) -> Table {
         Column::ns("latency_min_ns", "latency"),
         Column::ns("latency_last_ns", ""),
         Column::plain("last_rank", "last"),
+        Column::plain("last_host", ""),
         Column::plain("last_process", ""),
         Column::ns("start_ns", ""),
         Column::ns("late_ns", "behind the next"),
@@ -390,6 +409,7 @@ fn instances(study: &Study, model: &Model) -> Table {
             one.latency_min_ns.into(),
             one.latency_last_ns.into(),
             last.rank.into(),
+            last.host.as_str().into(),
             last.pid.into(),
             one.start_ns.into(),
             one.late_ns.into(),
