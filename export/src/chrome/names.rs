@@ -23,13 +23,24 @@ impl File<'_> {
         });
         let processes = self.run.processes().map(|(_, process)| process);
         let hosts: BTreeSet<&str> = processes.clone().map(|one| one.host.as_str()).collect();
-        let ranks: BTreeSet<u64> = processes.filter_map(|process| process.rank).collect();
+        let ranks: BTreeSet<u64> = processes
+            .clone()
+            .filter_map(|process| process.rank)
+            .collect();
         if let Some(host) = hosts
             .first()
             .filter(|host| hosts.len() == 1 && !host.is_empty())
         {
             // As Kineto calls it since 2026.
             head["host_name"] = json!(host);
+        }
+        if hosts.len() > 1 {
+            // Read again by rsys-report: times of different hosts are not to be compared as those of one.
+            let of_ranks = processes.clone().filter_map(|one| {
+                let rank = one.rank?.to_string();
+                Some((rank, json!(one.host)))
+            });
+            head["host_names"] = Value::Object(of_ranks.collect());
         }
         if let Some(rank) = ranks.first().filter(|_| ranks.len() == 1) {
             head["distributedInfo"] = json!({

@@ -52,6 +52,45 @@ fn measured(answer: &serde_json::Value) -> Vec<String> {
     rows
 }
 
+/// Each host counts from its own start: one file of all says which ranks ran where, so that the straggler is the same.
+#[test]
+fn one_file_of_several_hosts_names_them() {
+    let job = Job {
+        ranks: 6,
+        ranks_per_host: 2,
+        iterations: 20,
+        faults: vec![Fault {
+            rank: 3,
+            cause: Cause::LongKernel,
+            amount_ns: 3_000_000,
+            every: 1,
+        }],
+        ..Job::default()
+    };
+    let folder = Folder::new("hosts");
+    rsys_synthetic::write(&job, &folder.path("job")).unwrap();
+    let tables = Tables::read(&files(&folder.path("job")), &folder);
+    for (format, name) in [
+        (Format::Kineto, "kineto.json"),
+        (Format::Chrome, "chrome.json"),
+    ] {
+        let output = folder.path(name);
+        tables.export(format, false, &Selection::default(), &output);
+        let again = Tables::read(std::slice::from_ref(&output), &folder);
+        let columns = ["rank", "host"];
+        let expected = tables.rows("processes", &columns);
+        assert_eq!(expected.len(), 6);
+        same("processes", expected, again.rows("processes", &columns));
+        let answer = answer(&[output]);
+        let stragglers = answer["stragglers"].as_array().unwrap();
+        assert_eq!(stragglers.len(), 1, "{stragglers:?}");
+        assert_eq!(stragglers[0]["rank"], 3);
+        let waits = answer["ranks"].as_array().unwrap().iter();
+        let longest_ns = waits.filter_map(|row| row["wait_ns"].as_u64()).max();
+        assert!(longest_ns < Some(1_000_000_000), "{longest_ns:?}");
+    }
+}
+
 #[test]
 fn ranks_have_the_arguments_of_their_collectives() {
     let job = Job {

@@ -33,6 +33,7 @@ pub(super) enum Member {
     DistributedInfo,
     BaseTime,
     HostName,
+    HostNames,
 }
 
 /// Where in the document we are.
@@ -201,6 +202,7 @@ fn member(bytes: &[u8]) -> Result<Step, Fault> {
         b"distributedInfo" => Member::DistributedInfo,
         b"baseTimeNanoseconds" => Member::BaseTime,
         b"host_name" | b"hostname" => Member::HostName,
+        b"host_names" => Member::HostNames,
         _ => return Ok(Step::Skip(at)),
     };
     let (span, behind) = value(bytes, at)?;

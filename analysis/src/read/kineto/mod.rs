@@ -101,6 +101,15 @@ impl KinetoReader {
             Member::HostName => {
                 places.host_name(&unescaped(value), model);
             }
+            Member::HostNames => {
+                let value = parsed();
+                let names = value.as_object().into_iter().flatten();
+                for (rank, host) in names {
+                    if let (Ok(rank), Some(host)) = (rank.parse(), host.as_str()) {
+                        places.host_of_rank(rank, host, model);
+                    }
+                }
+            }
             Member::DeviceProperties => {
                 for device in parsed().as_array().into_iter().flatten() {
                     let id = device["id"].as_u64().and_then(|id| u32::try_from(id).ok());

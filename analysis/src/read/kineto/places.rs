@@ -79,6 +79,8 @@ pub(super) struct Places {
     rank: Option<u64>,
     rank_count: Option<u64>,
     host: String,
+    /// Hosts of ranks, in files of several.
+    hosts_of_ranks: HashMap<u32, String>,
     devices: HashMap<(ProcessId, Key, u32), DeviceId>,
     device_names: HashMap<u32, String>,
     queues: HashMap<GpuKeys, GpuPlace>,
@@ -107,7 +109,7 @@ impl Places {
             name: name.cloned().unwrap_or_default(),
             rank,
             rank_count: self.rank_count,
-            host: self.host.clone(),
+            host: self.host_of(rank).to_owned(),
             file: self.file.clone(),
             ..Process::default()
         });
@@ -179,6 +181,8 @@ impl Places {
         };
         let process = &mut model.processes[id.index()];
         process.rank = Some(u64::from(rank));
+        let host = self.hosts_of_ranks.get(&rank).unwrap_or(&self.host);
+        process.host.clone_from(host);
         process.pid = original_pid.unwrap_or(pid).number().unwrap_or(0);
         self.ranks.entry(rank).or_insert(id);
         self.of_ranks.insert(pid, id);
@@ -226,6 +230,21 @@ impl Places {
         for id in all.chain(self.others.values()) {
             host.clone_into(&mut model.processes[id.index()].host);
         }
+    }
+
+    /// Where a rank ran, in a file of several.
+    pub(super) fn host_of_rank(&mut self, rank: u32, host: &str, model: &mut Model) {
+        if let Some(id) = self.ranks.get(&rank) {
+            host.clone_into(&mut model.processes[id.index()].host);
+        }
+        self.hosts_of_ranks.insert(rank, host.to_owned());
+    }
+
+    /// The host of a process with or without a rank.
+    fn host_of(&self, rank: Option<u64>) -> &str {
+        let rank = rank.and_then(|rank| u32::try_from(rank).ok());
+        let of_rank = rank.and_then(|rank| self.hosts_of_ranks.get(&rank));
+        of_rank.unwrap_or(&self.host)
     }
 
     /// A GPU has a name.
