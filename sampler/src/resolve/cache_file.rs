@@ -39,6 +39,8 @@ pub(super) struct CacheContent {
 pub(super) fn encode(build_id: &[u8], content: &CacheContent) -> Vec<u8> {
     let mut strings = Indexer::default();
     let mut lists = Indexer::default();
+    // Most addresses share their list with others: those that were read or made together.
+    let mut shared: FastMap<*const Symbolized, u64> = FastMap::default();
     let mut frames = Vec::new();
     let mut addresses = Vec::new();
     let mut before = 0;
@@ -51,7 +53,9 @@ pub(super) fn encode(build_id: &[u8], content: &CacheContent) -> Vec<u8> {
             continue;
         };
         let known = lists.items.len();
-        let index = lists.index(&**list);
+        let index = *shared
+            .entry(list.as_ptr())
+            .or_insert_with(|| lists.index(&**list));
         put(&mut addresses, index + 1);
         if lists.items.len() == known {
             continue;

@@ -8,7 +8,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,24 @@ pub(super) enum Loaded {
     Rejected,
     /// Its content.
     Content(CacheContent),
+}
+
+/// What tells a cache file from those that take its place: each is a new file, and whoever takes over what it holds marks it as used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileVersion {
+    inode: u64,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl FileVersion {
+    fn of(metadata: &fs::Metadata) -> Option<Self> {
+        Some(Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: metadata.modified().ok()?,
+        })
+    }
 }
 
 /// The cache directory.
@@ -91,13 +109,21 @@ impl CacheStore {
         }
     }
 
-    /// Adds what was found to what the file holds, if that is about the same files; ours wins.
-    pub fn save(&self, build_id: &[u8], mut content: CacheContent) -> io::Result<()> {
+    /// Adds what was found to what the file holds, if that is about the same files; ours wins. `known` is the file whose content is part of
+    /// what was found: where it is still there, it is not read again.
+    pub fn save(
+        &self,
+        build_id: &[u8],
+        mut content: CacheContent,
+        known: Option<FileVersion>,
+    ) -> io::Result<()> {
         let Some(path) = self.path(build_id) else {
             return Ok(());
         };
-        content.addresses.sort_by_key(|(vaddr, _)| *vaddr);
-        if let Loaded::Content(older) = self.load(build_id, |text| Arc::from(text))
+        content.addresses.sort_unstable_by_key(|(vaddr, _)| *vaddr);
+        let version = || FileVersion::of(&fs::metadata(&path).ok()?);
+        if (known.is_none() || known != version())
+            && let Loaded::Content(older) = self.load(build_id, |text| Arc::from(text))
             && older.fingerprint == content.fingerprint
         {
             content.addresses = merge(older.addresses, content.addresses);
@@ -141,13 +167,12 @@ impl CacheStore {
         written
     }
 
-    /// Marks a file as used, so that it is not among the oldest.
-    pub fn touch(&self, build_id: &[u8]) {
-        if let Some(path) = self.path(build_id)
-            && let Ok(file) = File::options().append(true).open(path)
-        {
-            touch(&file);
-        }
+    /// Marks a file as used, so that it is not among the oldest. Returns which one that is.
+    pub fn touch(&self, build_id: &[u8]) -> Option<FileVersion> {
+        let path = self.path(build_id)?;
+        let file = File::options().append(true).open(path).ok()?;
+        touch(&file);
+        FileVersion::of(&file.metadata().ok()?)
     }
 
     /// The place of a copy with `bytes` of the debug information of a file, which its build-id and a number distinguish; `None` where it would be
@@ -298,15 +323,41 @@ mod tests {
             store.load(&id, |text| Arc::from(text)),
             Loaded::Absent
         ));
-        store.save(&id, content(1, &[(3, "c"), (1, "a")])).unwrap();
-        store.save(&id, content(1, &[(2, "b"), (3, "C")])).unwrap();
+        store
+            .save(&id, content(1, &[(3, "c"), (1, "a")]), None)
+            .unwrap();
+        store
+            .save(&id, content(1, &[(2, "b"), (3, "C")]), None)
+            .unwrap();
         assert_eq!(
             loaded(&store, &id),
             Some(content(1, &[(1, "a"), (2, "b"), (3, "C")]))
         );
         // Names of other files are dropped.
-        store.save(&id, content(2, &[(9, "z")])).unwrap();
+        store.save(&id, content(2, &[(9, "z")]), None).unwrap();
         assert_eq!(loaded(&store, &id), Some(content(2, &[(9, "z")])));
+    }
+
+    #[test]
+    fn a_file_that_is_known_is_not_read_again() {
+        let directory = Directory::new("known");
+        let store = directory.store(1 << 20);
+        let id = [6; 20];
+        store.save(&id, content(1, &[(1, "a")]), None).unwrap();
+        let known = store.touch(&id);
+        assert!(known.is_some());
+        // All of it is in what is saved: to be seen by what is not.
+        store.save(&id, content(1, &[(2, "b")]), known).unwrap();
+        assert_eq!(loaded(&store, &id), Some(content(1, &[(2, "b")])));
+        // Somebody has written it since.
+        store.save(&id, content(1, &[(3, "c")]), known).unwrap();
+        assert_eq!(loaded(&store, &id), Some(content(1, &[(2, "b"), (3, "c")])));
+        // Somebody has removed it: nothing is known of none.
+        fs::remove_file(store.path(&id).unwrap()).unwrap();
+        assert_eq!(store.touch(&id), None);
+        store.save(&id, content(1, &[(4, "d")]), known).unwrap();
+        store.save(&id, content(1, &[(5, "e")]), None).unwrap();
+        assert_eq!(loaded(&store, &id), Some(content(1, &[(4, "d"), (5, "e")])));
     }
 
     #[test]
@@ -314,13 +365,13 @@ mod tests {
         let directory = Directory::new("damaged");
         let store = directory.store(1 << 20);
         let id = [8; 20];
-        store.save(&id, content(1, &[(1, "a")])).unwrap();
+        store.save(&id, content(1, &[(1, "a")]), None).unwrap();
         fs::write(store.path(&id).unwrap(), b"RSYSSYM\nrubbish").unwrap();
         assert!(matches!(
             store.load(&id, |text| Arc::from(text)),
             Loaded::Rejected
         ));
-        store.save(&id, content(1, &[(2, "b")])).unwrap();
+        store.save(&id, content(1, &[(2, "b")]), None).unwrap();
         assert_eq!(loaded(&store, &id), Some(content(1, &[(2, "b")])));
     }
 
@@ -335,7 +386,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..50 {
                         store
-                            .save(&id, content(1, &[(writer * 100 + round, "x")]))
+                            .save(&id, content(1, &[(writer * 100 + round, "x")]), None)
                             .unwrap();
                         assert!(matches!(
                             store.load(&id, |text| Arc::from(text)),
@@ -356,7 +407,7 @@ mod tests {
         for index in 0..10_u8 {
             let id = [index; 20];
             store
-                .save(&id, content(1, &[(1, &"n".repeat(900))]))
+                .save(&id, content(1, &[(1, &"n".repeat(900))]), None)
                 .unwrap();
             let file = File::options()
                 .append(true)
@@ -403,7 +454,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_written_is_an_error_and_no_more() {
         let store = CacheStore::new(&CacheLocation::Directory("/proc/no/such".into()), 1).unwrap();
-        assert!(store.save(&[1; 20], content(1, &[(1, "a")])).is_err());
+        assert!(store.save(&[1; 20], content(1, &[(1, "a")]), None).is_err());
         assert!(matches!(
             store.load(&[1; 20], |text| Arc::from(text)),
             Loaded::Absent

@@ -14,6 +14,7 @@ use object::read::elf::{FileHeader, SectionHeader};
 use object::{Architecture, LittleEndian, Object, ObjectSection, ObjectSymbol, ReadCache};
 
 use super::unwind_table::Rows;
+use crate::os::contains;
 
 /// Larger tables of functions are not read.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
@@ -60,10 +61,7 @@ pub(super) fn part(path: &Path, name: &str) -> Option<Range<u64>> {
 
 /// Whether a table of names that end with NUL has this one, alone or as the end of a longer one, as linkers share them.
 fn has_name(names: &[u8], name: &str) -> bool {
-    let name = name.as_bytes();
-    names
-        .split(|byte| *byte == 0)
-        .any(|known| known.ends_with(name))
+    contains(names, format!("{name}\0").as_bytes()) || names.ends_with(name.as_bytes())
 }
 
 /// The function into whose middle most of the jumps lead.

@@ -1,11 +1,13 @@
 //! What the resolver knows about one module.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use rsys_proto::hashing::FastMap;
+
 use super::cache_file::CacheContent;
+use super::cache_store::FileVersion;
 use super::types::{ModuleDesc, ModuleProblem, Symbolized};
 
 /// At most this many root directories are tried for one module.
@@ -28,7 +30,7 @@ pub(super) struct Module {
     /// The base name of its path.
     pub name: String,
     /// Answers by address.
-    pub answers: RwLock<HashMap<u64, Answer>>,
+    pub answers: RwLock<FastMap<u64, Answer>>,
     /// The worker that holds the file open, counted from one; zero if none does.
     pub home: AtomicUsize,
     /// The rest, rarely touched.
@@ -47,6 +49,8 @@ pub(super) struct ModuleState {
     /// The content of a cache file whose fingerprint is another: better than nothing if there is no
     /// file.
     pub stale: Option<CacheContent>,
+    /// The cache file all of which is in `answers`.
+    pub cached: Option<FileVersion>,
     /// Whether `answers` holds what the cache file does not.
     pub dirty: bool,
     /// Why it gives no names.
@@ -110,7 +114,9 @@ impl Module {
 
     /// Adds answers; those that are there stay.
     pub fn add_answers(&self, new: impl IntoIterator<Item = (u64, Answer)>) {
+        let new = new.into_iter();
         let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+        answers.reserve(new.size_hint().0);
         for (vaddr, answer) in new {
             answers.entry(vaddr).or_insert(answer);
         }

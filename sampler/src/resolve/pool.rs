@@ -204,7 +204,7 @@ impl Worker {
             Loaded::Absent => {}
             Loaded::Rejected => self.shared.count_rejected_cache_file(),
             Loaded::Content(content) if content.fingerprint == current => {
-                store.touch(&state.cache_key);
+                state.cached = store.touch(&state.cache_key);
                 self.shared.count_disk_hits(content.addresses.len());
                 module.add_answers(content.addresses.into_iter().map(|(vaddr, frames)| {
                     let named = frames

@@ -1,12 +1,13 @@
 //! The resolver's face: modules in, frames out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
+use rsys_proto::hashing::FastSet;
 
 use super::cache_file::CacheContent;
 use super::cache_store::CacheStore;
@@ -205,12 +206,13 @@ impl Resolver {
             };
             state.dirty = false;
             let key = state.cache_key.clone();
+            let known = state.cached;
             drop(state);
             if key.is_empty() {
                 continue;
             }
             let content = content_of(&module, fingerprint);
-            saved |= store.save(&key, content).is_ok();
+            saved |= store.save(&key, content, known).is_ok();
         }
         if saved {
             store.prune().unwrap_or_default();
@@ -324,7 +326,7 @@ pub(super) struct Shared {
     /// The cache of earlier runs.
     pub cache: Option<CacheStore>,
     modules: RwLock<ModuleTable>,
-    strings: Mutex<HashSet<Arc<str>>>,
+    strings: Mutex<FastSet<Arc<str>>>,
     counters: Counters,
 }
 

@@ -76,14 +76,22 @@ impl Symbolized {
     /// Whether the name comes from the file: it is not made from the address of the code or of its function.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        let offset = self.name.rsplit_once("+0x").map(|(_, digits)| digits);
-        let is_number = |digits: &str| u64::from_str_radix(digits, 16).ok();
-        match (offset.and_then(is_number), self.function_start) {
+        match (offset_at_end(&self.name), self.function_start) {
             // Where the start is not known, as of a function in several pieces, the name of an address ends with that.
             (offset, 0) => offset.is_none(),
             (offset, start) => offset != Some(start),
         }
     }
+}
+
+/// The number that a name ends with, as in `libm.so.6+0x1234`.
+fn offset_at_end(name: &str) -> Option<u64> {
+    // From the end: this is asked of each name that an earlier run found, and most end otherwise.
+    let from_end = name.bytes().rev();
+    let digits = from_end.take_while(u8::is_ascii_hexdigit).count();
+    let (before, digits) = name.split_at(name.len() - digits);
+    let digits = before.ends_with("+0x").then_some(digits)?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// Where the resolver keeps what it found, for later runs.
