@@ -20,13 +20,44 @@ pub fn readlink(path: &std::ffi::CStr, buffer: &mut [u8]) -> usize {
     usize::try_from(result).unwrap_or(0)
 }
 
-/// Whether a path leads to something that is no symbolic link.
-pub fn is_no_link(path: &std::ffi::CStr) -> bool {
-    let mut byte = 0_u8;
-    let (name, room) = (address(path.as_ptr()), address(&raw mut byte));
-    // SAFETY: a NUL-terminated path, and room for a byte.
-    let result = unsafe { calls::readlinkat(libc::AT_FDCWD as u64, name, room, 1) };
-    result == -i64::from(libc::EINVAL)
+/// The path of what `path` leads to where its last part is a symbolic link, to another perhaps, in a buffer. `None` where that cannot be known:
+/// it is not there, too long, or behind too many links.
+#[unsafe(link_section = "rsys_start")]
+pub fn follow_links<'a>(path: &std::ffi::CStr, buffer: &'a mut [u8; 1024]) -> Option<&'a [u8]> {
+    const LINKS_MAX: usize = 8;
+    let mut length = put(buffer, 0, path.to_bytes())?;
+    for _ in 0..=LINKS_MAX {
+        let mut target = [0_u8; 256];
+        let (name, room) = (address(buffer.as_ptr()), address(target.as_mut_ptr()));
+        let bytes = target.len() as u64;
+        // SAFETY: a NUL-terminated path, and a buffer with its length.
+        let result = unsafe { calls::readlinkat(libc::AT_FDCWD as u64, name, room, bytes) };
+        if result == -i64::from(libc::EINVAL) {
+            return buffer.get(..length);
+        }
+        // One that fills the buffer may be longer.
+        let bytes = usize::try_from(result).ok();
+        let target = target.get(..bytes.filter(|bytes| *bytes < target.len())?)?;
+        let before = buffer.iter().take(length);
+        let start = match target.first()? {
+            b'/' => 0,
+            _ => length - before.rev().take_while(|byte| **byte != b'/').count(),
+        };
+        length = put(buffer, start, target)?;
+    }
+    None
+}
+
+/// Writes a text with a NUL behind it to a place in a buffer, and says where the NUL is; `None` if there is no room.
+#[inline]
+fn put(buffer: &mut [u8; 1024], start: usize, text: &[u8]) -> Option<usize> {
+    let end = start + text.len();
+    let room = buffer.get_mut(start..end + 1)?;
+    let bytes = text.iter().copied().chain(std::iter::once(0));
+    for (to, from) in room.iter_mut().zip(bytes) {
+        *to = from;
+    }
+    Some(end)
 }
 
 /// `fcntl`. A negative result is `-errno`.
@@ -172,4 +203,44 @@ pub(super) fn limit_on(resource: u64) -> libc::rlimit {
 pub(super) fn set_limit_on(resource: u64, limit: &libc::rlimit) -> bool {
     // SAFETY: the kernel reads the limit.
     unsafe { calls::prlimit64(0, resource, address(&raw const *limit), 0) >= 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::ffi::CString;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_are_followed_to_their_end() {
+        let folder = std::env::temp_dir().join(format!("rsys-links-{}", std::process::id()));
+        let text = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let follow = |path: &str| {
+            let path = CString::new(path).unwrap();
+            let mut buffer = [0; 1024];
+            let found = follow_links(&path, &mut buffer)?;
+            Some(String::from_utf8(found.to_vec()).unwrap())
+        };
+        fs::create_dir_all(folder.join("lib/x")).unwrap();
+        fs::write(folder.join("lib/x/program-12"), "").unwrap();
+        symlink("program-12", folder.join("lib/x/program")).unwrap();
+        symlink(text("lib/x/program"), folder.join("whole")).unwrap();
+        symlink("lib/x/program", folder.join("relative")).unwrap();
+        symlink("round", folder.join("round")).unwrap();
+        symlink("nowhere", folder.join("dangling")).unwrap();
+        symlink("n".repeat(255), folder.join("long")).unwrap();
+        symlink("n".repeat(256), folder.join("longer")).unwrap();
+        let end = text("lib/x/program-12");
+        for name in ["lib/x/program-12", "lib/x/program", "whole", "relative"] {
+            assert_eq!(follow(&text(name)), Some(end.clone()), "{name}");
+        }
+        for name in ["round", "dangling", "long", "longer", "not/there"] {
+            assert_eq!(follow(&text(name)), None, "{name}");
+        }
+        assert_eq!(follow(&"x/".repeat(600)), None);
+        assert_eq!(follow("/"), Some("/".to_owned()));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

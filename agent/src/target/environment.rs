@@ -222,19 +222,22 @@ impl<'a> Environment<'a> {
     #[unsafe(link_section = "rsys_start")]
     pub fn is_launcher(&self) -> bool {
         let mut path = [0_u8; 1024];
-        let file = match self.own_path() {
+        let file = match self.own_path(&mut path) {
             Some(known) => known,
             None => executable(&mut path),
         };
         is_launcher(base_name(file), strings(self.arguments).map(CStr::to_bytes))
     }
 
-    /// The program's path where it can be known without `/proc`: it was executed by its own name. (An interpreter's first argument is the
-    /// script that was executed.)
-    fn own_path(&self) -> Option<&'a [u8]> {
+    /// The program's path where it can be known without `/proc`, in a buffer: that by which it was executed, and where links of that name lead. (An
+    /// interpreter's first argument is the script that was executed.)
+    fn own_path<'b>(&self, buffer: &'b mut [u8; 1024]) -> Option<&'b [u8]> {
         let path = sys::execution_path()?;
         let may_be_script = strings(self.arguments).nth(1) == Some(path);
-        (!may_be_script && sys::is_no_link(path)).then_some(path.to_bytes())
+        if may_be_script {
+            return None;
+        }
+        sys::follow_links(path, buffer)
     }
 
     /// Empties the name of the session in place: agents of programs that are executed from now on sleep.
