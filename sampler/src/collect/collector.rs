@@ -197,7 +197,7 @@ impl Collector {
                 self.known += 1;
                 self.writer.begin(key, identity);
                 if let Some(waits) = self.waits.as_ref().filter(|_| host_pid != 0) {
-                    waits.begin(key, host_pid, hello.pid);
+                    waits.begin(key, (host_pid, hello.pid), segment.inode());
                 }
                 if let Some(monitors) = self.monitors.as_ref().filter(|_| host_pid != 0) {
                     monitors.begin(key, host_pid);

@@ -80,10 +80,12 @@ impl Waits {
         })
     }
 
-    /// Looks at process `host_pid` from now on.
-    pub fn begin(&self, key: ProcessKey, host_pid: u32, pid: u32) {
+    /// Looks at process `host_pid` from now on, as long as it runs the program whose agent has mapped memory of this inode.
+    pub fn begin(&self, key: ProcessKey, (host_pid, pid): (u32, u32), agent_inode: u64) {
         let mut watch = lock(&self.shared.watch);
-        watch.processes.insert(key, Watched::new(host_pid, pid));
+        watch
+            .processes
+            .insert(key, Watched::new(host_pid, pid, agent_inode));
         self.shared.wakeup.notify_one();
     }
 

@@ -14,6 +14,7 @@ use super::python::Python;
 use super::record::{Missed, WaitRecord};
 use super::thread::ThreadFiles;
 use crate::os;
+use crate::procfs;
 use crate::terminal::say;
 
 /// How many descriptors may still be kept open.
@@ -53,6 +54,8 @@ pub struct Watched {
     host_pid: u32,
     /// As it sees itself.
     pid: u32,
+    /// The inode of memory that its agent has mapped.
+    agent_inode: u64,
     stage: Stage,
     missed: Missed,
 }
@@ -78,12 +81,13 @@ struct Open {
 }
 
 impl Watched {
-    /// A process that was not looked at yet; `pid` is its id as it sees itself.
+    /// A process that was not looked at yet; `pid` is its id as it sees itself, and `agent_inode` that of memory that it maps until it executes another program.
     #[must_use]
-    pub fn new(host_pid: u32, pid: u32) -> Self {
+    pub fn new(host_pid: u32, pid: u32, agent_inode: u64) -> Self {
         Self {
             host_pid,
             pid,
+            agent_inode,
             stage: Stage::New,
             missed: Missed::default(),
         }
@@ -99,7 +103,11 @@ impl Watched {
     ) -> Option<u64> {
         if matches!(self.stage, Stage::New) {
             self.stage = match self.open(rate) {
-                Ok(open) => Stage::Open(Box::new(open)),
+                Ok(open) if procfs::maps_memory(self.host_pid, self.agent_inode) => {
+                    Stage::Open(Box::new(open))
+                }
+                // Its waits are those of the program that it runs by now.
+                Ok(_) => Stage::Over,
                 Err(error) => {
                     self.refused(&error, rate.quiet);
                     Stage::Over
@@ -283,5 +291,40 @@ impl Open {
         for tid in tids {
             self.forget(tid, budget, out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use memmap2::MmapOptions;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    fn looked_at(agent_inode: u64) -> bool {
+        let rate = Rate {
+            period_ns: 1_000_000,
+            depth_max: 8,
+            quiet: true,
+            python: false,
+        };
+        let own = std::process::id();
+        let mut watched = Watched::new(own, own, agent_inode);
+        let mut budget = Budget::of_this_process();
+        let next = watched.look(&rate, &mut budget, &mut Vec::new());
+        watched.finish(&mut budget, &mut Vec::new());
+        next.is_some()
+    }
+
+    #[test]
+    fn what_a_process_executes_before_the_first_look_is_not_looked_at() {
+        let file = File::from(memfd_create(c"agent", MFdFlags::MFD_CLOEXEC).unwrap());
+        file.set_len(4096).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        assert!(!looked_at(inode));
+        let mapped = MmapOptions::new().map_raw(&file).unwrap();
+        assert!(looked_at(inode));
+        drop(mapped);
+        assert!(!looked_at(inode));
     }
 }
