@@ -377,6 +377,27 @@ fn tables_of_a_process_are_read_together() {
     assert!(!reader.read(&mut Model::default(), &mut Batch::default()));
 }
 
+/// A folder is read by the first table of each process, which may be the one that is empty or no table.
+#[test]
+fn a_table_that_is_empty_or_damaged_costs_nothing_of_the_others() {
+    for calls in ["", "\u{0}\u{1}no table"] {
+        let scratch = Scratch::new();
+        let calls = scratch.write("4711_hip_api_trace.csv", calls.as_bytes());
+        let kernels = scratch.write("4711_kernel_trace.csv", KERNELS.as_bytes());
+        let (whole, of_kernels) = scratch::read(&kernels);
+        let (model, batch) = scratch::read(&calls);
+        assert!(!of_kernels.gpu.is_empty());
+        assert_eq!(batch.gpu, of_kernels.gpu);
+        assert_eq!(model.processes.len(), whole.processes.len());
+        let mut notices = model.notices.iter();
+        assert!(
+            notices.any(|one| one.file.ends_with("4711_hip_api_trace.csv")),
+            "{:?}",
+            model.notices
+        );
+    }
+}
+
 #[test]
 fn tables_of_counters_have_their_kernels_and_values() {
     let scratch = Scratch::new();

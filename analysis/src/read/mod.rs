@@ -141,7 +141,8 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
             false => Box::new(KinetoReader::new(path, input, kinds)),
         });
     }
-    if rocprofv3::is_table(&start) {
+    // A table may be empty or damaged: the others of its process count.
+    if rocprofv3::is_table(&start) || !rocprofv3::csv_companions(path).is_empty() {
         return Ok(Box::new(CsvReader::new(path, kinds, read_bytes)));
     }
     match start.first() {
