@@ -49,6 +49,61 @@ fn resolve(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::workspace_dir;
+
+    /// The anchor that a heading gets: small letters, digits, `_` and `-`, and `-` for spaces.
+    fn anchor(heading: &str) -> String {
+        let plain = |sign: char| sign.is_alphanumeric() || matches!(sign, '-' | '_' | ' ');
+        let letters = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept: String = letters.chars().filter(|sign| plain(*sign)).collect();
+        kept.replace(' ', "-")
+    }
+
+    /// What links may lead to within a document: its headings, and anchors that were set by hand.
+    fn anchors(text: &str) -> BTreeSet<String> {
+        let by_hand = text.split("<a id=\"").skip(1);
+        let by_hand = by_hand.filter_map(|rest| rest.split('"').next().map(str::to_owned));
+        let headings = text.lines().filter(|line| line.starts_with('#'));
+        headings.map(anchor).chain(by_hand).collect()
+    }
+
+    #[test]
+    fn links_of_the_documents_lead_somewhere() -> Result<()> {
+        assert_eq!(anchor("### kineto, chrome"), "kineto-chrome");
+        let root = workspace_dir();
+        let mut astray = Vec::new();
+        let mut seen = 0;
+        for document in reached_from(&root, "README.md")? {
+            if document.extension().is_none_or(|ending| ending != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(root.join(&document))?;
+            let folder = document.parent().unwrap_or(Path::new(""));
+            let links = text.split("](").skip(1);
+            let links = links.filter_map(|rest| rest.split(')').next());
+            for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+                seen += 1;
+                let (file, part) = link.split_once('#').unwrap_or((link, ""));
+                let target = match file {
+                    "" => Some(document.clone()),
+                    file => resolve(&folder.join(file)),
+                };
+                let leads = target.is_some_and(|target| {
+                    let target = root.join(target);
+                    let has_part = || {
+                        fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(part))
+                    };
+                    target.exists() && (part.is_empty() || has_part())
+                });
+                if !leads {
+                    astray.push(format!("{}: {link}", document.display()));
+                }
+            }
+        }
+        assert!(seen > 100, "only {seen} links were found");
+        assert!(astray.is_empty(), "{astray:#?}");
+        Ok(())
+    }
 
     #[test]
     fn links_of_a_text() {
