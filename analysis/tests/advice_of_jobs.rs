@@ -133,11 +133,13 @@ fn ranks_that_are_late_in_turn_are_one_finding() {
     };
     assert_eq!(rule, "ranks_in_turn");
     // Any of them by 20 ms, before an operation whose number is that of its iteration.
-    let rank = place.strip_prefix("most of all rank ").unwrap_or(place);
+    let rank = place
+        .strip_prefix("most at one time rank ")
+        .unwrap_or(place);
     let (rank, operation) = rank.split_once(" on node0").unwrap_or((rank, ""));
     let rank: usize = rank.parse().unwrap();
     assert!(
-        operation[1..].starts_with(", before ncclAllReduce "),
+        operation[1..].starts_with(", before ncclAllReduce number "),
         "{place}"
     );
     let start_ns = found[0]["start_ns"].as_u64().unwrap();

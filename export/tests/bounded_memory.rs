@@ -3,7 +3,7 @@
 //! The only test of this program, since it counts all memory.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::model::{
@@ -149,7 +149,7 @@ fn records(calls: std::ops::Range<u64>, names: &[TextId]) -> Batch {
 }
 
 /// The tables of this number of calls, and the peak of memory while they were made.
-fn tables(calls: u64, _folder: &Path) -> (File, usize) {
+fn tables(calls: u64) -> (File, usize) {
     let (model, names) = model();
     let [file, scratch] = [(); 2].map(|()| tempfile::tempfile().unwrap());
     let to = file.try_clone().unwrap();
@@ -177,7 +177,7 @@ fn memory_does_not_grow_with_the_records() {
         println!("{what}: {few} bytes, then {many}: {each:.2} for each call");
         (each >= EACH).then(|| what.to_owned())
     };
-    let [(few, few_bytes), (many, many_bytes)] = [FEW, MANY].map(|calls| tables(calls, &folder));
+    let [(few, few_bytes), (many, many_bytes)] = [FEW, MANY].map(tables);
     let mut growing = Vec::from_iter(grows("tables", few_bytes, many_bytes));
     for format in [
         Format::Kineto,

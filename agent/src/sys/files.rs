@@ -230,13 +230,17 @@ mod tests {
         symlink("lib/x/program", folder.join("relative")).unwrap();
         symlink("round", folder.join("round")).unwrap();
         symlink("nowhere", folder.join("dangling")).unwrap();
-        symlink("n".repeat(255), folder.join("long")).unwrap();
-        symlink("n".repeat(256), folder.join("longer")).unwrap();
+        // What fits into the buffer leads to a folder, which is no link.
+        symlink(
+            format!("{}lib/x/program", "./".repeat(125)),
+            folder.join("long"),
+        )
+        .unwrap();
         let end = text("lib/x/program-12");
         for name in ["lib/x/program-12", "lib/x/program", "whole", "relative"] {
             assert_eq!(follow(&text(name)), Some(end.clone()), "{name}");
         }
-        for name in ["round", "dangling", "long", "longer", "not/there"] {
+        for name in ["round", "dangling", "long", "not/there"] {
             assert_eq!(follow(&text(name)), None, "{name}");
         }
         assert_eq!(follow(&"x/".repeat(600)), None);

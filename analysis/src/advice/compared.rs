@@ -261,15 +261,25 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         together_saved_ns: together.map_or(0, saved_ns),
         late_ranks: together.map_or(0, |change| change.count("ranks")),
         alike_saved_ns: alike,
-        latest: latest_arrival(collectives, hosts),
+        latest: latest_arrival(collectives, hosts, &late),
     }
 }
 
-/// The operation in which one rank held the others up most by what it did itself.
-fn latest_arrival(collectives: &Answer, hosts: &[Host]) -> Option<LatestArrival> {
+/// The operation in which a rank that is no straggler held the others up most by what it did itself, where it is certain who came last.
+fn latest_arrival(
+    collectives: &Answer,
+    hosts: &[Host],
+    late: &BTreeSet<Owner>,
+) -> Option<LatestArrival> {
+    let last = |one: &View<'_>| Owner {
+        host: host_named(one.text("last_host"), hosts),
+        rank: one.known("last_rank"),
+        process: one.count("last_process"),
+    };
     let instances = rows(Some(collectives), "instances");
     let most = instances
         .iter()
+        .filter(|one| one.text("verdict") == "certain" && !late.contains(&last(one)))
         .min_by_key(|one| Reverse(one.count("blame_ns")))?;
     let duration_ns = most.count("blame_ns");
     let name = most.text("last_host");
@@ -283,14 +293,15 @@ fn latest_arrival(collectives: &Answer, hosts: &[Host]) -> Option<LatestArrival>
     };
     Some(LatestArrival {
         place: format!(
-            "most of all {who}{of_host}, before {} {}",
+            "most at one time {who}{of_host}, before {} number {} of communicator {}",
             most.text("operation"),
-            most.count("sequence")
+            most.count("sequence"),
+            most.text("communicator")
         ),
         span: Span {
             start_ns: most.count("start_ns").saturating_sub(duration_ns),
             duration_ns,
-            host: host_named(name, hosts),
+            host: last(most).host,
         },
     })
     .filter(|_| duration_ns > 0)

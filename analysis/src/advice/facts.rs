@@ -164,15 +164,27 @@ pub(super) fn without_line(place: &str) -> &str {
         .map_or(place, |(function, _)| function)
 }
 
-/// A place without what `gaps` says of the lock that is waited for there, and of who holds it.
-pub(super) fn without_lock(place: &str) -> &str {
+/// Where `gaps` says in a place which lock is waited for there and who holds it, and whether that is the interpreter's.
+fn lock_in(place: &str) -> Option<(usize, bool)> {
     let is_at = |words: &str, at: usize| {
         let before = &place[..at];
         (before.is_empty() || before.ends_with(", ")) && place[at..].starts_with(words)
     };
     let mut ats = place.match_indices("waiting ").map(|(at, _)| at);
-    let found = ats.find(|&at| is_at(WAITING_FOR_INTERPRETER, at) || is_at(WAITING_FOR_LOCK, at));
-    found.map_or(place, |at| place[..at].trim_end_matches(", "))
+    ats.find_map(|at| {
+        let is_interpreter = is_at(WAITING_FOR_INTERPRETER, at);
+        (is_interpreter || is_at(WAITING_FOR_LOCK, at)).then_some((at, is_interpreter))
+    })
+}
+
+/// A place without what `gaps` says of the lock that is waited for there, and of who holds it.
+pub(super) fn without_lock(place: &str) -> &str {
+    lock_in(place).map_or(place, |(at, _)| place[..at].trim_end_matches(", "))
+}
+
+/// Whether a lock is waited for at a place that is not the interpreter's.
+pub(super) fn has_other_lock(place: &str) -> bool {
+    lock_in(place).is_some_and(|(_, is_interpreter)| !is_interpreter)
 }
 
 /// Whose something is: on other hosts, and in other containers, processes may have the same number.

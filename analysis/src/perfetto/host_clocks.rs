@@ -10,17 +10,18 @@ use super::clocks::interpolate;
 
 /// Into how many stretches of time the collectives are divided at most.
 const STRETCHES: usize = 256;
-/// Collectives that are enough for one stretch.
-const ENOUGH: usize = 64;
 /// In stretches of fewer, ends that are apart by chance look like clocks that jump.
 const FEW: usize = 16;
 /// Ranks are taken to end a collective at most this far apart, also one that takes less.
 const APART_NS: i64 = 20_000;
-/// A host whose time, with what is added to it, is at most so many nanoseconds ahead of another one's: from, to, and how far.
+/// From, to, limit: what is added to the times of the second host is at most this many nanoseconds more than what is added to those of the first.
 type Limit = (usize, usize, i64);
 
-/// When a collective ran on a host: the latest begin and the earliest end of its ranks there. Or the least and the most that may be added to times.
+/// When a collective ran on a host: the latest begin and the earliest end of its ranks there.
 pub type Span = (i64, i64);
+
+/// The least and the most that may be added to the times of a host.
+type Bounds = (i64, i64);
 
 /// A collective that ran on several hosts, by their numbers.
 pub type Shared = BTreeMap<usize, Span>;
@@ -28,8 +29,8 @@ pub type Shared = BTreeMap<usize, Span>;
 /// What may be added to the times of a host, to be those of the first one, at some moments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostBounds {
-    certain: Vec<(i64, Span)>,
-    likely: Vec<(i64, Span)>,
+    certain: Vec<(i64, Bounds)>,
+    likely: Vec<(i64, Bounds)>,
 }
 
 impl HostBounds {
@@ -82,11 +83,11 @@ pub fn bounds(shared: &[Shared], hosts: usize) -> Option<Vec<HostBounds>> {
 }
 
 /// The middle of a stretch of time, and what may be added to each host's times; `None` for hosts that nothing relates to the first one.
-type Solution = (i64, Vec<Option<Span>>);
+type Solution = (i64, Vec<Option<Bounds>>);
 
 /// The longest stretches of time in each of which some additions satisfy all collectives. `None` if they would have to be shorter than about `least` collectives.
 fn solve_all(shared: &[Shared], hosts: usize, least: usize) -> Option<Vec<Solution>> {
-    let mut stretches = (shared.len() / ENOUGH).clamp(1, STRETCHES);
+    let mut stretches = 1;
     loop {
         let length = shared.len().div_ceil(stretches).max(1);
         let solve = |stretch: &[Shared]| Some((middle(stretch), solve(stretch, hosts)?));
@@ -108,7 +109,7 @@ fn middle(stretch: &[Shared]) -> i64 {
 }
 
 /// What may be added to each host's times so that nothing ends before all have begun; `None` altogether where nothing satisfies all.
-fn solve(stretch: &[Shared], hosts: usize) -> Option<Vec<Option<Span>>> {
+fn solve(stretch: &[Shared], hosts: usize) -> Option<Vec<Option<Bounds>>> {
     let mut limits: HashMap<(usize, usize), i64> = HashMap::new();
     for spans in stretch {
         let mut spans = spans.iter();
@@ -167,4 +168,81 @@ fn ended_together(shared: &Shared) -> Shared {
     spans
         .map(|(&host, &(start, end))| (host, (start.max(end - longest), end)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts whose clocks are ahead by so much run collectives of 10 µs, one each ms, which all begin and end together.
+    fn run(
+        pairs: impl IntoIterator<Item = [usize; 2]>,
+        ahead: impl Fn(usize, i64) -> i64,
+    ) -> Vec<Shared> {
+        let numbered = (0_i64..).zip(pairs);
+        let mut shared: Vec<Shared> = numbered
+            .map(|(number, hosts)| {
+                let now = number * 1_000_000;
+                let span = |host: usize| (now + ahead(host, now), now + 10_000 + ahead(host, now));
+                hosts.into_iter().map(|host| (host, span(host))).collect()
+            })
+            .collect();
+        // As they are found: by the clock of the first host of each.
+        shared.sort_by_key(|spans| spans.values().next().copied());
+        shared
+    }
+
+    #[test]
+    fn a_host_is_related_by_way_of_another_at_other_times() {
+        let ahead = |host: usize, _| [0, 300_000, 900_000][host];
+        let (first, second) = (
+            std::iter::repeat_n([0, 1], 128),
+            std::iter::repeat_n([1, 2], 128),
+        );
+        let one_after_the_other = run(first.clone().chain(second.clone()), ahead);
+        let by_turns = run(
+            first.zip(second).flat_map(|(one, other)| [one, other]),
+            ahead,
+        );
+        for shared in [one_after_the_other, by_turns] {
+            let found = bounds(&shared, 3).unwrap();
+            for (host, ahead_ns) in [(1, 300_000), (2, 900_000)] {
+                let corrections = found[host].corrections();
+                assert!(!corrections.is_empty(), "{host}");
+                let off = |&(_, correction): &(i64, i64)| (correction + ahead_ns).abs();
+                assert!(
+                    corrections.iter().all(|one| off(one) <= 10_000),
+                    "{corrections:?}"
+                );
+                assert!(found[host].uncertainty_ns().unwrap() <= 20_000);
+            }
+        }
+    }
+
+    #[test]
+    fn clocks_that_drift_are_corrected_in_stretches() {
+        // By 100 ppm: 0.2 ms in all.
+        let ahead = |host: usize, now: i64| host as i64 * now / 10_000;
+        let shared = run(std::iter::repeat_n([0, 1], 2_000), ahead);
+        let found = bounds(&shared, 2).unwrap();
+        let corrections = found[1].corrections();
+        assert!(corrections.len() >= 4, "{corrections:?}");
+        for (moment, correction) in corrections {
+            assert!(
+                (correction + ahead(1, moment)).abs() <= 10_000,
+                "{moment}: {correction}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_says_nothing() {
+        let jumps = [(0, 10_000), (1_000_000, 1_010_000)];
+        let shared = jumps.map(|of_other| Shared::from([(0, (0, 10_000)), (1, of_other)]));
+        // Each alone is possible: a clock that jumps.
+        assert!(bounds(&shared, 2).is_some());
+        // It ended before it began, by more than it took the other host.
+        let impossible = Shared::from([(0, (0, 10_000)), (1, (30_000, 15_000))]);
+        assert_eq!(bounds(&[impossible], 2), None);
+    }
 }

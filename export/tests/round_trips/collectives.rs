@@ -69,14 +69,14 @@ fn one_file_of_several_hosts_names_them() {
     };
     let folder = Folder::new("hosts");
     rsys_synthetic::write(&job, &folder.path("job")).unwrap();
-    let tables = Tables::read(&files(&folder.path("job")), &folder);
+    let tables = Tables::read(&files(&folder.path("job")));
     for (format, name) in [
         (Format::Kineto, "kineto.json"),
         (Format::Chrome, "chrome.json"),
     ] {
         let output = folder.path(name);
         tables.export(format, false, &Selection::default(), &output);
-        let again = Tables::read(std::slice::from_ref(&output), &folder);
+        let again = Tables::read(std::slice::from_ref(&output));
         let columns = ["rank", "host"];
         let expected = tables.rows("processes", &columns);
         assert_eq!(expected.len(), 6);
@@ -87,7 +87,10 @@ fn one_file_of_several_hosts_names_them() {
         assert_eq!(stragglers[0]["rank"], 3);
         let waits = answer["ranks"].as_array().unwrap().iter();
         let longest_ns = waits.filter_map(|row| row["wait_ns"].as_u64()).max();
-        assert!(longest_ns < Some(1_000_000_000), "{longest_ns:?}");
+        assert!(
+            longest_ns.is_some_and(|ns| ns < 1_000_000_000),
+            "{longest_ns:?}"
+        );
     }
 }
 
@@ -109,12 +112,12 @@ fn ranks_have_the_arguments_of_their_collectives() {
     let folder = Folder::new("collectives");
     rsys_synthetic::write(&job, &folder.path("job")).unwrap();
     let traces = files(&folder.path("job"));
-    let tables = Tables::read(&traces, &folder);
+    let tables = Tables::read(&traces);
     let output = folder.path("output");
     tables.export(Format::Kineto, true, &Selection::default(), &output);
     let ranks = files(&output);
     assert_eq!(ranks.len(), 6);
-    let again = Tables::read(&ranks, &folder);
+    let again = Tables::read(&ranks);
     let mut expected: Vec<Row> = tables.rows("collectives", &COLUMNS);
     for row in &mut expected {
         row[1] = match row[1].as_str() {

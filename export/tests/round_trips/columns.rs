@@ -43,7 +43,7 @@ fn csv_files_have_every_cell() {
     let output = folder.path("output");
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         tables.export(Format::Csv, false, &Selection::default(), &output);
         for table in TABLES {
             let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();

@@ -178,7 +178,7 @@ fn round_trips(name: &str, format: Format, is_each_rank: bool, keeps: Keeps) {
     let folder = Folder::new(name);
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         check(&format!("run {number}"), &run, &tables, ALL);
         let output = folder.path("output");
         tables.export(format, is_each_rank, &Selection::default(), &output);
@@ -191,7 +191,7 @@ fn round_trips(name: &str, format: Format, is_each_rank: bool, keeps: Keeps) {
             }
             false => vec![output],
         };
-        let again = Tables::read(&files, &folder);
+        let again = Tables::read(&files);
         check(&format!("run {number} as {name}"), &run, &again, keeps);
     }
 }
@@ -244,7 +244,7 @@ fn a_hundred_thousand_names() {
             grid: "",
         })
         .collect();
-    let tables = Tables::read(&written(&run, &folder), &folder);
+    let tables = Tables::read(&written(&run, &folder));
     check("names", &run, &tables, ALL);
     let output = folder.path("output");
     for (format, keeps) in [
@@ -254,7 +254,7 @@ fn a_hundred_thousand_names() {
         (Format::Rocprofv3Json, ROCPROFV3),
     ] {
         tables.export(format, false, &Selection::default(), &output);
-        let again = Tables::read(std::slice::from_ref(&output), &folder);
+        let again = Tables::read(std::slice::from_ref(&output));
         check(&format!("names as {format:?}"), &run, &again, keeps);
     }
 }

@@ -34,7 +34,7 @@ fn every_value_of_every_sensor_comes_back() {
     let mut count = 0;
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         let output = folder.path("output");
         let sensors = run.processes.iter().map(|process| process.sensors.len());
         assert_eq!(values(&tables, true).len(), sensors.sum::<usize>());
@@ -56,7 +56,7 @@ fn every_value_of_every_sensor_comes_back() {
                 ..Selection::default()
             };
             tables.export(format, false, &selection, &output);
-            let again = Tables::read(std::slice::from_ref(&output), &folder);
+            let again = Tables::read(std::slice::from_ref(&output));
             same(
                 &format!("run {number} as {format:?}, {only:?}"),
                 values(&tables, has_rank),

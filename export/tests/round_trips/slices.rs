@@ -89,7 +89,7 @@ fn slices_and_domains_have_their_runtimes_and_times() {
     let mut of_mpi = 0;
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         let row = |category: &str, name: &str, start_ns: u64, end_ns: u64| -> Row {
             let [start, duration] = [start_ns, end_ns - start_ns].map(|one| one.to_string());
             vec![category.to_owned(), name.to_owned(), start, duration]

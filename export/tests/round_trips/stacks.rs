@@ -28,10 +28,10 @@ fn stacks_of_calls_and_launches_in_rocpd() {
         run.processes
             .iter_mut()
             .for_each(|process| process.has_call_stacks = true);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         let output = folder.path("output");
         tables.export(Format::Rocpd, false, &Selection::default(), &output);
-        let again = Tables::read(std::slice::from_ref(&output), &folder);
+        let again = Tables::read(std::slice::from_ref(&output));
         let what = [
             (
                 "calls",
@@ -104,7 +104,7 @@ fn calls_have_the_stacks_of_what_they_launched() {
             process.has_call_stacks = number % 2 == 0;
             process.ranges.clear();
         }
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         let expected = launch_stacks(&tables);
         let output = folder.path("output");
         tables.export(Format::Rpd, false, &Selection::default(), &output);
@@ -126,7 +126,7 @@ fn calls_have_the_stacks_of_what_they_launched() {
             found,
         );
         tables.export(Format::Kineto, false, &Selection::default(), &output);
-        let operators = Tables::read(std::slice::from_ref(&output), &folder);
+        let operators = Tables::read(std::slice::from_ref(&output));
         let mut operators = operators.rows("ranges", &["kind", "name", "start_ns"]);
         operators.retain(|row| row[0] == "operator");
         let found = operators.into_iter().map(|row| row[1..].to_vec()).collect();

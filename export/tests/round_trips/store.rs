@@ -52,7 +52,7 @@ pub struct Tables {
 
 impl Tables {
     /// Reads files, whatever their format.
-    pub fn read(files: &[PathBuf], _folder: &Folder) -> Self {
+    pub fn read(files: &[PathBuf]) -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| read::understand(&[OPENER]));
         let [file, scratch] = [(); 2].map(|()| tempfile::tempfile().unwrap());

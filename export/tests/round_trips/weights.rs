@@ -91,7 +91,7 @@ fn call_stacks_keep_all_time() {
     let output = folder.path("output");
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         tables.export(Format::Pprof, false, &Selection::default(), &output);
         let profile = of_pprof(&output);
         for (time, word) in TIMES {
@@ -179,7 +179,7 @@ fn lines_of_aorta_keep_all_time_of_gpus() {
     };
     for number in numbers() {
         let run = RandomRun::draw(number);
-        let tables = Tables::read(&written(&run, &folder), &folder);
+        let tables = Tables::read(&written(&run, &folder));
         tables.export(Format::Aorta, false, &selection, &output);
         let mut found = 0;
         for entry in fs::read_dir(&output).unwrap() {

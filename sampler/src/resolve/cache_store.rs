@@ -43,8 +43,20 @@ pub(super) enum Loaded {
     Absent,
     /// It is damaged, or of another version.
     Rejected,
-    /// Its content.
-    Content(CacheContent),
+    /// Its content, and the file that holds it.
+    Content(CacheContent, CacheFile),
+}
+
+/// A cache file that was read.
+#[derive(Debug)]
+pub(super) struct CacheFile(File);
+
+impl CacheFile {
+    /// Marks the file as used, so that it is not among the oldest. Returns which one that is.
+    pub fn mark_used(&self) -> Option<FileVersion> {
+        touch(&self.0);
+        FileVersion::of(&self.0.metadata().ok()?)
+    }
 }
 
 /// What tells a cache file from those that take its place: each is a new file, and whoever takes over what it holds marks it as used.
@@ -98,13 +110,13 @@ impl CacheStore {
         let Some(path) = self.path(build_id) else {
             return Loaded::Absent;
         };
-        let bytes = match read(&path) {
-            Ok(bytes) => bytes,
+        let (file, bytes) = match read(&path) {
+            Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Loaded::Absent,
             Err(_) => return Loaded::Rejected,
         };
         match cache_file::decode(&bytes, build_id, intern) {
-            Some(content) => Loaded::Content(content),
+            Some(content) => Loaded::Content(content, CacheFile(file)),
             None => Loaded::Rejected,
         }
     }
@@ -123,7 +135,7 @@ impl CacheStore {
         content.addresses.sort_unstable_by_key(|(vaddr, _)| *vaddr);
         let version = || FileVersion::of(&fs::metadata(&path).ok()?);
         if (known.is_none() || known != version())
-            && let Loaded::Content(older) = self.load(build_id, |text| Arc::from(text))
+            && let Loaded::Content(older, _) = self.load(build_id, |text| Arc::from(text))
             && older.fingerprint == content.fingerprint
         {
             content.addresses = merge(older.addresses, content.addresses);
@@ -165,14 +177,6 @@ impl CacheStore {
             fs::remove_file(&temporary).unwrap_or_default();
         }
         written
-    }
-
-    /// Marks a file as used, so that it is not among the oldest. Returns which one that is.
-    pub fn touch(&self, build_id: &[u8]) -> Option<FileVersion> {
-        let path = self.path(build_id)?;
-        let file = File::options().append(true).open(path).ok()?;
-        touch(&file);
-        FileVersion::of(&file.metadata().ok()?)
     }
 
     /// The place of a copy with `bytes` of the debug information of a file, which its build-id and a number distinguish; `None` where it would be
@@ -241,7 +245,7 @@ fn user_directory() -> Option<PathBuf> {
         .map(|cache| cache.join("rsys"))
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path) -> io::Result<(File, Vec<u8>)> {
     let file = File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOFOLLOW)
@@ -251,8 +255,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no cache file"));
     }
     let mut bytes = Vec::with_capacity(metadata.len() as usize);
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    (&file).take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok((file, bytes))
 }
 
 type Addresses = Vec<(u64, cache_file::Frames)>;
@@ -309,7 +313,14 @@ mod tests {
 
     fn loaded(store: &CacheStore, build_id: &[u8]) -> Option<CacheContent> {
         match store.load(build_id, |text| Arc::from(text)) {
-            Loaded::Content(content) => Some(content),
+            Loaded::Content(content, _) => Some(content),
+            _ => None,
+        }
+    }
+
+    fn used(store: &CacheStore, build_id: &[u8]) -> Option<FileVersion> {
+        match store.load(build_id, |text| Arc::from(text)) {
+            Loaded::Content(_, file) => file.mark_used(),
             _ => None,
         }
     }
@@ -344,7 +355,7 @@ mod tests {
         let store = directory.store(1 << 20);
         let id = [6; 20];
         store.save(&id, content(1, &[(1, "a")]), None).unwrap();
-        let known = store.touch(&id);
+        let known = used(&store, &id);
         assert!(known.is_some());
         // All of it is in what is saved: to be seen by what is not.
         store.save(&id, content(1, &[(2, "b")]), known).unwrap();
@@ -354,7 +365,7 @@ mod tests {
         assert_eq!(loaded(&store, &id), Some(content(1, &[(2, "b"), (3, "c")])));
         // Somebody has removed it: nothing is known of none.
         fs::remove_file(store.path(&id).unwrap()).unwrap();
-        assert_eq!(store.touch(&id), None);
+        assert_eq!(used(&store, &id), None);
         store.save(&id, content(1, &[(4, "d")]), known).unwrap();
         store.save(&id, content(1, &[(5, "e")]), None).unwrap();
         assert_eq!(loaded(&store, &id), Some(content(1, &[(4, "d"), (5, "e")])));
@@ -390,7 +401,7 @@ mod tests {
                             .unwrap();
                         assert!(matches!(
                             store.load(&id, |text| Arc::from(text)),
-                            Loaded::Content(_)
+                            Loaded::Content(..)
                         ));
                     }
                 });
@@ -416,7 +427,7 @@ mod tests {
             file.set_modified(SystemTime::now() - Duration::from_secs(1_000 - u64::from(index)))
                 .unwrap();
         }
-        store.touch(&[0; 20]);
+        assert!(used(&store, &[0; 20]).is_some());
         store.prune().unwrap();
         let kept: Vec<u8> = (0..10_u8)
             .filter(|&index| loaded(&store, &[index; 20]).is_some())

@@ -203,8 +203,8 @@ impl Worker {
         match store.load(&state.cache_key, |text| self.shared.intern(text)) {
             Loaded::Absent => {}
             Loaded::Rejected => self.shared.count_rejected_cache_file(),
-            Loaded::Content(content) if content.fingerprint == current => {
-                state.cached = store.touch(&state.cache_key);
+            Loaded::Content(content, file) if content.fingerprint == current => {
+                state.cached = file.mark_used();
                 self.shared.count_disk_hits(content.addresses.len());
                 module.add_answers(content.addresses.into_iter().map(|(vaddr, frames)| {
                     let named = frames
@@ -216,7 +216,7 @@ impl Worker {
                     (vaddr, Answer { frames, named })
                 }));
             }
-            Loaded::Content(content) => state.stale = Some(content),
+            Loaded::Content(content, _) => state.stale = Some(content),
         }
     }
 

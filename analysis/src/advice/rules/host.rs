@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
-use crate::advice::facts::{Facts, Gpu, Idle, without_line, without_lock};
+use crate::advice::facts::{Facts, Gpu, Idle, has_other_lock, without_line, without_lock};
 use crate::advice::rule::{Finding, Needs, Rule, Verdict, of_each_gpu};
 use crate::table::view::View;
 
@@ -149,10 +149,7 @@ fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
                         ("in_code_ns", function.code_ns.into()),
                         ("in_waits_ns", function.wait_ns.into()),
                         ("off_processor_ns", function.off_ns.into()),
-                        (
-                            "waits_recorded",
-                            (function.wait_ns > 0 || facts.has_waits(gpu)).into(),
-                        ),
+                        ("waits_recorded", facts.has_waits(gpu).into()),
                     ],
                     span: Some(most.longest),
                 });
@@ -194,5 +191,6 @@ fn is_input(facts: &Facts<'_>, place: &str) -> bool {
 
 /// Whether a wait belongs to the interpreter's lock, which has a rule of its own.
 fn is_for_lock(facts: &Facts<'_>, gpu: &Gpu, place: &str, wait_ns: u64) -> bool {
-    2 * lock_wait_ns(facts, gpu.owner, without_lock(place)) > wait_ns
+    let is_known = || 2 * lock_wait_ns(facts, gpu.owner, without_lock(place)) > wait_ns;
+    !has_other_lock(place) && is_known()
 }

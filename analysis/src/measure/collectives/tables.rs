@@ -69,7 +69,7 @@ fn more_notes(study: &Study, stragglers: &[Straggler], model: &Model, notes: &mu
     if late > stragglers.len() {
         let named = stragglers.len();
         notes.push(format!(
-            "{late} ranks stand out: the {named} that are latest are looked at"
+            "{late} ranks stand out; causes are given for the {named} that are latest"
         ));
     }
     if study.groups.is_empty() {

@@ -225,12 +225,12 @@ impl<'a> Gpu<'a> {
         of_thread: &Thread,
     ) {
         let (mut waits, mut exact, mut now_ns) = (Vec::new(), Vec::new(), start_ns);
-        for (queued, is_exact) in self.queued((start_ns, end_ns), of_thread) {
-            self.seen_waits((now_ns, queued.1), of_thread, &mut waits);
-            now_ns = queued.1 + queued.0;
-            match is_exact {
-                true => exact.push(queued),
-                false => waits.push(queued),
+        for (wait, is_recorded) in self.waits_for_locks((start_ns, end_ns), of_thread) {
+            self.seen_waits((now_ns, wait.1), of_thread, &mut waits);
+            now_ns = wait.1 + wait.0;
+            match is_recorded {
+                true => exact.push(wait),
+                false => waits.push(wait),
             }
         }
         self.seen_waits((now_ns, end_ns), of_thread, &mut waits);

@@ -7,7 +7,7 @@
 
 use super::explain::{Gpu, HANDOVER_NS, Known};
 use super::host::{Host, Thread, end_of};
-use super::queues::STILL_NS;
+use super::lock_waits::STILL_NS;
 use super::stretches::{Stretch, Stretches};
 use super::{Gaps, entry};
 use crate::measure::packed_rows::Row;
@@ -229,9 +229,9 @@ impl Host {
         for thread in self.threads.iter_mut().filter(own) {
             let mut is_busy = busy.cover();
             thread
-                .queues
+                .lock_waits
                 .retain(|start_ns, end_ns| !is_busy(start_ns, end_ns));
-            for (start_ns, end_ns) in thread.queues.times() {
+            for (start_ns, end_ns) in thread.lock_waits.times() {
                 asked_for.add(start_ns, end_ns.saturating_add(STILL_NS));
             }
         }
@@ -248,7 +248,7 @@ impl Host {
 
 impl Thread {
     fn forget(&mut self, busy: &Busy, mut starts: Vec<u64>, asked_for: &mut IntervalSet) {
-        starts.extend(self.queues.times().map(|(start_ns, _)| start_ns));
+        starts.extend(self.lock_waits.times().map(|(start_ns, _)| start_ns));
         let mut is_busy = busy.cover();
         self.calls.settle(|call| {
             let stays = !is_busy(call[0], end_of(call));

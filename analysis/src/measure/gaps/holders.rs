@@ -5,8 +5,8 @@
 
 use super::explain::{Gpu, most_of};
 use super::host::{Host, Thread};
+use super::lock_waits::{STILL_NS, Waited};
 use super::places::place;
-use super::queues::{Queued, STILL_NS};
 use crate::model::{Model, ProcessId, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 
 impl Host {
@@ -35,19 +35,18 @@ impl Host {
 }
 
 impl Gpu<'_> {
-    /// Waits of a thread for locks within an interval: length, begin and place of each, and whether that is all of the wait.
-    pub(super) fn queued(
+    /// Waits of a thread for locks within an interval: length, begin and place of each, and whether it was recorded, so that this is all of it.
+    pub(super) fn waits_for_locks(
         &self,
         (start_ns, end_ns): (u64, u64),
         of_thread: &Thread,
     ) -> Vec<((u64, u64, String), bool)> {
         let (mut found, mut now_ns) = (Vec::new(), start_ns);
-        for wait in of_thread.queues.overlapping(start_ns, end_ns) {
+        for wait in of_thread.lock_waits.overlapping(start_ns, end_ns) {
             let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns.min(end_ns));
             if from_ns < to_ns {
-                let place = self.place_of_queued(&wait, of_thread);
-                let is_exact = wait.function.is_some();
-                found.push(((to_ns - from_ns, from_ns, place), is_exact));
+                let place = self.place_of_wait(&wait, of_thread);
+                found.push(((to_ns - from_ns, from_ns, place), !wait.is_sampled));
                 now_ns = to_ns;
             }
         }
@@ -55,7 +54,7 @@ impl Gpu<'_> {
     }
 
     /// Where a thread waits for the lock, and who holds it, in words.
-    fn place_of_queued(&self, wait: &Queued, of_thread: &Thread) -> String {
+    fn place_of_wait(&self, wait: &Waited, of_thread: &Thread) -> String {
         let time = (wait.start_ns, wait.end_ns);
         let of_call = of_thread.call_stack(wait.start_ns);
         let seen = || {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::lock_waits::LockWaits;
 use super::orders::{Order, Orders};
-use super::queues::Queues;
 use crate::measure::entry;
 use crate::measure::packed_rows::{PackedRows, Row};
 use crate::measure::scopes::{Scope, Scopes};
@@ -134,7 +134,7 @@ pub(super) struct Thread {
     /// The stacks from which calls were made; rows begin with the calls' begins.
     pub(super) stacks: PackedRows<2>,
     /// Its waits for locks.
-    pub(super) queues: Queues,
+    pub(super) lock_waits: LockWaits,
     /// Whether it was looked at at all.
     pub(super) is_sampled: bool,
 }
@@ -171,7 +171,7 @@ impl Host {
             self.widen(wait.process, wait.start_ns, wait.end_ns);
             let thread = entry(&mut self.threads, wait.thread.index());
             thread.process = Some(wait.process);
-            thread.queues.add(wait);
+            thread.lock_waits.add(wait);
         }
         for sample in &batch.samples {
             self.widen(sample.process, sample.time_ns, sample.time_ns);
@@ -229,7 +229,7 @@ impl Host {
             let others = [
                 thread.scopes.len(),
                 thread.regions.len(),
-                thread.queues.len(),
+                thread.lock_waits.len(),
             ];
             rows + thread.stacks.len() + others.iter().sum::<usize>()
         });
@@ -321,7 +321,7 @@ impl Host {
             .threads
             .iter()
             .filter(|thread| thread.process == Some(process));
-        if own.any(|thread| !thread.queues.is_empty()) {
+        if own.any(|thread| !thread.lock_waits.is_empty()) {
             let threads = (0..).map(ThreadId::new).zip(&model.threads);
             let own = threads.filter(|(_, thread)| thread.process == process);
             self.tids
@@ -340,7 +340,7 @@ impl Host {
             thread.looks.sort();
             thread.stacks.sort();
             thread.regions.sort();
-            thread.queues.sort();
+            thread.lock_waits.sort();
             // Samples say more.
             match thread.is_sampled() {
                 false => thread.scopes.sort(),

@@ -15,11 +15,11 @@ mod explained;
 mod forget;
 mod holders;
 mod host;
+mod lock_waits;
 mod orders;
 mod parts;
 mod places;
 mod pools;
-mod queues;
 mod stretches;
 
 pub(in crate::measure) use self::parts::{Idle, PartCause};

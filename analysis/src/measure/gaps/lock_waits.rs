@@ -8,25 +8,27 @@ pub(super) const STILL_NS: u64 = 50_000_000;
 
 /// A wait of a thread for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Queued {
+pub(super) struct Waited {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     /// The thread that held the lock, 0 if that is not known, and its place, if that was recorded.
     pub(super) holder_tid: u32,
     pub(super) holder: TextId,
+    /// Whether it was seen from outside.
+    pub(super) is_sampled: bool,
     /// The function that it waits in; `None` if it waits for the interpreter's lock.
     pub(super) function: Option<TextId>,
 }
 
 /// The waits of one thread for locks.
 #[derive(Debug, Default)]
-pub(super) struct Queues {
+pub(super) struct LockWaits {
     rows: PackedRows<6>,
     /// Whether waits for the interpreter's lock were recorded.
     has_recorded: bool,
 }
 
-impl Queues {
+impl LockWaits {
     pub(super) fn add(&mut self, wait: &LockWait) {
         self.has_recorded |= wait.is_interpreter && !wait.is_sampled;
         self.rows.push([
@@ -50,7 +52,7 @@ impl Queues {
         self.rows.len() == 0
     }
 
-    /// Brings them into the order of time, without those that lie within others. Of a thread whose waits for the interpreter's lock were recorded, what was seen of
+    /// Brings them into the order of time, without those that end before an earlier one. Of a thread whose waits for the interpreter's lock were recorded, what was seen of
     /// these from outside says nothing more.
     pub(super) fn sort(&mut self) {
         let has_recorded = self.has_recorded;
@@ -76,16 +78,24 @@ impl Queues {
     }
 
     /// Those that overlap an interval, in order: a thread waits for one lock at a time.
-    pub(super) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Queued> {
+    pub(super) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Waited> {
         let first = self.rows.partition_point(|row| row[0] + row[1] <= start_ns);
         (first..)
             .map_while(|place| self.rows.get(place))
             .map(
-                |[start_ns, duration_ns, holder_tid, holder, _, function]: Row<6>| Queued {
+                |[
+                    start_ns,
+                    duration_ns,
+                    holder_tid,
+                    holder,
+                    is_sampled,
+                    function,
+                ]: Row<6>| Waited {
                     start_ns,
                     end_ns: start_ns + duration_ns,
                     holder_tid: holder_tid as u32,
                     holder: TextId::at(holder as usize),
+                    is_sampled: is_sampled != 0,
                     function: function
                         .checked_sub(1)
                         .map(|index| TextId::at(index as usize)),
