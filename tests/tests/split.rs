@@ -49,11 +49,11 @@ fn overview(outcome: &Outcome, program: &str) -> Result<Trace> {
     Ok(trace)
 }
 
-/// By thread and function that was innermost, what the samples of traces stand for.
+/// By thread and function that was innermost, what the samples of traces stand for. A thread may get its name while a part is written, so that its id counts.
 fn weights(
     traces: &[Trace],
     samples: impl Fn(&Trace) -> Result<Samples>,
-) -> Result<BTreeMap<(String, String), f64>> {
+) -> Result<BTreeMap<(i64, String), f64>> {
     let mut weights = BTreeMap::new();
     for trace in traces {
         for sample in samples(trace)?.iter() {
@@ -63,7 +63,7 @@ fn weights(
                 .copied()
                 .unwrap_or_default()
                 .to_owned();
-            *weights.entry((sample.thread.clone(), leaf)).or_default() += sample.weight;
+            *weights.entry((sample.tid, leaf)).or_default() += sample.weight;
         }
     }
     Ok(weights)
