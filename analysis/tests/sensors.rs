@@ -10,7 +10,13 @@ use rsys_analysis::table::Answer;
 
 /// Values of a clock and of what is no sensor of a GPU, and kernels: name, begin, end.
 fn answer(clock: &[(u64, f64)], kernels: &[(&str, u64, u64)]) -> Answer {
+    answer_until(0, clock, kernels)
+}
+
+/// The same of a process whose trace ends then; 0: it does not say.
+fn answer_until(end_ns: u64, clock: &[(u64, f64)], kernels: &[(&str, u64, u64)]) -> Answer {
     let mut model: Model = model();
+    model.processes[0].end_ns = end_ns;
     for (group, name, unit) in [
         ("Sensors of GPU 0 (gfx90a)", "GPU Clock [0] (S)", "MHz"),
         ("Host", "CPU Frequency mean (S)", "MHz"),
@@ -56,6 +62,12 @@ fn means_are_weighted_by_time() {
     let numbers = ["min", "mean", "max"].map(|key| sensors[0][key].as_f64());
     assert_eq!(numbers, [Some(1000.0), Some(1250.0), Some(2000.0)]);
     assert_eq!(sensors[0]["values"], 2);
+}
+
+#[test]
+fn the_last_value_holds_until_the_trace_ends() {
+    let answer = answer_until(40, &[(0, 1000.0), (30, 2000.0)], &[("gemm", 0, 10)]);
+    assert_eq!(rows(&answer, "sensors")[0]["mean"].as_f64(), Some(1250.0));
 }
 
 #[test]

@@ -278,6 +278,9 @@ impl Sensors {
                 values.entry(sensor).or_default().extend(found);
             }
         }
+        for (index, process) in model.processes.iter().enumerate() {
+            end(ProcessId::new(index), process.end_ns);
+        }
         for (index, work) in self.devices.iter().enumerate() {
             end(model.devices[index].process, work.end_ns);
         }
