@@ -28,10 +28,13 @@ const BYTES_MIN: f64 = 100e3;
 const SECONDS_MIN: f64 = 0.1;
 
 impl FileLimits {
-    /// Reads a size, a time, or both: `500MB`, `10min`, `1GB 10min`. Nothing means no limit.
+    /// Reads a size, a time, or both: `500MB`, `10min`, `1GB 10min`. Nothing, or `off`, means no limit.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut limits = Self::default();
+        if text.trim() == "off" {
+            return Some(limits);
+        }
         for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
             let size = SIZES
                 .iter()
@@ -71,6 +74,7 @@ mod tests {
         let limits = |bytes, time_ns| Some(FileLimits { bytes, time_ns });
         for (text, expected) in [
             ("", limits(None, None)),
+            ("off", limits(None, None)),
             ("500MB", limits(Some(500_000_000), None)),
             ("1.5GiB", limits(Some(3 << 29), None)),
             ("10min", limits(None, Some(600_000_000_000))),
@@ -82,6 +86,7 @@ mod tests {
             ("-1GB", None),
             ("1GB 2GB", None),
             ("large", None),
+            ("1GB off", None),
         ] {
             assert_eq!(FileLimits::parse(text), expected, "{text:?}");
         }

@@ -277,8 +277,7 @@ pub fn explain(error: ReadError) -> anyhow::Error {
         ReadError::NotAPacket { offset: 0 } => "is this a Perfetto trace in protobuf form?",
         _ => "`rsys-report recover` keeps what stands before",
     };
-    let text = error.to_string();
-    anyhow::Error::new(error).context(format!("{text}; {remedy}"))
+    anyhow::anyhow!("{error}; {remedy}")
 }
 
 /// A hash of packets, of which equal files have equal ones.
