@@ -426,6 +426,70 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_arrival_is_certain_and_no_stragglers() {
+        let keys = [
+            "last_host",
+            "last_process",
+            "blame_ns",
+            "start_ns",
+            "operation",
+            "sequence",
+            "communicator",
+            "verdict",
+        ];
+        let instance = |host: &'static str, blame_ns: u64, verdict: &'static str| -> Vec<Cell> {
+            let number = blame_ns / 10;
+            vec![
+                host.into(),
+                7_u64.into(),
+                blame_ns.into(),
+                1_000_u64.into(),
+                "ncclAllReduce".into(),
+                number.into(),
+                "0xabc".into(),
+                verdict.into(),
+            ]
+        };
+        let all = [
+            instance("b", 30, "certain"),
+            instance("a", 20, "inconclusive"),
+            instance("a", 10, "certain"),
+        ];
+        let hosts = ["a", "b"].map(|name| Host {
+            name: name.to_owned(),
+            start_ns: 0,
+        });
+        let latest = |late: &[Owner]| {
+            let rows: Vec<_> = all.iter().map(|cells| ("", 0, &cells[..])).collect();
+            let collectives = Answer {
+                tables: vec![table("instances", &keys, &rows)],
+                ..Answer::default()
+            };
+            let late = late.iter().copied().collect();
+            latest_arrival(&collectives, &hosts, &late).map(|one| (one.place, one.span))
+        };
+        let of_host = |host| Owner {
+            host,
+            rank: None,
+            process: 7,
+        };
+        let place = |host: &str, number: u64| {
+            format!(
+                "most at one time process 7 on {host}, before ncclAllReduce number {number} of communicator 0xabc"
+            )
+        };
+        assert_eq!(
+            latest(&[]),
+            Some((place("b", 3), Span::between(970, 1_000, 1)))
+        );
+        assert_eq!(
+            latest(&[of_host(1)]),
+            Some((place("a", 1), Span::between(990, 1_000, 0)))
+        );
+        assert_eq!(latest(&[of_host(0), of_host(1)]), None);
+    }
+
+    #[test]
     fn a_process_waits_with_all_its_gpus_and_beside_computation_too() {
         let gpus = gpus();
         let found = found(1.0, &gpus);

@@ -471,6 +471,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn locks_of_places_are_told_apart() {
+        let gil = "serves (app.py:30), waiting for the interpreter's lock (GIL), held by thread 7";
+        let mutex = "take (app.cc:7), waiting in pthread_mutex_lock";
+        for (place, without, is_other) in [
+            (gil, "serves (app.py:30)", false),
+            (mutex, "take (app.cc:7)", true),
+            ("waiting in sem_wait", "", true),
+            (
+                "a waiting in vain (app.cc:7)",
+                "a waiting in vain (app.cc:7)",
+                false,
+            ),
+        ] {
+            assert_eq!(
+                (without_lock(place), has_other_lock(place)),
+                (without, is_other)
+            );
+        }
+    }
+
+    #[test]
     fn a_process_that_executed_another_program_is_one() {
         let of_host = |host, process| Owner {
             host,

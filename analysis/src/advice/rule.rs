@@ -20,26 +20,47 @@ pub(super) struct Rule {
     /// What to try.
     pub(super) remedy: &'static str,
     /// What has to be in the traces.
-    pub(super) needs: Needs,
+    pub(super) needs: &'static [Need],
     pub(super) judge: fn(&Facts<'_>) -> Verdict,
 }
 
 /// What has to be in the traces for a rule to judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
-    Nothing,
+pub(super) enum Need {
     /// Operations of GPUs.
     Gpus,
-    /// Calls of HIP or HSA, beside those.
+    /// Calls of HIP or HSA.
     Calls,
     /// Samples of waiting threads.
+    WaitSamples,
+    /// Waits of threads however they are known: sampled, or recorded as those for locks are.
     Waits,
-    /// Both.
-    CallsAndWaits,
-    /// Calls, and waits of threads however they are known: sampled, or recorded as those for locks are.
-    CallsAndAnyWaits,
     /// Sensors of GPUs.
     Sensors,
+}
+
+impl Need {
+    fn is_there(self, facts: &Facts<'_>) -> bool {
+        let has_samples = || facts.processes.iter().any(|one| one.has_waits);
+        match self {
+            Self::Gpus => !facts.gpus.is_empty(),
+            Self::Calls => !facts.calls.is_empty(),
+            Self::WaitSamples => has_samples(),
+            Self::Waits => has_samples() || facts.knows_host_waits(),
+            Self::Sensors => !facts.sensors.is_empty(),
+        }
+    }
+
+    /// What is lacking where it is not there.
+    fn lack(self) -> Verdict {
+        let (what, switch) = match self {
+            Self::Gpus => ("operations of GPUs", "-I rocm"),
+            Self::Calls => ("calls of the GPU runtimes", "-I rocm"),
+            Self::WaitSamples | Self::Waits => ("samples of waiting threads", "--realtime"),
+            Self::Sensors => ("sensors of GPUs", "-I rocm-smi"),
+        };
+        Verdict::Lacks(what, switch)
+    }
 }
 
 /// What a rule says.
@@ -67,30 +88,9 @@ pub(super) struct Finding {
 impl Rule {
     /// The verdict, for which the rule is only asked if there is what it needs.
     pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
-        let has_gpus = !facts.gpus.is_empty();
-        let has_waits = facts.processes.iter().any(|one| one.has_waits);
-        match self.needs {
-            Needs::Gpus | Needs::Calls | Needs::CallsAndWaits | Needs::CallsAndAnyWaits
-                if !has_gpus =>
-            {
-                Verdict::Lacks("operations of GPUs", "-I rocm")
-            }
-            Needs::Calls | Needs::CallsAndWaits | Needs::CallsAndAnyWaits
-                if facts.calls.is_empty() =>
-            {
-                Verdict::Lacks("calls of the GPU runtimes", "-I rocm")
-            }
-            Needs::Waits | Needs::CallsAndWaits if !has_waits => {
-                Verdict::Lacks("samples of waiting threads", "--realtime")
-            }
-            Needs::CallsAndAnyWaits if !has_waits && !facts.knows_host_waits() => {
-                Verdict::Lacks("samples of waiting threads", "--realtime")
-            }
-            Needs::Sensors if facts.sensors.is_empty() => {
-                Verdict::Lacks("sensors of GPUs", "-I rocm-smi")
-            }
-            _ => (self.judge)(facts),
-        }
+        let mut needs = self.needs.iter();
+        let lacking = needs.find(|need| !need.is_there(facts));
+        lacking.map_or_else(|| (self.judge)(facts), |need| need.lack())
     }
 }
 

@@ -62,7 +62,7 @@ impl HostBounds {
     }
 }
 
-/// The bounds of so many hosts by collectives in the order of time; `None` if these contradict each other.
+/// The bounds of `hosts` hosts, numbered from 0, by collectives in the order of time; `None` if these contradict each other.
 #[must_use]
 pub fn bounds(shared: &[Shared], hosts: usize) -> Option<Vec<HostBounds>> {
     let certain = solve_all(shared, hosts, 1)?;

@@ -225,3 +225,25 @@ fn recorded_waits_for_any_lock_explain_idle_times() {
     let all_ns: u64 = found.iter().map(|(_, _, ns)| *ns).sum();
     assert_eq!(all_ns, 100 * MS);
 }
+
+/// What was recorded of a wait is all of it: the time beside it has another cause, at another place.
+#[test]
+fn recorded_waits_say_nothing_of_the_time_beside_them() {
+    for is_sampled in [false, true] {
+        let mut model = two_threads();
+        let told = model.texts.intern("loads (load.py:5)");
+        let mut batch = Batch::default();
+        batch
+            .gpu
+            .extend([gpu(0, 0, MS, 1), gpu(0, 101 * MS, 102 * MS, 2)]);
+        let launch = call(&mut model, "hipLaunchKernel", 101 * MS - 1, 101 * MS, 2);
+        batch.host.push(launch);
+        batch.lock_waits.push(wait(10, 15, 99, told, is_sampled));
+        let runs = stack(&mut model, "serves", "serve.py", 30);
+        batch.samples.push(sample(0, 1, runs, Basis::CpuTime));
+        let found = causes(&gaps(&model, &batch));
+        let mut others = found.iter().filter(|(cause, ..)| cause != "host_wait");
+        let is_named = others.any(|(_, place, _)| place.contains("(GIL)"));
+        assert_eq!(is_named, is_sampled, "{found:#?}");
+    }
+}

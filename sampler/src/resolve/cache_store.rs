@@ -59,7 +59,7 @@ impl CacheFile {
     }
 }
 
-/// What tells a cache file from those that take its place: each is a new file, and whoever takes over what it holds marks it as used.
+/// Which version of a cache file this is: a save makes a new file (another inode), and a reader sets the time of its last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileVersion {
     inode: u64,
@@ -363,6 +363,15 @@ mod tests {
         // Somebody has written it since.
         store.save(&id, content(1, &[(3, "c")]), known).unwrap();
         assert_eq!(loaded(&store, &id), Some(content(1, &[(2, "b"), (3, "c")])));
+        // Also if that was after it was read, and before it was marked as used.
+        let Loaded::Content(_, read) = store.load(&id, |text| Arc::from(text)) else {
+            panic!("there is a file");
+        };
+        store.save(&id, content(1, &[(6, "f")]), None).unwrap();
+        let known = read.mark_used();
+        store.save(&id, content(1, &[(7, "g")]), known).unwrap();
+        let all = [(2, "b"), (3, "c"), (6, "f"), (7, "g")];
+        assert_eq!(loaded(&store, &id), Some(content(1, &all)));
         // Somebody has removed it: nothing is known of none.
         fs::remove_file(store.path(&id).unwrap()).unwrap();
         assert_eq!(used(&store, &id), None);

@@ -25,11 +25,15 @@ pub fn reached_from(root: &Path, document: &str) -> Result<BTreeSet<PathBuf>> {
 
 /// The files that a text in Markdown links to, without those elsewhere.
 pub fn links(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-        .filter_map(|link| link.split('#').next())
-        .filter(|link| !link.is_empty() && !link.contains("://"))
+    let files = links_with_anchors(text).filter_map(|link| link.split('#').next());
+    files.filter(|file| !file.is_empty())
+}
+
+/// The links of a text in Markdown with their anchors, without those elsewhere.
+fn links_with_anchors(text: &str) -> impl Iterator<Item = &str> {
+    let behind = text.split("](").skip(1);
+    let links = behind.filter_map(|rest| rest.split(')').next());
+    links.filter(|link| !link.contains("://"))
 }
 
 /// Takes `..` out; a path that leads out of the repository is none.
@@ -79,9 +83,7 @@ mod tests {
             }
             let text = fs::read_to_string(root.join(&document))?;
             let folder = document.parent().unwrap_or(Path::new(""));
-            let links = text.split("](").skip(1);
-            let links = links.filter_map(|rest| rest.split(')').next());
-            for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+            for link in links_with_anchors(&text).filter(|link| !link.contains(' ')) {
                 seen += 1;
                 let (file, part) = link.split_once('#').unwrap_or((link, ""));
                 let target = match file {

@@ -2,35 +2,35 @@
 
 use super::submission::paused;
 use crate::advice::facts::{Copying, Facts, Gpu};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, of_each_gpu};
 
 pub(super) const RULES: [Rule; 4] = [
     Rule {
         name: "blocking_copies",
         title: "copies hold the host and leave the GPU without work",
         remedy: "hipMemcpyAsync with pinned memory on a stream of its own, and a wait only where the data is needed",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: blocking_copies,
     },
     Rule {
         name: "pageable_copies",
         title: "asynchronous copies wait, as those of pageable memory do",
         remedy: "pin the memory of the host: hipHostMalloc, hipHostRegister, pin_memory=True",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: pageable_copies,
     },
     Rule {
         name: "small_copies",
         title: "many small copies take longer than few large ones would",
         remedy: "gather the data and copy it at once, or pass small values as arguments of kernels",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: small_copies,
     },
     Rule {
         name: "exposed_copies",
         title: "a GPU copies and does nothing else",
         remedy: "copy on another stream while kernels of the last or next step run; copy less, or not every step",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: exposed_copies,
     },
 ];

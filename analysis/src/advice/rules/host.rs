@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
 use crate::advice::facts::{Facts, Gpu, Idle, has_other_lock, without_line, without_lock};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, of_each_gpu};
 use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 4] = [
@@ -13,28 +13,28 @@ pub(super) const RULES: [Rule; 4] = [
         name: "host_code",
         title: "a GPU waits for code on the host",
         remedy: "launch the next work before this code runs, move it to another thread or to the GPU, or make it faster: `rsys-report functions` shows what it does",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: host_code,
     },
     Rule {
         name: "host_wait",
         title: "a GPU waits while the host sleeps or waits for another thread",
         remedy: "launch the next work before the wait, or remove the wait; `rsys-report functions` lists the waits, `rsys-report locks` those for locks and who held them",
-        needs: Needs::CallsAndAnyWaits,
+        needs: &[Need::Gpus, Need::Calls, Need::Waits],
         judge: host_wait,
     },
     Rule {
         name: "input_wait",
         title: "a GPU waits for data that the host reads or receives",
         remedy: "read ahead: more or faster loader threads or processes, larger requests, a cache, data nearer to the machine",
-        needs: Needs::CallsAndWaits,
+        needs: &[Need::Gpus, Need::Calls, Need::WaitSamples],
         judge: input_wait,
     },
     Rule {
         name: "host_off_processor",
         title: "a GPU waits for a thread that is not on a processor",
         remedy: "record with --realtime, which tells waits from a lack of processors; give the process more of these if others take them",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: host_off_processor,
     },
 ];

@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 
 use crate::advice::facts::{Facts, Gpu, Owner, Span};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 
 pub(super) const RULES: [Rule; 1] = [Rule {
     name: "interpreter_lock",
     title: "threads wait for the interpreter's lock, which another holds",
     remedy: "move the busy thread's work to another process (multiprocessing, a DataLoader with workers) or to code that gives the lock back (numpy, C)",
-    needs: Needs::Waits,
+    needs: &[Need::WaitSamples],
     judge: interpreter_lock,
 }];
 

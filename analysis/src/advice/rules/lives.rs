@@ -1,21 +1,21 @@
 //! The time of a run before its GPUs have their first work, and after the last.
 
 use crate::advice::facts::{Facts, Process, Span};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict};
+use crate::advice::rule::{Finding, Need, Rule, Verdict};
 
 pub(super) const RULES: [Rule; 2] = [
     Rule {
         name: "late_start",
         title: "much of the run is over before a GPU has its first work",
         remedy: "load and prepare less, in parallel, or from a cache; for short runs keep the process and give it several tasks",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: late_start,
     },
     Rule {
         name: "early_end",
         title: "the run goes on for long when its GPUs have done their last work",
         remedy: "write results while the GPU still works, or on another thread or in another process",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: early_end,
     },
 ];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::advice::facts::{Facts, Span};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 use crate::table::view::View;
 
 pub(super) const RULES: [Rule; 2] = [
@@ -11,14 +11,14 @@ pub(super) const RULES: [Rule; 2] = [
         name: "throttling",
         title: "a GPU works with a slower clock than usual",
         remedy: "see temperature and power at that time with `rsys-report sensors`; cooling, power limits, or neighbours are the usual reasons",
-        needs: Needs::Sensors,
+        needs: &[Need::Sensors],
         judge: throttling,
     },
     Rule {
         name: "memory_full",
         title: "the memory of a GPU is nearly full",
         remedy: "see what holds it with `rsys-report memory`; allocations that fail, or that make a framework give memory back and ask again, come next",
-        needs: Needs::Sensors,
+        needs: &[Need::Sensors],
         judge: memory_full,
     },
 ];

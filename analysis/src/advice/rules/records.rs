@@ -1,28 +1,28 @@
 //! Whether the traces hold enough to be believed.
 
 use crate::advice::facts::{Facts, Gpu, Process};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 
 pub(super) const RULES: [Rule; 3] = [
     Rule {
         name: "few_samples",
         title: "too few samples to say what the host did while a GPU was idle",
         remedy: "sample more often (-f 1000), record waiting threads (--realtime), and do not leave out the threads that launch",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: few_samples,
     },
     Rule {
         name: "records_lost",
         title: "records were lost, so all numbers are too small",
         remedy: "sample less often, record less (-I), or give the sampler a processor; `rsys-report check` says what was lost why",
-        needs: Needs::Nothing,
+        needs: &[],
         judge: records_lost,
     },
     Rule {
         name: "profiling_cost",
         title: "profiling takes so much time that it changes what it shows",
         remedy: "sample less often (-f), and record fewer calls (--gpu-level lite, no --launch-stacks)",
-        needs: Needs::Nothing,
+        needs: &[],
         judge: profiling_cost,
     },
 ];

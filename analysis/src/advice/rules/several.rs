@@ -4,56 +4,56 @@ use std::collections::BTreeMap;
 
 use crate::advice::compared::{Compared, OF_COMPUTING_GPUS, Straggler};
 use crate::advice::facts::{Facts, Gpu, Owner};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, if_worth, of_all_gpus, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, if_worth, of_all_gpus, of_each_gpu};
 
 pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "straggler",
         title: "the other ranks wait for this one in collectives",
         remedy: "mend what this rank does longer than the others; `rsys-report collectives` has its latest arrivals, and what all ranks would gain",
-        needs: Needs::Nothing,
+        needs: &[],
         judge: straggler,
     },
     Rule {
         name: "ranks_in_turn",
         title: "the ranks wait in collectives, now for one, now for another",
         remedy: "find what comes to all ranks at different times: work of uneven size, garbage collection, other programs on the machines; `rsys-report collectives` has the largest skews, with the rank that came last",
-        needs: Needs::Nothing,
+        needs: &[],
         judge: ranks_in_turn,
     },
     Rule {
         name: "exposed_comm",
         title: "collectives run while nothing is computed",
         remedy: "begin collectives earlier, beside computation (smaller buckets, a stream of their own), or send less; `rsys-report timeline` has the overlap",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: exposed_comm,
     },
     Rule {
         name: "message_wait",
         title: "GPUs wait in sends and receives for other ranks",
         remedy: "more and smaller micro-batches, stages that take equally long, a schedule that gives each GPU other work meanwhile; `rsys-report overlap --critical-path` has the chain of waits",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: message_wait,
     },
     Rule {
         name: "collective_calls",
         title: "a GPU waits for the host's calls of RCCL",
         remedy: "fewer and larger collectives, grouped with ncclGroupStart and ncclGroupEnd",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: collective_calls,
     },
     Rule {
         name: "gpu_imbalance",
         title: "the GPUs of a process compute for different times",
         remedy: "divide the work by what each GPU can do; see what the busiest one has more of with `rsys-report kernels --by device`",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: gpu_imbalance,
     },
     Rule {
         name: "rank_imbalance",
         title: "the GPUs of ranks compute for different times",
         remedy: "divide the work evenly among ranks (lengths of sequences, sizes of domains, experts); the slowest rank holds all others up",
-        needs: Needs::Gpus,
+        needs: &[Need::Gpus],
         judge: rank_imbalance,
     },
 ];

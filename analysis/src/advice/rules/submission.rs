@@ -3,49 +3,49 @@
 use std::cmp::Reverse;
 
 use crate::advice::facts::{Facts, Gpu, Idle};
-use crate::advice::rule::{Finding, Needs, Rule, Verdict, is_worth, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth, of_each_gpu};
 
 pub(super) const RULES: [Rule; 6] = [
     Rule {
         name: "sync_in_loop",
         title: "the host waits for the GPU before it submits the next work",
         remedy: "wait less often: once for many steps, or for an event of an earlier step, so that work is always submitted ahead; values that the host wants can be fetched later",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: sync_in_loop,
     },
     Rule {
         name: "launch_bound",
         title: "launching takes longer than the kernels",
         remedy: "fewer and larger kernels: fuse them (torch.compile), make batches larger, or record the sequence once as a graph (hipGraph, torch.cuda.graphs)",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: launch_bound,
     },
     Rule {
         name: "memory_in_loop",
         title: "memory of the GPU is made and given back while it is idle",
         remedy: "allocate once and use it again; or hipMallocAsync and hipFreeAsync, or the framework's caching allocator, which wait for nothing",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: memory_in_loop,
     },
     Rule {
         name: "runtime_calls",
         title: "a GPU waits for calls of its runtime",
         remedy: "make these calls once before the loop, or on another thread",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: runtime_calls,
     },
     Rule {
         name: "other_gpu",
         title: "a GPU waits for another one",
         remedy: "divide the work so that no GPU needs what another has just begun: smaller pieces one behind the other (pipelining), or independent work meanwhile",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: other_gpu,
     },
     Rule {
         name: "dependency_wait",
         title: "work that was submitted waits for something else",
         remedy: "see what it waits for on the other streams at that time; independent work may go before it",
-        needs: Needs::Calls,
+        needs: &[Need::Gpus, Need::Calls],
         judge: dependency_wait,
     },
 ];
