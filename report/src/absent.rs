@@ -15,6 +15,15 @@ fn parts(note: &str) -> Option<(&str, &str, &str)> {
     note_begins.then_some((subject, verb, further))
 }
 
+/// What is said where nothing was recorded.
+pub(crate) const NOTHING: &str = "nothing was recorded in what could be read";
+
+/// The notes on traces that hold nothing: what is wrong with the files, and no list of what else is not there.
+pub(crate) fn of_nothing(notes: Vec<String>) -> Vec<String> {
+    let notes = notes.into_iter().filter(|note| parts(note).is_none());
+    notes.chain([NOTHING.to_owned()]).collect()
+}
+
 /// The notes, those on what is not there as one.
 pub(crate) fn folded(notes: Vec<String>) -> Vec<String> {
     let (mut absent, mut others): (Vec<String>, Vec<String>) =
@@ -49,7 +58,7 @@ pub(crate) fn folded(notes: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::folded;
+    use super::{NOTHING, folded, of_nothing};
 
     #[test]
     fn what_is_not_there_is_one_note() {
@@ -67,6 +76,9 @@ mod tests {
              --realtime), no call of RCCL (rsys-sample records them with -I rccl)",
         ];
         assert_eq!(told, expected);
+        let of_files = ["t.proto: byte 7: damaged", "no kernel is in these traces"];
+        let told = of_nothing(of_files.map(str::to_owned).to_vec());
+        assert_eq!(told, ["t.proto: byte 7: damaged", NOTHING]);
         let few = ["no kernel is in these traces".to_owned()];
         assert_eq!(folded(few.to_vec()), few);
     }

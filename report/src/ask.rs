@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::cost::profiling_cost;
+use rsys_analysis::measure::cost::{is_of_nothing, profiling_cost};
 use rsys_analysis::measure::iterations::is_default_marker;
 use rsys_analysis::pass_counted;
-use rsys_analysis::read::{BytesRead, OpenError};
+use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Cell, Table};
 
-use crate::absent::folded;
+use crate::absent::{folded, of_nothing};
 use crate::cache;
 use crate::cache::answers::Kept;
 use crate::collectives;
@@ -109,17 +109,13 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
             .next()
             .map_or_else(Answer::default, |(_, answer)| answer),
     };
-    // Where no file is a trace, what else is missing says nothing.
-    let unknown = files
-        .iter()
-        .map(|file| OpenError::Unknown(file.clone()).to_string());
-    let unknown: Vec<String> = unknown.collect();
-    let is_noted = |note: &String| answer.notes.contains(note);
-    answer.notes = match answer.is_empty && unknown.iter().all(is_noted) {
-        true => [unknown, notes].concat(),
-        false => folded([answer.notes, notes].concat()),
-    };
-    answer.closing = Some(cost);
+    let notes = [answer.notes, notes].concat();
+    if is_of_nothing(&cost) {
+        answer.notes = of_nothing(notes);
+    } else {
+        answer.notes = folded(notes);
+        answer.closing = Some(cost);
+    }
     Ok((answer, inputs.form()))
 }
 

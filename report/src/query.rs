@@ -16,6 +16,7 @@ use rsys_tables::catalog::{TABLES, Table};
 use rsys_tables::record::Recorder;
 use rsys_tables::store::Store;
 
+use crate::absent::NOTHING;
 use crate::cache::{self, Identity};
 use crate::inputs::{CacheOptions, Inputs, Jobs};
 use crate::progress::Progress;
@@ -155,10 +156,7 @@ fn written(
     for notice in &model.notices {
         eprintln!("rsys-report: note: {notice}");
     }
-    ensure!(
-        !model.processes.is_empty(),
-        "nothing was recorded in what could be read"
-    );
+    ensure!(!model.processes.is_empty(), NOTHING);
     Ok(file)
 }
 

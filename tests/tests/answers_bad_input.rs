@@ -106,11 +106,22 @@ fn what_holds_no_answer_has_a_line_and_a_code() -> TestResult {
         1,
         &["text.proto: neither a Perfetto trace in protobuf form nor JSON or tables of a profiler"],
     )?;
-    // What such a file does not hold goes without saying.
-    for question in QUESTIONS {
-        let (_, said) = ask(&[question], &text)?;
-        ensure!(!said.contains("in these traces"), "{question}: {said}");
+    // What such a file does not hold goes without saying; nor does one without a byte, or one that ends in its first record.
+    let empty = folder.join("empty.proto");
+    fs::write(&empty, "")?;
+    let begun = folder.join("begun.json");
+    fs::write(&begun, r#"{"traceEvents": [{"ph": "X""#)?;
+    for file in [&text, &empty, &begun] {
+        for question in QUESTIONS {
+            let (code, said) = ask(&[question], file)?;
+            let is_plain = said.contains("nothing was recorded in what could be read")
+                && !said.contains("in these traces")
+                && !said.contains("profiling itself");
+            ensure!(is_plain && code == Some(1), "{question}: {code:?} {said}");
+        }
     }
+    fs::remove_file(&empty)?;
+    fs::remove_file(&begun)?;
     expect(&folder.join("absent.proto"), 1, &["absent.proto"])?;
 
     // A pipe without a writer: whoever opens it waits for ever.

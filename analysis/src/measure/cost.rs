@@ -90,6 +90,21 @@ fn sampler_cpu_ns(model: &Model) -> u64 {
     samplers.into_values().sum()
 }
 
+/// Whether a table of [`profiling_cost`] is of traces without any process: nothing was recorded in what could be read.
+#[must_use]
+pub fn is_of_nothing(cost: &Table) -> bool {
+    let column = |key| cost.columns.iter().position(|column| column.key == key);
+    let is = |key, cell: &Cell| {
+        let place = column(key);
+        place.is_some_and(|place| {
+            cost.rows
+                .iter()
+                .all(|row| row.cells.get(place) == Some(cell))
+        })
+    };
+    is("samples", &Cell::Null) && is("processes_unknown", &Cell::Count(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +135,10 @@ mod tests {
         assert!(text.contains("1 processes do not say"), "{text}");
         let none = profiling_cost(&Model::default());
         assert_eq!(none.rows[0].cells[0], Cell::Null);
+        assert!(is_of_nothing(&none) && !is_of_nothing(&table));
+        // Of other profilers.
+        model.processes.truncate(1);
+        model.processes[0].account = None;
+        assert!(!is_of_nothing(&profiling_cost(&model)));
     }
 }

@@ -27,6 +27,11 @@ impl Contents {
         }
     }
 
+    /// Whether there was anything that is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.gpu + self.calls + self.operators + self.ranges + self.functions == 0
+    }
+
     /// What there is instead of operations of GPUs, if there are none of those.
     pub(super) fn without_gpu(&self) -> Option<String> {
         if self.gpu > 0 {

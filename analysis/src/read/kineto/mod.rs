@@ -39,7 +39,7 @@ use serde_json::Value;
 use super::json::number;
 use super::json::text::unescaped;
 use super::{BATCH_RECORDS, Input, Reader};
-use crate::model::{Batch, Kinds, Model, Notice};
+use crate::model::{Batch, Kinds, Model, Notice, Process};
 use document::{Document, Element, Member};
 use records::{Records, Source};
 
@@ -133,6 +133,14 @@ impl KinetoReader {
                 left_out::counted(cut_off, "operation of a GPU")
             );
             self.notice(None, text, model);
+        }
+        let is_of_file = |process: &Process| process.file == self.file;
+        if !self.records.contents.is_empty() && !model.processes.iter().any(is_of_file) {
+            // Something was recorded, though nothing that was asked for.
+            model.processes.push(Process {
+                file: self.file.clone(),
+                ..Process::default()
+            });
         }
         if !self.document.has_events {
             self.notice(None, "JSON without a list of events (traceEvents)", model);
