@@ -131,8 +131,13 @@ impl Call<'_> {
         match self.shorthand.effect {
             Effect::Same(names) => {
                 let text = if values.is_empty() { "true" } else { &text };
+                // What is wrong for one of them is wrong for all, and is said once.
                 for name in names {
-                    self.set(name, text);
+                    let result = self.settings.set(name, text, self.origin.clone());
+                    if let Err(problem) = result {
+                        self.problems.push(problem);
+                        break;
+                    }
                 }
             }
             Effect::BackendWords(all, words) => self.backend_words(all, words, &text),

@@ -239,7 +239,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
             if !cli.man
                 && let Some(word) = cli.summary.unknown_word() =>
         {
-            eprintln!("rsys-report: error: {word} is neither a command nor a trace or a folder");
+            let meant = nearest_verb(&word.to_string());
+            let hint = meant.map_or_else(String::new, |verb| format!("; did you mean '{verb}'?"));
+            eprintln!(
+                "rsys-report: error: {word} is neither a command nor a trace or a folder{hint}"
+            );
             Ok(2)
         }
         (None, None) if !cli.man => ask::ask(&Question::Summary(cli.summary)).and_then(answer),
@@ -249,6 +253,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         eprintln!("rsys-report: error: {error:#}");
         1
     })
+}
+
+/// The command that is most like a word, if any is like it at all.
+fn nearest_verb(word: &str) -> Option<String> {
+    /// By Jaro and Winkler, 0 to 1.
+    const ALIKE_ENOUGH: f64 = 0.84;
+    let command = command();
+    let names = command.get_subcommands().map(|verb| verb.get_name());
+    let alike = names.map(|name| (strsim::jaro_winkler(word, name), name));
+    let nearest = alike.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (nearest.0 >= ALIKE_ENOUGH).then(|| nearest.1.to_owned())
 }
 
 fn answer((answer, form): (Answer, Form)) -> Result<i32> {

@@ -108,7 +108,12 @@ fn calling_words(invocation: &Invocation) -> Vec<OsString> {
     if !output.starts_with(['/', '%', '$'])
         && let Ok(folder) = std::env::current_dir()
     {
-        words.extend(["-o".into(), folder.join(output).into()]);
+        let path = OsString::from(folder.join(&output));
+        let is_given = |pair: &[OsString]| pair[0] == "-o" && pair[1] == *output;
+        match words.windows(2).position(is_given) {
+            Some(place) => words[place + 1] = path,
+            None => words.extend(["-o".into(), path]),
+        }
     }
     words.push("--".into());
     words

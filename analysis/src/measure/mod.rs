@@ -142,6 +142,10 @@ pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
     &mut table[index]
 }
 
+/// What a question about GPUs says of traces without one.
+const NO_OPERATION: &str =
+    "no operation of a GPU is in these traces: rsys-sample records them with -I rocm";
+
 /// The notices of a model as notes of an answer.
 pub(crate) fn notes(model: &Model) -> Vec<String> {
     let mut notes: Vec<String> = model.notices.iter().map(ToString::to_string).collect();

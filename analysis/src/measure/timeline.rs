@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::sets::{IntervalSet, Segment, sweep};
-use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
+use super::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, entry, notes};
 use crate::model::{Activity, Batch, DeviceId, Kinds, Model};
 use crate::table::{Answer, Cell, Column, Row, Table};
 
@@ -222,7 +222,7 @@ impl Measure for Timeline {
         let mut notes = notes(model);
         let is_empty = devices.rows.is_empty();
         if is_empty {
-            notes.push("no operation of a GPU is in these traces".to_owned());
+            notes.push(NO_OPERATION.to_owned());
         }
         devices.title = "Time of each GPU".to_owned();
         let mut below = vec![devices];

@@ -67,6 +67,6 @@ impl Environment {
     /// A path that starts from `/`.
     #[must_use]
     pub fn absolute(&self, path: &Path) -> PathBuf {
-        self.current.join(path)
+        self.current.join(path).components().collect()
     }
 }

@@ -32,13 +32,9 @@ pub(super) fn help_about(words: &[OsString]) -> Option<CliExit> {
         .filter_map(|argument| argument.get_help_heading().map(str::to_owned))
         .collect();
     if !headings.iter().any(|heading| fits(heading)) {
-        let mut known: Vec<&str> = headings.iter().map(String::as_str).collect();
-        known.dedup();
-        known.sort_unstable();
-        known.dedup();
         let text = format!(
-            "no help about '{topic}'; write --help=all, or one of: {}",
-            known.join(", ")
+            "no help about '{topic}'; write --help=all, or --help= and one of: {}",
+            help::TOPICS.join(", ")
         );
         return Some(CliExit::error(&text));
     }

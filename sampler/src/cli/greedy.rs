@@ -14,6 +14,9 @@ use rsys_config::{Numbers, backends};
 
 use super::command::{EXPORT_CONFIG, SET};
 
+/// Stands before the name of a setting that was written as an option, in what `--set` is given for it.
+pub(super) const SPELLED_AS_OPTION: &str = "--";
+
 /// Rewrites the words before the command; the command's own words are never touched. Tells too how
 /// many words are options.
 pub(super) fn attach_values(options: &Command, words: &[OsString]) -> (Vec<OsString>, usize) {
@@ -88,11 +91,6 @@ fn setting_in(word: &str) -> Option<NamedSetting<'_>> {
         .then_some(NamedSetting { name, value })
 }
 
-/// The option that stands for a setting.
-pub(super) fn long_of(setting: &str) -> String {
-    format!("--{}", setting.to_ascii_lowercase().replace('_', "-"))
-}
-
 /// Moves such a setting to `result`, with the word that is its value, and returns what is left.
 /// Without a value it is switched on.
 fn attach_setting<'a>(
@@ -117,7 +115,7 @@ fn attach_setting<'a>(
         (None, Some(word)) if may_be_value(word) => (word, &rest[1..]),
         (None, _) => ("true", rest),
     };
-    result.push(format!("--{SET}={}={value}", setting.name).into());
+    result.push(format!("--{SET}={SPELLED_AS_OPTION}{}={value}", setting.name).into());
     left
 }
 

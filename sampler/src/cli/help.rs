@@ -58,6 +58,21 @@ const EXAMPLES: &str = "  \
   rsys-sample -w 30 -d 10 -- ./solver        ten seconds, from second 30 on
   srun -n 4 rsys-sample -- ./mpi_program     each rank writes its own trace";
 
+/// What `--help=TOPIC` knows: a word of each group's title.
+pub(super) const TOPICS: [&str; 11] = [
+    "general",
+    "output",
+    "sampling",
+    "windows",
+    "summaries",
+    "processes",
+    "counters",
+    "backends",
+    "diagnostics",
+    "help",
+    "original",
+];
+
 /// What follows the options in the short help.
 pub(super) const MORE: &str = "\
 '--help' lists all options, '--help=TOPIC' those about general, output, sampling,

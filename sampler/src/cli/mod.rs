@@ -197,7 +197,11 @@ fn set_options(settings: &mut Settings, matches: &ArgMatches) -> Vec<Problem> {
         .flatten()
     {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        let origin = Origin::CommandLine(greedy::long_of(name));
+        let (option, name) = match name.strip_prefix(greedy::SPELLED_AS_OPTION) {
+            Some(bare) => (name, bare),
+            None => ("--set", name),
+        };
+        let origin = Origin::CommandLine(option.to_owned());
         problems.extend(settings.set(name, value, origin).err());
     }
     problems.extend(apply_shorthands(settings, matches, true));

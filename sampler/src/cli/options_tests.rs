@@ -44,6 +44,12 @@ fn the_short_help_is_what_people_use_first() {
         assert!(has(&all), "{word}");
     }
     assert!(!original.contains("--unwinder"), "{original}");
+    let (unknown, code) = (bad("--help=foo").to_string(), bad("--help=foo").code);
+    for topic in help::TOPICS {
+        assert!(unknown.contains(topic), "{unknown}");
+        let about = bad(&format!("--help={topic}"));
+        assert_eq!((about.code, code), (0, 2), "{topic}");
+    }
     // A topic has its usual options too.
     let about = bad("--help=output").to_string();
     assert!(

@@ -33,6 +33,8 @@ pub struct Run<'a> {
     pub directory: &'a Path,
     /// How wide a line may be, in characters.
     pub width: usize,
+    /// The event that samples were taken by, if not by CPU time; their weights count it then.
+    pub event: Option<&'a str>,
 }
 
 /// The lines of the table; none if no process has a trace.
@@ -60,11 +62,13 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         counted(shown.len() as u64, "trace"),
         time(run.wall)
     )];
-    lines.extend(processes(&shown));
+    lines.extend(processes(&shown, run.event.is_some()));
     let digests = || run.processes.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
     let functions = digests().flat_map(|digest| &digest.functions);
-    lines.extend(entries("CPU", functions, cpu_ns, false));
+    lines.extend(run.event.map(|event| format!("{event}, by function:")));
+    let title = if run.event.is_some() { "" } else { "CPU" };
+    lines.extend(entries(title, functions, cpu_ns, false));
     let kernel_ns = digests().map(|digest| digest.kernel_ns).sum();
     let kernels = digests().flat_map(|digest| &digest.kernels);
     lines.extend(entries("GPU", kernels, kernel_ns, true));
@@ -96,7 +100,7 @@ fn time_of(process: &ProcessSummary) -> u64 {
     process.digest.cpu_ns + gpus.map(|gpu| gpu.busy_ns).sum::<u64>()
 }
 
-fn processes(shown: &[&ProcessSummary]) -> Vec<String> {
+fn processes(shown: &[&ProcessSummary], counts_events: bool) -> Vec<String> {
     let has_gpu = shown.iter().any(|one| !one.digest.gpus.is_empty());
     let row = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
         let gpu = if has_gpu {
@@ -113,8 +117,13 @@ fn processes(shown: &[&ProcessSummary]) -> Vec<String> {
         let idle_ns = gpus().map(GpuTime::idle_ns).sum();
         let total_ns = gpus().map(|gpu| gpu.total_ns).sum();
         let or_dash = |text: String| if total_ns == 0 { "-".to_owned() } else { text };
+        let weight = digests().map(|digest| digest.cpu_ns).sum();
         row(
-            nanoseconds(digests().map(|digest| digest.cpu_ns).sum()),
+            if counts_events {
+                u64::to_string(&weight)
+            } else {
+                nanoseconds(weight)
+            },
             or_dash(nanoseconds(busy_ns)),
             or_dash(format!("{:.0} %", percent(idle_ns, total_ns))),
             of.iter()
@@ -126,7 +135,7 @@ fn processes(shown: &[&ProcessSummary]) -> Vec<String> {
     };
     let word = |text: &str| text.to_owned();
     let mut lines = vec![row(
-        word("CPU"),
+        word(if counts_events { "events" } else { "CPU" }),
         word("GPU busy"),
         word("GPU idle"),
         word("samples"),
@@ -286,12 +295,37 @@ mod tests {
     }
 
     fn lines(processes: &[ProcessSummary], width: usize) -> Vec<String> {
-        table(&Run {
+        table(&run(processes, width))
+    }
+
+    fn run(processes: &[ProcessSummary], width: usize) -> Run<'_> {
+        Run {
             processes,
             wall: Duration::from_millis(2_500),
             directory: Path::new("/out"),
             width,
-        })
+            event: None,
+        }
+    }
+
+    #[test]
+    fn events_are_no_cpu_time() {
+        let mut one = process();
+        one.digest.cpu_ns = 12_000;
+        one.digest.functions = vec![entry("fill", 9_000)];
+        let told = table(&Run {
+            event: Some("page-faults"),
+            ..run(&[one], 100)
+        });
+        assert_eq!(
+            told[1..4],
+            [
+                "   events  samples  process",
+                "    12000       10  7 app",
+                "page-faults, by function:",
+            ]
+        );
+        assert_eq!(told[4], "       75.0 %  fill");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use self::explained::Explained;
 use self::forget::{Course, Memory};
 use self::host::Host;
 use self::stretches::{Barriers, Stretches};
-use super::{DEVICE_COLUMNS, Measure, device_cells, entry, notes};
+use super::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, entry, notes};
 use crate::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Column, Row, Table};
 
@@ -132,7 +132,7 @@ impl Measure for Gaps {
         }
         let is_empty = devices.rows.is_empty();
         if is_empty {
-            notes.push("no operation of a GPU is in these traces".to_owned());
+            notes.push(NO_OPERATION.to_owned());
         }
         let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
         runs.push(Row {

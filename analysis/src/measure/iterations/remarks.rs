@@ -1,5 +1,6 @@
 //! What is to be known of an answer besides its tables.
 
+use super::super::NO_OPERATION;
 use super::Options;
 use super::lane::Lane;
 use super::marker::MarkerKind;
@@ -9,7 +10,7 @@ use super::tables::are_too_many;
 pub(super) fn notes(lanes: &[Lane], options: &Options, count: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if lanes.is_empty() {
-        notes.push("no operation of a GPU is in these traces".to_owned());
+        notes.push(NO_OPERATION.to_owned());
         return notes;
     }
     let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();

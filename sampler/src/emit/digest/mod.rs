@@ -74,7 +74,7 @@ pub struct LockUse {
 /// What is said of a process.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessDigest {
-    /// CPU time that samples stand for.
+    /// CPU time that samples stand for; where they were taken by an event, how often that happened.
     pub cpu_ns: u64,
     /// The functions in which most of it passed, most first.
     pub functions: Vec<Entry>,
