@@ -340,6 +340,48 @@ fn a_slice_that_ends_before_it_begins_is_told_with_its_place() {
 }
 
 #[test]
+fn an_operation_without_its_begin_is_told() {
+    let ids = ProcessNamespace::new("b00t", PID, 17, 0);
+    let mut trace = TraceWriter::new(Vec::new(), Compression::None);
+    let out = trace.buffer();
+    let mut track = |number: u32, name: &str| {
+        out.track(&NamedTrack {
+            uuid: ids.track(number),
+            name,
+            ..NamedTrack::default()
+        });
+        TrackSequence::new(out, ids.track(number))
+    };
+    let (mut stream, mut other) = (track(2, "GPU 0"), track(3, "calls"));
+    let kernel = out.intern("kernel");
+    let event = Event {
+        name: Name::Once("gemm"),
+        category: Some(kernel),
+        ..Event::default()
+    };
+    let mark = out.intern("mark");
+    other.instant(out, 400, mark);
+    stream.instant(out, 500, mark);
+    stream.event(out, 1_000, EventKind::SliceBegin, &event);
+    stream.slice_end(out, 2_000);
+    let mut bytes = trace.finish().unwrap();
+    // The writer ends no slice that has not begun, so instants become ends: field 9 of an event is its type.
+    let is_instant = |two: &[u8]| two == [9 << 3, 3];
+    let instants = bytes.windows(2).enumerate();
+    let instants = instants.filter(|(_, two)| is_instant(two));
+    let places: Vec<_> = instants.map(|(place, _)| place).collect();
+    assert_eq!(places.len(), 2);
+    for place in places {
+        bytes[place + 1] = 2;
+    }
+    let (model, batch) = read(&Scratch::new().write("late.proto", &bytes));
+    assert_eq!(batch.gpu.len(), 1);
+    let notices: Vec<_> = model.notices.iter().map(|one| one.text.as_str()).collect();
+    let told = "1 ends of operations of GPUs are left out: the trace does not have their begins";
+    assert_eq!(notices, [told]);
+}
+
+#[test]
 fn operators_have_their_shapes_if_they_are_asked_for() {
     let ids = ProcessNamespace::new("b00t", PID, 17, 0);
     let mut trace = TraceWriter::new(Vec::new(), Compression::None);

@@ -2,7 +2,9 @@
 
 use rsys_proto::{is_library_header, is_runtime_file};
 
-use crate::model::{Frame, INTERPRETER_LOCK, Model, StackId};
+use crate::model::{
+    Frame, INTERPRETER_LOCK, LockWait, Model, StackId, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK,
+};
 use crate::table::Cell;
 
 /// Whether a function is Python: such frames have their source file in place of a loaded file.
@@ -85,6 +87,35 @@ pub(crate) fn place_text(stack: StackId, model: &Model) -> Option<String> {
         (source, 0) => format!("{function} ({source})"),
         (source, line) => format!("{function} ({source}:{line})"),
     })
+}
+
+/// A wait for a lock in words: where the thread is in the program, what it waits in (`None`: for the lock of a Python interpreter), and who holds the
+/// lock, for instance `by thread 4711 in grow (pool.cc:42)`; what is not known is empty.
+pub(crate) fn waiting_text(mut place: String, function: Option<&str>, holder: &str) -> String {
+    let what = match function {
+        None => WAITING_FOR_INTERPRETER.to_owned(),
+        Some(function) => format!("{WAITING_FOR_LOCK}{function}"),
+    };
+    if !place.ends_with(&what) {
+        let comma = if place.is_empty() { "" } else { ", " };
+        place = format!("{place}{comma}{what}");
+    }
+    match holder {
+        "" => place,
+        holder => format!("{place}, held {holder}"),
+    }
+}
+
+/// A recorded wait for a lock in words, by the stack of the call that waits.
+pub(crate) fn lock_wait_text(wait: &LockWait, stack: Option<StackId>, model: &Model) -> String {
+    let place = stack.and_then(|stack| place_text(stack, model));
+    let function = (!wait.is_interpreter).then(|| model.text(wait.function));
+    // Without the thread's number: waits of several ranks at one place are compared.
+    let holder = match model.text(wait.holder) {
+        "" => String::new(),
+        holder => format!("in {holder}"),
+    };
+    waiting_text(place.unwrap_or_default(), function, &holder)
 }
 
 /// Whether a stack is of a thread that waits until it may run Python.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::code_place::place_text;
+use super::super::code_place::{lock_wait_text, place_text};
 use super::super::copies::direction;
 use super::super::sensors::{Gpu, machine, sensor};
 use super::super::sets::{IntervalSet, sweep};
@@ -16,8 +16,8 @@ use super::super::{Measure, entry};
 use super::readings::Readings;
 use crate::measure::scopes::Scopes;
 use crate::model::{
-    Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, Model, OpKind,
-    ProcessId, StackId, TextId, ThreadId,
+    Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
+    OpKind, ProcessId, StackId, TextId, ThreadId,
 };
 use crate::table::Answer;
 
@@ -63,7 +63,9 @@ struct OfProcess {
     linked: HashMap<u64, u64>,
     links: HashMap<u64, (ThreadId, u64)>,
     code: HashMap<(ThreadId, StackId), u64>,
-    waits: HashMap<(ThreadId, StackId), u64>,
+    waits: HashMap<(ThreadId, StackId), IntervalSet>,
+    /// Recorded waits for locks.
+    lock_waits: Vec<LockWait>,
     calls: HashMap<(ThreadId, u64), (TextId, u64)>,
     sites: HashMap<(ThreadId, u64), StackId>,
     launches: HashMap<ThreadId, u64>,
@@ -189,7 +191,6 @@ impl Measure for Doings {
             },
             false => Kinds {
                 marks: false,
-                locks: false,
                 ..Kinds::ALL
             },
         }
@@ -222,23 +223,30 @@ impl Measure for Doings {
                 sites,
                 ..
             } = process;
-            let list = match sample.basis {
-                Basis::CpuTime => code,
-                Basis::WaitTime => waits,
+            // A sample stands for the time before it.
+            let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
+            let key = (sample.thread, sample.stack);
+            match sample.basis {
+                Basis::CpuTime => within(windows, span, |start_ns, end_ns| {
+                    *code.entry(key).or_default() += end_ns - start_ns;
+                }),
+                Basis::WaitTime => within(windows, span, |start_ns, end_ns| {
+                    waits.entry(key).or_default().add(start_ns, end_ns);
+                }),
                 Basis::CallTime => {
                     let end_ns = sample.time_ns.saturating_add(sample.weight);
                     if sites.len() < CALLS && is_near(windows, (sample.time_ns, end_ns)) {
                         sites.insert((sample.thread, sample.time_ns), sample.stack);
                     }
-                    continue;
                 }
-                Basis::GpuTime | Basis::Event => continue,
-            };
-            // A sample stands for the time before it.
-            let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
-            within(windows, span, |start_ns, end_ns| {
-                *list.entry((sample.thread, sample.stack)).or_default() += end_ns - start_ns;
-            });
+                Basis::GpuTime | Basis::Event => {}
+            }
+        }
+        // Those that were seen from outside are samples as well.
+        for wait in batch.lock_waits.iter().filter(|one| !one.is_sampled) {
+            if let Some(process) = asked(processes, wait.process) {
+                process.lock_wait(wait);
+            }
         }
         for (_, readings) in readings {
             readings.take(&batch.counters);
@@ -275,6 +283,22 @@ fn within(windows: &[(u64, u64)], span: (u64, u64), mut take: impl FnMut(u64, u6
     {
         take(window.0.max(span.0), window.1.min(span.1));
     }
+}
+
+/// How much of some times lies outside of others.
+fn outside(times: &mut IntervalSet, others: &mut IntervalSet) -> u64 {
+    let mut sum_ns = 0;
+    sweep(vec![times.intervals(), others.intervals()], |segment| {
+        if segment.sets == 1 {
+            sum_ns += segment.end_ns - segment.start_ns;
+        }
+    });
+    sum_ns
+}
+
+/// The place in the program that stands for a stack.
+fn place(stack: StackId, model: &Model) -> String {
+    place_text(stack, model).unwrap_or_else(|| "[unknown]".to_owned())
 }
 
 impl OfProcess {
@@ -355,6 +379,44 @@ impl OfProcess {
         }
     }
 
+    fn lock_wait(&mut self, wait: &LockWait) {
+        let span = (wait.start_ns, wait.end_ns);
+        let mut is_inside = false;
+        within(&self.windows, span, |_, _| is_inside = true);
+        if is_inside && self.lock_waits.len() < CALLS {
+            self.lock_waits.push(*wait);
+        }
+    }
+
+    /// How long a thread waited, by place, and when for locks as recorded. Where a recorded wait for a lock says so exactly, samples count for nothing.
+    fn waited(&mut self, thread: ThreadId, model: &Model) -> (BTreeMap<String, u64>, IntervalSet) {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let mut locked = IntervalSet::default();
+        let (mut now_ns, windows) = (0, &self.windows);
+        self.lock_waits
+            .sort_unstable_by_key(|wait| (wait.start_ns, std::cmp::Reverse(wait.end_ns)));
+        for wait in self.lock_waits.iter().filter(|one| one.thread == thread) {
+            let site = self.sites.get(&(thread, wait.start_ns)).copied();
+            let span = (wait.start_ns.max(now_ns), wait.end_ns);
+            within(windows, span, |start_ns, end_ns| {
+                if start_ns < end_ns {
+                    let text = lock_wait_text(wait, site, model);
+                    *found.entry(text).or_default() += end_ns - start_ns;
+                    locked.add(start_ns, end_ns);
+                }
+            });
+            now_ns = now_ns.max(wait.end_ns);
+        }
+        let of_thread = self.waits.iter_mut().filter(|(key, _)| key.0 == thread);
+        for ((_, stack), times) in of_thread {
+            let sum_ns = outside(times, &mut locked);
+            if sum_ns > 0 {
+                *found.entry(place(*stack, model)).or_default() += sum_ns;
+            }
+        }
+        (found, locked)
+    }
+
     fn done(&mut self, own: ProcessId, model: &Model) -> Done {
         let windows_ns = self.windows.iter().map(|window| window.1 - window.0).sum();
         let mut gpu = [0; 4];
@@ -372,28 +434,32 @@ impl OfProcess {
         let busiest = self.launches.iter();
         let busiest = busiest.max_by_key(|(thread, count)| (**count, std::cmp::Reverse(**thread)));
         let thread = busiest.map(|(thread, _)| *thread);
-        let place =
-            |stack: StackId| place_text(stack, model).unwrap_or_else(|| "[unknown]".to_owned());
-        let by_place = |list: &HashMap<(ThreadId, StackId), u64>| {
-            let mut found: BTreeMap<String, u64> = BTreeMap::new();
-            for (&(of, stack), &sum_ns) in list {
-                if Some(of) == thread {
-                    *found.entry(place(stack)).or_default() += sum_ns;
+        let place = |stack: StackId| place(stack, model);
+        let mut code: BTreeMap<String, u64> = BTreeMap::new();
+        for (&(of, stack), &sum_ns) in &self.code {
+            if Some(of) == thread {
+                *code.entry(place(stack)).or_default() += sum_ns;
+            }
+        }
+        let waited = thread.map(|thread| self.waited(thread, model));
+        let (waits, mut locked) = waited.unwrap_or_default();
+        let was_seen = !code.is_empty() || self.waits.keys().any(|key| Some(key.0) == thread);
+        let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
+        if let Some(scopes) = scopes.filter(|_| !was_seen) {
+            scopes.sort();
+            let mut of_names: BTreeMap<TextId, IntervalSet> = BTreeMap::new();
+            for &(start_ns, end_ns) in &self.windows {
+                let inside = scopes.overlapping(start_ns, end_ns);
+                for scope in inside.filter(|scope| !is_call(scope.kind)) {
+                    let times = of_names.entry(scope.name).or_default();
+                    times.add(scope.start_ns.max(start_ns), scope.end_ns.min(end_ns));
                 }
             }
-            found
-        };
-        let (mut code, waits) = (by_place(&self.code), by_place(&self.waits));
-        let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
-        if let Some(scopes) = scopes.filter(|_| code.is_empty() && waits.is_empty()) {
-            scopes.sort();
-            for &(start_ns, end_ns) in &self.windows {
-                for scope in scopes.overlapping(start_ns, end_ns) {
-                    let inside_ns = scope.end_ns.min(end_ns) - scope.start_ns.max(start_ns);
-                    if !is_call(scope.kind) {
-                        let place = model.text(scope.name).to_owned();
-                        *code.entry(place).or_default() += inside_ns;
-                    }
+            for (name, times) in &mut of_names {
+                // Where it waits for a lock it runs none of its code.
+                let sum_ns = outside(times, &mut locked);
+                if sum_ns > 0 {
+                    *code.entry(model.text(*name).to_owned()).or_default() += sum_ns;
                 }
             }
         }
@@ -444,5 +510,49 @@ impl OfProcess {
             calls,
             sensors: BTreeMap::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Sample;
+
+    #[test]
+    fn a_recorded_wait_for_a_lock_counts_once_with_what_was_seen_of_it() {
+        let mut model = Model::default();
+        let function = model.texts.intern("pthread_mutex_lock");
+        let holder = model.texts.intern("grow (pool.cc:42)");
+        let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
+        let mut doings = Doings::default();
+        doings.ask(0, process, vec![(100, 200), (300, 400)]);
+        let mut batch = Batch::default();
+        batch
+            .lock_waits
+            .extend([(150, 350), (160, 170)].map(|time| LockWait {
+                start_ns: time.0,
+                end_ns: time.1,
+                process,
+                thread,
+                function,
+                holder,
+                holder_tid: 7,
+                ..LockWait::default()
+            }));
+        batch.samples.push(Sample {
+            time_ns: 390,
+            weight: 260,
+            basis: Basis::WaitTime,
+            process,
+            thread,
+            ..Sample::default()
+        });
+        doings.take(&batch);
+        let mut file = doings.0.lock().unwrap();
+        let (waits, _) = file.processes[0].waited(thread, &model);
+        let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
+        let told = [("[unknown]", 20 + 40), (lock, 50 + 50)];
+        let told = told.map(|(place, ns)| (place.to_owned(), ns));
+        assert_eq!(waits, BTreeMap::from(told));
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::Measure;
-use super::super::code_place::place_text;
+use super::super::code_place::{lock_wait_text, place_text};
 use super::super::collectives::Axis;
 use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track, side_by_side};
 use crate::model::{
-    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Model, ProcessId,
-    Sample, StreamOrder, WaitsFor, waits_for,
+    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
+    ProcessId, Sample, StackId, StreamOrder, ThreadId, WaitsFor, waits_for,
 };
 use crate::table::Answer;
 
@@ -28,6 +28,8 @@ struct Recorded {
     gpu: Vec<GpuRecord>,
     host: Vec<HostSlice>,
     samples: Vec<Sample>,
+    /// Recorded waits for locks.
+    lock_waits: Vec<LockWait>,
     /// By begin: kind of slice, longest first, and thread.
     marked: BTreeMap<u64, Vec<(usize, u64, usize)>>,
 }
@@ -51,6 +53,7 @@ impl Recorder {
             gpu: Vec::new(),
             host: Vec::new(),
             samples: Vec::new(),
+            lock_waits: Vec::new(),
             marked: BTreeMap::new(),
         })))
     }
@@ -79,6 +82,7 @@ impl Measure for Recorder {
             gpu,
             host,
             samples,
+            lock_waits,
             marked,
         } = &mut *recorded;
         let is_near = |start_ns: u64, end_ns: u64| {
@@ -99,6 +103,11 @@ impl Measure for Recorder {
                 host.push(*slice);
             }
         }
+        // Those that were seen from outside are slices as well.
+        let recorded = batch.lock_waits.iter();
+        lock_waits.extend(recorded.filter(|one| {
+            one.process == *process && !one.is_sampled && is_near(one.start_ns, one.end_ns)
+        }));
         for mark in batch.marks.iter().filter(|one| one.process == *process) {
             if begins.contains(&mark.time_ns) {
                 let list = marked.entry(mark.time_ns).or_default();
@@ -130,9 +139,10 @@ fn blocks(slice: &HostSlice, model: &Model) -> bool {
 }
 
 /// In what order times that overlap count for what a thread did.
-const BY_SLICE: u8 = 0;
-const BY_WAIT: u8 = 1;
-const BY_SAMPLE: u8 = 2;
+const BY_LOCK: u8 = 0;
+const BY_SLICE: u8 = 1;
+const BY_WAIT: u8 = 2;
+const BY_SAMPLE: u8 = 3;
 
 impl Recorded {
     fn course(&mut self, model: &Model, axis: &Axis) -> Course {
@@ -165,6 +175,15 @@ impl Recorded {
         course
     }
 
+    /// The stacks from which calls were made, by thread and begin.
+    fn sites(&self) -> HashMap<(ThreadId, u64), StackId> {
+        let calls = self.samples.iter();
+        calls
+            .filter(|one| one.basis == Basis::CallTime)
+            .map(|sample| ((sample.thread, sample.time_ns), sample.stack))
+            .collect()
+    }
+
     /// Takes the calls in, those that are within no other; launches by their links.
     fn host(
         &mut self,
@@ -172,11 +191,7 @@ impl Recorded {
         axis: &Axis,
         threads: &mut BTreeMap<usize, Track>,
     ) -> HashMap<u64, Launch> {
-        let mut sites = HashMap::new();
-        let calls = self.samples.iter();
-        for sample in calls.filter(|one| one.basis == Basis::CallTime) {
-            sites.insert((sample.thread, sample.time_ns), sample.stack);
-        }
+        let sites = self.sites();
         self.host
             .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
         let mut launches = HashMap::new();
@@ -223,7 +238,7 @@ impl Recorded {
         launches
     }
 
-    /// What threads did, calls aside, by slices of waits, then by samples.
+    /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples.
     fn pieces(&self, model: &Model, axis: &Axis) -> BTreeMap<usize, Vec<Piece>> {
         let mut spans: BTreeMap<usize, Vec<(u8, Piece)>> = BTreeMap::new();
         let mut add = |thread: usize, order: u8, kind, name: String, span: (u64, u64)| {
@@ -269,9 +284,59 @@ impl Recorded {
             let span = (slice.start_ns, slice.end_ns);
             add(slice.thread.index(), BY_SLICE, kind, name, span);
         }
+        let sites = self.sites();
+        for wait in &self.lock_waits {
+            let site = sites.get(&(wait.thread, wait.start_ns)).copied();
+            let name = lock_wait_text(wait, site, model);
+            let span = (wait.start_ns, wait.end_ns);
+            add(wait.thread.index(), BY_LOCK, Kind::HostWait, name, span);
+        }
         let spans = spans.into_iter();
         spans
             .map(|(thread, spans)| (thread, side_by_side(&spans)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_wait_for_a_lock_is_a_wait_whatever_samples_show() {
+        let mut model = Model::default();
+        let function = model.texts.intern("pthread_mutex_lock");
+        let holder = model.texts.intern("grow (pool.cc:42)");
+        let (process, thread) = (ProcessId::new(0), ThreadId::new(3));
+        let mut recorder = Recorder::new(0, vec![(100, 1_000)], Vec::new());
+        let mut batch = Batch::default();
+        batch.samples.push(Sample {
+            time_ns: 500,
+            weight: 400,
+            basis: Basis::CpuTime,
+            process,
+            thread,
+            ..Sample::default()
+        });
+        batch.lock_waits.push(LockWait {
+            start_ns: 200,
+            end_ns: 300,
+            process,
+            thread,
+            function,
+            holder,
+            ..LockWait::default()
+        });
+        recorder.take(&batch);
+        let recorded = recorder.0.lock().unwrap();
+        let pieces = &recorded.pieces(&model, &Axis::default())[&3];
+        let told = pieces
+            .iter()
+            .map(|one| (one.start, one.end, one.name.as_str()));
+        let code = "(no code of the program)";
+        let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
+        let expected = [(100, 200, code), (200, 300, lock), (300, 500, code)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert!(matches!(pieces[1].kind, Kind::HostWait));
     }
 }

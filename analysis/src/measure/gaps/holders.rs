@@ -7,7 +7,8 @@ use super::explain::{Gpu, most_of};
 use super::host::{Host, Thread};
 use super::lock_waits::{STILL_NS, Waited};
 use super::places::place;
-use crate::model::{Model, ProcessId, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
+use crate::measure::code_place::waiting_text;
+use crate::model::{Model, ProcessId};
 
 impl Host {
     /// The place of a thread of a process in a time, by its samples: where it ran, else where it waited.
@@ -61,19 +62,12 @@ impl Gpu<'_> {
             let looks = of_thread.looks_in(wait.start_ns, wait.end_ns.saturating_add(1));
             most_of(looks.filter(|look| look.waits), time).map(|look| look.stack)
         };
-        let mut text = of_call
+        let text = of_call
             .or_else(seen)
             .map_or_else(String::new, |stack| place(self.model, stack));
-        let what = match wait.function {
-            None => WAITING_FOR_INTERPRETER.to_owned(),
-            Some(function) => format!("{WAITING_FOR_LOCK}{}", self.model.text(function)),
-        };
-        if !text.ends_with(&what) {
-            let comma = if text.is_empty() { "" } else { ", " };
-            text = format!("{text}{comma}{what}");
-        }
+        let function = wait.function.map(|function| self.model.text(function));
         if wait.holder_tid == 0 {
-            return text;
+            return waiting_text(text, function, "");
         }
         let told = self.model.text(wait.holder);
         let holder = match told {
@@ -83,6 +77,7 @@ impl Gpu<'_> {
             told => Some(told.to_owned()),
         };
         let holder = holder.map_or_else(String::new, |place| format!(" in {place}"));
-        format!("{text}, held by thread {}{holder}", wait.holder_tid)
+        let holder = format!("by thread {}{holder}", wait.holder_tid);
+        waiting_text(text, function, &holder)
     }
 }

@@ -127,6 +127,11 @@ impl PerfettoReader {
                 "operations of GPUs are left out: the trace ends before they did",
             ),
             (
+                self.slices.beginless(),
+                None,
+                "ends of operations of GPUs are left out: the trace does not have their begins",
+            ),
+            (
                 self.slices.backward,
                 backward_at,
                 "slices end before they begin; they count with no duration",

@@ -22,6 +22,10 @@ struct Nest {
     open: Vec<Open>,
     /// Slices above the last of `open` that are not asked for.
     ignored: u32,
+    /// Ends of slices whose begins are not in the trace.
+    beginless: u64,
+    /// Whether operations of a GPU are on it.
+    is_gpu: bool,
 }
 
 /// A slice that has begun.
@@ -97,6 +101,7 @@ impl Slices {
             activity,
         };
         self.begin(track, Record::Gpu(record));
+        self.nest(track).is_gpu = true;
     }
 
     /// A slice of the host begins.
@@ -172,6 +177,7 @@ impl Slices {
             return;
         }
         let Some(open) = nest.open.pop() else {
+            nest.beginless += 1;
             return;
         };
         nest.ignored = open.ignored_below;
@@ -218,6 +224,12 @@ impl Slices {
                 put_seen_lock(slice, wait, batch);
             }
         }
+    }
+
+    /// How many operations of GPUs have an end and no begin, by the tracks that have others.
+    pub(super) fn beginless(&self) -> u64 {
+        let of_gpus = self.tracks.iter().filter(|nest| nest.is_gpu);
+        of_gpus.map(|nest| nest.beginless).sum()
     }
 
     /// The trace ends: open slices of the host end with it. Returns how many operations of GPUs were open.
