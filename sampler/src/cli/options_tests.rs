@@ -2,6 +2,7 @@
 
 use rsys_config::shorthands;
 
+use super::help;
 use super::tests::{bad, changed, good, parse_words};
 
 #[test]
