@@ -214,6 +214,24 @@ fn an_iteration_without_kernels_has_no_ratios() {
     assert_eq!(iterations.len(), 4);
 }
 
+/// Steps of 500 ns with a load of 5 µs between two of them, which no step has in it.
+#[test]
+fn an_iteration_gains_no_more_than_it_was_idle_itself() {
+    let mut told = Told::new();
+    for step in 0..5 {
+        let at = 10_000 + 6_000 * step;
+        told.slice(HostKind::Operator, "load", (at - 5_400, at));
+        told.slice(HostKind::Range, &format!("step {step}"), (at, at + 500));
+        told.operation("gemm", at + 2, (at + 20, at + 470));
+    }
+    let options = options(None, Assign::Launch);
+    let answer = answer(&told.lanes(None, Assign::Launch), &options);
+    let gaps = rows(&answer, "without_gaps");
+    assert_eq!(gaps[0]["gap"], "code on the host: load");
+    assert_eq!(gaps[0]["iteration_ns"], 500.0);
+    assert_eq!(gaps[0]["predicted_ns"], 450.0, "{gaps:#?}");
+}
+
 #[test]
 fn markers_are_found_by_what_they_are() {
     let mut told = Told::new();

@@ -153,6 +153,31 @@ fn slower_collectives_may_have_waited() -> TestResult {
 }
 
 #[test]
+fn sides_that_did_not_do_the_same_work_are_told() -> TestResult {
+    let folder = Scratch::new("diff-amounts")?;
+    let one = training(folder.path(), "one", 1, 1.0)?;
+    let says = |answer: &Value| {
+        answer["notes"]
+            .to_string()
+            .contains("do not do the same work")
+    };
+    let other = training(folder.path(), "other", 2, 1.0)?;
+    let (answer, _) = json(&[], [&one, &other])?;
+    assert!(!says(&answer), "{answer}");
+    // Two kernels of three are calls of nobody knows what.
+    let text = std::fs::read_to_string(&other)?;
+    let lines = text.lines().enumerate();
+    let lines = lines.map(|(number, line)| match number % 3 {
+        0 => line.to_owned(),
+        _ => line.replace("\"kernel\"", "\"other\""),
+    });
+    std::fs::write(&other, lines.collect::<Vec<_>>().join("\n"))?;
+    let (answer, _) = json(&[], [&one, &other])?;
+    assert!(says(&answer), "{answer}");
+    Ok(())
+}
+
+#[test]
 fn identical_inputs_differ_by_exactly_nothing() -> TestResult {
     let folder = Scratch::new("diff-identical")?;
     let one = training(folder.path(), "one", 5, 1.0)?;

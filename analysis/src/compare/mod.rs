@@ -26,6 +26,9 @@ use crate::table::{Answer, Cell, Column, Table};
 /// What has less of the time of its kind is not what makes a run slow.
 const WORTH_SHARE: f64 = 0.001;
 
+/// Launches that differ by less are those of one work: a warm-up more, say.
+const LAUNCHES_SHARE: f64 = 0.01;
+
 /// Rows in text.
 const ROWS: usize = 20;
 
@@ -65,6 +68,7 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
                 .to_owned(),
         );
     }
+    notes.extend(other_amounts([reference, candidate], &compared.kernels));
     if compared.has_slower_collectives() {
         notes.push(
             "kernels of collectives also take longer when ranks wait in them for one that is late: `rsys-report collectives` says which one, and what it did"
@@ -78,6 +82,27 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
         is_empty,
         ..Answer::default()
     }
+}
+
+/// What says that the sides did not do as much work as each other, so that times of whole runs are no measure of speed.
+fn other_amounts(sides: [&Side; 2], kernels: &[Item]) -> Option<String> {
+    let launches = [0, 1].map(|side| kernels.iter().map(|item| item.counts[side]).sum::<f64>());
+    let amounts = [
+        ("kernels", launches, LAUNCHES_SHARE),
+        ("GPUs", sides.map(Side::gpus), 0.0),
+    ];
+    let differ = amounts.iter().filter(|(_, [before, now], share)| {
+        *before > 0.0 && *now > 0.0 && (now - before).abs() > share * before.max(*now)
+    });
+    let differ: Vec<String> = differ
+        .map(|(what, [before, now], _)| format!("{what}: {before:.0} before, {now:.0} now"))
+        .collect();
+    (!differ.is_empty()).then(|| {
+        format!(
+            "the sides do not do the same work ({}): times of a run are sums of all that ran, so only what one kernel takes tells which is faster",
+            differ.join("; ")
+        )
+    })
 }
 
 /// Something that both sides may have.

@@ -135,6 +135,15 @@ impl Side {
             .collect()
     }
 
+    /// How many GPUs a run used, on average; one of several processes counts for each.
+    pub(super) fn gpus(&self) -> f64 {
+        let counts = self
+            .runs
+            .iter()
+            .map(|run| run.rows("timeline", "devices").len());
+        counts.sum::<usize>() as f64 / self.runs.len() as f64
+    }
+
     /// Where the time of GPUs and processors went.
     pub(super) fn times(&self) -> BTreeMap<String, Estimate> {
         const KEYS: [(&str, &str); 6] = [

@@ -156,11 +156,18 @@ pub(super) struct Saving {
 type Parts = Vec<(String, u64)>;
 
 /// What an iteration would gain if parts of it took less time on all ranks by a share, the most first. The rank with the most to do besides communication
-/// decides of its length: each has less to do then by that share.
-pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) -> Vec<Saving> {
+/// decides of its length: each has less to do then by that share. `others_ns` is what else the iterations of a rank consist of in any case.
+pub(super) fn savings(
+    lanes: &[Lane],
+    parts: fn(&Lane) -> &Parts,
+    others_ns: fn(&Lane) -> u64,
+    share: f64,
+) -> Vec<Saving> {
     let mut owns: Vec<f64> = Vec::new();
     // By name: the ranks that have it, and how much in an iteration.
     let mut alone: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    // So much of each rank's iterations can be parts at most: what belongs to an iteration may lie outside of it.
+    let mut most: Vec<f64> = Vec::new();
     for lane in lanes.iter().filter(|lane| !lane.iterations.is_empty()) {
         let count = lane.iterations.len() as f64;
         let own: u64 = lane.iterations.iter().map(own_ns).sum();
@@ -169,6 +176,7 @@ pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) ->
             of_ranks.push((owns.len(), *ns as f64 / count));
         }
         owns.push(own as f64 / count);
+        most.push(own.saturating_sub(others_ns(lane)) as f64 / count);
     }
     let mut slowest_first: Vec<usize> = (0..owns.len()).collect();
     slowest_first.sort_by(|one, other| owns[*other].total_cmp(&owns[*one]));
@@ -179,7 +187,7 @@ pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) ->
             let sum: f64 = of_ranks.iter().map(|(_, alone)| alone).sum();
             let less = of_ranks
                 .iter()
-                .map(|&(rank, alone)| owns[rank] - share * alone);
+                .map(|&(rank, alone)| owns[rank] - share * alone.min(most[rank]));
             // Ranks are in order; of those without it the slowest counts.
             let mut others = slowest_first.iter();
             let has_it = |rank: &usize| of_ranks.binary_search_by_key(rank, |one| one.0).is_ok();

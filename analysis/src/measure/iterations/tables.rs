@@ -7,7 +7,7 @@ use super::job::{Drift, FASTER, Saving, Together, drifts, savings, together};
 use super::lane::{Detail, Iteration, Lane, SENSORS};
 use super::map::map;
 use super::remarks::notes;
-use super::sums::{FIELDS, Sums};
+use super::sums::{FIELDS, Field, Sums};
 use super::verdicts::{Verdict, median};
 use crate::table::{Answer, Cell, Column, Table};
 
@@ -100,10 +100,10 @@ fn overlap(lanes: &[Lane], options: &Options) -> Table {
             options.assign.text().into(),
             (lanes.len() as u64).into(),
             (count as u64).into(),
-            sums.get(super::Field::Computation).into(),
-            sums.get(super::Field::ComputeComm).into(),
+            sums.get(Field::Computation).into(),
+            sums.get(Field::ComputeComm).into(),
             sums.overlap_ratio().into(),
-            sums.get(super::Field::Comm).into(),
+            sums.get(Field::Comm).into(),
             sums.hidden_ns().into(),
             sums.hidden_share().into(),
         ]);
@@ -169,10 +169,10 @@ fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
             median_ns.into(),
             at(0.95).into(),
             at(1.0).into(),
-            mean(sums.get(super::Field::Computation)).into(),
-            mean(sums.get(super::Field::ExposedComm)).into(),
-            mean(sums.get(super::Field::ExposedMemcpy)).into(),
-            mean(sums.get(super::Field::Idle)).into(),
+            mean(sums.get(Field::Computation)).into(),
+            mean(sums.get(Field::ExposedComm)).into(),
+            mean(sums.get(Field::ExposedMemcpy)).into(),
+            mean(sums.get(Field::Idle)).into(),
             sums.hidden_share().into(),
             sums.overlap_ratio().into(),
             drift.map(|one| one.last_ns as f64).into(),
@@ -186,13 +186,13 @@ fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
 }
 
 /// Numbers of the whole GPU, of all iterations and of what is of none.
-const GPU: [(super::Field, &str); 6] = [
-    (super::Field::Computation, "gpu_computation_ns"),
-    (super::Field::Comm, "gpu_total_comm_ns"),
-    (super::Field::ExposedComm, "gpu_exposed_comm_ns"),
-    (super::Field::Memcpy, "gpu_total_memcpy_ns"),
-    (super::Field::ExposedMemcpy, "gpu_exposed_memcpy_ns"),
-    (super::Field::Idle, "gpu_idle_ns"),
+const GPU: [(Field, &str); 6] = [
+    (Field::Computation, "gpu_computation_ns"),
+    (Field::Comm, "gpu_total_comm_ns"),
+    (Field::ExposedComm, "gpu_exposed_comm_ns"),
+    (Field::Memcpy, "gpu_total_memcpy_ns"),
+    (Field::ExposedMemcpy, "gpu_exposed_memcpy_ns"),
+    (Field::Idle, "gpu_idle_ns"),
 ];
 
 /// A column that text does not have.
@@ -273,7 +273,7 @@ fn faster(lanes: &[Lane], together: &[Together]) -> Table {
         "If a kernel took {:.0} % less time on all ranks, by how long it is all that the GPU does in an iteration",
         100.0 * FASTER
     );
-    let savings = savings(lanes, |lane| &lane.kernels, FASTER);
+    let savings = savings(lanes, |lane| &lane.kernels, |_| 0, FASTER);
     what_if(
         ("faster_kernels", title),
         Column::plain("kernel", "kernel"),
@@ -285,7 +285,9 @@ fn faster(lanes: &[Lane], together: &[Together]) -> Table {
 /// What iterations would gain without an idle time.
 fn without(lanes: &[Lane], together: &[Together]) -> Table {
     let title = "If the GPUs were not idle for a cause on any rank".to_owned();
-    let savings = savings(lanes, |lane| &lane.gaps, 1.0);
+    let busy_ns =
+        |lane: &Lane| lane.sums.get(Field::Computation) + lane.sums.get(Field::ExposedMemcpy);
+    let savings = savings(lanes, |lane| &lane.gaps, busy_ns, 1.0);
     what_if(
         ("without_gaps", title),
         Column::plain("gap", "idle by"),
