@@ -57,6 +57,8 @@ pub(super) struct Compared {
     pub(super) stragglers: Vec<Straggler>,
     /// How long the processes of a host waited in their collectives for the last rank, and in their messages for the other one.
     waited_ns: BTreeMap<Owner, [u64; 2]>,
+    /// By how much the processes of a host were late to collectives by themselves.
+    late_ns: BTreeMap<Owner, u64>,
     /// Time in collectives of all GPUs of the processes of a host.
     comm_ns: BTreeMap<Owner, u64>,
     /// Operations that were judged.
@@ -184,14 +186,28 @@ impl Compared {
         let Some((waited_ns, &comm_ns)) = both.filter(|(_, comm_ns)| **comm_ns > 0) else {
             return [0; 2];
         };
-        waited_ns.map(|waited_ns| {
-            let exposed = u128::from(gpu.exposed_comm_ns);
-            let waited = u128::from(waited_ns) * exposed / u128::from(comm_ns);
-            u64::try_from(waited)
-                .unwrap_or(u64::MAX)
-                .min(gpu.exposed_comm_ns)
-        })
+        waited_ns
+            .map(|waited_ns| part(waited_ns, gpu.exposed_comm_ns, comm_ns).min(gpu.exposed_comm_ns))
     }
+
+    /// What a GPU can lose at most because ranks come to collectives at different times: what it waits for others while it does nothing else, and by how much it was late
+    /// itself, as far as others wait for it likewise.
+    pub(super) fn lost_in_turn_ns(&self, gpu: &Gpu) -> u64 {
+        let late_ns = self.late_ns.get(&gpu.owner).copied().unwrap_or(0);
+        match self.comm_ns.get(&gpu.owner) {
+            None | Some(0) => 0,
+            Some(&comm_ns) => {
+                let late_ns = part(late_ns, gpu.exposed_comm_ns.min(comm_ns), comm_ns);
+                self.exposed_wait_ns(gpu)[0] + late_ns
+            }
+        }
+    }
+}
+
+/// As much of a time as one is of another.
+fn part(time_ns: u64, one: u64, of: u64) -> u64 {
+    let part = u128::from(time_ns) * u128::from(one) / u128::from(of);
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// What an answer to `collectives` says of the owners of these GPUs.
@@ -239,6 +255,9 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         let waited_ns = [rank.count("wait_ns"), rank.count("message_wait_ns")];
         (owner(rank), waited_ns)
     });
+    let late_by_itself = ranks
+        .iter()
+        .map(|rank| (owner(rank), rank.count("late_ns")));
     let communicators = rows(Some(collectives), "communicators");
     let judged = communicators.iter().map(|one| {
         let not_judged = one.count("fused") + one.count("by_call");
@@ -257,6 +276,7 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         comm_ns,
         stragglers: stragglers.iter().map(straggler).collect(),
         waited_ns: waited_ns.collect(),
+        late_ns: late_by_itself.collect(),
         judged: judged.sum(),
         together_saved_ns: together.map_or(0, saved_ns),
         late_ranks: together.map_or(0, |change| change.count("ranks")),

@@ -31,6 +31,10 @@ fn judge(
     most: impl Fn(&Process) -> (String, u64),
 ) -> Verdict {
     let mut found = Vec::new();
+    let is_seen = |one: &Process| one.is_sampled || one.has_waits;
+    if !facts.processes.iter().any(is_seen) {
+        return Verdict::Lacks("samples of threads", "-f 300");
+    }
     for process in &facts.processes {
         let Some(used) = process.used else { continue };
         let span = span(process, used);

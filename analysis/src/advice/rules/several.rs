@@ -150,7 +150,7 @@ fn placed(stragglers: &[&Straggler]) -> String {
     text
 }
 
-/// What the job would gain if all ranks were alike, beyond what it gains if the stragglers are, as far as a GPU waits for that and does nothing else.
+/// What the job would gain if all ranks were alike, beyond what it gains if the stragglers are, as far as a GPU waits for others, or they for it, and nothing else is done.
 fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     let Some(compared) = facts.compared.as_ref().filter(|one| one.judged > 0) else {
         return Verdict::Found(Vec::new());
@@ -158,13 +158,12 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     let stragglers = compared.stragglers.iter();
     let of_stragglers_ns: u64 = stragglers.map(|one| one.replayed_ns).sum();
     let of_stragglers_ns = of_stragglers_ns.max(compared.together_saved_ns);
-    let waits = facts.gpus.iter();
-    let waits = waits.map(|gpu| compared.exposed_wait_ns(gpu)[0]);
-    let waits_ns = waits.max().unwrap_or(0);
+    let lost = facts.gpus.iter();
+    let lost_ns = lost.map(|gpu| compared.lost_in_turn_ns(gpu)).max();
     let beyond_ns = compared.alike_saved_ns.saturating_sub(of_stragglers_ns);
     let latest = compared.latest.as_ref();
     let finding = Finding {
-        saves_ns: Some(beyond_ns.min(waits_ns)),
+        saves_ns: Some(beyond_ns.min(lost_ns.unwrap_or(0))),
         place: latest.map_or_else(String::new, |one| one.place.clone()),
         evidence: vec![
             ("all_alike_ns", compared.alike_saved_ns.into()),
