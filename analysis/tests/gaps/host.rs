@@ -142,6 +142,15 @@ fn an_operation_that_begins_when_another_gpu_ends_has_waited_for_it() {
             end + 5_000 - launched
         )
     );
+    // The GPU of another process ends by chance.
+    model.processes.push(Process::default());
+    model.devices[1].process = ProcessId::new(1);
+    batch.gpu[2].process = ProcessId::new(1);
+    let found = causes(&gaps(&model, &batch));
+    assert_eq!(
+        found[0],
+        of("queued", "hipLaunchKernel", end + 5_000 - launched)
+    );
 }
 
 #[test]

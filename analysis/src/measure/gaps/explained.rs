@@ -10,7 +10,7 @@ use super::places::place;
 use super::pools::{Around, CallAt, Pool};
 use super::stretches::Stretches;
 use crate::measure::packed_rows::PackedRows;
-use crate::model::{DeviceId, Model, StackId, TextId, ThreadId};
+use crate::model::{Device, DeviceId, Model, StackId, TextId, ThreadId};
 
 /// What stands in front of an operation that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +161,7 @@ impl Explained {
     }
 }
 
-/// The names of other GPUs that ended a stretch of work just before a time, in the order of their numbers.
+/// The names of other GPUs of the process that ended a stretch of work just before a time, in the order of their numbers. Those of other processes end some work all the time.
 fn ended_before(
     model: &Model,
     stretches: &[Stretches],
@@ -169,9 +169,11 @@ fn ended_before(
     time_ns: u64,
     within_ns: u64,
 ) -> Vec<String> {
+    let process = model.device(id).process;
     let others = stretches.iter().enumerate();
     let others = others.filter(|(index, stretches)| {
-        if *index == id.index() {
+        let is_own = |device: &Device| device.process == process;
+        if *index == id.index() || !model.devices.get(*index).is_some_and(is_own) {
             return false;
         }
         let ended_ns = stretches.ended_by(time_ns);
