@@ -6,7 +6,7 @@ use common::{batch, model, row, rows, stack, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::copies::Copies;
 use rsys_analysis::model::{
-    Activity, Basis, Batch, GpuRecord, HostSlice, Model, OpKind, Sample, TextId,
+    Activity, Basis, Batch, Effect, GpuRecord, HostSlice, Model, OpKind, Sample, TextId,
 };
 
 fn copy(
@@ -26,7 +26,7 @@ fn copy(
     }
 }
 
-fn call(name: TextId, link: u64, (start_ns, end_ns): (u64, u64)) -> HostSlice {
+fn call(name: TextId, effect: Effect, link: u64, (start_ns, end_ns): (u64, u64)) -> HostSlice {
     HostSlice {
         start_ns,
         end_ns,
@@ -34,6 +34,7 @@ fn call(name: TextId, link: u64, (start_ns, end_ns): (u64, u64)) -> HostSlice {
         bytes: 100,
         thread: thread(0),
         name,
+        effect,
         ..HostSlice::default()
     }
 }
@@ -107,10 +108,10 @@ fn blocking_calls_have_their_place_by_their_stacks_and_by_samples() {
         &model,
         &[batch(|batch| {
             batch.host = vec![
-                call(waits, 1, (10, 20)),
-                call(returns, 2, (30, 40)),
-                call(waits, 3, (50, 80)),
-                call(waits, 4, (90, 95)),
+                call(waits, Effect::Copies, 1, (10, 20)),
+                call(returns, Effect::CopiesAside, 2, (30, 40)),
+                call(waits, Effect::Copies, 3, (50, 80)),
+                call(waits, Effect::Copies, 4, (90, 95)),
             ];
             let sample = |time_ns, stack, basis| Sample {
                 time_ns,
@@ -136,5 +137,6 @@ fn blocking_calls_have_their_place_by_their_stacks_and_by_samples() {
     assert_eq!(blocked("save"), 30);
     assert_eq!(blocked("[no sample within the call]"), 5);
     assert_eq!((blocking.len(), sum(&blocking, "count")), (3, 3));
+    assert_eq!(sum(&blocking, "bytes"), 300);
     assert_eq!(row(&blocking, "function", "load")["line"], 2);
 }

@@ -327,6 +327,50 @@ fn a_rank_without_a_trace_leaves_the_path_on_its_own_rank() {
 }
 
 #[test]
+fn what_pytorch_was_in_is_on_the_path_and_what_has_no_call_is_unknown() {
+    let event = |category: &str, name: &str, (from_us, to_us): (u64, u64), link: u64| {
+        let pid = if category == "kernel" { 0 } else { 100 };
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":1,"ts":{from_us},"dur":{},"args":{{"correlation":{link}}}}}"#,
+            to_us - from_us
+        )
+    };
+    let events = [
+        event("user_annotation", "ProfilerStep#7", (0, 1_000), 0),
+        event("python_function", "data.py(3): load", (0, 300), 0),
+        event("cpu_op", "aten::mm", (300, 350), 0),
+        event("cuda_runtime", "hipLaunchKernel", (310, 320), 1),
+        event("kernel", "gemm", (330, 500), 1),
+        event("kernel", "of nobody", (700, 900), 2),
+        event("cuda_runtime", "hipDeviceSynchronize", (360, 910), 3),
+    ];
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let scratch = Scratch::new();
+    let file = scratch.write("rank0.trace.json", text.as_bytes());
+    let answer = ask(&[file], &[7], 1);
+    let steps: Vec<(String, String, u64)> = steps(&answer, 7)
+        .iter()
+        .map(|step| {
+            let text = |key: &str| step[key].as_str().unwrap().to_owned();
+            (text("kind"), text("name"), ns(step, "duration_ns") / 1_000)
+        })
+        .collect();
+    let expected = [
+        ("host_code", "data.py(3): load", 300),
+        ("host_code", "aten::mm", 10),
+        ("call", "hipLaunchKernel", 10),
+        ("launch", "gemm", 10),
+        ("kernel", "gemm", 170),
+        ("unknown", "of nobody", 200),
+        ("kernel", "of nobody", 200),
+        ("call", "hipDeviceSynchronize", 10),
+        ("host_code", "ProfilerStep", 90),
+    ];
+    let expected = expected.map(|(kind, name, us)| (kind.to_owned(), name.to_owned(), us));
+    assert_eq!(steps, expected);
+}
+
+#[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();
     let mut files = common::written(&job(vec![fault(Cause::Lock)]), &scratch);

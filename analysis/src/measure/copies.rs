@@ -3,15 +3,15 @@
 //! The time of a row is the union of its copies on one GPU. Copies of two rows may go on at the same time, so these times do not add up; counts,
 //! bytes and the sums of durations do.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::call_sites::{CallSites, NOT_SEEN};
 use super::code_place::{cells as place_cells, innermost};
 use super::sets::IntervalSet;
 use super::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, entry, notes, process_cells};
 use crate::model::{
-    Activity, Batch, DeviceId, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId,
-    WaitsFor, waits_for,
+    Activity, Batch, DeviceId, Effect, HostKind, HostSlice, Kinds, Model, ProcessId, TextId,
+    ThreadId,
 };
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
@@ -63,7 +63,7 @@ struct Sums {
     times: IntervalSet,
 }
 
-/// A call that copies, for all that is known before names are.
+/// A call that waits for its own copy.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     process: ProcessId,
@@ -111,7 +111,7 @@ impl Measure for Copies {
             }
         }
         for slice in &batch.host {
-            if tells_bytes(slice) {
+            if waits_for_its_copy(slice) {
                 self.calls.push(Call {
                     process: slice.process,
                     thread: slice.thread,
@@ -122,7 +122,7 @@ impl Measure for Copies {
                 });
             }
         }
-        self.sites.take(batch, tells_bytes);
+        self.sites.take(batch, waits_for_its_copy);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
@@ -142,10 +142,9 @@ impl Measure for Copies {
     }
 }
 
-/// Whether a call may be one that copies. Calls that launch kernels, of which there are many, tell no bytes.
 #[inline]
-fn tells_bytes(slice: &HostSlice) -> bool {
-    slice.kind == HostKind::Runtime && slice.bytes > 0
+fn waits_for_its_copy(slice: &HostSlice) -> bool {
+    slice.kind == HostKind::Runtime && slice.effect == Effect::Copies
 }
 
 /// A direction as all traces could write it.
@@ -227,13 +226,7 @@ impl Copies {
             blocked_ns: u64,
         }
         let mut sums: HashMap<(ProcessId, TextId, Option<_>), Sum> = HashMap::new();
-        let mut waiting: HashSet<TextId> = HashSet::new();
         for call in &self.calls {
-            let is_waiting = |name| waits_for(model.text(name)) == Some(WaitsFor::Copy);
-            if !waiting.contains(&call.name) && !is_waiting(call.name) {
-                continue;
-            }
-            waiting.insert(call.name);
             let time = (call.start_ns, call.end_ns);
             let stack = self.sites.find(call.thread, time, model);
             let place = stack.and_then(|stack| innermost(stack, model));
@@ -268,7 +261,9 @@ impl Copies {
         );
         table.rows_in_text = 30;
         for (sum, mut cells) in rows {
-            cells.extend::<[Cell; 3]>([sum.count.into(), sum.bytes.into(), sum.blocked_ns.into()]);
+            // Calls of PyTorch's profiler do not tell how much they copy.
+            let bytes = (sum.bytes > 0).then_some(sum.bytes);
+            cells.extend::<[Cell; 3]>([sum.count.into(), bytes.into(), sum.blocked_ns.into()]);
             table.push(cells);
         }
         table

@@ -3,7 +3,8 @@
 
 use std::cmp::Reverse;
 
-use crate::model::{HostKind, HostSlice, TextId};
+use super::iterations::{is_default_marker, without_numbers};
+use crate::model::{HostKind, HostSlice, Model, TextId};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,17 @@ pub(super) struct Scope {
     pub(super) end_ns: u64,
     pub(super) name: TextId,
     pub(super) kind: HostKind,
+}
+
+impl Scope {
+    /// What it is called where it stands for a place: ranges of iterations (`ProfilerStep#3`) are one place, whatever their numbers.
+    pub(super) fn place(&self, model: &Model) -> String {
+        let name = model.text(self.name);
+        match self.kind == HostKind::Range && is_default_marker(name) {
+            true => without_numbers(name),
+            false => name.to_owned(),
+        }
+    }
 }
 
 /// Those of one thread, as slices until [`Scopes::sort`].
@@ -23,6 +35,14 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
+    /// Whether a slice is something that a thread is in.
+    pub(super) fn is_one(slice: &HostSlice) -> bool {
+        matches!(
+            slice.kind,
+            HostKind::Operator | HostKind::Function | HostKind::Range
+        )
+    }
+
     pub(super) fn add(&mut self, slice: &HostSlice) {
         let end_ns = Reverse(slice.end_ns);
         self.slices

@@ -3,6 +3,7 @@
 use super::submission::paused;
 use crate::advice::facts::{Copying, Facts, Gpu};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, of_each_gpu};
+use crate::table::Cell;
 
 pub(super) const RULES: [Rule; 4] = [
     Rule {
@@ -67,16 +68,19 @@ fn waiting(gpu: &Gpu, cause: &str, copies: &[Copying], owned_ns: u64) -> Vec<Fin
     };
     // What ran beside a copy that no call waits for has to be there: no more than that is hidden.
     let hidden_ns = exposed_ns.min(gpu.computation_ns);
+    let mut evidence: Vec<(&str, Cell)> = vec![("copies", sum(|one| one.count).into())];
+    // Not all traces tell it of calls.
+    let bytes = Some(sum(|one| one.bytes)).filter(|bytes| *bytes > 0);
+    evidence.extend(bytes.map(|bytes| ("copied_bytes", bytes.into())));
+    evidence.extend::<[(&str, Cell); 3]>([
+        ("blocked_ns", sum(|one| one.blocked_ns).into()),
+        ("idle_ns", idle_ns.into()),
+        ("exposed_ns", exposed_ns.into()),
+    ]);
     vec![Finding {
         saves_ns: Some(idle_ns + hidden_ns),
         place,
-        evidence: vec![
-            ("copies", sum(|one| one.count).into()),
-            ("copied_bytes", sum(|one| one.bytes).into()),
-            ("blocked_ns", sum(|one| one.blocked_ns).into()),
-            ("idle_ns", idle_ns.into()),
-            ("exposed_ns", exposed_ns.into()),
-        ],
+        evidence,
         span: pause.and_then(|pause| pause.span).or(Some(gpu.span)),
     }]
 }

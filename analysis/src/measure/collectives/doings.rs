@@ -350,12 +350,8 @@ impl OfProcess {
                     .insert(slice.link, (slice.thread, slice.start_ns));
             }
         }
-        let is_scope = matches!(
-            slice.kind,
-            HostKind::Operator | HostKind::Function | HostKind::Range
-        );
         let is_call = is_call(slice.kind);
-        if !is_call && !is_scope {
+        if !is_call && !Scopes::is_one(slice) {
             return;
         }
         let mut inside_ns = 0;
@@ -447,19 +443,19 @@ impl OfProcess {
         let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
         if let Some(scopes) = scopes.filter(|_| !was_seen) {
             scopes.sort();
-            let mut of_names: BTreeMap<TextId, IntervalSet> = BTreeMap::new();
+            let mut of_places: BTreeMap<String, IntervalSet> = BTreeMap::new();
             for &(start_ns, end_ns) in &self.windows {
                 let inside = scopes.overlapping(start_ns, end_ns);
                 for scope in inside.filter(|scope| !is_call(scope.kind)) {
-                    let times = of_names.entry(scope.name).or_default();
+                    let times = of_places.entry(scope.place(model)).or_default();
                     times.add(scope.start_ns.max(start_ns), scope.end_ns.min(end_ns));
                 }
             }
-            for (name, times) in &mut of_names {
+            for (place, times) in &mut of_places {
                 // Where it waits for a lock it runs none of its code.
                 let sum_ns = outside(times, &mut locked);
                 if sum_ns > 0 {
-                    *code.entry(model.text(*name).to_owned()).or_default() += sum_ns;
+                    *code.entry(place.clone()).or_default() += sum_ns;
                 }
             }
         }

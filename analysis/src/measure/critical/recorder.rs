@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::super::Measure;
 use super::super::code_place::{lock_wait_text, place_text};
 use super::super::collectives::Axis;
+use super::super::scopes::Scopes;
 use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track, side_by_side};
 use crate::model::{
     Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
@@ -143,6 +144,7 @@ const BY_LOCK: u8 = 0;
 const BY_SLICE: u8 = 1;
 const BY_WAIT: u8 = 2;
 const BY_SAMPLE: u8 = 3;
+const BY_SCOPE: u8 = 4;
 
 impl Recorded {
     fn course(&mut self, model: &Model, axis: &Axis) -> Course {
@@ -238,7 +240,7 @@ impl Recorded {
         launches
     }
 
-    /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples.
+    /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples; of threads without samples, by what they were in.
     fn pieces(&self, model: &Model, axis: &Axis) -> BTreeMap<usize, Vec<Piece>> {
         let mut spans: BTreeMap<usize, Vec<(u8, Piece)>> = BTreeMap::new();
         let mut add = |thread: usize, order: u8, kind, name: String, span: (u64, u64)| {
@@ -255,9 +257,16 @@ impl Recorded {
         };
         // A wait is sampled where it ends.
         let mut waits = BTreeMap::new();
+        let mut scopes: BTreeMap<ThreadId, Scopes> = BTreeMap::new();
+        for slice in self.host.iter().filter(|one| Scopes::is_one(one)) {
+            scopes.entry(slice.thread).or_default().add(slice);
+        }
         for sample in &self.samples {
             let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
             let thread = sample.thread.index();
+            if matches!(sample.basis, Basis::CpuTime | Basis::WaitTime) {
+                scopes.remove(&sample.thread);
+            }
             match sample.basis {
                 Basis::CpuTime => add(thread, BY_SAMPLE, Kind::HostCode, place(sample), span),
                 Basis::WaitTime => {
@@ -290,6 +299,14 @@ impl Recorded {
             let name = lock_wait_text(wait, site, model);
             let span = (wait.start_ns, wait.end_ns);
             add(wait.thread.index(), BY_LOCK, Kind::HostWait, name, span);
+        }
+        for (thread, scopes) in &mut scopes {
+            scopes.sort();
+            for scope in scopes.overlapping(0, u64::MAX) {
+                let span = (scope.start_ns, scope.end_ns);
+                let place = scope.place(model);
+                add(thread.index(), BY_SCOPE, Kind::HostCode, place, span);
+            }
         }
         let spans = spans.into_iter();
         spans

@@ -201,8 +201,10 @@ impl<R: Ranks> Walk<'_, R> {
             return At::Within(other);
         }
         match (previous, one.launch) {
-            (Some(previous), _) if is_queued => {
-                self.back_to(course.operations[previous].end, Kind::Queue, &one.name);
+            (Some(previous), launch) if is_queued => {
+                // Without its call it may as well have been launched late.
+                let kind = launch.map_or(Kind::Unknown, |_| Kind::Queue);
+                self.back_to(course.operations[previous].end, kind, &one.name);
                 At::Within(previous)
             }
             (_, Some(launch)) => {

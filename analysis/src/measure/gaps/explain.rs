@@ -281,7 +281,7 @@ impl<'a> Gpu<'a> {
         for scope in of_thread.scopes_in(start_ns, end_ns) {
             let (from_ns, to_ns) = (scope.start_ns.max(now_ns), scope.end_ns.min(end_ns));
             self.by_samples(now_ns, from_ns, around, of_thread);
-            let place = self.model.text(scope.name).to_owned();
+            let place = scope.place(self.model);
             self.found
                 .causes
                 .add(Cause::Code, place, from_ns, to_ns - from_ns);

@@ -271,11 +271,7 @@ impl Host {
             let submissions = entry(&mut self.submissions, slice.process.index());
             submissions.push(submission.row(slice.link));
         }
-        let is_scope = matches!(
-            slice.kind,
-            HostKind::Operator | HostKind::Function | HostKind::Range
-        );
-        if is_scope && is_thread {
+        if Scopes::is_one(slice) && is_thread {
             let thread = entry(&mut self.threads, slice.thread.index());
             thread.process = Some(slice.process);
             thread.scopes.add(slice);

@@ -90,7 +90,7 @@ pub(super) fn is_meant(marker: &str, text: &str) -> bool {
 }
 
 /// A name without its numbers: names that differ in these alone are one marker.
-pub(super) fn without_numbers(text: &str) -> String {
+pub(in crate::measure) fn without_numbers(text: &str) -> String {
     let mut found = String::with_capacity(text.len());
     for one in text.chars() {
         match one.is_ascii_digit() {

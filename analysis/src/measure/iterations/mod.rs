@@ -48,6 +48,7 @@ use crate::table::Answer;
 pub use assign::Assign;
 pub use differences::Difference;
 pub use lane::{Detail, Iteration, Lane};
+pub(super) use marker::without_numbers;
 pub use marker::{MarkerKind, is_default_marker};
 pub use part::Part;
 use records::Records;

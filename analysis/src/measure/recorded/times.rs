@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::names::CodeName;
 use super::rows::{Open, RecordedRows, Scope};
+use crate::measure::entry;
 use crate::measure::id_map::IdMap;
 use crate::model::{HostSlice, Model, ThreadId};
 use crate::table::{Cell, Column, Table};
@@ -67,9 +68,21 @@ impl Recorded {
                 owners.push(own);
                 owners.len() - 1
             });
-            for (scope, time) in times(slices.iter()) {
-                let row = rows.entry(RowKey::new(scope, number, apart, model));
-                let row = row.or_default();
+            // Scopes that one row has, as functions of one name and file are where lines do not count, are one: time in two of them counts once.
+            let mut keys: Vec<RowKey<'_>> = Vec::new();
+            let mut numbers: BTreeMap<RowKey<'_>, usize> = BTreeMap::new();
+            let mut known: IdMap<Scope, usize> = IdMap::default();
+            let row_of = |scope: Scope| {
+                *known.entry(scope).or_insert_with(|| {
+                    let key = RowKey::new(scope, number, apart, model);
+                    *numbers.entry(key).or_insert_with(|| {
+                        keys.push(key);
+                        keys.len() - 1
+                    })
+                })
+            };
+            for (place, time) in times(slices.iter(), row_of).into_iter().enumerate() {
+                let row = rows.entry(keys[place]).or_default();
                 row.count += time.count;
                 row.own_ns += time.own_ns;
                 row.total_ns += time.total_ns;
@@ -184,28 +197,39 @@ impl<'m> RowKey<'m> {
     }
 }
 
-/// The time of each scope of a thread, whose slices come in order of time.
-fn times(slices: impl Iterator<Item = Open>) -> IdMap<Scope, Time> {
-    let mut times: IdMap<Scope, Time> = IdMap::default();
+/// The time of each row of a thread, whose slices come in order of time; `row_of` numbers the rows of scopes, from 0 on.
+fn times(slices: impl Iterator<Item = Open>, mut row_of: impl FnMut(Scope) -> usize) -> Vec<Time> {
+    let mut times: Vec<Time> = Vec::new();
     let mut open = OpenSlices::default();
     for slice in slices {
         open.pass(slice.start_ns, &mut times);
-        let time = times.entry(slice.scope).or_default();
+        let row = row_of(slice.scope);
+        let time = entry(&mut times, row);
         time.count += 1;
         let start_ns = slice.start_ns.max(time.until_ns);
         time.total_ns += slice.end_ns.saturating_sub(start_ns);
         time.until_ns = time.until_ns.max(slice.end_ns);
-        open.push(slice);
+        open.push(OpenSlice {
+            row,
+            end_ns: slice.end_ns,
+        });
     }
     open.pass(u64::MAX, &mut times);
     times
+}
+
+/// What is open of a thread: its row, and when it ends.
+#[derive(Debug, Clone, Copy)]
+struct OpenSlice {
+    row: usize,
+    end_ns: u64,
 }
 
 /// What is open of a thread.
 #[derive(Debug)]
 struct OpenSlices {
     /// The outermost first.
-    list: Vec<Open>,
+    list: Vec<OpenSlice>,
     /// Up to when all time has been given to a slice.
     at_ns: u64,
     /// No slice ends before it that has one above which lasts longer. Where slices nest there is none.
@@ -224,10 +248,10 @@ impl Default for OpenSlices {
 
 impl OpenSlices {
     /// Gives the time up to `to_ns` to what was open, and forgets what has ended.
-    fn pass(&mut self, to_ns: u64, times: &mut IdMap<Scope, Time>) {
+    fn pass(&mut self, to_ns: u64, times: &mut [Time]) {
         while let Some(&top) = self.list.last() {
             let until_ns = top.end_ns.min(to_ns);
-            times.entry(top.scope).or_default().own_ns += until_ns.saturating_sub(self.at_ns);
+            times[top.row].own_ns += until_ns.saturating_sub(self.at_ns);
             self.at_ns = self.at_ns.max(until_ns);
             if top.end_ns > to_ns {
                 break;
@@ -249,7 +273,7 @@ impl OpenSlices {
     }
 
     /// A slice begins.
-    fn push(&mut self, slice: Open) {
+    fn push(&mut self, slice: OpenSlice) {
         if let Some(top) = self.list.last()
             && top.end_ns < slice.end_ns
         {
@@ -286,10 +310,17 @@ mod tests {
         let mut rows = RecordedRows::default();
         slices.iter().for_each(|slice| rows.push(slice));
         rows.sort();
-        let times = times(rows.iter()).into_iter();
-        times
-            .map(|(scope, time)| (scope.name.index(), time))
-            .collect()
+        let mut names: Vec<usize> = Vec::new();
+        let row_of = |scope: Scope| {
+            let name = scope.name.index();
+            let known = names.iter().position(|one| *one == name);
+            known.unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            })
+        };
+        let times = times(rows.iter(), row_of);
+        names.into_iter().zip(times).collect()
     }
 
     #[test]
@@ -321,18 +352,13 @@ mod tests {
         ]);
         assert_eq!(found[&often].total_ns, 120);
         // However long a chain of slices is that cross, few are open.
-        let (mut open, mut times) = (OpenSlices::default(), IdMap::default());
+        let (mut open, mut times) = (OpenSlices::default(), [Time::default()]);
         for number in 0..1_000 {
             let start_ns = 10 * number;
             open.pass(start_ns, &mut times);
-            open.push(Open {
-                start_ns,
+            open.push(OpenSlice {
+                row: 0,
                 end_ns: start_ns + 15,
-                scope: Scope {
-                    name: TextId::at(1),
-                    shapes: TextId::EMPTY,
-                    is_operator: false,
-                },
             });
             assert!(open.list.len() <= 2, "{open:?}");
         }

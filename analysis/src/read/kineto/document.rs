@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use super::event::Event;
+use super::event::{Event, Wanted};
 use crate::read::json::syntax::{Fault, Span, expect, skip_space, string_end, value};
 use crate::read::json::window::{More, Window};
 use crate::read::json::{landmark, skip_value};
@@ -55,8 +55,9 @@ pub(super) struct Document<R> {
     pub(super) has_events: bool,
     /// The length of the element that was handed out last.
     length: usize,
-    /// Whether it matters what operators were called with.
-    shapes: bool,
+    wanted: Wanted,
+    /// Whether an event with a duration was read with its arguments: of a merged file all of them say their rank.
+    has_first: bool,
 }
 
 /// What the first bytes of something tell.
@@ -74,7 +75,11 @@ impl<R: Read> Document<R> {
             is_object: false,
             has_events: false,
             length: 0,
-            shapes,
+            wanted: Wanted {
+                shapes,
+                ranks: true,
+            },
+            has_first: false,
         }
     }
 
@@ -162,7 +167,12 @@ impl<R: Read> Document<R> {
         let first = *bytes.first().ok_or(Fault::Short)?;
         match (self.place, first) {
             (Place::Events, b'{') => {
-                let (event, length) = Event::read(bytes, self.shapes)?;
+                let (event, length) = Event::read(bytes, self.wanted)?;
+                if event.args.begin > 0 && event.phase.of(bytes) == b"X" {
+                    let says_rank = !event.args.rank.is_empty();
+                    self.wanted.ranks = says_rank || self.has_first && self.wanted.ranks;
+                    self.has_first = true;
+                }
                 Ok(Step::Found(
                     Element::Event(self.window.position(), event),
                     length,

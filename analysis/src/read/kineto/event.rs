@@ -48,20 +48,29 @@ pub(super) struct Args {
     pub(super) original_pid: Span,
 }
 
-/// Whether the arguments of a category do not count; those are most of a file.
-fn has_plain_args(category: &[u8], shapes: bool) -> bool {
-    match category {
-        b"python_function" => true,
-        b"cpu_op" => !shapes,
-        _ => false,
+/// Which arguments count of functions and operators; those are most of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// What operators were called with.
+    pub(super) shapes: bool,
+    /// The rank, which events of merged files say.
+    pub(super) ranks: bool,
+}
+
+impl Wanted {
+    fn has_plain_args(self, category: &[u8]) -> bool {
+        match category {
+            b"python_function" => !self.ranks,
+            b"cpu_op" => !self.ranks && !self.shapes,
+            _ => false,
+        }
     }
 }
 
 impl Event {
-    /// Reads the event that begins at the first byte; the second of the pair is its length. `shapes` says whether it matters what operators were
-    /// called with.
+    /// Reads the event that begins at the first byte; the second of the pair is its length.
     #[inline]
-    pub(super) fn read(bytes: &[u8], shapes: bool) -> Result<(Self, usize), Fault> {
+    pub(super) fn read(bytes: &[u8], wanted: Wanted) -> Result<(Self, usize), Fault> {
         let mut event = Self::default();
         let end = members(bytes, 0, |key, at| {
             let place = match key {
@@ -74,7 +83,7 @@ impl Event {
                 b"tid" => &mut event.tid,
                 b"id" => &mut event.id,
                 b"args" if bytes.get(at) == Some(&b'{') => {
-                    return match has_plain_args(event.category.of(bytes), shapes) {
+                    return match wanted.has_plain_args(event.category.of(bytes)) {
                         true => nested_end(bytes, at),
                         false => event.args.read(bytes, at),
                     };

@@ -75,6 +75,8 @@ pub(super) struct Places {
     of_ranks: HashMap<Key, ProcessId>,
     /// Ranks of process ids that nothing which was asked for has had, and the ids before files were merged.
     told_ranks: HashMap<Key, (u32, Option<Key>)>,
+    /// The process ids of ranks, where their operations alone are asked for, which do not say it.
+    pids_of_ranks: HashMap<u32, Key>,
     process_names: HashMap<Key, String>,
     rank: Option<u64>,
     rank_count: Option<u64>,
@@ -135,10 +137,22 @@ impl Places {
             }
         };
         let process = &mut model.processes[id.index()];
+        let pid = pid.or_else(|| self.pids_of_ranks.get(&rank).copied());
         if let Some(pid) = pid.filter(|_| process.pid == 0) {
             process.pid = pid.number().unwrap_or(0);
         }
         id
+    }
+
+    /// A slice of the host that nobody asks for says the process id of a rank.
+    pub(super) fn pid_of_rank(&mut self, rank: u32, pid: Key, model: &mut Model) {
+        let pid = *self.pids_of_ranks.entry(rank).or_insert(pid);
+        if let Some(id) = self.ranks.get(&rank) {
+            let process = &mut model.processes[id.index()];
+            if process.pid == 0 {
+                process.pid = pid.number().unwrap_or(0);
+            }
+        }
     }
 
     /// The process id of the file's process is known.

@@ -137,6 +137,10 @@ impl Records {
                     }
                 } else if self.kinds.counters {
                     self.process_rank(Key::new(pid, &mut model.texts), source, model);
+                } else if let Some(rank) = rank(source) {
+                    let pid = original_pid(source, model)
+                        .unwrap_or_else(|| Key::new(pid, &mut model.texts));
+                    self.places.pid_of_rank(rank, pid, model);
                 }
                 true
             }
