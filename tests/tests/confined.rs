@@ -55,6 +55,30 @@ fn a_filter_that_refuses_leaves_the_rate() -> TestResult {
     Ok(())
 }
 
+/// Whoever dies of a fault behind a filter dies of it with us, too: no system call is needed for that.
+#[test]
+fn ends_behind_a_filter_are_those_without_us() -> TestResult {
+    for how in ["kill", "errno", "strict"] {
+        for end in ["fault", "ignored", "blocked", "trap", "exit", "forbidden"] {
+            let program = || workload("confined_ends").args([how, end]);
+            let bare = run_plain(program())?;
+            for clock in ["timer", "perf"] {
+                let run = Run::new().freq(1000).options(["--clock", clock]);
+                let outcome = run.command(program()).run()?;
+                let words = [how, end, clock];
+                assert_eq!(
+                    outcome.status,
+                    bare.status,
+                    "{words:?}: {}",
+                    outcome.story()
+                );
+                assert_eq!(outcome.stdout, "worked\n", "{words:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// How programs ended that forbade themselves a system call, by its number.
 fn ends(outcome: &Outcome) -> BTreeMap<i64, String> {
     let lines = outcome.expect_success().stdout.lines();

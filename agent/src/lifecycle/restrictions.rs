@@ -50,7 +50,7 @@ pub fn prctl(option: c_int, [a, b, _, d]: [u64; 4], call: impl FnOnce() -> i64) 
 }
 
 fn without_counter(call: impl FnOnce() -> i64) -> i64 {
-    sys::use_kernel_time();
+    sys::use_kernel_time(true);
     if !sys::is_time_known() {
         // A filter forbids to ask the kernel.
         dormancy::fall_asleep();

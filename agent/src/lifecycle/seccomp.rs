@@ -27,10 +27,11 @@ struct Effect {
     forbids_handlers: bool,
 }
 
-/// That of strict mode, which allows four calls.
+/// That of strict mode, which allows four calls. The kernel takes the time stamp counter from the thread as well, so that no sample could
+/// tell its time.
 const STRICT: Effect = Effect {
     punished: u64::MAX,
-    forbids_handlers: false,
+    forbids_handlers: true,
 };
 
 /// Lets the program install the filter at `program` (a `struct sock_fprog`), or, without one, go into strict mode.
@@ -58,9 +59,14 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         slots::for_each_active(|slot| slot.clock.steady());
     }
     let refused = calls::refused();
+    let kernel_time = sys::uses_kernel_time();
     calls::refuse(refused | effect.punished);
+    if program.is_none() {
+        sys::use_kernel_time(true);
+    }
     let result = install();
     if result < 0 {
+        sys::use_kernel_time(kernel_time);
         calls::refuse(refused);
         dormancy::confine(before);
         if stops {

@@ -82,17 +82,16 @@ pub fn learn_restorer(signal: c_int, action: Action) {
 }
 
 /// Tells the kernel itself: the runtimes of sanitizers stand in front of the C library's function, too, and would call
-/// our handler when they please.
+/// our handler when they please. Returns whether it was done.
 #[unsafe(link_section = "rsys_start")]
-pub fn kernel_sigaction(signal: c_int, action: Action) {
+pub fn kernel_sigaction(signal: c_int, action: Action) -> bool {
     // The program lets the C library's system calls reach the kernel, if any.
     if calls::is_dispatched()
         && let Some(real) = real::sigaction::known()
     {
         let new = action.to_c();
         // SAFETY: a valid structure with a handler of ours or the default.
-        unsafe { real(signal, &raw const new, std::ptr::null_mut()) };
-        return;
+        return unsafe { real(signal, &raw const new, std::ptr::null_mut()) } == 0;
     }
     let new = KernelAction {
         handler: action.handler,
@@ -101,7 +100,7 @@ pub fn kernel_sigaction(signal: c_int, action: Action) {
         mask: action.mask,
     };
     // SAFETY: the kernel's structure, with a handler of ours or the default.
-    unsafe { sys::sigaction(signal, Some(&new), None) };
+    unsafe { sys::sigaction(signal, Some(&new), None) == 0 }
 }
 
 #[unsafe(link_section = "rsys_start")]

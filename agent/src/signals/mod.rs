@@ -7,6 +7,7 @@
 
 pub mod action;
 pub mod believed;
+pub mod death;
 pub mod faults;
 pub mod masks;
 pub mod sets;
@@ -291,7 +292,8 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
     let raised_by_kernel = unsafe { (*info).si_code } > 0;
     match action.handler {
         libc::SIG_IGN if !raised_by_kernel => {}
-        libc::SIG_DFL | libc::SIG_IGN => die_of(signal),
+        // SAFETY: the third argument of a handler with SA_SIGINFO.
+        libc::SIG_DFL | libc::SIG_IGN => death::of_signal(signal, unsafe { &mut *context.cast() }),
         _ => {
             // SAFETY: the third argument of a handler with SA_SIGINFO.
             let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
@@ -308,19 +310,6 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
             unsafe { call(wanted, action, signal, info, context) };
         }
     }
-}
-
-/// Ends the process by a signal's default action, once the handler has returned.
-fn die_of(signal: c_int) {
-    kernel_sigaction(
-        signal,
-        Action {
-            handler: libc::SIG_DFL,
-            flags: 0,
-            mask: 0,
-        },
-    );
-    sys::tgkill(sys::gettid(), signal);
 }
 
 /// Calls the program's handler.
@@ -369,20 +358,13 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     match action.handler {
         libc::SIG_IGN if !raised_by_kernel => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // Returning repeats the faulting instruction, which now ends the process with the right
-            // registers in its core. A signal that was sent has to be sent again.
             calls::end_dispatch_for_good();
+            // SAFETY: the third argument of a handler with SA_SIGINFO.
+            let machine = unsafe { &mut *context.cast() };
             if raised_by_kernel {
-                kernel_sigaction(
-                    signal,
-                    Action {
-                        handler: libc::SIG_DFL,
-                        flags: 0,
-                        mask: 0,
-                    },
-                );
+                death::of_fault(signal, machine);
             } else {
-                die_of(signal);
+                death::of_signal(signal, machine);
             }
         }
         // SAFETY: passes the kernel's arguments on.

@@ -51,9 +51,12 @@ mod machine {
         context.uc_mcontext.gregs[libc::REG_RIP as usize].cast_unsigned()
     }
 
-    /// Continues at `pc`, with the register that says "ok" cleared.
-    pub(super) fn resume(context: &mut libc::ucontext_t, pc: u64) {
+    pub(super) fn set_pc(context: &mut libc::ucontext_t, pc: u64) {
         context.uc_mcontext.gregs[libc::REG_RIP as usize] = pc.cast_signed();
+    }
+
+    /// Clears the register that says "ok".
+    pub(super) fn clear_ok(context: &mut libc::ucontext_t) {
         context.uc_mcontext.gregs[libc::REG_RCX as usize] = 0;
     }
 }
@@ -70,9 +73,12 @@ mod machine {
         context.uc_mcontext.pc
     }
 
-    /// Continues at `pc`, with the register that says "ok" cleared.
-    pub(super) fn resume(context: &mut libc::ucontext_t, pc: u64) {
+    pub(super) fn set_pc(context: &mut libc::ucontext_t, pc: u64) {
         context.uc_mcontext.pc = pc;
+    }
+
+    /// Clears the register that says "ok".
+    pub(super) fn clear_ok(context: &mut libc::ucontext_t) {
         context.uc_mcontext.regs[9] = 0;
     }
 }
@@ -151,10 +157,16 @@ pub unsafe fn mend(context: *mut libc::ucontext_t) -> bool {
         let base = entry.addr() as u64;
         if base.wrapping_add_signed(i64::from(load)) == pc {
             let resume = base.wrapping_add(4).wrapping_add_signed(i64::from(resume));
-            machine::resume(context, resume);
+            machine::set_pc(context, resume);
+            machine::clear_ok(context);
             return true;
         }
         entry = entry.wrapping_add(1);
     }
     false
+}
+
+/// Lets the thread go on at `pc` when the handler returns.
+pub fn go_on_at(context: &mut libc::ucontext_t, pc: u64) {
+    machine::set_pc(context, pc);
 }

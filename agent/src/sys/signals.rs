@@ -27,10 +27,10 @@ pub unsafe fn sigaction<T>(signal: c_int, new: Option<&T>, old: Option<&mut T>) 
     unsafe { calls::rt_sigaction(signal as u64, new, old, 8) }
 }
 
-/// Sends a signal to a thread of this process.
-pub fn tgkill(tid: u32, signal: c_int) {
+/// Sends a signal to a thread of this process. Returns whether it was sent.
+pub fn tgkill(tid: u32, signal: c_int) -> bool {
     // SAFETY: numbers.
-    unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), signal as u64) };
+    unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), signal as u64) == 0 }
 }
 
 /// Whether a thread of this process is gone.
