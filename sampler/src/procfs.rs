@@ -114,6 +114,12 @@ pub fn thread_count(pid: u32) -> Option<usize> {
         .filter(|count| *count > 0)
 }
 
+/// Whether a process has memory, and neither ends nor has ended.
+#[must_use]
+pub fn has_memory(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+}
+
 /// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a
 /// thread, as `4711/task/4712`.
 #[must_use]
@@ -195,5 +201,18 @@ mod tests {
         );
         assert_eq!(caught_signals(""), None);
         assert!(!catches_samples(std::process::id()));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_memory() {
+        use nix::sys::wait::{Id, WaitPidFlag, waitid};
+        assert!(has_memory(std::process::id()));
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        // Not reaped yet.
+        let id = nix::unistd::Pid::from_raw(ended.id().cast_signed());
+        waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
+        assert!(!has_memory(ended.id()));
+        ended.wait().unwrap();
+        assert!(!has_memory(ended.id()));
     }
 }

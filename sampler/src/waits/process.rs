@@ -186,8 +186,8 @@ impl Watched {
 
     fn refused(&mut self, error: &std::io::Error, quiet: bool) {
         let permission = error.kind() == std::io::ErrorKind::PermissionDenied;
-        if !permission {
-            // It is gone.
+        // The files of a process that ends belong to root once its memory is gone.
+        if !permission || !procfs::has_memory(self.host_pid) {
             return;
         }
         self.missed.unreadable_threads = self.missed.unreadable_threads.max(1);
