@@ -370,6 +370,49 @@ fn what_pytorch_was_in_is_on_the_path_and_what_has_no_call_is_unknown() {
     assert_eq!(steps, expected);
 }
 
+/// Communication on a stream of its own takes longer than what it runs beside, and the last kernel waits for it.
+#[test]
+fn a_path_goes_over_to_the_stream_that_an_event_was_waited_for_in_files_of_pytorch() {
+    let event = |category: &str, name: &str, (from_us, to_us): (u64, u64), stream, link| {
+        let pid = if category == "kernel" { 0 } else { 100 };
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{stream},"ts":{from_us},"dur":{},"args":{{"correlation":{link}}}}}"#,
+            to_us - from_us
+        )
+    };
+    let call = |name: &str, from_us: u64, link: u64| {
+        event("cuda_runtime", name, (from_us, from_us + 5), 1, link)
+    };
+    let events = [
+        event("user_annotation", "step 1", (0, 910), 1, 0),
+        call("hipLaunchKernel", 0, 1),
+        call("hipStreamWaitEvent", 10, 2),
+        call("hipLaunchKernel", 20, 3),
+        call("hipLaunchKernel", 30, 4),
+        call("hipStreamWaitEvent", 40, 5),
+        call("hipLaunchKernel", 50, 6),
+        event("cuda_runtime", "hipDeviceSynchronize", (60, 910), 1, 7),
+        event("kernel", "backward", (10, 100), 7, 1),
+        event("kernel", "reduce", (100, 800), 8, 3),
+        event("kernel", "backward", (100, 200), 7, 4),
+        event("kernel", "adam", (800, 900), 7, 6),
+    ];
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let scratch = Scratch::new();
+    let file = scratch.write("rank0.trace.json", text.as_bytes());
+    let answer = ask(&[file], &[1], 1);
+    let steps: Vec<(String, u64)> = steps(&answer, 1)
+        .iter()
+        .filter(|step| step["kind"] == "kernel")
+        .map(|step| {
+            let name = step["name"].as_str().unwrap().to_owned();
+            (name, ns(step, "duration_ns") / 1_000)
+        })
+        .collect();
+    let expected = [("backward", 90), ("reduce", 700), ("adam", 100)];
+    assert_eq!(steps, expected.map(|(name, us)| (name.to_owned(), us)));
+}
+
 #[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();

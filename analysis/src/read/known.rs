@@ -1,6 +1,6 @@
 //! What names tell of operations and calls, looked up once for each name.
 
-use crate::model::{Activity, Effect, OpKind, TextId, Texts, classify};
+use crate::model::{Activity, Effect, OpKind, StreamOrder, TextId, Texts, classify};
 
 /// Directions by the words for them: CUPTI's and JAX's in names, ROCm's in names and arguments. Ours
 /// are on the right.
@@ -52,16 +52,19 @@ impl Activities {
 
 /// What calls do, looked up once for each name.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Effects(Vec<Option<Effect>>);
+pub(in crate::read) struct Effects(Vec<Option<(StreamOrder, Effect)>>);
 
 impl Effects {
-    /// What a call does.
+    /// What a call puts into its stream, and what it does else.
     #[inline]
-    pub(in crate::read) fn of(&mut self, name: TextId, texts: &Texts) -> Effect {
+    pub(in crate::read) fn of(&mut self, name: TextId, texts: &Texts) -> (StreamOrder, Effect) {
         if name.index() >= self.0.len() {
             self.0.resize(name.index() + 1, None);
         }
-        *self.0[name.index()].get_or_insert_with(|| Effect::of(texts.get(name)))
+        *self.0[name.index()].get_or_insert_with(|| {
+            let name = texts.get(name);
+            (StreamOrder::of(name), Effect::of(name))
+        })
     }
 }
 

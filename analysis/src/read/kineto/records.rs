@@ -15,7 +15,7 @@ use super::places::{HostKeys, Key, Places};
 use super::shapes::Shapes;
 use crate::model::{
     Activity, Batch, Effect, Framework, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind,
-    TextId,
+    StreamOrder, TextId,
 };
 use crate::read::json::number;
 use crate::read::json::text::{intern, unescaped};
@@ -306,9 +306,9 @@ impl Records {
             _ => Cow::Borrowed(event.name.of(bytes)),
         };
         let name = intern(&name, &mut model.texts);
-        let effect = match kind {
+        let (order, effect) = match kind {
             HostKind::Runtime => self.effects.of(name, &model.texts),
-            _ => Effect::None,
+            _ => (StreamOrder::None, Effect::None),
         };
         HostSlice {
             start_ns,
@@ -332,6 +332,7 @@ impl Records {
             },
             depth: HostSlice::UNKNOWN_DEPTH,
             kind,
+            order,
             effect,
             ..HostSlice::default()
         }

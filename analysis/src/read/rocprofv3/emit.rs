@@ -141,8 +141,7 @@ impl Emit {
         };
         let (order, effect, link) = match call.kind {
             HostKind::Runtime | HostKind::Hsa => {
-                let effect = self.effects.of(call.name, &model.texts);
-                let order = StreamOrder::of(model.text(call.name));
+                let (order, effect) = self.effects.of(call.name, &model.texts);
                 (order, effect, call.correlation)
             }
             _ => (StreamOrder::None, Effect::None, 0),
