@@ -17,6 +17,8 @@ use crate::stacks::Stacks;
 /// The name of an operation, by which HTA knows what it is.
 fn operation_name<'n>(kind: &str, name: &'n str, direction: &str) -> &'n str {
     match (kind, Direction::of(direction)) {
+        // From a file of PyTorch, with what the memory of the host is: `Memcpy HtoD (Pageable -> Device)`.
+        ("copy", Some(_)) if name.starts_with("Memcpy ") => name,
         ("copy", Some(Direction::HostToHost)) => "Memcpy HtoH (Host -> Host)",
         ("copy", Some(Direction::HostToDevice)) => "Memcpy HtoD (Host -> Device)",
         ("copy", Some(Direction::DeviceToHost)) => "Memcpy DtoH (Device -> Host)",
@@ -373,4 +375,28 @@ impl File<'_> {
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|letter: char| !letter.is_ascii_digit());
     words.filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::operation_name;
+
+    #[test]
+    fn copies_have_the_names_of_pytorch() {
+        let pageable = "Memcpy HtoD (Pageable -> Device)";
+        for (kind, name, direction, expected) in [
+            (
+                "copy",
+                "CopyHostToDevice",
+                "host to device",
+                "Memcpy HtoD (Host -> Device)",
+            ),
+            ("copy", pageable, "host to device", pageable),
+            ("copy", "Memcpy", "", "Memcpy"),
+            ("fill", "FillBuffer", "", "Memset (Device)"),
+            ("kernel", "gemm", "", "gemm"),
+        ] {
+            assert_eq!(operation_name(kind, name, direction), expected, "{name}");
+        }
+    }
 }
