@@ -277,3 +277,23 @@ fn signals_and_stacks_are_shared() -> TestResult {
     }
     Ok(())
 }
+
+/// Neither called in a handler nor believed: the program's, or one of a library that is preloaded (libfaketime).
+#[test]
+fn a_clock_of_the_programs_own_is_not_asked() -> TestResult {
+    for clock in ["timer", "perf"] {
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--clock", clock])
+            .command(workload("own_clock").flags(["-O2", "-g", "-rdynamic"]))
+            .run()?;
+        assert_eq!(outcome.expect_success().stdout, "calls=0\n", "{clock}");
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        // The program uses half a second of CPU time, and the clock does not stand still.
+        let span = trace.query("select max(ts) - min(ts) from perf_sample")?;
+        let span_ns = span.single()?.as_int().unwrap_or(0);
+        assert!(span_ns > 300_000_000, "{clock}: {span_ns} ns");
+    }
+    Ok(())
+}

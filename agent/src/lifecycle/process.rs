@@ -13,6 +13,7 @@ use crate::code::modules;
 use crate::code::rules;
 use crate::code::snapshot;
 use crate::events;
+use crate::interpose::symbols;
 use crate::lifecycle::announcement;
 use crate::lifecycle::deferred_start;
 use crate::lifecycle::exec;
@@ -88,6 +89,8 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         state::set_settings(settings);
         announce::set_session_name(name);
     }
+    // SAFETY: what the name says.
+    unsafe { sys::set_clock(symbols::in_c_library(c"clock_gettime")) };
     deferred::set_start(deferred_start::start);
     if settings.follow == FollowChoice::None {
         environment.stop_following();

@@ -1,7 +1,7 @@
 //! Clocks, timers, and waiting.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::clocks;
 
@@ -108,15 +108,35 @@ pub fn is_time_known() -> bool {
     own_boottime_ns() != 0
 }
 
+/// `clock_gettime` of the C library, or null where the linker's is to be called.
+static CLOCK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Takes the C library's own `clock_gettime`. The program or another library may have one in front of it, which tells other times or
+/// must not be called in a signal handler.
+///
+/// # Safety
+/// `function` is the C library's, or null.
+pub unsafe fn set_clock(function: *mut ()) {
+    CLOCK.store(function, Ordering::Relaxed);
+}
+
 #[inline]
 fn clock_ns(clock: libc::clockid_t) -> u64 {
+    type Function = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
     if uses_kernel_time() {
         return ask_kernel(clock);
     }
     let mut time = timespec(0);
+    // SAFETY: the C library's function has this signature, and null is `None`.
+    let function: Option<Function> = unsafe { std::mem::transmute(CLOCK.load(Ordering::Relaxed)) };
     // SAFETY: `time` is a valid timespec; errno is untouched on success, which is certain for
     // these clocks.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    unsafe {
+        match function {
+            Some(function) => function(clock, &raw mut time),
+            None => libc::clock_gettime(clock, &raw mut time),
+        }
+    };
     nanoseconds(time)
 }
 
