@@ -185,11 +185,16 @@ fn rounds_in_step_with_the_clock() -> TestResult {
 #[test]
 fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
     const TICKS: f64 = 4.0 * 250.0;
-    for options in [["--clock", "perf"], ["--clock", "timer"]] {
+    for (clock, no_perf) in [("perf", "0"), ("perf", "1"), ("timer", "0")] {
+        let options = ["--clock", clock, "--no-perf", no_perf];
         let outcome = Run::new()
             .freq(1000)
-            .options(options)
-            .command(workload("kernel_time").args(["--seconds", "4"]))
+            .options(&options[..2])
+            .command(
+                workload("kernel_time")
+                    .args(["--seconds", "4"])
+                    .args(&options[2..]),
+            )
             .run()?;
         let trace = outcome.expect_success().trace()?;
         trace.assert_clean();

@@ -1,7 +1,9 @@
-/* A third of the time in user code, a third in system calls, a third in page faults: kernel_time [--seconds S]. Prints the shares as they were. */
+/* A third of the time in user code, a third in system calls, a third in page faults: kernel_time [--seconds S] [--no-perf 1].
+ * Prints the shares as they were. `--no-perf` switches the perf events of the thread off. */
 #include "work.h"
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #define PAGES 100L
 
@@ -31,6 +33,7 @@ int main(int argc, char **argv) {
     double seconds = option(argc, argv, "--seconds", 1), spent[3] = {0, 0, 0}, per_round[3] = {1, 1, 1};
     int zero = open("/dev/zero", O_RDONLY);
     char *memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (option(argc, argv, "--no-perf", 0) > 0) CHECK(prctl(PR_TASK_PERF_EVENTS_DISABLE, 0, 0, 0, 0) == 0);
     CHECK(zero >= 0 && memory != MAP_FAILED && madvise(memory, PAGES * 4096, MADV_NOHUGEPAGE) == 0);
     for (double end = thread_cpu() + seconds, begin = thread_cpu(); begin < end;) {
         for (int i = 0; i < 3; i++) {

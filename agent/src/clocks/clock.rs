@@ -25,6 +25,9 @@ use crate::sys;
 /// perf is used when a period is shorter than this fraction of the tick.
 const PERF_BELOW: f64 = 1.0 / 1.5;
 
+/// For so many ticks what perf did not deliver may wait for one in the kernel, and perf may say nothing.
+const MOST_TICKS: u32 = 8;
+
 /// The period of the samples in nanoseconds.
 pub fn period_ns() -> u64 {
     (1e9 / state::settings().frequency_hz) as u64
@@ -59,6 +62,8 @@ pub struct ThreadClock {
     user_ns: u64,
     /// The kernel's tick, where perf is beside the timer.
     tick_ns: u64,
+    /// The timer's signals that came in user mode since perf's last one.
+    silent: u32,
     dither: Dither,
     /// Periods that the samples so far stand for, recorded or dropped.
     accounted_weight: u64,
@@ -207,6 +212,7 @@ impl ThreadClock {
     #[inline]
     pub fn count_perf(&mut self) {
         self.perf_balance = self.perf_balance.wrapping_add(1);
+        self.silent = 0;
     }
 
     /// How many of the timer's periods nothing accounts for yet and the sample at hand shall stand for, when `ticks` of them have ended.
@@ -221,11 +227,16 @@ impl ThreadClock {
         // perf sampled, or an end that did not come accounted for, some of these ticks already.
         self.perf_balance = self.perf_balance.wrapping_sub_unsigned(ticks);
         let in_kernel = self.perf.is_none() || self.was_in_kernel();
+        if !in_kernel {
+            self.silent = self.silent.saturating_add(1);
+        }
         if self.perf_balance >= 0 {
             return 0;
         }
         let missing = self.perf_balance.unsigned_abs();
-        if !in_kernel && missing < self.most_missing() {
+        // The program can switch perf's events off (`PR_TASK_PERF_EVENTS_DISABLE`): then all ticks count alike.
+        let is_off = self.silent > MOST_TICKS;
+        if !in_kernel && !is_off && missing < self.most_missing() {
             return 0;
         }
         self.perf_balance = 0;
@@ -243,8 +254,7 @@ impl ThreadClock {
 
     /// So many periods are accounted for at any tick: perhaps nothing else tells of them, such as signals that were merged.
     fn most_missing(&self) -> u64 {
-        const TICKS: u64 = 8;
-        1 + TICKS * self.tick_ns / period_ns().max(1)
+        1 + u64::from(MOST_TICKS) * self.tick_ns / period_ns().max(1)
     }
 
     /// Dithers perf's sampling phase across the period, so that a program in lock-step with the clock is not sampled at the same few
