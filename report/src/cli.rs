@@ -240,7 +240,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
                 && let Some(word) = cli.summary.unknown_word() =>
         {
             let meant = nearest_verb(&word.to_string());
-            let hint = meant.map_or_else(String::new, |verb| format!("; did you mean '{verb}'?"));
+            let hint = match meant {
+                None => String::new(),
+                Some(verb) if verb == word.to_string() => {
+                    format!("; options stand behind the command: rsys-report {verb} …")
+                }
+                Some(verb) => format!("; did you mean '{verb}'?"),
+            };
             eprintln!(
                 "rsys-report: error: {word} is neither a command nor a trace or a folder{hint}"
             );

@@ -12,6 +12,7 @@ use rsys_analysis::measure::launch::Launch;
 use rsys_analysis::measure::locks::Locks;
 use rsys_analysis::measure::memory::Memory;
 use rsys_analysis::measure::sensors::Sensors;
+use rsys_analysis::measure::stuck::Stuck;
 use rsys_analysis::measure::timeline::Timeline;
 
 use crate::inputs::Inputs;
@@ -124,6 +125,8 @@ pub(crate) enum Question {
     Sensors(Inputs),
     /// Who launched the kernels: operators, functions, ranges, calls; and how long launches waited
     Launch(LaunchOptions),
+    /// Of a job that hung: where each process was at the end, and which rank the others waited for
+    Stuck(Inputs),
 }
 
 impl Question {
@@ -137,7 +140,8 @@ impl Question {
             | Self::Calls(inputs)
             | Self::Locks(inputs)
             | Self::Memory(inputs)
-            | Self::Sensors(inputs) => inputs,
+            | Self::Sensors(inputs)
+            | Self::Stuck(inputs) => inputs,
             Self::Launch(options) => &options.inputs,
             Self::Kernels(options) => &options.inputs,
             Self::Functions(options) => &options.inputs,
@@ -171,6 +175,7 @@ impl Question {
             Self::Locks(_) => vec![("locks", Box::<Locks>::default())],
             Self::Memory(_) => vec![("memory", Box::<Memory>::default())],
             Self::Sensors(_) => vec![("sensors", Box::<Sensors>::default())],
+            Self::Stuck(_) => vec![("stuck", Box::<Stuck>::default())],
             Self::Launch(options) => {
                 let by_shapes = options.by.contains(&LaunchKey::Shapes);
                 vec![("launch", Box::new(Launch::new(by_shapes)))]

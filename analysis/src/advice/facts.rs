@@ -253,6 +253,8 @@ pub(super) struct Facts<'a> {
     pub(super) sensors: Vec<View<'a>>,
     pub(super) slow_clocks: Vec<View<'a>>,
     pub(super) interpreter: Vec<View<'a>>,
+    /// Operations between ranks that were not done when the traces ended.
+    pub(super) never_done: Vec<View<'a>>,
     pub(super) cost: Option<View<'a>>,
     /// `None` where ranks were not compared: there is one process, or nothing collective.
     pub(super) compared: Option<Compared>,
@@ -288,6 +290,7 @@ impl<'a> Facts<'a> {
             sensors: rows(answer("sensors"), "sensors"),
             slow_clocks: rows(answer("sensors"), "slow_clocks"),
             interpreter: rows(answer("interpreter"), "interpreter_threads"),
+            never_done: rows(answer("stuck"), "never_done"),
             cost: rows(Some(cost), "profiling_cost").first().copied(),
             gpus,
             processes,

@@ -24,6 +24,7 @@ use crate::measure::Measure;
 use crate::measure::interpreter::Interpreter;
 use crate::measure::lives::Lives;
 use crate::measure::pauses::Pauses;
+use crate::measure::stuck::Stuck;
 use crate::table::{Answer, Cell, Column, Table};
 
 /// The most findings that are reported.
@@ -36,6 +37,7 @@ pub fn further_measures() -> Vec<(&'static str, Box<dyn Measure>)> {
         ("pauses", Box::<Pauses>::default()),
         ("lives", Box::<Lives>::default()),
         ("interpreter", Box::<Interpreter>::default()),
+        ("stuck", Box::<Stuck>::default()),
     ]
 }
 
@@ -75,7 +77,12 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
             }
         }
     }
-    found.sort_by_key(|(rule, one)| (Reverse(one.saves_ns), rule.name, one.place.clone()));
+    // Of a run that hung the user wants to know that before anything else.
+    let is_stuck = |rule: &Rule| rule.name == rules::STUCK;
+    found.sort_by_key(|(rule, one)| {
+        let saves = Reverse(one.saves_ns);
+        (!is_stuck(rule), saves, rule.name, one.place.clone())
+    });
     let more = found.len().saturating_sub(FINDINGS);
     found.truncate(FINDINGS);
     let mut findings = Table::new("findings", "What to look at first", &FINDING_COLUMNS);

@@ -54,6 +54,20 @@ pub fn pairs<'a>(
     pairs
 }
 
+/// A place without the numbers of threads, which no two runs have in common: `held by thread 4711 in grow` is `held by thread in grow`.
+pub(super) fn without_threads(place: &str) -> String {
+    const THREAD: &str = "thread ";
+    let mut parts = place.split(THREAD);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let is_number = rest.len() < part.len();
+        text.push_str(THREAD);
+        text.push_str(if is_number { rest.trim_start() } else { rest });
+    }
+    text.trim_end().to_owned()
+}
+
 /// The name with `#` for each number and each hash.
 fn without_numbers(name: &str) -> String {
     /// Shorter words of these letters may be words.
@@ -84,6 +98,27 @@ fn without_numbers(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_threads_are_no_part_of_a_place() {
+        for (place, told) in [
+            (
+                "thread 4711 python3, before hipFree",
+                "thread python3, before hipFree",
+            ),
+            (
+                "a (b.py:7), held by thread 12 in c",
+                "a (b.py:7), held by thread in c",
+            ),
+            ("held by thread 12", "held by thread"),
+            (
+                "thread pool of main (a.cc:12)",
+                "thread pool of main (a.cc:12)",
+            ),
+        ] {
+            assert_eq!(without_threads(place), told);
+        }
+    }
 
     #[test]
     fn names_that_differ_in_numbers_are_one_if_that_is_certain() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::names::without_threads;
 use super::statistics::{Estimate, Unit};
 use crate::measure::Measure;
 use crate::measure::functions::Functions;
@@ -177,7 +178,7 @@ impl Side {
             let named = causes.map(|cause| {
                 let name = match cause.text("where") {
                     "" => cause.text("text").to_owned(),
-                    place => format!("{}: {place}", cause.text("text")),
+                    place => format!("{}: {}", cause.text("text"), without_threads(place)),
                 };
                 (name, cause.count("idle_ns") as f64)
             });

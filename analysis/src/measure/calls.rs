@@ -237,7 +237,7 @@ impl Calls {
         model: &Model,
     ) -> Table {
         let columns = [&NAME_COLUMNS[..], &PROCESS_COLUMNS, &NUMBERS].concat();
-        let mut table = Table::new("calls", "Calls of GPU runtimes", &columns);
+        let mut table = Table::new("calls", "Calls of runtimes", &columns);
         table.rows_in_text = 30;
         let mut rows: Vec<(u64, Vec<Cell>)> = self
             .durations

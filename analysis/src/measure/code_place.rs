@@ -89,6 +89,22 @@ pub(crate) fn place_text(stack: StackId, model: &Model) -> Option<String> {
     })
 }
 
+/// The function of the GPU's runtime, RCCL or MPI that a thread was in, the one nearest to the program, and the stack from which it was called.
+pub(crate) fn runtime_call(stack: StackId, model: &Model) -> Option<(&str, StackId)> {
+    const RUNTIMES: [&str; 7] = ["hip", "hsa_", "nccl", "MPI_", "PMPI_", "shmem_", "ucp_"];
+    let (mut at, mut found) = (stack, None);
+    while let Some((frame, caller)) = model.stacks.split(at) {
+        let name = model.text(frame.function);
+        let is_library = file_name(model.text(frame.mapping)).starts_with("lib");
+        if is_library && RUNTIMES.iter().any(|start| name.starts_with(start)) {
+            // Names of functions in C++ go on with their arguments.
+            found = Some((name.split('(').next().unwrap_or_default(), caller));
+        }
+        at = caller;
+    }
+    found
+}
+
 /// A wait for a lock in words: where the thread is in the program, what it waits in (`None`: for the lock of a Python interpreter), and who holds the
 /// lock, for instance `by thread 4711 in grow (pool.cc:42)`; what is not known is empty.
 pub(crate) fn waiting_text(mut place: String, function: Option<&str>, holder: &str) -> String {

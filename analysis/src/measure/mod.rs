@@ -20,6 +20,7 @@
 //! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
 //! | [`lives`] | from when to when processes lived and used GPUs |
 //! | [`interpreter`] | who held the interpreter's lock, and who waited for it |
+//! | [`stuck`] | where processes stood when their traces ended, and who was waited for |
 //! | [`spread`] | how long kernels took in stretches of the run, for comparisons of runs |
 //! | [`cost`] | what profiling itself cost |
 //!
@@ -47,6 +48,7 @@ pub mod plots;
 pub mod sensors;
 pub mod sets;
 pub mod spread;
+pub mod stuck;
 pub mod timeline;
 
 mod call_sites;

@@ -274,6 +274,8 @@ pub struct Batch {
     pub counters: Vec<CounterValue>,
     /// Calls that move data between ranks, beside their slices in `host`.
     pub collectives: Vec<CollectiveCall>,
+    /// Messages between two ranks that have no number, whose calls had not returned when the trace ended.
+    pub open_messages: Vec<CollectiveCall>,
     /// What was counted of locks.
     pub locks: Vec<LockCounts>,
     /// Waits for locks.
@@ -292,6 +294,7 @@ impl Batch {
             + self.samples.len()
             + self.counters.len()
             + self.collectives.len()
+            + self.open_messages.len()
             + self.locks.len()
             + self.lock_waits.len()
             + self.proxies.len()
@@ -311,6 +314,7 @@ impl Batch {
         self.samples.clear();
         self.counters.clear();
         self.collectives.clear();
+        self.open_messages.clear();
         self.locks.clear();
         self.lock_waits.clear();
         self.proxies.clear();

@@ -122,7 +122,8 @@ impl Part {
             new(&ids.threads, slice.thread.index(), &mut slice.thread);
             new(&ids.texts, slice.name.index(), &mut slice.name);
         }
-        for call in &mut batch.collectives {
+        let messages = batch.open_messages.iter_mut();
+        for call in batch.collectives.iter_mut().chain(messages) {
             new(&ids.processes, call.process.index(), &mut call.process);
             new(&ids.threads, call.thread.index(), &mut call.thread);
             for text in [&mut call.name, &mut call.communicator, &mut call.data_type] {

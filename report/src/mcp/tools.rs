@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 17] = [
+pub(super) const TOOLS: [Tool; 18] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -91,6 +91,10 @@ pub(super) const TOOLS: [Tool; 17] = [
         about: "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
         by: &["shapes"],
     },
+    question(
+        "stuck",
+        "Of a job that hung: where each process was when its trace ended, and which rank the others waited for.",
+    ),
     question(
         "collectives",
         "Which rank made the others wait in collectives of RCCL or MPI, by how much, and what it did meanwhile.",

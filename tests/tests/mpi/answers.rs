@@ -34,3 +34,43 @@ fn the_rank_that_makes_the_others_wait_is_named() -> TestResult {
     }
     Ok(())
 }
+
+#[test]
+fn who_is_missing_in_a_job_that_hangs_is_named() -> TestResult {
+    skip_if_missing!(missing());
+    for library in LIBRARIES {
+        let program = library.build("mpi_stuck")?.display().to_string();
+        let job = Job::run(library, &["-I", "mpip", "--realtime"], &[&program])?;
+        let files: Vec<_> = fs::read_dir(job.folder()?)?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "proto"))
+            .collect();
+        let answer = answer("stuck", &files)?;
+        let never_done = answer["never_done"].as_array().cloned().unwrap_or_default();
+        for (operation, missing, place, waiting) in [
+            (
+                "MPI_Allreduce",
+                "rank 1, 3",
+                "rank 1: wait_for_input (mpi_stuck.c:",
+                "rank 0, 2",
+            ),
+            (
+                "MPI_Recv",
+                "rank 1",
+                "wait_for_input (mpi_stuck.c:",
+                "rank 3",
+            ),
+        ] {
+            let row = never_done.iter().find(|row| row["operation"] == operation);
+            let is_told = row.is_some_and(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or_default();
+                text("missing") == missing
+                    && text("missing_place").starts_with(place)
+                    && text("waiting") == waiting
+            });
+            assert!(is_told, "{}, {operation}: {answer:#}", library.name);
+        }
+    }
+    Ok(())
+}

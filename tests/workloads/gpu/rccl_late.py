@@ -2,16 +2,18 @@
 
 Arguments: HIP's library, RCCL's library, code object, rank, ranks, file for the communicator's id, steps, reason.
 Rank 1 is late; reasons: `sleeps` (in a Python function), `computes` (Python code), `kernels` (longer ones), `none`. With two reasons the machine makes
-it late, and all ranks do the same: `copies` (a batch of data each step), `clock` (long kernels).
+it late, and all ranks do the same: `copies` (a batch of data each step), `clock` (long kernels). With `stuck` rank 1 waits for data after all steps, while
+the others begin a broadcast that ends only with it; at last somebody loses patience and ends them all.
 """
 import ctypes
 import os
+import signal
 import sys
 import time
 
 hip, rccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 code_object, rank, ranks, path, steps, reason = sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6], int(sys.argv[7]), sys.argv[8]
-COUNT, LATE_NS, BATCH_BYTES = 4096, 100_000_000, 2_000_000
+COUNT, LATE_NS, BATCH_BYTES, PATIENCE_S = 4096, 100_000_000, 2_000_000, 2
 FLOAT, SUM = 7, 0
 HOST_TO_DEVICE = 1
 
@@ -37,6 +39,11 @@ def computes():
 
 def load_batch(target, batch):
     check(hip.hipMemcpyAsync(target, batch, ctypes.c_size_t(BATCH_BYTES), HOST_TO_DEVICE, None))
+
+
+def wait_for_data():
+    time.sleep(PATIENCE_S)
+    os.kill(0, signal.SIGTERM)
 
 
 def shared_id():
@@ -75,6 +82,13 @@ def main():
         {"sleeps": sleeps, "computes": computes}.get(late, lambda: None)()
         check(hip.hipModuleLaunchKernel(kernels[name], 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
         check(rccl.ncclAllReduce(data, data, ctypes.c_size_t(COUNT), FLOAT, SUM, communicator, None))
+        check(hip.hipDeviceSynchronize())
+    if late == "stuck":
+        wait_for_data()
+    if reason == "stuck":
+        # Its kernel ends neither, for the simulated GPU runs this one in front of it for ever.
+        check(hip.hipModuleLaunchKernel(kernels[b"long_kernel"], 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
+        check(rccl.ncclBroadcast(data, data, ctypes.c_size_t(COUNT), FLOAT, 0, communicator, None))
         check(hip.hipDeviceSynchronize())
     check(rccl.ncclCommDestroy(communicator))
 

@@ -10,13 +10,17 @@ mod lives;
 mod machine;
 mod records;
 mod several;
+mod stuck;
 mod submission;
+
+pub(super) use stuck::STUCK;
 
 use super::rule::Rule;
 
 /// All rules.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
-    let groups: [&'static [Rule]; 8] = [
+    let groups: [&'static [Rule]; 9] = [
+        &stuck::RULES,
         &host::RULES,
         &submission::RULES,
         &copies::RULES,

@@ -37,7 +37,7 @@ pub(super) const RULES: [Rule; 7] = [
     },
     Rule {
         name: "collective_calls",
-        title: "a GPU waits for the host's calls of RCCL",
+        title: "a GPU waits for the host's calls of RCCL, MPI or their like",
         remedy: "fewer and larger collectives, grouped with ncclGroupStart and ncclGroupEnd",
         needs: &[Need::Gpus, Need::Calls],
         judge: collective_calls,

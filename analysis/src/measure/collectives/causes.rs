@@ -242,7 +242,15 @@ fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
             .as_ref()
             .map_or_else(String::new, |place| format!(" in {place}"))
     };
-    let intro = format!("its GPU was idle {idle} longer each time, while {thread}");
+    let has_gpu = |done: &Done| {
+        [COMPUTE, COMM, COPY]
+            .iter()
+            .any(|&class| done.gpu[class] > 0)
+    };
+    let intro = match has_gpu(own) || others.iter().any(has_gpu) {
+        true => format!("its GPU was idle {idle} longer each time, while {thread}"),
+        false => format!("it came {idle} later each time, while {thread}"),
+    };
     let causes = [
         ("host_code", code_ns, 0),
         ("host_wait", wait_ns, 1),

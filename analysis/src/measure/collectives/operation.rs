@@ -56,7 +56,7 @@ impl Operation {
     }
 
     /// Whether no rank can end it before all have begun it.
-    pub(super) fn is_mutual(self) -> bool {
+    pub(in crate::measure) fn is_mutual(self) -> bool {
         matches!(
             self,
             Self::AllReduce

@@ -15,14 +15,16 @@ pub(super) fn communicator(value: Datum<'_>, texts: &mut Texts) -> TextId {
     }
 }
 
+/// A call that moves data between ranks, and whether it is a message without a number in its communicator, as those of MPI are.
+pub(super) type Told = (CollectiveCall, bool);
+
 /// Reads the annotations of a call; `None` if it is none that moves data. Times, thread and link are left to the caller.
 pub(super) fn collective(
     head: &EventHead<'_>,
     names: &EventNames,
     texts: &mut Texts,
-) -> Option<CollectiveCall> {
+) -> Option<Told> {
     let mut call = CollectiveCall::default();
-    // Messages of MPI have no number in their communicator: they are not among the operations of all ranks.
     let (mut has_data, mut is_message) = (false, false);
     for encoded in head.annotations() {
         let (key, value) = names.annotation(encoded, texts);
@@ -42,5 +44,7 @@ pub(super) fn collective(
             _ => {}
         }
     }
-    (has_data && !is_message || call.sequence.is_some()).then_some(call)
+    let is_numbered = has_data && !is_message || call.sequence.is_some();
+    let is_known = is_numbered || is_message && call.peer.is_some();
+    is_known.then_some((call, !is_numbered))
 }

@@ -85,6 +85,8 @@ pub(super) struct Details {
     pub(super) shapes: TextId,
     /// The number of the GPU, plus one.
     pub(super) device: u64,
+    /// The process ended before it did.
+    pub(super) is_cut_off: bool,
 }
 
 /// Annotations that are understood.
@@ -100,10 +102,11 @@ enum Key {
     Direction,
     Device,
     Shapes,
+    CutOff,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
-const KEYS: [(&str, Key); 18] = [
+const KEYS: [(&str, Key); 19] = [
     ("correlation", Key::Link),
     ("corr_id", Key::Link),
     ("correlation_id", Key::Link),
@@ -122,6 +125,7 @@ const KEYS: [(&str, Key); 18] = [
     ("agent", Key::Device),
     ("dst_agent", Key::Device),
     ("shapes", Key::Shapes),
+    ("cut_off", Key::CutOff),
 ];
 
 /// Meanings of names that were met, looked up once for each name.
@@ -293,6 +297,7 @@ impl Meanings {
             Key::Source => details.source = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
             Key::Shapes => details.shapes = value.text(texts).unwrap_or_default(),
+            Key::CutOff => details.is_cut_off = true,
             Key::Device => {
                 let number = value.count().or_else(|| {
                     let text = value.text(texts)?;

@@ -1,5 +1,6 @@
 //! Slices from their begins and ends.
 
+use super::collective::Told;
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
 use crate::model::{
@@ -41,7 +42,7 @@ enum Record {
     Gpu(GpuRecord),
     Host(HostSlice),
     /// Boxed, for they are few.
-    Collective(Box<(HostSlice, CollectiveCall)>),
+    Collective(Box<(HostSlice, Told)>),
     Lock(LockWait),
     /// Boxed, so that the others stay small.
     Proxy(Box<ProxyRecord>),
@@ -113,7 +114,7 @@ impl Slices {
         name: TextId,
         (kind, (order, effect)): (HostKind, (StreamOrder, Effect)),
         place: HostPlace,
-        (details, call): (&Details, Option<CollectiveCall>),
+        (details, call): (&Details, Option<Told>),
     ) {
         let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {
@@ -190,6 +191,7 @@ impl Slices {
             Record::Host(mut slice) => {
                 self.backward += u64::from(end_ns < slice.start_ns);
                 slice.end_ns = end_ns.max(slice.start_ns);
+                slice.is_open = details.is_cut_off;
                 if slice.bytes == 0 {
                     slice.bytes = details.bytes;
                 }
@@ -205,6 +207,7 @@ impl Slices {
                 let (mut slice, call) = *both;
                 self.backward += u64::from(end_ns < slice.start_ns);
                 slice.end_ns = end_ns.max(slice.start_ns);
+                slice.is_open = details.is_cut_off;
                 put_collective(slice, call, batch);
             }
             Record::Lock(mut wait) => {
@@ -288,14 +291,19 @@ fn put_lock_wait(wait: LockWait, batch: &mut Batch) {
 }
 
 /// A call that moves data between ranks is a slice of its thread, and a record of its own.
-fn put_collective(slice: HostSlice, call: CollectiveCall, batch: &mut Batch) {
+fn put_collective(slice: HostSlice, (call, is_message): Told, batch: &mut Batch) {
     batch.host.push(slice);
     // Calls of MPI cause nothing that could be linked to them: each is told from others by its time.
     let link = match slice.link {
         0 => slice.start_ns | 1 << 63,
         link => link,
     };
-    batch.collectives.push(CollectiveCall {
+    let calls = match is_message {
+        false => &mut batch.collectives,
+        true if slice.is_open => &mut batch.open_messages,
+        true => return,
+    };
+    calls.push(CollectiveCall {
         start_ns: slice.start_ns,
         end_ns: slice.end_ns,
         link,

@@ -3,7 +3,7 @@
 
 use rsys_config::Flows;
 use rsys_proto::hashing::FastMap;
-use rsys_proto::{Event as Drawn, EventKind, Name, Sample, TrackSequence};
+use rsys_proto::{Annotation, Event as Drawn, EventKind, Name, Sample, TrackSequence, Value};
 use rsys_wire::event::{Args, Category, Event, Key, Read};
 use rsys_wire::sources::Track;
 
@@ -20,6 +20,8 @@ use crate::emit::output::{Output, counter_value};
 
 /// The outermost frame of the time in calls: some viewers put the samples of all clocks into one flame graph.
 const ROOT: &str = "[calls]";
+/// The annotation at the end of what had not ended when the process did.
+const CUT_OFF: &str = "cut_off";
 
 /// The tracks beside a thread's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -404,7 +406,16 @@ impl Calls {
             for nest in threads.nests.iter_mut().flatten() {
                 let last = nest.open.iter().map(|open| open.begin_ns).max();
                 let end_ns = end_ns.max(last.unwrap_or(0));
-                nest.sequence.close_all(pen.output.buffer(), end_ns);
+                let out = pen.output.buffer();
+                let cut_off_here = [Annotation::new(out.intern(CUT_OFF), Value::Bool(true))];
+                let event = Drawn {
+                    annotations: &cut_off_here,
+                    ..Drawn::default()
+                };
+                for _ in nest.open.iter().filter(|open| open.is_drawn) {
+                    nest.sequence
+                        .event(out, end_ns, EventKind::SliceEnd, &event);
+                }
                 let open = nest.open.drain(..).filter(|open| open.is_drawn);
                 cut_off.extend(open.map(|open| (*tid, open, end_ns)));
             }

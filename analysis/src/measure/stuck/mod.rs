@@ -1,0 +1,182 @@
+//! Where every process stood when its trace ended, and which operation between ranks was never done: who of a job that hangs is waited for.
+//!
+//! An operation of a communicator is *unfinished* on a rank that has called it, if no kernel of it is known to have ended, or, where the call itself waits, if that
+//! has not returned. The first one that is unfinished anywhere is compared over all ranks: those that have called it wait, those that have not are *missing*. A rank
+//! that works on has called something lately, so only what has been so for [`LONG_NS`] counts.
+
+mod never_done;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::never_done::NEVER_DONE_COLUMNS;
+use self::process::OfProcess;
+use super::{Measure, PROCESS_COLUMNS, entry, notes, process_cells};
+use crate::model::{Activity, Basis, Batch, HostKind, Kinds, Model, ProcessId};
+use crate::table::{Answer, Cell, Column, Table};
+
+/// Ranks wait for each other at least so long before it is told.
+const LONG_NS: u64 = 1_000_000_000;
+/// Rows of a table in text.
+const ROWS_IN_TEXT: usize = 20;
+
+/// The question, while records are read.
+#[derive(Debug, Default)]
+pub struct Stuck {
+    processes: Vec<OfProcess>,
+}
+impl Measure for Stuck {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            gpu: true,
+            host: true,
+            samples: true,
+            ..Kinds::default()
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        let mut got_on: BTreeSet<usize> = BTreeSet::new();
+        for record in &batch.gpu {
+            let index = record.process.index();
+            let process = entry(&mut self.processes, index);
+            process.last_ns = process.last_ns.max(record.end_ns);
+            process.has_gpu = true;
+            if process.progress_ns < record.end_ns {
+                process.progress_ns = record.end_ns;
+                got_on.insert(index);
+            }
+            if record.activity == Activity::Comm {
+                process.ended(record.link, record.start_ns);
+            }
+        }
+        for call in &batch.collectives {
+            let index = call.process.index();
+            entry(&mut self.processes, index).called(call);
+            got_on.insert(index);
+        }
+        for call in &batch.open_messages {
+            let index = call.process.index();
+            let process = entry(&mut self.processes, index);
+            process.progress_ns = process.progress_ns.max(call.start_ns);
+            process.submitted(call.start_ns, call.thread);
+            process.messages.push(*call);
+            got_on.insert(index);
+        }
+        for slice in &batch.host {
+            let process = entry(&mut self.processes, slice.process.index());
+            process.last_ns = process.last_ns.max(slice.end_ns);
+            if slice.kind == HostKind::Collective && slice.is_open {
+                process.open.insert((slice.thread, slice.start_ns));
+            } else if slice.link != 0 && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
+                process.submitted(slice.start_ns, slice.thread);
+            }
+        }
+        for index in got_on {
+            self.processes[index].forget();
+        }
+        for sample in &batch.samples {
+            let waits = match sample.basis {
+                Basis::CpuTime => false,
+                Basis::WaitTime => true,
+                Basis::GpuTime | Basis::CallTime | Basis::Event => continue,
+            };
+            let process = entry(&mut self.processes, sample.process.index());
+            let (time_ns, weight) = (sample.time_ns, sample.weight);
+            process.see(sample.thread, sample.stack, waits, time_ns, weight);
+        }
+    }
+
+    fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        let mut waiting = self.collectives(model);
+        waiting.extend(self.messages(model));
+        waiting.sort_by_key(|row| Reverse(row.waited_ns));
+        let mut missed: BTreeMap<usize, usize> = BTreeMap::new();
+        for index in waiting.iter().flat_map(|row| &row.missing) {
+            *missed.entry(*index).or_default() += 1;
+        }
+        let mut table = Table::new(
+            "never_done",
+            "Operations between ranks that were never done",
+            &NEVER_DONE_COLUMNS,
+        );
+        let all: BTreeSet<usize> = waiting
+            .iter()
+            .flat_map(|row| &row.waiting)
+            .copied()
+            .collect();
+        for row in &waiting {
+            table.push(row.cells(self, &all, model));
+        }
+        table.rows_in_text = ROWS_IN_TEXT;
+        let processes = self.table(&missed, model);
+        let is_empty = processes.rows.is_empty();
+        let mut notes = notes(model);
+        if !is_empty && table.rows.is_empty() {
+            notes.push(format!(
+                "no rank waited for another one for the last {} s and more of its trace",
+                LONG_NS / 1_000_000_000
+            ));
+        }
+        Answer {
+            tables: vec![table, processes],
+            notes,
+            is_empty,
+            ..Answer::default()
+        }
+    }
+}
+
+impl Stuck {
+    /// Where each process stood; those that were waited for come first.
+    fn table(&self, missed: &BTreeMap<usize, usize>, model: &Model) -> Table {
+        let columns = [&PROCESS_COLUMNS[..], &LAST_PLACE_COLUMNS].concat();
+        let mut table = Table::new(
+            "last_places",
+            "Where processes were when their traces ended",
+            &columns,
+        );
+        table.rows_in_text = ROWS_IN_TEXT;
+        let took_part = |index: &usize| self.processes[*index].progress_ns > 0;
+        let all = 0..self.processes.len();
+        let mut order: Vec<usize> = match all.clone().any(|index| took_part(&index)) {
+            true => all.filter(took_part).collect(),
+            false => all.collect(),
+        };
+        let is_missed = |index: usize| missed.contains_key(&index);
+        order.sort_by_key(|&index| {
+            let id = ProcessId::new(index);
+            (!is_missed(index), model.process(id).order())
+        });
+        for index in order {
+            let (id, process) = (ProcessId::new(index), &self.processes[index]);
+            let place = process.place(id, model);
+            let mut cells = process_cells(model, id).to_vec();
+            cells.extend::<[Cell; 6]>([
+                is_missed(index).into(),
+                process.still_ns(id, model).into(),
+                process.end_ns(id, model).into(),
+                place
+                    .as_ref()
+                    .map(|(_, _, waits)| if *waits { "waits" } else { "runs" })
+                    .into(),
+                place.as_ref().map(|(text, ..)| text.as_str()).into(),
+                place.as_ref().map(|(_, ns, _)| *ns).into(),
+            ]);
+            table.push(cells);
+        }
+        table
+    }
+}
+
+const LAST_PLACE_COLUMNS: [Column; 6] = [
+    Column::plain("is_missing", "missing"),
+    Column::ns("still_ns", "nothing new for"),
+    Column::ns("end_ns", ""),
+    Column::plain("state", "state"),
+    Column::plain("place", "place"),
+    Column::ns("seen_ns", "seen there"),
+];
