@@ -7,7 +7,7 @@ use anyhow::Result;
 use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::cost::{is_of_nothing, profiling_cost};
-use rsys_analysis::measure::iterations::is_default_marker;
+use rsys_analysis::measure::iteration_names::is_default_marker;
 use rsys_analysis::pass_counted;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Cell, Table};

@@ -54,6 +54,7 @@ pub mod timeline;
 mod call_sites;
 mod code_place;
 mod id_map;
+pub mod iteration_names;
 mod nesting;
 mod quantiles;
 mod recorded;

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::iterations::{is_default_marker, without_numbers};
+use super::iteration_names::{is_default_marker, without_numbers};
 use crate::model::{HostKind, HostSlice, Model, TextId};
 
 /// A time in which one of them was the innermost.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::marker::{MarkerKind, is_default_marker, is_meant, number, without_numbers};
+use super::marker::{MarkerKind, is_meant};
 use super::records::{MARK, Records};
+use crate::measure::iteration_names::{is_default_marker, number, without_numbers};
 use crate::model::{Model, ProcessId, TextId};
 
 /// A range without a common name is taken for an iteration if it recurs so often, and covers this part of the time.
