@@ -64,9 +64,9 @@ fn a_trace_of_gpus_with_something_wrong_is_answered_as_far_as_it_goes() -> TestR
     let cut = write("cut.proto", &whole[..whole.len() * 3 / 4 + 1])?;
     expect(&cut, 0, &["cut.proto: byte ", "left out", "idle"])?;
     let mut damaged = whole.clone();
-    // At several places, for within a long text nothing would be seen of it.
-    for place in [9, 10, 11, 12, 13] {
-        let middle = damaged.len() * place / 16;
+    // At several places, for within a long text nothing would be seen of it; behind those that the file above has.
+    for place in [26, 27, 28, 29, 30] {
+        let middle = damaged.len() * place / 32;
         damaged[middle..middle + 100].fill(0xff);
     }
     let damaged = write("damaged.proto", &damaged)?;

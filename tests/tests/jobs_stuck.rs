@@ -31,8 +31,12 @@ fn who_is_missing_in_a_collective_is_named_with_what_it_does() -> TestResult {
             && place.starts_with("wait_for_data (rccl_late.py:"),
         "{answer:#}"
     );
-    let places = answer["last_places"].as_array().cloned();
-    for row in places.unwrap_or_default() {
+    let places = answer["last_places"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    ensure!(places.len() == RanksOnGpus::RANKS, "{answer:#}");
+    for row in places {
         let place = row["place"].as_str().unwrap_or_default();
         let expected = match row["rank"].as_u64() {
             Some(1) => "wait_for_data (rccl_late.py:",

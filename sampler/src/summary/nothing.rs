@@ -257,6 +257,13 @@ fn without_ticks(
             "the command was killed by {signal} before its first sample{hint}"
         ));
     }
+    // Of the one process itself nothing is known, so that what was used may have been used elsewhere.
+    if matches!(processes, [_]) && known.is_zero() && circumstances.cpu > circumstances.period * 3 {
+        return NoTrace::expected(format!(
+            "the command used {} of CPU time, but not where a sample could be taken: {UNSEEN}",
+            time(circumstances.cpu)
+        ));
+    }
     let who = match processes {
         [_] => "the command".to_owned(),
         several => format!("none of the {} processes", several.len()),

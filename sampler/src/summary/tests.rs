@@ -248,6 +248,14 @@ fn an_empty_trace_has_a_reason() {
         ..usual()
     };
     assert!(!reason(&idle, &realtime).contains("--realtime"));
+    let elsewhere = Circumstances {
+        cpu: Duration::from_millis(53),
+        ..usual()
+    };
+    let text = reason(&idle, &elsewhere);
+    let told =
+        "the command used 53 ms of CPU time, but not where a sample could be taken: a program";
+    assert!(text.starts_with(told), "{text}");
     let killed = |number| ProcessSummary {
         end: End::Child(Ending::Signal(number)),
         ..idle.clone()

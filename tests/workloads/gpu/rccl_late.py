@@ -89,6 +89,7 @@ def main():
         # Its kernel ends neither, for the simulated GPU runs this one in front of it for ever.
         check(hip.hipModuleLaunchKernel(kernels[b"long_kernel"], 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
         check(rccl.ncclBroadcast(data, data, ctypes.c_size_t(COUNT), FLOAT, 0, communicator, None))
+        check(rccl.ncclAllReduce(data, data, ctypes.c_size_t(COUNT), FLOAT, SUM, communicator, None))
         check(hip.hipDeviceSynchronize())
     check(rccl.ncclCommDestroy(communicator))
 

@@ -33,9 +33,14 @@ fn finding(facts: &Facts<'_>, row: &View<'_>) -> Finding {
     let mut place = format!("{}{number}", row.text("operation"));
     match (row.text("missing"), row.text("missing_place")) {
         ("", _) => {}
-        (missing, "") => place.push_str(&format!(", in which {missing} is missing")),
         (missing, at) => {
-            place.push_str(&format!(", in which {missing} is missing: it was at {at}"))
+            let are_several = missing.contains(',') || missing.contains(" to ");
+            place.push_str(&match (are_several, at) {
+                (true, "") => format!(", in which {missing} are missing"),
+                (true, at) => format!(", in which {missing} are missing ({at})"),
+                (false, "") => format!(", in which {missing} is missing"),
+                (false, at) => format!(", in which {missing} is missing: it was at {at}"),
+            });
         }
     }
     if row.text("differs") == "yes" {

@@ -285,14 +285,15 @@ fn within(windows: &[(u64, u64)], span: (u64, u64), mut take: impl FnMut(u64, u6
     }
 }
 
-/// How much of some times lies outside of others.
-fn outside(times: &mut IntervalSet, others: &mut IntervalSet) -> u64 {
+/// How much of some times lies outside of others, which are in order and do not overlap.
+fn outside(times: &mut IntervalSet, others: &[(u64, u64)]) -> u64 {
     let mut sum_ns = 0;
-    sweep(vec![times.intervals(), others.intervals()], |segment| {
-        if segment.sets == 1 {
-            sum_ns += segment.end_ns - segment.start_ns;
-        }
-    });
+    for (start_ns, end_ns) in times.intervals() {
+        let first = others.partition_point(|other| other.1 <= start_ns);
+        let inside = others[first..].iter().take_while(|other| other.0 < end_ns);
+        let inside = inside.map(|other| other.1.min(end_ns) - other.0.max(start_ns));
+        sum_ns += end_ns - start_ns - inside.sum::<u64>();
+    }
     sum_ns
 }
 
@@ -384,10 +385,14 @@ impl OfProcess {
         }
     }
 
-    /// How long a thread waited, by place, and when for locks as recorded. Where a recorded wait for a lock says so exactly, samples count for nothing.
-    fn waited(&mut self, thread: ThreadId, model: &Model) -> (BTreeMap<String, u64>, IntervalSet) {
+    /// How long a thread waited, by place, and when for locks as recorded, in order. Where a recorded wait for a lock says so exactly, samples of waits count for nothing.
+    fn waited(
+        &mut self,
+        thread: ThreadId,
+        model: &Model,
+    ) -> (BTreeMap<String, u64>, Vec<(u64, u64)>) {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
-        let mut locked = IntervalSet::default();
+        let mut locked = Vec::new();
         let (mut now_ns, windows) = (0, &self.windows);
         self.lock_waits
             .sort_unstable_by_key(|wait| (wait.start_ns, std::cmp::Reverse(wait.end_ns)));
@@ -398,14 +403,14 @@ impl OfProcess {
                 if start_ns < end_ns {
                     let text = lock_wait_text(wait, site, model);
                     *found.entry(text).or_default() += end_ns - start_ns;
-                    locked.add(start_ns, end_ns);
+                    locked.push((start_ns, end_ns));
                 }
             });
             now_ns = now_ns.max(wait.end_ns);
         }
         let of_thread = self.waits.iter_mut().filter(|(key, _)| key.0 == thread);
         for ((_, stack), times) in of_thread {
-            let sum_ns = outside(times, &mut locked);
+            let sum_ns = outside(times, &locked);
             if sum_ns > 0 {
                 *found.entry(place(*stack, model)).or_default() += sum_ns;
             }
@@ -438,7 +443,7 @@ impl OfProcess {
             }
         }
         let waited = thread.map(|thread| self.waited(thread, model));
-        let (waits, mut locked) = waited.unwrap_or_default();
+        let (waits, locked) = waited.unwrap_or_default();
         let was_seen = !code.is_empty() || self.waits.keys().any(|key| Some(key.0) == thread);
         let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
         if let Some(scopes) = scopes.filter(|_| !was_seen) {
@@ -453,7 +458,7 @@ impl OfProcess {
             }
             for (place, times) in &mut of_places {
                 // Where it waits for a lock it runs none of its code.
-                let sum_ns = outside(times, &mut locked);
+                let sum_ns = outside(times, &locked);
                 if sum_ns > 0 {
                     *code.entry(place.clone()).or_default() += sum_ns;
                 }

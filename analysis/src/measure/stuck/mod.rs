@@ -1,7 +1,7 @@
 //! Where every process stood when its trace ended, and which operation between ranks was never done: who of a job that hangs is waited for.
 //!
-//! An operation of a communicator is *unfinished* on a rank that has called it, if no kernel of it is known to have ended, or, where the call itself waits, if that
-//! has not returned. The first one that is unfinished anywhere is compared over all ranks: those that have called it wait, those that have not are *missing*. A rank
+//! An operation of a communicator is *unfinished* on a rank that has called it, if no kernel that was launched within the call is known to have ended, or, where the
+//! call itself waits, if that has not returned. The first one that is unfinished anywhere is compared over all ranks: those that have called it wait, those that have not are *missing*. A rank
 //! that works on has called something lately, so only what has been so for [`LONG_NS`] counts.
 
 mod never_done;
@@ -10,16 +10,18 @@ mod process;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 
 use self::never_done::NEVER_DONE_COLUMNS;
 use self::process::OfProcess;
 use super::{Measure, PROCESS_COLUMNS, entry, notes, process_cells};
-use crate::model::{Activity, Basis, Batch, HostKind, Kinds, Model, ProcessId};
+use crate::model::{Activity, Basis, Batch, HostKind, HostSlice, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// Ranks wait for each other at least so long before it is told.
 const LONG_NS: u64 = 1_000_000_000;
+/// A call between ranks, or a group of them, launches so many kernels at most.
+const LAUNCHES: usize = 64;
 /// Rows of a table in text.
 const ROWS_IN_TEXT: usize = 20;
 
@@ -27,6 +29,8 @@ const ROWS_IN_TEXT: usize = 20;
 #[derive(Debug, Default)]
 pub struct Stuck {
     processes: Vec<OfProcess>,
+    /// Begin and link of the launches of each thread since its last call between ranks.
+    launches: Vec<VecDeque<(u64, u64)>>,
 }
 impl Measure for Stuck {
     fn needs(&self) -> Kinds {
@@ -40,19 +44,7 @@ impl Measure for Stuck {
 
     fn take(&mut self, batch: &Batch) {
         let mut got_on: BTreeSet<usize> = BTreeSet::new();
-        for record in &batch.gpu {
-            let index = record.process.index();
-            let process = entry(&mut self.processes, index);
-            process.last_ns = process.last_ns.max(record.end_ns);
-            process.has_gpu = true;
-            if process.progress_ns < record.end_ns {
-                process.progress_ns = record.end_ns;
-                got_on.insert(index);
-            }
-            if record.activity == Activity::Comm {
-                process.ended(record.link, record.start_ns);
-            }
-        }
+        // Calls come before what they cause.
         for call in &batch.collectives {
             let index = call.process.index();
             entry(&mut self.processes, index).called(call);
@@ -67,12 +59,50 @@ impl Measure for Stuck {
             got_on.insert(index);
         }
         for slice in &batch.host {
-            let process = entry(&mut self.processes, slice.process.index());
+            let index = slice.process.index();
+            let process = entry(&mut self.processes, index);
             process.last_ns = process.last_ns.max(slice.end_ns);
             if slice.kind == HostKind::Collective && slice.is_open {
                 process.open.insert((slice.thread, slice.start_ns));
-            } else if slice.link != 0 && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
-                process.submitted(slice.start_ns, slice.thread);
+            } else if slice.kind == HostKind::Collective && process.progress_ns < slice.end_ns {
+                // Messages are among them.
+                process.progress_ns = slice.end_ns;
+                got_on.insert(index);
+            }
+            if slice.link == 0 || slice.thread.index() == HostSlice::NO_THREAD {
+                continue;
+            }
+            let launches = entry(&mut self.launches, slice.thread.index());
+            match slice.kind {
+                HostKind::Runtime => {
+                    process.submitted(slice.start_ns, slice.thread);
+                    launches.push_back((slice.start_ns, slice.link));
+                    if launches.len() > LAUNCHES {
+                        launches.pop_front();
+                    }
+                }
+                HostKind::Collective => {
+                    while let Some((_, launch)) =
+                        launches.pop_back_if(|(start_ns, _)| *start_ns >= slice.start_ns)
+                    {
+                        process.launches(slice.link, launch);
+                    }
+                    launches.clear();
+                }
+                _ => {}
+            }
+        }
+        for record in &batch.gpu {
+            let index = record.process.index();
+            let process = entry(&mut self.processes, index);
+            process.last_ns = process.last_ns.max(record.end_ns);
+            process.has_gpu = true;
+            if process.progress_ns < record.end_ns {
+                process.progress_ns = record.end_ns;
+                got_on.insert(index);
+            }
+            if record.activity == Activity::Comm {
+                process.ended(record.link, record.start_ns);
             }
         }
         for index in got_on {
@@ -94,10 +124,8 @@ impl Measure for Stuck {
         let mut waiting = self.collectives(model);
         waiting.extend(self.messages(model));
         waiting.sort_by_key(|row| Reverse(row.waited_ns));
-        let mut missed: BTreeMap<usize, usize> = BTreeMap::new();
-        for index in waiting.iter().flat_map(|row| &row.missing) {
-            *missed.entry(*index).or_default() += 1;
-        }
+        let missing = waiting.iter().flat_map(|row| &row.missing);
+        let missed: BTreeSet<usize> = missing.copied().collect();
         let mut table = Table::new(
             "never_done",
             "Operations between ranks that were never done",
@@ -116,10 +144,13 @@ impl Measure for Stuck {
         let is_empty = processes.rows.is_empty();
         let mut notes = notes(model);
         if !is_empty && table.rows.is_empty() {
-            notes.push(format!(
-                "no rank waited for another one for the last {} s and more of its trace",
-                LONG_NS / 1_000_000_000
-            ));
+            notes.push(match self.is_judged(model) {
+                true => format!(
+                    "no rank waited for another one for the last {} s and more of its trace",
+                    LONG_NS / 1_000_000_000
+                ),
+                false => "nothing says whether ranks waited for each other: rsys-sample records that with -I rocm rccl, or -I mpip".to_owned(),
+            });
         }
         Answer {
             tables: vec![table, processes],
@@ -132,7 +163,7 @@ impl Measure for Stuck {
 
 impl Stuck {
     /// Where each process stood; those that were waited for come first.
-    fn table(&self, missed: &BTreeMap<usize, usize>, model: &Model) -> Table {
+    fn table(&self, missed: &BTreeSet<usize>, model: &Model) -> Table {
         let columns = [&PROCESS_COLUMNS[..], &LAST_PLACE_COLUMNS].concat();
         let mut table = Table::new(
             "last_places",
@@ -146,7 +177,7 @@ impl Stuck {
             true => all.filter(took_part).collect(),
             false => all.collect(),
         };
-        let is_missed = |index: usize| missed.contains_key(&index);
+        let is_missed = |index: usize| missed.contains(&index);
         order.sort_by_key(|&index| {
             let id = ProcessId::new(index);
             (!is_missed(index), model.process(id).order())

@@ -1,8 +1,7 @@
 //! Operations between ranks that were not done when the traces ended.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::process::Called;
 use super::{LONG_NS, Stuck};
 use crate::measure::collectives::Operation;
 use crate::model::{CollectiveCall, Model, ProcessId, TextId};
@@ -35,15 +34,12 @@ impl Stuck {
     pub(super) fn collectives(&self, model: &Model) -> Vec<Waiting> {
         let mut members: BTreeMap<&str, (TextId, Vec<usize>)> = BTreeMap::new();
         for (index, process) in self.processes.iter().enumerate() {
-            // Without operations of GPUs, and where a profiler does not link them with their calls, nothing says what was done.
-            let is_told = |calls: &VecDeque<Called>| {
-                let is_ours = !model.process(ProcessId::new(index)).boot_id.is_empty();
-                is_ours && process.has_gpu || calls.iter().any(|called| called.is_finished)
-            };
-            let told = process
-                .calls
-                .iter()
-                .filter(|(name, calls)| !name.is_empty() && is_told(calls));
+            let id = ProcessId::new(index);
+            let is_ours = !model.process(id).boot_id.is_empty();
+            if !process.is_told(is_ours) {
+                continue;
+            }
+            let told = process.calls.iter().filter(|(name, _)| !name.is_empty());
             for (&communicator, _) in told {
                 let name = model.text(communicator);
                 let known = members.entry(name).or_insert((communicator, Vec::new()));
@@ -69,17 +65,26 @@ impl Stuck {
         let of = |index: usize| self.processes[index].call(communicator, number);
         let is_behind =
             |index: usize| first(index).is_some_and(|(own, called)| own <= number && !called);
-        let (missing, others): (Vec<usize>, Vec<usize>) =
-            members.iter().partition(|&&index| is_behind(index));
-        let waiting: Vec<usize> = others
-            .into_iter()
-            .filter(|&index| of(index).is_some())
+        let missing: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|&index| is_behind(index))
             .collect();
+        // Others may have done it: not every rank waits in a broadcast.
+        let is_in_it = |index: &usize| first(*index) == Some((number, true));
+        let waiting: Vec<usize> = members.iter().copied().filter(is_in_it).collect();
         let still_ns = |index: &usize| {
             let id = ProcessId::new(*index);
             self.processes[*index].still_ns(id, model)
         };
         let waited_ns = waiting.iter().map(still_ns).min()?;
+        let is_seen = |index: &usize| {
+            let id = ProcessId::new(*index);
+            self.processes[*index].is_seen_to_its_end(id, model)
+        };
+        if waited_ns < LONG_NS || !waiting.iter().all(is_seen) {
+            return None;
+        }
         let calls: Vec<&CollectiveCall> = waiting.iter().filter_map(|&index| of(index)).collect();
         let mut names: BTreeMap<TextId, usize> = BTreeMap::new();
         for call in &calls {
@@ -94,14 +99,24 @@ impl Stuck {
             .filter_map(|call| call.ranks)
             .max()
             .unwrap_or(0);
-        (waited_ns >= LONG_NS).then(|| Waiting {
+        let known = members.iter().filter_map(|&index| {
+            let calls = self.processes[index].calls.get(&communicator)?;
+            Some(
+                calls
+                    .iter()
+                    .filter_map(|called| called.call.rank)
+                    .collect::<BTreeSet<u64>>(),
+            )
+        });
+        let known: BTreeSet<u64> = known.flatten().collect();
+        Some(Waiting {
             communicator,
             number: Some(number),
             name,
             bytes: bytes.clone().max().unwrap_or(0),
             differs: names.len() > 1 || !is_uneven && bytes.clone().min() != bytes.clone().max(),
-            unknown: ranks.saturating_sub(members.len() as u64),
-            since_ns: calls.iter().map(|call| call.start_ns).min().unwrap_or(0),
+            unknown: ranks.saturating_sub(known.len().max(members.len()) as u64),
+            since_ns: calls.first().map_or(0, |call| call.start_ns),
             waiting,
             missing,
             waited_ns,
@@ -120,47 +135,76 @@ impl Stuck {
                 }
             }
         }
-        let with = |index: usize, peer: Option<u64>, communicator: &str| {
+        let is_sent_to = |index: usize, peer: Option<u64>, communicator: &str| {
             let messages = self.processes[index].messages.iter();
             let of_peer = messages
                 .filter(|call| call.peer == peer && model.text(call.communicator) == communicator);
-            let operations = of_peer.map(|call| Operation::of(model.text(call.name)));
-            operations.collect::<Vec<_>>()
+            of_peer
+                .map(|call| is_sent(model.text(call.name)))
+                .collect::<Vec<_>>()
         };
-        let mut rows = Vec::new();
-        for index in 0..self.processes.len() {
-            let id = ProcessId::new(index);
-            for call in &self.processes[index].messages {
-                let communicator = model.text(call.communicator);
-                let end_ns = self.processes[index].end_ns(id, model);
+        // Many may wait for one rank in the same call.
+        let mut rows: BTreeMap<(&str, &str, Option<usize>), Waiting> = BTreeMap::new();
+        for (index, process) in self.processes.iter().enumerate() {
+            let end_ns = process.end_ns(ProcessId::new(index), model);
+            for call in &process.messages {
+                let (name, communicator) = (model.text(call.name), model.text(call.communicator));
                 let waited_ns = end_ns.saturating_sub(call.start_ns);
+                // What sends and receives at once waits for one of two.
+                let Some(sent) = is_sent(name).filter(|_| waited_ns >= LONG_NS) else {
+                    continue;
+                };
                 let peer = call.peer.and_then(|peer| ranks.get(&(communicator, peer)));
                 // One that is at the other side of the same message is not missing.
                 let is_there = |peer: usize| {
-                    let own = Operation::of(model.text(call.name));
-                    let theirs = with(peer, call.rank, communicator);
-                    call.rank.is_some() && theirs.iter().any(|one| *one != own)
+                    let theirs = is_sent_to(peer, call.rank, communicator);
+                    call.rank.is_some() && theirs.contains(&Some(!sent))
                 };
                 let missing = peer
                     .copied()
                     .filter(|&peer| peer != index && !is_there(peer));
-                if waited_ns >= LONG_NS {
-                    rows.push(Waiting {
+                let row = rows
+                    .entry((name, communicator, missing))
+                    .or_insert(Waiting {
                         communicator: call.communicator,
                         number: None,
                         name: call.name,
                         bytes: call.bytes,
                         differs: false,
-                        waiting: vec![index],
+                        waiting: Vec::new(),
                         missing: missing.into_iter().collect(),
-                        unknown: u64::from(peer.is_none()),
+                        unknown: 0,
                         waited_ns,
                         since_ns: call.start_ns,
                     });
-                }
+                row.waiting.push(index);
+                row.waited_ns = row.waited_ns.min(waited_ns);
+                row.bytes = row.bytes.max(call.bytes);
+                row.unknown += u64::from(peer.is_none());
             }
         }
-        rows
+        rows.into_values().collect()
+    }
+
+    /// Whether operations between ranks were recorded that something is known of.
+    pub(super) fn is_judged(&self, model: &Model) -> bool {
+        let mut processes = self.processes.iter().enumerate();
+        processes.any(|(index, process)| {
+            let is_ours = !model.process(ProcessId::new(index)).boot_id.is_empty();
+            !process.messages.is_empty() || !process.calls.is_empty() && process.is_told(is_ours)
+        })
+    }
+}
+
+/// Whether a call sends a message, or receives one; `None` if it does both, or neither.
+fn is_sent(name: &str) -> Option<bool> {
+    let name = name.to_ascii_lowercase();
+    match (
+        name.contains("send"),
+        name.contains("recv") || name.contains("probe"),
+    ) {
+        (sends, receives) if sends != receives => Some(sends),
+        _ => None,
     }
 }
 

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use super::LONG_NS;
 use crate::measure::code_place::{place_text, runtime_call};
 use crate::model::{CollectiveCall, Model, ProcessId, StackId, TextId, ThreadId};
 
 /// Of each communicator so many of a process's last calls are kept: those that it may have submitted and not finished.
-const CALLS: usize = 256;
-/// So many operations are kept whose calls have not come yet: of a thread and its GPU neither is far ahead of the other.
+const CALLS: usize = 64;
+/// So many operations are kept whose calls have not come yet, and so many launches whose operations have not: neither is far ahead of the other.
 const EARLY: usize = 256;
 /// So many different stacks of a thread are kept since its process got on last.
 const STACKS: usize = 4_096;
@@ -32,13 +33,15 @@ pub(super) struct OfProcess {
     pub(super) progress_ns: u64,
     /// The thread that gave work to a GPU or called others last, and when.
     thread: Option<(u64, ThreadId)>,
-    /// Operations that are not known to have ended, by link, with their communicators.
-    pending: HashMap<u64, TextId>,
-    /// Link and begin of operations between ranks that came before their calls, or have none, as those of graphs.
+    /// Launches within calls between ranks whose operations have not ended: their links, and those of the calls.
+    launched: VecDeque<(u64, u64)>,
+    /// Link and begin of operations between ranks that came before their launches, or are of no call, as those of graphs.
     early: VecDeque<(u64, u64)>,
     /// The last begin of such an operation that is not kept.
     without_call_ns: u64,
     pub(super) has_gpu: bool,
+    /// A kernel was found for a call.
+    has_matched: bool,
     pub(super) calls: HashMap<TextId, VecDeque<Called>>,
     /// Messages whose calls were open when the trace ended.
     pub(super) messages: Vec<CollectiveCall>,
@@ -51,27 +54,32 @@ impl OfProcess {
         self.progress_ns = self.progress_ns.max(call.start_ns);
         self.last_ns = self.last_ns.max(call.end_ns);
         self.submitted(call.start_ns, call.thread);
-        let early = self.early.iter().position(|early| early.0 == call.link);
-        let has_ended = early.is_some_and(|at| self.early.remove(at).is_some());
-        // What MPI does has no operation on a GPU: its calls that wait are open until it is done, and of the others nothing is known.
-        let is_finished = call.is_blocking || call.link >> 63 != 0 || has_ended;
-        let called = Called {
-            call: *call,
-            is_finished,
-        };
         // Of a message nothing says whether the other side has come.
         if call.peer.is_some() {
             return;
         }
-        if !is_finished {
-            self.pending.insert(call.link, call.communicator);
-        }
+        // What MPI does has no operation on a GPU: its calls that wait are open until it is done, and of the others nothing is known. Nor has what moves nothing.
+        let has_no_kernel = call.link >> 63 != 0 || call.ranks == Some(1) || call.bytes == 0;
         let calls = self.calls.entry(call.communicator).or_default();
-        calls.push_back(called);
-        if calls.len() > CALLS
-            && let Some(old) = calls.pop_front()
-        {
-            self.pending.remove(&old.call.link);
+        calls.push_back(Called {
+            call: *call,
+            is_finished: call.is_blocking || has_no_kernel,
+        });
+        if calls.len() > CALLS {
+            calls.pop_front();
+        }
+    }
+
+    /// A launch within a call between ranks, by their links.
+    pub(super) fn launches(&mut self, call: u64, launch: u64) {
+        let early = self.early.iter().position(|early| early.0 == launch);
+        if early.is_some_and(|at| self.early.remove(at).is_some()) {
+            self.finish(call);
+            return;
+        }
+        self.launched.push_back((launch, call));
+        if self.launched.len() > EARLY {
+            self.launched.pop_front();
         }
     }
 
@@ -84,20 +92,40 @@ impl OfProcess {
 
     /// An operation between ranks has ended on the GPU.
     pub(super) fn ended(&mut self, link: u64, start_ns: u64) {
-        let Some(communicator) = self.pending.remove(&link) else {
-            self.early.push_back((link, start_ns));
-            if self.early.len() > EARLY
-                && let Some((_, start_ns)) = self.early.pop_front()
-            {
-                self.without_call_ns = self.without_call_ns.max(start_ns);
-            }
+        let launched = self.launched.iter().position(|launched| launched.0 == link);
+        if let Some((_, call)) = launched.and_then(|at| self.launched.remove(at)) {
+            self.finish(call);
             return;
-        };
-        let calls = self.calls.get_mut(&communicator).into_iter().flatten();
-        // Several of a group may be one kernel.
-        for called in calls.filter(|called| called.call.link == link) {
-            called.is_finished = true;
         }
+        // Others than ours link operations with the calls themselves.
+        if link != 0 && self.finish(link) {
+            return;
+        }
+        self.early.push_back((link, start_ns));
+        if self.early.len() > EARLY
+            && let Some((_, start_ns)) = self.early.pop_front()
+        {
+            self.without_call_ns = self.without_call_ns.max(start_ns);
+        }
+    }
+
+    /// The operations of a call, or of a group of them, are done. Returns whether there are any.
+    fn finish(&mut self, link: u64) -> bool {
+        let calls = self.calls.values_mut().flatten();
+        let of_link = calls.filter(|called| called.call.link == link);
+        let count = of_link.map(|called| called.is_finished = true).count();
+        self.has_matched |= count > 0;
+        count > 0
+    }
+
+    /// Whether anything says what was done: kernels that belong to calls, or calls that wait. Where there was no kernel between ranks at all, as of a job that hangs
+    /// in its first operation, `is_ours` and other operations have to say that there would have been.
+    pub(super) fn is_told(&self, is_ours: bool) -> bool {
+        let has_strangers = !self.early.is_empty() || self.without_call_ns > 0;
+        let mut calls = self.calls.values().flatten();
+        self.has_matched
+            || calls.any(|called| called.call.link >> 63 != 0)
+            || is_ours && self.has_gpu && !has_strangers
     }
 
     /// Forgets what was seen before the process got on.
@@ -166,6 +194,11 @@ impl OfProcess {
         self.last_ns.max(model.process(id).end_ns)
     }
 
+    /// Whether records reach to the end: those of a window of time, or up to a pause, say nothing of it.
+    pub(super) fn is_seen_to_its_end(&self, id: ProcessId, model: &Model) -> bool {
+        self.end_ns(id, model) - self.last_ns < LONG_NS
+    }
+
     /// For how long the process has neither ended nor begun anything.
     pub(super) fn still_ns(&self, id: ProcessId, model: &Model) -> u64 {
         let since_ns = self.progress_ns.max(model.process(id).start_ns);
@@ -180,7 +213,8 @@ impl OfProcess {
             threads.find(is_main).copied()
         };
         let of_caller = self.thread.map(|(_, thread)| thread);
-        let of_caller = of_caller.filter(|thread| self.seen.contains_key(thread));
+        let of_caller =
+            of_caller.filter(|thread| self.seen.get(thread).is_some_and(|seen| !seen.is_empty()));
         let seen = self.seen.get(&of_caller.or_else(main)?)?;
         let mut places: BTreeMap<(String, bool), u64> = BTreeMap::new();
         for (&(stack, waits), &(sum_ns, _)) in seen {

@@ -67,9 +67,30 @@ impl Ranks {
         });
     }
 
+    /// A call with the launch of a kernel in it, which has a link of its own.
+    fn launch(&mut self, rank: usize, number: u64, at_ns: u64) -> u64 {
+        let call = self.call(rank, "ncclAllReduce", number, at_ns);
+        let launch = 1_000 + number;
+        for (kind, link, start_ns) in [
+            (HostKind::Runtime, launch, at_ns + 1),
+            (HostKind::Collective, call.link, at_ns),
+        ] {
+            self.batch.host.push(HostSlice {
+                start_ns,
+                end_ns: at_ns + 10,
+                link,
+                process: call.process,
+                thread: call.thread,
+                kind,
+                ..HostSlice::default()
+            });
+        }
+        launch
+    }
+
     fn done(&mut self, rank: usize, number: u64, at_ns: u64) {
-        self.call(rank, "ncclAllReduce", number, at_ns);
-        self.kernel(rank, number + 1, at_ns + 20);
+        let launch = self.launch(rank, number, at_ns);
+        self.kernel(rank, launch, at_ns + 20);
     }
 
     fn open(&mut self, call: CollectiveCall) {
@@ -159,13 +180,63 @@ fn the_rank_that_has_not_called_is_missing() {
     // Two are submitted, of which the first waits; what came before belongs to no hang.
     for rank in [0, 2, 3, 4] {
         job.waits_in(rank, "before", S);
-        job.call(rank, "ncclAllReduce", 1, 10 * S);
-        job.call(rank, "ncclAllReduce", 2, 10 * S + 50);
+        job.launch(rank, 1, 10 * S);
+        job.launch(rank, 2, 10 * S + 50);
+        job.waits_in(rank, "hipDeviceSynchronize", 20 * S - 1);
     }
     job.waits_in(1, "load_batch", 19 * S);
     let at = ("rank 1", "load_batch");
     let told = row("ncclAllReduce", Some(1), at, "rank 0, 2 to 4");
     assert_eq!(job.never_done(), [told]);
+}
+
+#[test]
+fn hosts_may_be_ahead_of_their_gpus() {
+    let mut job = Ranks::new(2);
+    for rank in 0..2 {
+        let launches: Vec<u64> = (0..8)
+            .map(|number| job.launch(rank, number, S + number * 100))
+            .collect();
+        // Kernels begin when all is submitted, and the fourth never ends.
+        for launch in &launches[..3] {
+            job.kernel(rank, *launch, 2 * S + launch);
+        }
+        job.waits_in(rank, "hipDeviceSynchronize", 20 * S - 1);
+    }
+    assert_eq!(
+        job.never_done(),
+        [row("ncclAllReduce", Some(3), ("", ""), "rank 0, 1")]
+    );
+}
+
+#[test]
+fn records_of_a_part_of_the_run_say_nothing_of_its_end() {
+    let mut job = Ranks::new(2);
+    for rank in 0..2 {
+        job.done(rank, 0, S);
+        job.launch(rank, 1, 2 * S);
+    }
+    assert_eq!(job.never_done(), []);
+}
+
+#[test]
+fn who_has_done_its_part_does_not_wait() {
+    let mut job = Ranks::new(3);
+    for rank in 0..3 {
+        job.done(rank, 0, S);
+    }
+    // Rank 0 broadcasts and goes on, rank 1 waits for it to come about, rank 2 never calls.
+    job.done(0, 1, 10 * S);
+    job.launch(1, 1, 10 * S);
+    job.waits_in(1, "hipDeviceSynchronize", 20 * S - 1);
+    job.waits_in(2, "load_batch", 20 * S - 1);
+    job.done(0, 2, 20 * S - 100);
+    let found = job.never_done();
+    let told: Vec<_> = found
+        .iter()
+        .map(|row| (row.2.as_str(), row.4.as_str()))
+        .collect();
+    assert_eq!(told, [("rank 2", "rank 1")]);
 }
 
 #[test]
@@ -176,6 +247,9 @@ fn ranks_that_call_other_things_are_told() {
     }
     job.call(0, "ncclAllReduce", 1, 10 * S);
     job.call(1, "ncclAllGather", 1, 10 * S);
+    for rank in 0..2 {
+        job.waits_in(rank, "hipDeviceSynchronize", 20 * S - 1);
+    }
     let found = job.never_done();
     assert_eq!((found.len(), found[0].5), (1, true));
     assert_eq!(
@@ -268,7 +342,8 @@ fn the_place_is_that_of_a_rank_that_waits_for_nobody() {
     for rank in 0..4 {
         job.done(rank, 0, S);
     }
-    job.call(0, "ncclAllReduce", 1, 10 * S);
+    job.launch(0, 1, 10 * S);
+    job.waits_in(0, "hipDeviceSynchronize", 20 * S - 1);
     job.message(1, "MPI_Recv", 2, 9 * S);
     job.waits_in(1, "receive", 19 * S);
     job.waits_in(2, "load_batch", 19 * S);

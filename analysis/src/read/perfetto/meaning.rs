@@ -297,7 +297,7 @@ impl Meanings {
             Key::Source => details.source = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
             Key::Shapes => details.shapes = value.text(texts).unwrap_or_default(),
-            Key::CutOff => details.is_cut_off = true,
+            Key::CutOff => details.is_cut_off = value == Datum::Bool(true),
             Key::Device => {
                 let number = value.count().or_else(|| {
                     let text = value.text(texts)?;

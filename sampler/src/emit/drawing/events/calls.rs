@@ -406,6 +406,10 @@ impl Calls {
             for nest in threads.nests.iter_mut().flatten() {
                 let last = nest.open.iter().map(|open| open.begin_ns).max();
                 let end_ns = end_ns.max(last.unwrap_or(0));
+                if !nest.open.iter().any(|open| open.is_drawn) {
+                    nest.open.clear();
+                    continue;
+                }
                 let out = pen.output.buffer();
                 let cut_off_here = [Annotation::new(out.intern(CUT_OFF), Value::Bool(true))];
                 let event = Drawn {
