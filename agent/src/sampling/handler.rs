@@ -2,7 +2,7 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::missing_ticks`] and [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
+//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
 //! faults), no panic, errno untouched (nothing here sets it).
 //! `tests/tests/purity.rs` proves that on the machine code.
 
