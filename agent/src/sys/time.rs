@@ -105,7 +105,7 @@ pub fn is_time_known() -> bool {
 /// `clock_gettime` of the C library, or null where the linker's is to be called.
 static CLOCK: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Takes the C library's own `clock_gettime`. The program or another library may have one in front of it, which tells other times or
+/// Takes the C library's own `clock_gettime`. The program or another library may have one in front of it, which returns other times or
 /// must not be called in a signal handler.
 ///
 /// # Safety

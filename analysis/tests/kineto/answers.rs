@@ -1,4 +1,4 @@
-//! Answers on files of PyTorch's profiler, by times that are told here.
+//! Answers on files of PyTorch's profiler, with times that are written out here.
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::copies::Copies;

@@ -18,9 +18,9 @@ use super::{Measure, PROCESS_COLUMNS, entry, notes, process_cells};
 use crate::model::{Activity, Basis, Batch, HostKind, HostSlice, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table};
 
-/// Ranks wait for each other at least so long before it is told.
+/// The shortest wait between ranks that is reported.
 const LONG_NS: u64 = 1_000_000_000;
-/// A call between ranks, or a group of them, launches so many kernels at most.
+/// The most kernels launched by one call between ranks, or by one group of them.
 const LAUNCHES: usize = 64;
 /// Rows of a table in text.
 const ROWS_IN_TEXT: usize = 20;

@@ -7,7 +7,7 @@ use crate::measure::collectives::Operation;
 use crate::model::{CollectiveCall, Model, ProcessId, TextId};
 use crate::table::{Cell, Column};
 
-/// So many ranks are named in a text.
+/// The most runs of ranks that a text lists.
 const NAMED: usize = 16;
 
 /// An operation that was never done.

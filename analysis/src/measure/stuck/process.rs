@@ -7,11 +7,11 @@ use super::LONG_NS;
 use crate::measure::code_place::{place_text, runtime_call};
 use crate::model::{CollectiveCall, Model, ProcessId, StackId, TextId, ThreadId};
 
-/// Of each communicator so many of a process's last calls are kept: those that it may have submitted and not finished.
+/// The most calls kept per communicator and process: the last ones, which may be submitted and not finished.
 const CALLS: usize = 64;
-/// So many operations are kept whose calls have not come yet, and so many launches whose operations have not: neither is far ahead of the other.
+/// The most operations kept whose launches are not read yet, and the most launches whose operations are not: neither is far ahead of the other in a trace.
 const EARLY: usize = 256;
-/// So many different stacks of a thread are kept since its process got on last.
+/// The most different stacks kept per thread since the last progress of its process.
 const STACKS: usize = 4_096;
 
 /// A call between ranks.

@@ -260,7 +260,7 @@ fn ranks_that_call_other_things_are_told() {
 
 #[test]
 fn a_job_that_works_until_its_end_is_not_stuck() {
-    // The last operations had not been told when it was ended.
+    // The last operations were not reported yet when the job was killed.
     let mut job = Ranks::new(2);
     for rank in 0..2 {
         job.done(rank, 0, S);

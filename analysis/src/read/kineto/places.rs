@@ -144,7 +144,7 @@ impl Places {
         id
     }
 
-    /// A slice of the host that nobody asks for says the process id of a rank.
+    /// A host slice that is not kept names the process id of a rank.
     pub(super) fn pid_of_rank(&mut self, rank: u32, pid: Key, model: &mut Model) {
         let pid = *self.pids_of_ranks.entry(rank).or_insert(pid);
         if let Some(id) = self.ranks.get(&rank) {
