@@ -17,7 +17,30 @@ pub fn share_bound(p: f64, samples: f64) -> f64 {
 /// On a busy machine a sample stands for several periods; the bound then knows that there were fewer draws.
 #[track_caller]
 pub fn assert_share(what: &str, shares: &Shares, function: &str, expected: f64) {
-    let (measured, weight, draws) = (shares.self_share(function), shares.weight, shares.draws());
+    judge(
+        what,
+        shares,
+        function,
+        shares.self_share(function),
+        expected,
+    );
+}
+
+/// As [`assert_share`], of the time in the function and in what it calls: system calls belong to it.
+#[track_caller]
+pub fn assert_total_share(what: &str, shares: &Shares, function: &str, expected: f64) {
+    judge(
+        what,
+        shares,
+        function,
+        shares.total_share(function),
+        expected,
+    );
+}
+
+#[track_caller]
+fn judge(what: &str, shares: &Shares, function: &str, measured: f64, expected: f64) {
+    let (weight, draws) = (shares.weight, shares.draws());
     assert!(
         weight >= LEAST_WEIGHT,
         "{what}: {weight} weighted samples are too few to judge shares"

@@ -62,7 +62,7 @@ const HOLD: &str = "clock::stop_perf";
 const LET_GO: &str = "clock::start_perf";
 const LEAVE: &str = "clock::close_perf";
 
-/// Where it asks the kernel for the time, in a program that must not read the time stamp counter.
+/// Where it asks the kernel for a thread's time in user mode, and for the time in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
 
 /// A library that is preloaded, and what the machine code of it says.

@@ -1,6 +1,9 @@
 //! Do the reported shares tell where the time went?
 
-use rsys_tests::{Run, TestResult, assert_share, missing_tool, skip_if_missing, workload};
+use rsys_tests::{
+    Run, TestResult, assert_share, assert_total_share, missing_tool, share_bound, skip_if_missing,
+    workload,
+};
 
 /// What `hotspots` spends, by construction: called functions and inlined ones, in two libraries.
 const TRUTH: [(&str, f64); 4] = [
@@ -173,8 +176,39 @@ fn rounds_in_step_with_the_clock() -> TestResult {
         let shares = trace.shares_of("rounds")?;
         let what = format!("{first} of {round} us");
         let share = f64::from(first) / f64::from(round);
-        assert_share(&what, &shares, "first", share);
-        assert_share(&what, &shares, "second", 1.0 - share);
+        // They ask for the time by system calls: that is theirs too.
+        assert_total_share(&what, &shares, "first", share);
+        assert_total_share(&what, &shares, "second", 1.0 - share);
+    }
+    Ok(())
+}
+
+/// Where a program is in the kernel is sampled at the kernel's ticks alone, however fine the clock of user code is.
+#[test]
+fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
+    const TICKS: f64 = 4.0 * 250.0;
+    for (clock, no_perf) in [("perf", "0"), ("perf", "1"), ("timer", "0")] {
+        let options = ["--clock", clock, "--no-perf", no_perf];
+        let outcome = Run::new()
+            .freq(1000)
+            .options(&options[..2])
+            .command(
+                workload("kernel_time")
+                    .args(["--seconds", "4"])
+                    .args(&options[2..]),
+            )
+            .run()?;
+        let trace = outcome.expect_success().trace()?;
+        trace.assert_clean();
+        let shares = trace.shares_of("kernel_time")?;
+        for function in ["computes", "calls", "touches"] {
+            let expected = outcome.number(function)?;
+            let measured = shares.total_share(function);
+            assert!(
+                (measured - expected).abs() < share_bound(expected, TICKS),
+                "{options:?}: {function} has {measured:.3}, expected {expected:.3}"
+            );
+        }
     }
     Ok(())
 }

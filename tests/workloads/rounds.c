@@ -7,7 +7,7 @@ static uint64_t value = 88172645463325252ull;
 /* Works until the thread has used `end` seconds of CPU time, and seldom looks at the clock: that is time in the kernel. */
 #define WORK_UNTIL(end)               \
     do {                              \
-        WORK(100, value);             \
+        WORK(500, value);             \
     } while (thread_cpu() < (end))
 
 static __attribute__((noinline)) void first(double end) { WORK_UNTIL(end); }

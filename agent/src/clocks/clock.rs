@@ -6,7 +6,7 @@
 //! * **perf** `cpu-clock`, with a signal to the thread ([`perf`]): as fine as asked for. It counts
 //!   user mode only (a signal raised in kernel mode could make a system call return `EINTR`), and
 //!   signals that coincide are merged. Therefore the timer runs beside it as the accountant: what
-//!   perf did not deliver since the last tick is the weight of the timer's sample.
+//!   perf did not deliver, time in the kernel, is the weight of the timer's samples at ticks that came in the kernel.
 
 use std::ffi::c_int;
 
@@ -24,6 +24,9 @@ use crate::sys;
 
 /// perf is used when a period is shorter than this fraction of the tick.
 const PERF_BELOW: f64 = 1.0 / 1.5;
+
+/// For so many ticks what perf did not deliver may wait for one in the kernel, and perf may say nothing.
+const MOST_TICKS: u32 = 8;
 
 /// The period of the samples in nanoseconds.
 pub fn period_ns() -> u64 {
@@ -55,6 +58,12 @@ pub struct ThreadClock {
     perf: Option<c_int>,
     /// Balance between perf and the timer, in periods: positive when perf is ahead of the timer's count.
     perf_balance: i64,
+    /// CPU time in user mode at the timer's last signal, where perf is beside it.
+    user_ns: u64,
+    /// The kernel's tick, where perf is beside the timer.
+    tick_ns: u64,
+    /// The timer's signals that came in user mode since perf's last one.
+    silent: u32,
     dither: Dither,
     /// Periods that the samples so far stand for, recorded or dropped.
     accounted_weight: u64,
@@ -92,6 +101,7 @@ impl ThreadClock {
         match perf::open(self.tid, &perf::Clock::of_time(period_ns()), self.value) {
             Ok(fd) => {
                 self.perf = Some(fd);
+                self.tick_ns = sys::tick_ns();
                 // perf's period ends after the timer's, and by less than one: a tick between them is not to count what perf will
                 // deliver.
                 self.perf_balance = self.perf_balance.saturating_add(1);
@@ -198,27 +208,53 @@ impl ThreadClock {
         self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
     }
 
-    /// Notes a period of perf's clock.
+    /// Notes periods of perf's clock.
     #[inline]
-    pub fn count_perf(&mut self) {
-        self.perf_balance = self.perf_balance.wrapping_add(1);
+    pub fn count_perf(&mut self, periods: u64) {
+        self.perf_balance = self.perf_balance.wrapping_add_unsigned(periods);
+        self.silent = 0;
     }
 
-    /// How many of the timer's ticks nothing accounts for yet.
+    /// How many of the timer's periods nothing accounts for yet and the sample at hand shall stand for, when `ticks` of them have ended.
+    ///
+    /// Beside perf they are the time in the kernel. Only a tick that came there says where that was spent: system calls and page faults
+    /// would lose to the user code in between if the other ticks stood for it as well. So these leave it to the next that does.
     #[inline]
     pub fn missing_ticks(&mut self, ticks: u64) -> u64 {
         if self.perf.is_none() && self.perf_balance == 0 {
             return ticks;
         }
-        // perf sampled, or an end that did not come accounted for, some of these ticks already; the rest
-        // is time in the kernel and merged signals.
+        // perf sampled, or an end that did not come accounted for, some of these ticks already.
         self.perf_balance = self.perf_balance.wrapping_sub_unsigned(ticks);
+        let in_kernel = self.perf.is_none() || self.was_in_kernel();
+        if !in_kernel {
+            self.silent = self.silent.saturating_add(1);
+        }
         if self.perf_balance >= 0 {
             return 0;
         }
         let missing = self.perf_balance.unsigned_abs();
+        // The program can switch perf's events off (`PR_TASK_PERF_EVENTS_DISABLE`): then all ticks count alike.
+        let is_off = self.silent > MOST_TICKS;
+        if !in_kernel && !is_off && missing < self.most_missing() {
+            return 0;
+        }
         self.perf_balance = 0;
         missing
+    }
+
+    /// Whether the kernel's tick came while the thread was in the kernel: it counts as a whole as time in user mode or none of it.
+    #[inline]
+    fn was_in_kernel(&mut self) -> bool {
+        let user_ns = sys::thread_user_ns(self.tid);
+        let used_ns = user_ns.saturating_sub(self.user_ns);
+        self.user_ns = user_ns;
+        used_ns < self.tick_ns / 2
+    }
+
+    /// So many periods are accounted for at any tick: perhaps nothing else tells of them, such as signals that were merged.
+    fn most_missing(&self) -> u64 {
+        1 + u64::from(MOST_TICKS) * self.tick_ns / period_ns().max(1)
     }
 
     /// Dithers perf's sampling phase across the period, so that a program in lock-step with the clock is not sampled at the same few

@@ -2,7 +2,7 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
+//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::missing_ticks`] and [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
 //! faults), no panic, errno untouched (nothing here sets it).
 //! `tests/tests/purity.rs` proves that on the machine code.
 
@@ -112,15 +112,15 @@ pub unsafe extern "C-unwind" fn on_sample(
     }
 }
 
-/// One period of perf's clock. One that comes during another sample is left to the timer.
+/// One period of perf's clock. One that comes during another sample adds to the weight of that or of the next.
 #[inline]
 fn on_perf(slot: *mut Slot, machine: &libc::ucontext_t) {
     if !Slot::occupy(slot) {
-        return;
+        return Slot::merge(slot);
     }
     // SAFETY: the thread's own slot, and no sample of it is under way.
     let state = unsafe { &mut *slot };
-    state.clock.count_perf();
+    state.clock.count_perf(1);
     sample_if_there_is_room(state, 1, SAMPLE_PERF, machine);
     state.clock.vary();
     Slot::vacate(slot);
@@ -135,9 +135,10 @@ fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
     let ticks = u64::try_from(overrun).unwrap_or(0).wrapping_add(1);
     // SAFETY: the thread's own slot, and no sample of it is under way.
     let state = unsafe { &mut *slot };
-    let missing = state.clock.missing_ticks(ticks);
-    if missing > 0 {
-        sample_if_there_is_room(state, missing, 0, machine);
+    let merged = state.take_merged();
+    let weight = merged.wrapping_add(state.clock.missing_ticks(ticks));
+    if weight > 0 {
+        sample_if_there_is_room(state, weight, 0, machine);
     }
     Slot::vacate(slot);
 }
@@ -209,6 +210,9 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
     let new = frames
         .get(..frames.len().wrapping_sub(shared))
         .unwrap_or(frames);
+    let merged = slot.take_merged();
+    slot.clock.account(merged);
+    let weight = weight.wrapping_add(merged);
     let weight_word = u32::try_from(weight).unwrap_or(u32::MAX);
     let written = record::put_sample(&ring, time_ns, weight_word, flags, shared as u16, new);
     if written {

@@ -4,7 +4,7 @@
 //! clock, its stack buffers and its alternate signal stack.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
@@ -61,6 +61,8 @@ pub struct Slot {
     pub adopted: AtomicBool,
     /// Whether something of the slot is being written; see [`Slot::occupy`].
     busy: AtomicBool,
+    /// Periods of perf's clock that ended during samples.
+    merged: AtomicU64,
     /// Whether there is a guard page below the signal stack.
     guarded: bool,
     ring: Producer<'static>,
@@ -118,6 +120,30 @@ impl Slot {
         unsafe { (*slot).busy.store(false, Ordering::Relaxed) };
     }
 
+    /// Notes a period of perf's clock that ended while a sample was under way, for [`Slot::take_merged`].
+    ///
+    /// # Signal safety
+    /// One atomic operation.
+    #[inline]
+    pub fn merge(slot: *const Slot) {
+        // SAFETY: slots are never unmapped.
+        unsafe { (*slot).merged.fetch_add(1, Ordering::Relaxed) };
+    }
+
+    /// The periods that were noted since the last time, which the clock counts as perf's from now on.
+    ///
+    /// # Signal safety
+    /// A load; an atomic operation where there are some.
+    #[inline]
+    pub fn take_merged(&mut self) -> u64 {
+        if self.merged.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let merged = self.merged.swap(0, Ordering::Relaxed);
+        self.clock.count_perf(merged);
+        merged
+    }
+
     /// Gives ring and slot back. The owner must have stopped its clocks.
     pub fn release(&self) {
         self.active.store(false, Ordering::Relaxed);
@@ -166,6 +192,7 @@ unsafe fn furnish(slot: *mut u8, ring: Producer<'static>) {
             active: AtomicBool::new(false),
             adopted: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            merged: AtomicU64::new(0),
             guarded: false,
             ring,
         });
@@ -204,6 +231,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
     state.inherited_signals = 0;
     state.from_dispatched = false;
     state.busy.store(false, Ordering::Relaxed);
+    state.merged.store(0, Ordering::Relaxed);
     state.adopted.store(false, Ordering::Relaxed);
     state.active.store(true, Ordering::Relaxed);
     Some(slot)

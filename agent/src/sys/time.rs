@@ -79,6 +79,12 @@ pub fn cpu_ns_of_thread(tid: u32) -> u64 {
     ask_kernel(thread_clock(tid))
 }
 
+/// CPU time of a thread of the process in user mode, in nanoseconds (a system call). Most kernels count it by their ticks.
+pub fn thread_user_ns(tid: u32) -> u64 {
+    // CPUCLOCK_VIRT in place of CPUCLOCK_SCHED, as in `thread_clock`.
+    ask_kernel(thread_clock(tid) & !3 | 1)
+}
+
 /// CPU time of all threads of the process in nanoseconds (a system call).
 pub fn process_cpu_ns() -> u64 {
     ask_kernel(libc::CLOCK_PROCESS_CPUTIME_ID)
