@@ -14,6 +14,9 @@ pub(crate) struct Strides {
     pub gpu: i64,
 }
 
+/// The process of operations of which nothing tells whose they are.
+const NOBODY: i64 = i64::MIN;
+
 /// The host and the number on it.
 fn split(number: i64, stride: i64) -> (i64, i64) {
     match stride {
@@ -34,7 +37,7 @@ pub(crate) struct Places {
     devices: HashMap<(i64, i64), DeviceId>,
     queues: HashMap<(i64, i64, i64), (ProcessId, DeviceId, QueueId)>,
     counters: HashMap<(i64, String), CounterId>,
-    /// The first process: that of what says none.
+    /// The first process: that of sensors.
     first: Option<i64>,
 }
 
@@ -52,12 +55,15 @@ impl Places {
     }
 
     pub(crate) fn process(&mut self, pid: Option<i64>, model: &mut Model) -> (i64, ProcessId) {
-        let pid = pid.or(self.first).unwrap_or(0);
+        let pid = pid.unwrap_or(NOBODY);
         self.first.get_or_insert(pid);
         if let Some(&id) = self.processes.get(&pid) {
             return (pid, id);
         }
-        let (host, own) = split(pid, self.strides.pid);
+        let (host, own) = match pid {
+            NOBODY => (0, 0),
+            pid => split(pid, self.strides.pid),
+        };
         let (name, rank) = self.about.remove(&pid).unwrap_or_default();
         model.processes.push(Process {
             pid: u32::try_from(own).unwrap_or(0),
@@ -133,7 +139,7 @@ impl Places {
         if let Some(&id) = self.counters.get(&(gpu, name.to_owned())) {
             return id;
         }
-        let (_, process) = self.process(None, model);
+        let (_, process) = self.process(self.first, model);
         let (_, ordinal) = split(gpu, self.strides.gpu);
         let group = model.texts.intern(&format!("Sensors of GPU {ordinal}"));
         let of_name = model.texts.intern(name);

@@ -1,6 +1,7 @@
 //! Files of PyTorch's profiler, made by hand with what real ones surprise with.
 
 mod answers;
+mod collectives;
 mod counters;
 mod damage;
 mod forms;

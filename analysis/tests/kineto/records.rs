@@ -123,7 +123,7 @@ fn the_process_is_known_by_its_slices_even_if_nobody_asks_for_them() {
 
 #[test]
 fn categories_and_names_decide_what_operations_are() {
-    let collective = r#", "Collective name": "allreduce", "dtype": "Float""#;
+    let collective = r#", "Collective name": "allreduce", "dtype": "Float", "Seq": 1"#;
     let of = |category: &str, name: &str, args: &str| {
         event(
             category,

@@ -36,6 +36,8 @@ pub(super) struct Collectives {
     calls: HashMap<(u64, u64), Vec<Call>>,
     /// The ranks of each communicator.
     ranks: HashMap<String, Ranks>,
+    /// The ranks of each communicator by their places in it, as far as there are traces of them.
+    places: HashMap<String, BTreeMap<u64, u64>>,
     /// All ranks of the job.
     of_job: Ranks,
 }
@@ -161,9 +163,11 @@ impl Collectives {
         if all.operations.is_empty() {
             return Ok(all);
         }
-        let places = places.into_iter();
-        let ranks = places.map(|(communicator, known)| (communicator, Ranks::of_places(&known)));
+        let ranks = places.iter();
+        let ranks =
+            ranks.map(|(communicator, known)| (communicator.clone(), Ranks::of_places(known)));
         all.ranks = ranks.collect();
+        all.places = places;
         const CALLS: [&str; 6] = [
             "process_id",
             "runtime",
@@ -259,9 +263,20 @@ impl Collectives {
             } else {
                 "Dst Rank"
             };
-            write!(line, ",\"{key}\":{peer}")?;
+            let rank = self.rank_of_job(one, peer);
+            write!(line, ",\"{key}\":{rank}")?;
         }
         Ok(true)
+    }
+
+    /// The rank of the job that has a place in an operation's communicator, as far as the ranks of that are listed: so PyTorch names the other side of
+    /// a message.
+    fn rank_of_job(&self, one: &Collective, place: u64) -> u64 {
+        let places = self.places.get(&one.communicator);
+        let listed = places.filter(|_| self.ranks_of(one).is_some());
+        listed
+            .and_then(|places| places.get(&place))
+            .map_or(place, |rank| *rank)
     }
 
     /// The ranks of an operation's communicator, if all are known: from the traces, or because they are all of the job.
@@ -276,7 +291,7 @@ impl Collectives {
 
 #[cfg(test)]
 mod tests {
-    use super::{BTreeMap, Call, Collective, Ranks};
+    use super::{BTreeMap, Call, Collective, Collectives, Ranks};
 
     /// What the head of this file says.
     #[test]
@@ -304,5 +319,27 @@ mod tests {
         assert_eq!(Ranks::of_places(&known).count, 0);
         let of_job = Ranks::listed(u64::MAX, 0..u64::MAX, u64::MAX - 1);
         assert!(of_job.text.ends_with(", 28, ..., 18446744073709551614]"));
+    }
+
+    #[test]
+    fn the_other_side_of_a_message_is_a_rank_of_the_job_where_those_of_its_group_are_listed() {
+        let operation = |communicator: &str| Collective {
+            name: "ncclSend".to_owned(),
+            communicator: communicator.to_owned(),
+            members: Some(2),
+            peer: Some(1),
+            ..Collective::default()
+        };
+        let mut all = Collectives::default();
+        for (communicator, known) in [
+            ("stage", BTreeMap::from([(0, 4), (1, 7)])),
+            ("cut", BTreeMap::from([(1, 7)])),
+        ] {
+            let ranks = Ranks::of_places(&known);
+            all.ranks.insert(communicator.to_owned(), ranks);
+            all.places.insert(communicator.to_owned(), known);
+        }
+        assert_eq!(all.rank_of_job(&operation("stage"), 1), 7);
+        assert_eq!(all.rank_of_job(&operation("cut"), 1), 1);
     }
 }

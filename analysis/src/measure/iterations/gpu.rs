@@ -88,10 +88,12 @@ impl<'a> Gpu<'a> {
                 if bits == COMM {
                     let of_call =
                         submission.map_or(0, |(thread, at_ns)| gpu.reduces(thread.index(), at_ns));
-                    let typed = match of_call {
-                        0 => by_name(model.text(TextId::at(name as usize))),
-                        typed => typed,
-                    };
+                    let typed = [
+                        of_call,
+                        gpu.of_link(link),
+                        by_name(model.text(TextId::at(name as usize))),
+                    ];
+                    let typed = typed.into_iter().find(|typed| *typed != 0).unwrap_or(0);
                     untyped += u64::from(typed == 0);
                     // Other collectives than these two have a type as well.
                     bits |= typed & (ALL_REDUCE | REDUCE_SCATTER);
@@ -125,15 +127,20 @@ impl<'a> Gpu<'a> {
         if at_ns >= start_ns + duration_ns {
             return 0;
         }
-        let own = by_name(self.model.text(TextId::at(name as usize)));
+        by_name(self.model.text(TextId::at(name as usize))) | self.of_link(link)
+    }
+
+    /// What the collectives with a link do: those of a group, or the one that Kineto's kernel names itself.
+    fn of_link(&self, link: u64) -> u8 {
         let process = self.model.device(self.id).process;
         let grouped = self.records.grouped.get(process.index());
-        let of_group = grouped.into_iter().flat_map(|rows| {
+        let grouped = grouped.filter(|_| link != 0);
+        let of_link = grouped.into_iter().flat_map(|rows| {
             let first = rows.partition_point(|row| row[0] < link);
             (first..).map_while(move |place| rows.get(place).filter(|row| row[0] == link))
         });
-        let of_group = of_group.map(|row| by_name(self.model.text(TextId::at(row[1] as usize))));
-        of_group.fold(own, |bits, one| bits | one)
+        let of_link = of_link.map(|row| by_name(self.model.text(TextId::at(row[1] as usize))));
+        of_link.fold(0, |bits, one| bits | one)
     }
 
     fn lane(&self, marked: Option<&Marked>, options: &Options) -> Lane {

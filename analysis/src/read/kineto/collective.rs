@@ -6,11 +6,14 @@
 use std::collections::HashMap;
 
 use super::event::Args;
-use super::records::count;
-use crate::model::{CollectiveCall, GpuRecord, HostSlice, Model, TextId, ThreadId};
+use super::records::{BY_EXTERNAL_ID, count};
+use crate::model::{Batch, CollectiveCall, GpuRecord, HostSlice, Model, TextId, ThreadId};
 use crate::read::json::number;
 use crate::read::json::syntax::{Span, members, value};
 use crate::read::json::text::{intern, unescaped};
+
+/// Set in links of kernels of collectives that have none, beside their number in the file.
+const BY_ITSELF: u64 = BY_EXTERNAL_ID | 1 << 48;
 
 /// Bytes of elements, by the names of their types: PyTorch's, and those of RCCL as our traces have them.
 const SIZES: [(&str, u64); 33] = [
@@ -56,11 +59,72 @@ fn size(data_type: &str) -> u64 {
     found.map_or(0, |(_, bytes)| *bytes)
 }
 
-/// The numbers of a list of ranks; `None` if it is shortened, as those of more than 30 ranks are.
-fn ranks(list: &str) -> Option<Vec<u64>> {
-    let list = list.trim().strip_prefix('[')?.strip_suffix(']')?;
-    let numbers = list.split(',').map(|word| word.trim().parse().ok());
-    numbers.collect()
+/// The ranks of a group, as PyTorch lists them: of more than 30 the first and the last (`[0, 1, ..., 63]`).
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Members {
+    /// Those that are listed without a gap, from the first on.
+    first: Vec<u64>,
+    /// The distance of all ranks of a shortened list, if the last one tells that they stand evenly.
+    step: Option<u64>,
+    count: u64,
+}
+
+impl Members {
+    /// Reads a list of a group of so many ranks. `None` if it is none.
+    fn read(list: &str, count: Option<u64>) -> Option<Self> {
+        let list = list.trim().strip_prefix('[')?.strip_suffix(']')?;
+        let numbers = |list: &str| -> Option<Vec<u64>> {
+            let words = list.split(',').map(str::trim);
+            words.map(|word| word.parse().ok()).collect()
+        };
+        let Some((first, last)) = list.split_once(", ..., ") else {
+            let first = numbers(list)?;
+            let count = first.len() as u64;
+            return Some(Self {
+                first,
+                step: None,
+                count,
+            });
+        };
+        let (first, last): (_, u64) = (numbers(first)?, last.trim().parse().ok()?);
+        let count = count?;
+        let step = match first[..] {
+            [one, two, ..] => two.checked_sub(one),
+            _ => None,
+        };
+        let is_even = |step: &u64| {
+            let span = count
+                .checked_sub(1)
+                .and_then(|steps| steps.checked_mul(*step));
+            let whole = last.checked_sub(first[0]);
+            let steps = first
+                .windows(2)
+                .all(|two| two[0].checked_add(*step) == Some(two[1]));
+            *step > 0 && steps && span.is_some() && span == whole
+        };
+        let step = step.filter(is_even);
+        Some(Self { first, step, count })
+    }
+
+    /// Which of the group a rank of the job is.
+    fn place(&self, rank: u64) -> Option<u64> {
+        if let Some(place) = self.first.iter().position(|one| *one == rank) {
+            return Some(place as u64);
+        }
+        let (step, behind) = (self.step?, rank.checked_sub(*self.first.first()?)?);
+        let place = behind / step;
+        (behind % step == 0 && place < self.count).then_some(place)
+    }
+}
+
+/// Whether PyTorch says of an operation which rank is its root or its other side (`Rank`), not who calls it.
+fn names_another_rank(operation: &str) -> bool {
+    let plain = operation.trim_start_matches('_');
+    let plain = plain.strip_suffix("_oop").unwrap_or(plain);
+    matches!(
+        plain,
+        "broadcast" | "reduce" | "gather" | "scatter" | "send" | "recv"
+    )
 }
 
 /// Arguments of a kernel that say what its collective is.
@@ -75,6 +139,8 @@ struct Operation {
     group_ranks: Span,
     group_rank: Span,
     sequence: Span,
+    /// As our own files have it: of messages it counts those of the same direction between the same two ranks.
+    own_sequence: Span,
     source_rank: Span,
     target_rank: Span,
 }
@@ -94,7 +160,8 @@ impl Operation {
                 b"Process Group Name" => &mut operation.group_name,
                 b"Process Group Ranks" => &mut operation.group_ranks,
                 b"Rank" => &mut operation.group_rank,
-                b"Seq" | b"seq" | b"seq_num" => &mut operation.sequence,
+                b"Seq" | b"seq" => &mut operation.sequence,
+                b"seq_num" => &mut operation.own_sequence,
                 b"Src Rank" => &mut operation.source_rank,
                 b"Dst Rank" => &mut operation.target_rank,
                 _ => return Ok(behind),
@@ -107,78 +174,128 @@ impl Operation {
     }
 }
 
+/// What is counted together where kernels have no numbers: the collectives of a communicator in a process, or its messages by function and other side.
+type Counted = (usize, TextId, Option<(TextId, u64)>);
+
 /// Collectives of a file.
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
-    /// How many each process has had of a communicator, where its kernels have no numbers.
-    counts: HashMap<(usize, TextId), u64>,
+    /// Kernels whose collectives have no numbers, until all are there: files are not in order of time.
+    unnumbered: Vec<(GpuRecord, CollectiveCall)>,
+    /// How many kernels of collectives had no link.
+    unlinked: u64,
 }
 
 impl Collectives {
-    /// The collective that a kernel is of, which ran while the kernel did.
-    pub(super) fn of_kernel(
+    /// Takes in the kernel of a collective, with its arguments.
+    pub(super) fn take(
         &mut self,
-        record: &GpuRecord,
-        args: &Args,
+        (mut record, args): (GpuRecord, &Args),
         bytes: &[u8],
         model: &mut Model,
-    ) -> CollectiveCall {
-        let args = Operation::read(bytes, args.begin);
-        let name = intern(args.name.of(bytes), &mut model.texts);
-        let group = unescaped(args.group_name.of(bytes));
-        let list = unescaped(args.group_ranks.of(bytes));
-        // Groups of equal names may have other ranks.
-        let communicator = match list.is_empty() || list == "[]" {
-            true => group,
-            false => format!("{group} {list}"),
-        };
-        let communicator = model.texts.intern(&communicator);
-        let data_type = intern(args.data_type.of(bytes), &mut model.texts);
-        let (given, got) = (
-            count(args.given_elements.of(bytes)),
-            count(args.got_elements.of(bytes)),
-        );
-        let function = model.text(name);
-        let gets = function.contains("scatter") || function.contains("recv");
-        let elements = if gets { got } else { given };
-        let number_of = |text: &[u8]| number(text).and_then(|number| u64::try_from(number).ok());
-        let in_group = ranks(&list);
-        let place = |rank: u64| {
-            let ranks = in_group.as_ref()?;
-            Some(ranks.iter().position(|one| *one == rank)? as u64)
-        };
-        let peer = match function {
-            name if name.contains("recv") => number_of(args.source_rank.of(bytes)),
-            name if name.contains("send") => number_of(args.target_rank.of(bytes)),
-            _ => None,
-        };
-        let size = size(model.text(data_type));
-        let sequence = number_of(args.sequence.of(bytes)).unwrap_or_else(|| {
-            let count = self.counts.entry((record.process.index(), communicator));
-            let count = count.or_default();
-            *count += 1;
-            *count - 1
-        });
-        CollectiveCall {
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            link: record.link,
-            process: record.process,
-            thread: ThreadId::new(HostSlice::NO_THREAD),
-            name,
-            communicator,
-            data_type,
-            sequence: Some(sequence),
-            bytes: elements.saturating_mul(size),
-            rank: model
-                .process(record.process)
-                .rank
-                .and_then(place)
-                .or_else(|| number_of(args.group_rank.of(bytes))),
-            ranks: number_of(args.group_size.of(bytes)),
-            peer,
-            is_blocking: true,
+        batch: &mut Batch,
+    ) {
+        if record.link == 0 {
+            self.unlinked += 1;
+            record.link = BY_ITSELF | self.unlinked;
         }
+        let call = of_kernel(&record, args, bytes, model);
+        match call.sequence {
+            Some(_) => {
+                batch.gpu.push(record);
+                batch.collectives.push(call);
+            }
+            None => self.unnumbered.push((record, call)),
+        }
+    }
+
+    /// The file ends: what had no number gets its place among those that count together.
+    pub(super) fn finish(&mut self, batch: &mut Batch) {
+        let mut counts: HashMap<Counted, u64> = HashMap::new();
+        let mut unnumbered = std::mem::take(&mut self.unnumbered);
+        unnumbered.sort_by_key(|(record, _)| record.start_ns);
+        for (record, call) in unnumbered {
+            let message = call.peer.map(|peer| (call.name, peer));
+            let key = (call.process.index(), call.communicator, message);
+            let count = counts.entry(key).or_default();
+            let sequence = Some(*count);
+            *count += 1;
+            batch.gpu.push(record);
+            batch.collectives.push(CollectiveCall { sequence, ..call });
+        }
+    }
+}
+
+/// The collective that a kernel is of, which ran while the kernel did. It may have no number.
+fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -> CollectiveCall {
+    let args = Operation::read(bytes, args.begin);
+    let name = intern(args.name.of(bytes), &mut model.texts);
+    let group = unescaped(args.group_name.of(bytes));
+    let list = unescaped(args.group_ranks.of(bytes));
+    // Groups of equal names may have other ranks.
+    let communicator = match list.is_empty() || list == "[]" {
+        true => group,
+        false => format!("{group} {list}"),
+    };
+    let communicator = model.texts.intern(&communicator);
+    let data_type = intern(args.data_type.of(bytes), &mut model.texts);
+    let (given, got) = (
+        count(args.given_elements.of(bytes)),
+        count(args.got_elements.of(bytes)),
+    );
+    let function = model.text(name);
+    let gets = function.contains("scatter") || function.contains("recv");
+    let elements = if gets { got } else { given };
+    let number_of = |text: &[u8]| number(text).and_then(|number| u64::try_from(number).ok());
+    let group_size = number_of(args.group_size.of(bytes));
+    let members = Members::read(&list, group_size);
+    let place = |rank: u64| members.as_ref()?.place(rank);
+    let (is_ours, group_rank) = (
+        !args.own_sequence.is_empty(),
+        number_of(args.group_rank.of(bytes)),
+    );
+    let other_side = match function {
+        name if name.contains("recv") => Some(args.source_rank),
+        name if name.contains("send") => Some(args.target_rank),
+        _ => None,
+    };
+    // The other side is a rank of the job, as far as the ranks of the group are known.
+    let peer = other_side.and_then(|rank| {
+        let rank = number_of(rank.of(bytes));
+        match members {
+            Some(_) => rank.and_then(place),
+            None => rank,
+        }
+        .or_else(|| group_rank.filter(|_| !is_ours))
+    });
+    let says_caller = is_ours || !names_another_rank(function);
+    // PyTorch numbers the messages of a rank, whoever they are for: the two sides count differently.
+    let sequence = match other_side {
+        Some(_) => number_of(args.own_sequence.of(bytes)),
+        None => {
+            number_of(args.sequence.of(bytes)).or_else(|| number_of(args.own_sequence.of(bytes)))
+        }
+    };
+    let size = size(model.text(data_type));
+    CollectiveCall {
+        start_ns: record.start_ns,
+        end_ns: record.end_ns,
+        link: record.link,
+        process: record.process,
+        thread: ThreadId::new(HostSlice::NO_THREAD),
+        name,
+        communicator,
+        data_type,
+        sequence,
+        bytes: elements.saturating_mul(size),
+        rank: model
+            .process(record.process)
+            .rank
+            .and_then(place)
+            .or_else(|| group_rank.filter(|_| says_caller)),
+        ranks: group_size,
+        peer,
+        is_blocking: true,
     }
 }
 
@@ -187,14 +304,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_ranks_may_be_shortened() {
-        for (list, expected) in [
-            ("[0, 1, 5]", Some(vec![0, 1, 5])),
-            ("[7]", Some(vec![7])),
-            ("[0, 1, ..., 63]", None),
-            ("", None),
+    fn places_are_known_of_shortened_lists_too() {
+        let long = |from: u64, step: u64, last: u64| {
+            let first: Vec<String> = (0..29)
+                .map(|place| (from + step * place).to_string())
+                .collect();
+            format!("[{}, ..., {last}]", first.join(", "))
+        };
+        for (list, count, rank, expected) in [
+            ("[0, 1, 5]", 3, 5, Some(2)),
+            ("[7]", 1, 7, Some(0)),
+            ("[7]", 1, 6, None),
+            ("", 3, 0, None),
+            (&long(0, 1, 63), 64, 40, Some(40)),
+            (&long(3, 8, 507), 64, 507, Some(63)),
+            (&long(3, 8, 507), 64, 508, None),
+            (&long(3, 8, 507), 64, 515, None),
+            // Ranks behind the listed ones stand unevenly.
+            (&long(0, 1, 99), 64, 40, None),
+            (&long(0, 1, 99), 64, 28, Some(28)),
         ] {
-            assert_eq!(ranks(list), expected, "{list}");
+            let found = Members::read(list, Some(count)).and_then(|members| members.place(rank));
+            assert_eq!(found, expected, "{list}");
         }
     }
 

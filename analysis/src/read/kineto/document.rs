@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use super::event::{Event, Wanted};
+use super::event::{Event, Wanted, may_be_plain};
 use crate::read::json::syntax::{Fault, Span, expect, skip_space, string_end, value};
 use crate::read::json::window::{More, Window};
 use crate::read::json::{landmark, skip_value};
@@ -56,7 +56,7 @@ pub(super) struct Document<R> {
     /// The length of the element that was handed out last.
     length: usize,
     wanted: Wanted,
-    /// Whether an event with a duration was read with its arguments: of a merged file all of them say their rank.
+    /// Whether an event was read that says its rank, or an operator or function that does not: of a merged file all of these do.
     has_first: bool,
 }
 
@@ -170,8 +170,10 @@ impl<R: Read> Document<R> {
                 let (event, length) = Event::read(bytes, self.wanted)?;
                 if event.args.begin > 0 && event.phase.of(bytes) == b"X" {
                     let says_rank = !event.args.rank.is_empty();
-                    self.wanted.ranks = says_rank || self.has_first && self.wanted.ranks;
-                    self.has_first = true;
+                    if says_rank || !self.has_first && may_be_plain(event.category.of(bytes)) {
+                        self.wanted.ranks = says_rank;
+                        self.has_first = true;
+                    }
                 }
                 Ok(Step::Found(
                     Element::Event(self.window.position(), event),

@@ -57,6 +57,11 @@ pub(super) struct Wanted {
     pub(super) ranks: bool,
 }
 
+/// Whether events of a category may be read without their arguments.
+pub(super) fn may_be_plain(category: &[u8]) -> bool {
+    matches!(category, b"python_function" | b"cpu_op")
+}
+
 impl Wanted {
     fn has_plain_args(self, category: &[u8]) -> bool {
         match category {

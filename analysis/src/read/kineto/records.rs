@@ -23,10 +23,7 @@ use crate::read::known::{Activities, Effects, direction};
 use crate::read::left_out::LeftOut;
 
 /// Set in links by `External id`, which count differently from those by `correlation`.
-const BY_EXTERNAL_ID: u64 = 1 << 63;
-
-/// Set in links of kernels of collectives that have none, beside their number in the file.
-const BY_ITSELF: u64 = BY_EXTERNAL_ID | 1 << 48;
+pub(super) const BY_EXTERNAL_ID: u64 = 1 << 63;
 
 /// The name of instants by which PyTorch records allocations.
 const ALLOCATION: &[u8] = b"[memory]";
@@ -43,8 +40,6 @@ pub(super) struct Records {
     effects: Effects,
     collectives: Collectives,
     counters: Counters,
-    /// How many kernels of collectives had no link.
-    unlinked: u64,
     shapes: Shapes,
     lanes: Lanes,
     /// What all times are counted from.
@@ -76,7 +71,6 @@ impl Records {
             effects: Effects::default(),
             collectives: Collectives::default(),
             counters: Counters::default(),
-            unlinked: 0,
             shapes: Shapes::default(),
             lanes: Lanes::default(),
             base_ns: 0,
@@ -92,6 +86,7 @@ impl Records {
 
     /// The file ends. Returns how many operations of GPUs were open.
     pub(super) fn finish(&mut self, batch: &mut Batch) -> u64 {
+        self.collectives.finish(batch);
         self.open.finish(self.last_ns.unwrap_or(0), batch)
     }
 
@@ -162,18 +157,15 @@ impl Records {
         match meaning {
             Meaning::Gpu(kind) => {
                 let record = self.gpu(kind, start_ns, source, model);
-                let mut record = GpuRecord { end_ns, ..record };
+                let record = GpuRecord { end_ns, ..record };
                 let args = &source.event.args;
-                if kind == OpKind::Kernel && !args.collective.is_empty() && self.kinds.host {
-                    if record.link == 0 {
-                        self.unlinked += 1;
-                        record.link = BY_ITSELF | self.unlinked;
+                match kind {
+                    OpKind::Kernel if !args.collective.is_empty() && self.kinds.host => {
+                        let of_kernel = (record, args);
+                        self.collectives.take(of_kernel, source.bytes, model, batch);
                     }
-                    let bytes = source.bytes;
-                    let collective = self.collectives.of_kernel(&record, args, bytes, model);
-                    batch.collectives.push(collective);
+                    _ => batch.gpu.push(record),
                 }
-                batch.gpu.push(record);
             }
             Meaning::Host(kind) => {
                 let slice = self.host(kind, start_ns, source, model);

@@ -7,8 +7,11 @@
 //! | ranges | calls named `UserMarker` | operations of the type `UserMarker` on GPU -1 |
 //! | grids | `rocpd_kernelapi` | `rocpd_kernelapi`, or `grid=x,y,z` in `completionSignal` |
 
+mod owners;
+
 use std::path::Path;
 
+use owners::Owners;
 use rsys_analysis::model::{
     Activity, Batch, CounterValue, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
     OpKind, StreamOrder, TextId, classify,
@@ -154,12 +157,16 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
                 {bytes}, {grid}, {signal}
          from rocpd_op o left join (select op_id, min(api_id) as api_id from rocpd_api_ops group by op_id) l on l.op_id = o.id{joins}"
     );
+    let owners = Owners::read(database);
+    let mut of_nobody = 0_u64;
     sink.rows(database, "rocpd_op", &sql, |row| {
         let (start_ns, end_ns) = times(number(row, 5), number(row, 6))?;
         let grid = Some(text(row, 10)).filter(|grid| !grid.is_empty());
+        let pid = number(row, 2).or_else(|| owners.of(number(row, 3)?));
+        of_nobody += u64::from(pid.is_none());
         Some(Record::Operation {
             api: number(row, 1),
-            pid: number(row, 2),
+            pid,
             gpu: number(row, 3)?,
             queue: number(row, 4).unwrap_or(0),
             start_ns,
@@ -172,6 +179,11 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
             grid: grid.unwrap_or_else(|| grid_of(&text(row, 11))),
         })
     })?;
+    if of_nobody > 0 && owners.are_told_apart() {
+        sink.say(format!(
+            "{of_nobody} of rocpd_op are linked with no call, and not one process alone used their GPU: they are shown as process 0"
+        ))?;
+    }
     if kinds.counters && is_there("rocpd_monitor") {
         let sql = "select id, deviceId, monitorType, start, end, value from rocpd_monitor where deviceType = 'gpu' order by id";
         sink.rows(database, "rocpd_monitor", sql, |row| {
