@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 
+use nix::errno::Errno;
 use rsys_wire::handshake::ENV_SESSION;
 
 use crate::os;
@@ -13,6 +14,9 @@ use crate::procfs;
 
 /// What is read of an environment at once: most are shorter.
 const CHUNK_BYTES: usize = 32 << 10;
+
+/// So many ids are asked for one by one: listing all processes takes longer.
+const FEW: u32 = 256;
 
 /// Which processes are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,19 +35,10 @@ pub enum Members {
 /// cheap.
 #[must_use]
 pub fn any(session: &str, first: u32, which: Members) -> bool {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return false;
-    };
-    let last = procfs::last_pid().unwrap_or(u32::MAX);
     let variable = format!("\0{ENV_SESSION}={session}\0").into_bytes();
     let mut environment = vec![0; 1 + CHUNK_BYTES];
-    entries.flatten().any(|entry| {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
-        let Some(pid) = pid.filter(|&pid| is_since(pid, first, last)) else {
-            return false;
-        };
-        let Ok(file) = File::open(entry.path().join("environ")) else {
+    let mut is_one = |pid: u32| {
+        let Ok(file) = File::open(format!("/proc/{pid}/environ")) else {
             return false;
         };
         match found_in(file, &variable, &mut environment) {
@@ -55,7 +50,42 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
             // may be any program.
             Found::Nothing => is_coming_up(pid) && !procfs::is_kernel_thread(pid),
         }
-    })
+    };
+    let mut next = first.saturating_add(1);
+    while let Some(last) = procfs::last_pid()
+        && last >= first
+        && last - first <= FEW
+    {
+        if next > last {
+            return false;
+        }
+        if (next..=last)
+            .filter(|&pid| is_process(pid))
+            .any(&mut is_one)
+        {
+            return true;
+        }
+        // What one of these has forked meanwhile is younger.
+        next = last + 1;
+    }
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return false;
+    };
+    let last = procfs::last_pid().unwrap_or(u32::MAX);
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| is_since(pid, first, last))
+        .any(is_one)
+}
+
+/// Whether there may be a process of this id. That of a thread is none.
+fn is_process(pid: u32) -> bool {
+    // ENOENT is what newer kernels say of a thread. Old ones know no such call.
+    !matches!(
+        os::pidfd_open(pid),
+        Err(Errno::ESRCH | Errno::EINVAL | Errno::ENOENT)
+    )
 }
 
 /// Whether a process id was given since `first` was, when `last` is the newest. The ids begin anew
@@ -156,6 +186,9 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!any(&session, 0, Members::Deferred));
+        // All processes are listed, or the few that came after one are asked for.
+        assert!(any(&session, child.id() - 1, Members::All));
+        assert!(!any(&session, child.id(), Members::All));
         drop(child.stdin.take());
         child.wait().expect("cat ends");
         assert!(!any(&session, 0, Members::All));
