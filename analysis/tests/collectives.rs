@@ -512,14 +512,14 @@ fn missing_late_and_restarted_ranks_blame_nobody() {
                 missing: vec![5],
                 ..whole.clone()
             },
-            "not all of their ranks",
+            "not all ranks are in these traces",
         ),
         (
             Job {
                 late: Some((3, 7)),
                 ..whole.clone()
             },
-            "not all of their ranks",
+            "not all ranks are in these traces",
         ),
         (
             Job {

@@ -348,6 +348,12 @@ fn cut_trace(options: CutOptions) -> Result<i32> {
             dropped: options.drop,
         },
     };
+    if let Some(text) = request.empty_range() {
+        let mut command = command();
+        let error = command.error(clap::error::ErrorKind::ValueValidation, text);
+        error.print().ok();
+        return Ok(error.exit_code());
+    }
     let done = cut::cut(&request)?;
     for remark in &done.remarks {
         eprintln!("rsys-report: {remark}");

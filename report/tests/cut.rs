@@ -501,3 +501,24 @@ fn samples_are_chosen_by_the_name_of_their_own_thread() {
         assert_eq!(of, [(pid, 5_000)], "{name}");
     }
 }
+
+#[test]
+fn a_range_that_ends_before_it_begins_is_a_wrong_command_line() {
+    let scratch = Scratch::new();
+    let whole = scratch.0.join("whole.pftrace");
+    let part = scratch.0.join("part.pftrace");
+    let (input, output) = (whole.to_str().unwrap(), part.to_str().unwrap());
+    let words = [
+        "rsys-report",
+        "cut",
+        input,
+        "-o",
+        output,
+        "--from",
+        "5s",
+        "--to",
+        "3s",
+    ];
+    assert_eq!(rsys_report::run(words.map(Into::into)), 2);
+    assert!(!part.exists());
+}

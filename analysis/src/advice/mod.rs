@@ -145,10 +145,20 @@ fn look(span: Span, facts: &Facts<'_>) -> String {
         name => format!(" on {name}"),
     };
     format!(
-        "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s (CLOCK_BOOTTIME {} ns)",
+        "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s ({} {} ns)",
         seconds(span.duration_ns),
+        clock(span.start_ns),
         span.start_ns
     )
+}
+
+/// The clock of a time. No machine runs for thirty years: what is that large counts from 1970, as in files of PyTorch's profiler.
+fn clock(time_ns: u64) -> &'static str {
+    const THIRTY_YEARS_NS: u64 = 30 * 365 * 86_400 * 1_000_000_000;
+    match time_ns {
+        THIRTY_YEARS_NS.. => "since 1970",
+        _ => "CLOCK_BOOTTIME",
+    }
 }
 
 const FINDING_COLUMNS: [Column; 11] = [
@@ -171,3 +181,14 @@ const NOT_JUDGED_COLUMNS: [Column; 4] = [
     Column::plain("lacks", ""),
     Column::plain("switch", ""),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::clock;
+
+    #[test]
+    fn times_of_pytorch_count_from_1970() {
+        assert_eq!(clock(60_815_196_287_650), "CLOCK_BOOTTIME");
+        assert_eq!(clock(1_700_000_000_000_000_000), "since 1970");
+    }
+}

@@ -79,6 +79,18 @@ impl Cut {
     }
 }
 
+impl Request {
+    /// What is wrong with the range, if nothing can lie in it.
+    #[must_use]
+    pub fn empty_range(&self) -> Option<String> {
+        let to_ns = self.to_ns.filter(|to_ns| *to_ns <= self.from_ns)?;
+        let (from, to) = (seconds(self.from_ns), seconds(to_ns));
+        Some(format!(
+            "nothing lies between {from} s and {to} s: --to must be later than --from"
+        ))
+    }
+}
+
 /// Cuts.
 ///
 /// # Errors
@@ -87,14 +99,8 @@ impl Cut {
 pub fn cut(request: &Request) -> Result<Cut> {
     let started = Instant::now();
     let (input, output) = (&request.input, &request.output);
-    if let Some(to_ns) = request.to_ns
-        && to_ns <= request.from_ns
-    {
-        bail!(
-            "nothing lies between {} s and {} s: --to must be later than --from",
-            seconds(request.from_ns),
-            seconds(to_ns)
-        );
+    if let Some(text) = request.empty_range() {
+        bail!(text);
     }
     if output.exists() && !request.force {
         bail!(

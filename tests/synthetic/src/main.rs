@@ -40,9 +40,14 @@ fn fault(text: &str) -> Result<Fault> {
     let mut next = || parts.next().context("RANK:CAUSE:MILLISECONDS[:EVERY]");
     let (rank, cause, amount) = (next()?, next()?, next()?);
     let every = next().unwrap_or("1");
-    let named = |one: &Cause| serde_json::to_value(one).is_ok_and(|name| name == cause);
+    let name = |one: &Cause| {
+        let name = serde_json::to_value(one).ok();
+        name.and_then(|name| name.as_str().map(str::to_owned))
+    };
+    let named = |one: &Cause| name(one).is_some_and(|name| name == cause);
     let Some(cause) = Cause::ALL.into_iter().find(named) else {
-        bail!("{cause}: none of {:?}", Cause::ALL);
+        let names: Vec<String> = Cause::ALL.iter().filter_map(name).collect();
+        bail!("{cause}: none of {}", names.join(", "));
     };
     Ok(Fault {
         rank: rank.parse()?,

@@ -17,6 +17,7 @@ mod part;
 mod proxies;
 mod readings;
 mod records;
+mod remarks;
 mod replay;
 mod stragglers;
 mod study;

@@ -4,7 +4,8 @@ use super::super::{notes, unseen};
 use super::causes::told;
 use super::joining::Lane;
 use super::operation::Operation;
-use super::records::{Conduct, Group, GroupTotals, Study};
+use super::records::{Conduct, Group, Study};
+use super::remarks::more_notes;
 use super::replay::{Change, Replay};
 use super::stragglers::{Straggler, all_late};
 use super::waited::{Waited, name};
@@ -61,68 +62,6 @@ pub(super) fn answer(
         notes,
         is_empty,
         ..Answer::default()
-    }
-}
-
-fn more_notes(study: &Study, stragglers: &[Straggler], model: &Model, notes: &mut Vec<String>) {
-    let late = all_late(study, model).len();
-    if late > stragglers.len() {
-        let named = stragglers.len();
-        notes.push(format!(
-            "{late} ranks stand out; causes are given for the {named} that are latest"
-        ));
-    }
-    if study.groups.is_empty() {
-        notes.push("no call of RCCL that moves data is in these traces (rsys-sample records them with -I rccl)".to_owned());
-    } else if stragglers.is_empty() {
-        notes.push("no rank stands out: none was late by itself by 1 % of the time and three times as much as is usual".to_owned());
-    }
-    let sum = |of: fn(&GroupTotals) -> u64| -> u64 {
-        study.groups.iter().map(|group| of(&group.totals)).sum()
-    };
-    for (count, what) in [
-        (
-            study.nameless,
-            "operations are not matched: the making of their communicators was not recorded",
-        ),
-        (
-            study.strangers,
-            "kernels of collectives are left out: no call is known for them",
-        ),
-        (
-            sum(|one| one.incomplete),
-            "operations are judged by those of their ranks that are here: not all of their ranks are in these traces",
-        ),
-        (
-            sum(|one| one.contradictory),
-            "operations are not matched: under the same communicator and number ranks have different operations, or several",
-        ),
-        (
-            sum(|one| one.fused),
-            "operations are not judged: they are one kernel with another of the same group",
-        ),
-        (
-            sum(|one| one.by_call),
-            "operations are not judged: the times of their kernels are not known",
-        ),
-    ] {
-        if count > 0 {
-            notes.push(format!("{count} {what}"));
-        }
-    }
-    if study.clocks.grain_ns > 0 {
-        notes.push(format!(
-            "times of parts with many operations are rounded to {} ns: who came last by less is inconclusive",
-            study.clocks.grain_ns
-        ));
-    }
-    for host in &study.clocks.hosts {
-        if host.is_contradicted {
-            notes.push(format!(
-                "clock of {}: its collectives contradict each other; who came last is inconclusive between hosts",
-                host.name
-            ));
-        }
     }
 }
 

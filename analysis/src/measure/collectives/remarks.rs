@@ -1,0 +1,81 @@
+//! What the user is told beside the tables.
+
+use super::records::{GroupTotals, Study};
+use super::stragglers::{Straggler, all_late};
+use crate::model::Model;
+
+/// Who is left out of the causes, and which operations of the judgement.
+pub(super) fn more_notes(
+    study: &Study,
+    stragglers: &[Straggler],
+    model: &Model,
+    notes: &mut Vec<String>,
+) {
+    let late = all_late(study, model).len();
+    if late > stragglers.len() {
+        let named = stragglers.len();
+        notes.push(format!(
+            "{late} ranks stand out; causes are given for the {named} that are latest"
+        ));
+    }
+    if study.groups.is_empty() {
+        notes.push("no call of RCCL that moves data is in these traces (rsys-sample records them with -I rccl)".to_owned());
+    } else if stragglers.is_empty() {
+        notes.push("no rank stands out: none was late by itself by 1 % of the time and three times as much as is usual".to_owned());
+    }
+    let sum = |of: fn(&GroupTotals) -> u64| -> u64 {
+        study.groups.iter().map(|group| of(&group.totals)).sum()
+    };
+    let operations = ["operation is", "operations are"];
+    for (count, subject, what) in [
+        (
+            study.nameless,
+            operations,
+            "not matched: the making of the communicator was not recorded",
+        ),
+        (
+            study.strangers,
+            ["kernel of a collective is", "kernels of collectives are"],
+            "left out: no call is known for this",
+        ),
+        (
+            sum(|one| one.incomplete),
+            operations,
+            "judged by those of the ranks that are here: not all ranks are in these traces",
+        ),
+        (
+            sum(|one| one.contradictory),
+            operations,
+            "not matched: under the same communicator and number ranks have different operations, or several",
+        ),
+        (
+            sum(|one| one.fused),
+            operations,
+            "not judged: one kernel with another of the same group",
+        ),
+        (
+            sum(|one| one.by_call),
+            operations,
+            "not judged: the times of the kernels are not known",
+        ),
+    ] {
+        if count > 0 {
+            let subject = subject[usize::from(count != 1)];
+            notes.push(format!("{count} {subject} {what}"));
+        }
+    }
+    if study.clocks.grain_ns > 0 {
+        notes.push(format!(
+            "times of parts with many operations are rounded to {} ns: who came last by less is inconclusive",
+            study.clocks.grain_ns
+        ));
+    }
+    for host in &study.clocks.hosts {
+        if host.is_contradicted {
+            notes.push(format!(
+                "clock of {}: its collectives contradict each other; who came last is inconclusive between hosts",
+                host.name
+            ));
+        }
+    }
+}
