@@ -125,7 +125,8 @@ pub(crate) enum Question {
     Sensors(Inputs),
     /// Who launched the kernels: operators, functions, ranges, calls; and how long launches waited
     Launch(LaunchOptions),
-    /// Of a job that hung: where each process was at the end, and which rank the others waited for
+    /// Of a run that hung: the kernel that never ended, the rank that the others waited for, and where
+    /// each process was at the end
     Stuck(Inputs),
 }
 

@@ -255,6 +255,8 @@ pub(super) struct Facts<'a> {
     pub(super) interpreter: Vec<View<'a>>,
     /// Operations between ranks that were not done when the traces ended.
     pub(super) never_done: Vec<View<'a>>,
+    /// Waits for GPUs that lasted until the end.
+    pub(super) never_ended: Vec<View<'a>>,
     pub(super) cost: Option<View<'a>>,
     /// `None` where ranks were not compared: there is one process, or nothing collective.
     pub(super) compared: Option<Compared>,
@@ -291,6 +293,7 @@ impl<'a> Facts<'a> {
             slow_clocks: rows(answer("sensors"), "slow_clocks"),
             interpreter: rows(answer("interpreter"), "interpreter_threads"),
             never_done: rows(answer("stuck"), "never_done"),
+            never_ended: rows(answer("stuck"), "never_ended"),
             cost: rows(Some(cost), "profiling_cost").first().copied(),
             gpus,
             processes,

@@ -78,10 +78,14 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         }
     }
     // Of a run that hung the user wants to know that before anything else.
-    let is_stuck = |rule: &Rule| rule.name == rules::STUCK;
     found.sort_by_key(|(rule, one)| {
         let saves = Reverse(one.saves_ns);
-        (!is_stuck(rule), saves, rule.name, one.place.clone())
+        (
+            !rules::is_of_hang(rule),
+            saves,
+            rule.name,
+            one.place.clone(),
+        )
     });
     let more = found.len().saturating_sub(FINDINGS);
     found.truncate(FINDINGS);

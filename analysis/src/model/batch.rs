@@ -148,7 +148,7 @@ pub enum Basis {
     CpuTime,
     /// Nanoseconds that a thread waited.
     WaitTime,
-    /// Nanoseconds that a kernel ran, under the stack that launched it.
+    /// Nanoseconds that a kernel ran, under the stack that launched it; 0 at its launch if it had not ended when the trace ended.
     GpuTime,
     /// Nanoseconds of a call, under the stack from which it was made: the sample has the thread of the call's slice and the time of its begin.
     CallTime,

@@ -14,6 +14,10 @@ pub enum StreamOrder {
     HostFunction,
     /// What follows waits for a value in memory.
     WaitValue,
+    /// What follows is captured for a graph, and not executed.
+    BeginCapture,
+    /// That is over.
+    EndCapture,
 }
 
 impl StreamOrder {
@@ -26,6 +30,8 @@ impl StreamOrder {
             "EventRecord" | "EventRecordWithFlags" => Self::RecordEvent,
             "StreamWaitEvent" => Self::WaitEvent,
             "LaunchHostFunc" | "StreamAddCallback" => Self::HostFunction,
+            "StreamBeginCapture" | "StreamBeginCaptureToGraph" => Self::BeginCapture,
+            "StreamEndCapture" => Self::EndCapture,
             "StreamWaitValue32" | "StreamWaitValue64" => Self::WaitValue,
             _ => Self::None,
         }
@@ -44,6 +50,8 @@ mod tests {
             ("cudaStreamWaitEvent", StreamOrder::WaitEvent),
             ("hipLaunchHostFunc", StreamOrder::HostFunction),
             ("hipStreamWaitValue64", StreamOrder::WaitValue),
+            ("hipStreamBeginCapture", StreamOrder::BeginCapture),
+            ("hipStreamEndCapture_spt", StreamOrder::EndCapture),
             ("hipEventSynchronize", StreamOrder::None),
             ("hipLaunchKernel", StreamOrder::None),
             ("StreamWaitEvent", StreamOrder::None),

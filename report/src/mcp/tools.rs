@@ -93,7 +93,7 @@ pub(super) const TOOLS: [Tool; 18] = [
     },
     question(
         "stuck",
-        "Of a job that hung: where each process was when its trace ended, and which rank the others waited for.",
+        "Of a run that hung: the kernel that never ended, the rank that the others waited for, and where each process was when its trace ended.",
     ),
     question(
         "collectives",

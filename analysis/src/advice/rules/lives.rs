@@ -35,7 +35,14 @@ fn judge(
     if !facts.processes.iter().any(is_seen) {
         return Verdict::Lacks("samples of threads", "-f 300");
     }
-    for process in &facts.processes {
+    let hung: Vec<_> = facts
+        .never_ended
+        .iter()
+        .map(|row| facts.owner(row))
+        .collect();
+    // Of one that hung, what it did at its end is no loss of time.
+    let processes = facts.processes.iter();
+    for process in processes.filter(|one| !hung.contains(&one.owner)) {
         let Some(used) = process.used else { continue };
         let span = span(process, used);
         let (place, at_place_ns) = most(process);

@@ -13,7 +13,7 @@ mod several;
 mod stuck;
 mod submission;
 
-pub(super) use stuck::STUCK;
+pub(super) use stuck::is_of_hang;
 
 use super::rule::Rule;
 

@@ -1,20 +1,31 @@
-//! Ranks that waited for each other until the end.
+//! Ranks that waited for each other, or for a GPU, until the end.
 
 use crate::advice::facts::{Facts, Span, host_named};
 use crate::advice::rule::{Finding, Rule, Verdict};
 use crate::table::Cell;
 use crate::table::view::View;
 
-/// The name of the rule.
-pub(in crate::advice) const STUCK: &str = "stuck";
+pub(super) const RULES: [Rule; 2] = [
+    Rule {
+        name: "stuck",
+        title: "ranks waited for an operation that was never done",
+        remedy: "see where each rank stood with `rsys-report stuck`: one that is missing has taken another branch, failed, or waits for something else; if none is, look at the network and the versions of RCCL or MPI",
+        needs: &[],
+        judge: stuck,
+    },
+    Rule {
+        name: "hung_kernel",
+        title: "the host waited until the end for a GPU that did not finish",
+        remedy: "run the kernel alone with these arguments, attach rocgdb while it hangs, and look for faults and resets in `dmesg`: it loops, or waits for a value that nobody writes; if it is only slow, let it run for longer",
+        needs: &[],
+        judge: hung_kernel,
+    },
+];
 
-pub(super) const RULES: [Rule; 1] = [Rule {
-    name: STUCK,
-    title: "ranks waited for an operation that was never done",
-    remedy: "see where each rank stood with `rsys-report stuck`: one that is missing has taken another branch, failed, or waits for something else; if none is, look at the network and the versions of RCCL or MPI",
-    needs: &[],
-    judge: stuck,
-}];
+/// Whether a rule tells that a run hung: the user wants to know that before anything else.
+pub(in crate::advice) fn is_of_hang(rule: &Rule) -> bool {
+    RULES.iter().any(|one| one.name == rule.name)
+}
 
 fn stuck(facts: &Facts<'_>) -> Verdict {
     Verdict::Found(
@@ -24,6 +35,52 @@ fn stuck(facts: &Facts<'_>) -> Verdict {
             .map(|row| finding(facts, row))
             .collect(),
     )
+}
+
+fn hung_kernel(facts: &Facts<'_>) -> Verdict {
+    let waits = facts.never_ended.iter();
+    Verdict::Found(waits.map(|row| hung(facts, row)).collect())
+}
+
+/// A text in front of what is known, or nothing.
+fn behind(before: &str, known: &str) -> String {
+    match known {
+        "" => String::new(),
+        known => format!("{before}{known}"),
+    }
+}
+
+fn hung(facts: &Facts<'_>, row: &View<'_>) -> Finding {
+    let waited_ns = row.count("waited_ns");
+    let wait = format!("{}{}", row.text("call"), behind(" in ", row.text("place")));
+    let place = match row.text("kernel") {
+        "" => wait,
+        kernel => {
+            let device = row.known("device");
+            let device = device.map_or_else(String::new, |number| format!(" on GPU {number}"));
+            let launched = behind(", launched by ", row.text("launch_place"));
+            format!("{kernel}{device}{launched}; {wait} waited for it")
+        }
+    };
+    let mut evidence: Vec<(&str, Cell)> = vec![("waited_ns", waited_ns.into())];
+    if let Some(launched_ns) = row.known("launched_ns") {
+        evidence.push(("launched_before_end_ns", launched_ns.into()));
+    }
+    evidence.extend([
+        ("unended_kernels", row.count("unended").into()),
+        ("process", row.count("process").into()),
+        ("thread", row.count("thread").into()),
+    ]);
+    Finding {
+        saves_ns: Some(waited_ns),
+        place,
+        evidence,
+        span: Some(Span {
+            start_ns: row.count("since_ns"),
+            duration_ns: waited_ns,
+            host: host_named(row.text("host"), &facts.hosts),
+        }),
+    }
 }
 
 fn finding(facts: &Facts<'_>, row: &View<'_>) -> Finding {

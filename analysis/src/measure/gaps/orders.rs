@@ -27,8 +27,11 @@ pub(super) struct Orders {
 
 impl Orders {
     pub(super) fn take(&mut self, slice: &HostSlice) {
-        if slice.stream == 0 || matches!(slice.order, StreamOrder::None | StreamOrder::RecordEvent)
-        {
+        let is_waited_for = matches!(
+            slice.order,
+            StreamOrder::WaitEvent | StreamOrder::HostFunction | StreamOrder::WaitValue
+        );
+        if slice.stream == 0 || !is_waited_for {
             return;
         }
         let stream = (slice.process, slice.stream);

@@ -127,6 +127,8 @@ impl Measure for Launch {
         for sample in &batch.samples {
             match sample.basis {
                 Basis::CpuTime => self.cpu_stacks.add(sample.stack, sample.weight),
+                // Those without time are kernels that never ended.
+                Basis::GpuTime if sample.weight == 0 => {}
                 Basis::GpuTime => {
                     self.gpu_stacks.add(sample.stack, sample.weight);
                     let of_process = entry(&mut self.processes, sample.process.index());

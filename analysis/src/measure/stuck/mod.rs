@@ -1,9 +1,11 @@
-//! Where every process stood when its trace ended, and which operation between ranks was never done: who of a job that hangs is waited for.
+//! Where every process stood when its trace ended, which operation between ranks was never done, and which kernel never ended: who of a job that hangs is
+//! waited for.
 //!
 //! An operation of a communicator is *unfinished* on a rank that has called it, if no kernel that was launched within the call is known to have ended, or, where the
 //! call itself waits, if that has not returned. The first one that is unfinished anywhere is compared over all ranks: those that have called it wait, those that have not are *missing*. A rank
 //! that works on has called something lately, so only what has been so for [`LONG_NS`] counts.
 
+mod hung;
 mod never_done;
 mod process;
 #[cfg(test)]
@@ -12,6 +14,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
+use self::hung::Durations;
 use self::never_done::NEVER_DONE_COLUMNS;
 use self::process::OfProcess;
 use super::{Measure, PROCESS_COLUMNS, entry, notes, process_cells};
@@ -31,6 +34,8 @@ pub struct Stuck {
     processes: Vec<OfProcess>,
     /// Begin and link of the launches of each thread since its last call between ranks.
     launches: Vec<VecDeque<(u64, u64)>>,
+    /// Of all processes: ranks run the same kernels.
+    durations: Durations,
 }
 impl Measure for Stuck {
     fn needs(&self) -> Kinds {
@@ -62,6 +67,9 @@ impl Measure for Stuck {
             let index = slice.process.index();
             let process = entry(&mut self.processes, index);
             process.last_ns = process.last_ns.max(slice.end_ns);
+            if hung::is_of_gpu(slice) {
+                process.gpu.call(slice);
+            }
             if slice.kind == HostKind::Collective && slice.is_open {
                 process.open.insert((slice.thread, slice.start_ns));
             } else if slice.kind == HostKind::Collective && process.progress_ns < slice.end_ns {
@@ -97,6 +105,8 @@ impl Measure for Stuck {
             let process = entry(&mut self.processes, index);
             process.last_ns = process.last_ns.max(record.end_ns);
             process.has_gpu = true;
+            process.gpu.operation(record);
+            self.durations.add(record);
             if process.progress_ns < record.end_ns {
                 process.progress_ns = record.end_ns;
                 got_on.insert(index);
@@ -109,12 +119,18 @@ impl Measure for Stuck {
             self.processes[index].forget();
         }
         for sample in &batch.samples {
+            if sample.basis == Basis::Event {
+                continue;
+            }
+            let process = entry(&mut self.processes, sample.process.index());
             let waits = match sample.basis {
                 Basis::CpuTime => false,
                 Basis::WaitTime => true,
-                Basis::GpuTime | Basis::CallTime | Basis::Event => continue,
+                _ => {
+                    process.gpu.sample(sample);
+                    continue;
+                }
             };
-            let process = entry(&mut self.processes, sample.process.index());
             let (time_ns, weight) = (sample.time_ns, sample.weight);
             process.see(sample.thread, sample.stack, waits, time_ns, weight);
         }
@@ -140,10 +156,11 @@ impl Measure for Stuck {
             table.push(row.cells(self, &all, model));
         }
         table.rows_in_text = ROWS_IN_TEXT;
+        let hung = self.hung(&all, model);
         let processes = self.table(&missed, model);
         let is_empty = processes.rows.is_empty();
         let mut notes = notes(model);
-        if !is_empty && table.rows.is_empty() {
+        if !is_empty && table.rows.is_empty() && hung.rows.is_empty() {
             notes.push(match self.is_judged(model) {
                 true => format!(
                     "no rank waited for another one for the last {} s and more of its trace",
@@ -153,7 +170,7 @@ impl Measure for Stuck {
             });
         }
         Answer {
-            tables: vec![table, processes],
+            tables: vec![table, hung, processes],
             notes,
             is_empty,
             ..Answer::default()

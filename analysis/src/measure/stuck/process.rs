@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::LONG_NS;
+use super::hung::OfGpu;
 use crate::measure::code_place::{place_text, runtime_call};
 use crate::model::{CollectiveCall, Model, ProcessId, StackId, TextId, ThreadId};
 
@@ -40,6 +41,7 @@ pub(super) struct OfProcess {
     /// The last begin of such an operation that is not kept.
     without_call_ns: u64,
     pub(super) has_gpu: bool,
+    pub(super) gpu: OfGpu,
     /// A kernel was found for a call.
     has_matched: bool,
     pub(super) calls: HashMap<TextId, VecDeque<Called>>,

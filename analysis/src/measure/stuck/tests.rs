@@ -1,5 +1,7 @@
 //! Jobs that hang, and jobs that do not.
 
+mod hung;
+
 use super::never_done::named;
 use super::*;
 use crate::model::{
@@ -114,20 +116,34 @@ impl Ranks {
     }
 
     fn waits_in(&mut self, rank: usize, function: &str, at_ns: u64) {
-        let frame = Frame {
-            function: self.model.texts.intern(function),
-            mapping: self.model.texts.intern("/app/solver"),
-            ..Frame::default()
-        };
-        let frame = self.model.stacks.frame_id(frame);
-        let stack = self.model.stacks.child(StackId::ROOT, frame);
+        self.sample(rank, &[function], (at_ns, S), Basis::WaitTime);
+    }
+
+    /// A sample of functions, outermost first.
+    fn sample(
+        &mut self,
+        rank: usize,
+        functions: &[&str],
+        (time_ns, weight): (u64, u64),
+        basis: Basis,
+    ) {
+        let mut stack = StackId::ROOT;
+        for function in functions {
+            let frame = Frame {
+                function: self.model.texts.intern(function),
+                mapping: self.model.texts.intern("/app/solver"),
+                ..Frame::default()
+            };
+            let frame = self.model.stacks.frame_id(frame);
+            stack = self.model.stacks.child(stack, frame);
+        }
         self.batch.samples.push(Sample {
-            time_ns: at_ns,
-            weight: S,
+            time_ns,
+            weight,
             process: ProcessId::new(rank),
             thread: ThreadId::new(rank),
             stack,
-            basis: Basis::WaitTime,
+            basis,
         });
     }
 

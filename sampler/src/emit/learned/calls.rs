@@ -71,11 +71,20 @@ pub struct KeptCalls {
     /// The latest chunks, oldest first.
     latest: VecDeque<u64>,
     shared: Shared,
+    /// The latest kernel of each stream that was recorded, by its correlation; the stream that was used last is in front.
+    latest_kernels: Vec<(Option<u64>, u64)>,
 }
 
 fn place(correlation: u64) -> (u64, usize) {
     let chunk = CHUNK as u64;
     (correlation / chunk, (correlation % chunk) as usize)
+}
+
+impl Chunk {
+    fn start_ns(&self, at: usize) -> u64 {
+        let steps = i64::from(self.starts[at]) * STEP_NS;
+        self.base_ns.saturating_add_signed(steps)
+    }
 }
 
 impl KeptCalls {
@@ -118,14 +127,48 @@ impl KeptCalls {
         let (number, at) = place(correlation);
         let chunk = self.chunks.get_mut(&number)?;
         let call = *self.shared.get(chunk.calls[at])?;
-        let steps = i64::from(chunk.starts[at]) * STEP_NS;
-        let start_ns = chunk.base_ns.saturating_add_signed(steps);
+        let start_ns = chunk.start_ns(at);
         if chunk.calls[at] & AWAITED != 0 {
             chunk.calls[at] &= !AWAITED;
             chunk.awaited -= 1;
             self.forget_if_done(number);
         }
+        if call.kernel != 0 {
+            self.note_kernel(call.stream, correlation);
+        }
         Some((call, start_ns))
+    }
+
+    fn note_kernel(&mut self, stream: Option<u64>, correlation: u64) {
+        let mut known = self.latest_kernels.iter();
+        match known.position(|(known, _)| *known == stream) {
+            Some(at) => {
+                self.latest_kernels.swap(0, at);
+                let latest = &mut self.latest_kernels[0].1;
+                *latest = correlation.max(*latest);
+            }
+            None => self.latest_kernels.push((stream, correlation)),
+        }
+    }
+
+    /// Launches of kernels that were not recorded, oldest first, and when they began (to 64 ns). One that is followed by a recorded one of its stream is left
+    /// out: it failed, or was captured for a graph.
+    pub fn unended(&self) -> impl Iterator<Item = (Call, u64)> {
+        let chunks = self.order.iter().filter_map(|number| {
+            let chunk = self.chunks.get(number)?;
+            (chunk.awaited > 0).then_some((*number, chunk))
+        });
+        chunks.flat_map(move |(number, chunk)| {
+            (0..CHUNK).filter_map(move |at| {
+                let call = *self.shared.get(chunk.calls[at])?;
+                let correlation = number * CHUNK as u64 + at as u64;
+                let mut latest = self.latest_kernels.iter();
+                let latest = latest.find(|(stream, _)| *stream == call.stream);
+                let is_past = latest.is_some_and(|(_, latest)| *latest > correlation);
+                let is_awaited = chunk.calls[at] & AWAITED != 0;
+                (is_awaited && call.kernel != 0 && !is_past).then(|| (call, chunk.start_ns(at)))
+            })
+        })
     }
 
     /// The oldest of the latest chunks is one of them no more.
@@ -279,6 +322,40 @@ mod tests {
         assert_eq!(kept.chunks[&0].awaited, 0);
         assert_eq!(kept.told(9), Some((call(2), 0)));
         assert_eq!(kept.shared.numbers.len(), 1);
+    }
+
+    #[test]
+    fn launches_behind_the_last_recorded_kernel_of_their_stream_have_not_ended() {
+        let mut kept = KeptCalls::default();
+        let launch = |kernel, stream| Call {
+            kernel,
+            stream: Some(stream),
+            ..call(1)
+        };
+        for (correlation, kernel, stream) in [
+            (3, 1, 0),
+            (300, 2, 0),
+            (301, 0, 0),
+            (302, 3, 0),
+            (303, 4, 5),
+        ] {
+            kept.insert(correlation, launch(kernel, stream), 64 * correlation, true);
+        }
+        let unended = |kept: &KeptCalls| -> Vec<(u64, u64)> {
+            let all = kept.unended();
+            all.map(|(call, start_ns)| (call.kernel, start_ns / 64))
+                .collect()
+        };
+        assert_eq!(
+            unended(&kept),
+            [(1, 3), (2, 300), (3, 302), (4, 303)],
+            "a copy is no kernel"
+        );
+        // The first of the stream was captured, or failed.
+        assert!(kept.told(300).is_some());
+        assert_eq!(unended(&kept), [(3, 302), (4, 303)]);
+        assert!(kept.told(303).is_some());
+        assert_eq!(unended(&kept), [(3, 302)], "each stream for itself");
     }
 
     #[test]

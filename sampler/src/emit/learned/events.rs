@@ -189,6 +189,11 @@ impl EventTables {
         self.calls.told(correlation)
     }
 
+    /// Launches of kernels that were not recorded, oldest first, and when they began.
+    pub fn unended(&self) -> impl Iterator<Item = (Call, u64)> {
+        self.calls.unended()
+    }
+
     /// The frames of a stack, outermost first; empty when it was not recorded.
     pub fn stack(&self, id: u64) -> &[FrameId] {
         self.stacks.get(&id).map_or(&[], Vec::as_slice)

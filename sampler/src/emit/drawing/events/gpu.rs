@@ -18,6 +18,8 @@ use crate::emit::output::{Group, Output};
 /// The outermost frame of the time of kernels: some viewers put the samples of all clocks into one
 /// flame graph.
 const ROOT: &str = "[GPU]";
+/// The most kernels that are told of which had not ended.
+const UNENDED: usize = 4_096;
 
 /// Where operations of one GPU follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,31 +193,55 @@ impl Gpu {
         let stack = pen.known.stack(call.stack);
         pen.tally.launch_stacks += u64::from(!stack.is_empty());
         pen.tally.kernel_ns = pen.tally.kernel_ns.saturating_add(end_ns - start_ns);
+        // Without time it would be one that had not ended.
+        if start_ns == end_ns {
+            return;
+        }
+        let (tid, [root, leaf]) = self.add_sample(kernel, call, (start_ns, end_ns - start_ns), pen);
+        pen.digest.kernel(leaf, end_ns - start_ns);
+        if let Some(overview) = &mut pen.overview {
+            let all = || frames_of(root, pen.known.stack(call.stack), leaf);
+            overview.kernel(device, tid, (start_ns, end_ns), all, pen.frames);
+        }
+    }
+
+    /// Adds a sample of a kernel under the stack that launched it. The thread that it is of, and its outermost and innermost frames.
+    fn add_sample(
+        &mut self,
+        kernel: StringId,
+        call: &Call,
+        (start_ns, time_ns): (u64, u64),
+        pen: &mut EventWriter<'_>,
+    ) -> (u32, [FrameId; 2]) {
+        let stack = pen.known.stack(call.stack);
         let frames = &mut *pen.frames;
         let root = *self.root.get_or_insert_with(|| frames.pseudo_frame(ROOT));
         let leaf = *self.frames.entry(kernel).or_insert_with(|| {
             let name = pen.output.buffer().strings().text(kernel);
             frames.pseudo_frame(name)
         });
-        pen.digest.kernel(leaf, end_ns - start_ns);
-        let all = || {
-            let inner = stack.iter().copied().chain([leaf]);
-            std::iter::once(root).chain(inner).collect()
-        };
         // A stack that is not known has no id either: it may become known.
         let stack_id = if stack.is_empty() { 0 } else { call.stack };
+        let all = || frames_of(root, stack, leaf);
         let callstack = pen.output.gpu_callstack(frames, (stack_id, kernel), all);
         let tid = match call.tid {
             0 => pen.output.pid(),
             tid => tid,
         };
-        if let Some(overview) = &mut pen.overview {
-            overview.kernel(device, tid, (start_ns, end_ns), all, frames);
+        let sample = pen.output.sample(start_ns, tid, callstack, time_ns);
+        self.samples.push(sample);
+        (tid, [root, leaf])
+    }
+
+    /// Adds the first kernels that had not ended, as samples without time at their launches: which they were, and who launched them.
+    pub fn finish(&mut self, pen: &mut EventWriter<'_>) {
+        let is_kept = |(_, start_ns): &(Call, u64)| pen.run.windows.events.active(*start_ns);
+        let unended: Vec<_> = pen.known.unended().filter(is_kept).take(UNENDED).collect();
+        for (call, start_ns) in unended {
+            if let Some(name) = pen.output.event_text(pen.known, call.kernel) {
+                self.add_sample(name, &call, (start_ns, 0), pen);
+            }
         }
-        self.samples.push(
-            pen.output
-                .sample(start_ns, tid, callstack, end_ns - start_ns),
-        );
     }
 
     /// Writes the samples of a batch.
@@ -224,6 +250,12 @@ impl Gpu {
             output.gpu_samples(&mut self.samples);
         }
     }
+}
+
+/// The frames of a kernel's time, outermost first.
+fn frames_of(root: FrameId, stack: &[FrameId], leaf: FrameId) -> Vec<FrameId> {
+    let inner = stack.iter().copied().chain([leaf]);
+    std::iter::once(root).chain(inner).collect()
 }
 
 /// What an operation without a name is called.

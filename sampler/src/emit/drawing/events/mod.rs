@@ -152,6 +152,7 @@ impl Events {
     /// Closes what is open. The trace ends at `end_ns`.
     pub fn finish(&mut self, end_ns: u64, pen: &mut EventWriter<'_>) {
         self.calls.finish(end_ns, pen);
+        self.gpu.finish(pen);
         self.gpu.flush(pen.output);
     }
 }
