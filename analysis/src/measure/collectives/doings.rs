@@ -62,11 +62,13 @@ struct OfProcess {
     /// Time of copies by the link to their calls, and where these are.
     linked: HashMap<u64, u64>,
     links: HashMap<u64, (ThreadId, u64)>,
-    code: HashMap<(ThreadId, StackId), u64>,
+    code: HashMap<(ThreadId, StackId), IntervalSet>,
     waits: HashMap<(ThreadId, StackId), IntervalSet>,
     /// Recorded waits for locks.
     lock_waits: Vec<LockWait>,
     calls: HashMap<(ThreadId, u64), (TextId, u64)>,
+    /// When threads were in calls.
+    in_calls: HashMap<ThreadId, IntervalSet>,
     sites: HashMap<(ThreadId, u64), StackId>,
     launches: HashMap<ThreadId, u64>,
     /// Operators, functions and ranges, and the calls in them: what is known of threads without samples.
@@ -228,7 +230,7 @@ impl Measure for Doings {
             let key = (sample.thread, sample.stack);
             match sample.basis {
                 Basis::CpuTime => within(windows, span, |start_ns, end_ns| {
-                    *code.entry(key).or_default() += end_ns - start_ns;
+                    code.entry(key).or_default().add(start_ns, end_ns);
                 }),
                 Basis::WaitTime => within(windows, span, |start_ns, end_ns| {
                     waits.entry(key).or_default().add(start_ns, end_ns);
@@ -356,13 +358,15 @@ impl OfProcess {
             return;
         }
         let mut inside_ns = 0;
-        within(
-            &self.windows,
-            (slice.start_ns, slice.end_ns),
-            |start_ns, end_ns| {
-                inside_ns += end_ns - start_ns;
-            },
-        );
+        let span = (slice.start_ns, slice.end_ns);
+        let in_calls = &mut self.in_calls;
+        within(&self.windows, span, |start_ns, end_ns| {
+            inside_ns += end_ns - start_ns;
+            if is_call {
+                let times = in_calls.entry(slice.thread).or_default();
+                times.add(start_ns, end_ns);
+            }
+        });
         if inside_ns == 0 {
             return;
         }
@@ -418,6 +422,34 @@ impl OfProcess {
         (found, locked)
     }
 
+    /// How long a thread ran code, by place. What it spins in a call, or in a recorded wait for a lock, is that call's or wait's.
+    fn ran(
+        &mut self,
+        thread: ThreadId,
+        locked: &[(u64, u64)],
+        model: &Model,
+    ) -> BTreeMap<String, u64> {
+        let mut others = IntervalSet::default();
+        if let Some(in_calls) = self.in_calls.get_mut(&thread) {
+            for (start_ns, end_ns) in in_calls.intervals() {
+                others.add(start_ns, end_ns);
+            }
+        }
+        for &(start_ns, end_ns) in locked {
+            others.add(start_ns, end_ns);
+        }
+        let others: Vec<_> = others.intervals().collect();
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let of_thread = self.code.iter_mut().filter(|(key, _)| key.0 == thread);
+        for ((_, stack), times) in of_thread {
+            let sum_ns = outside(times, &others);
+            if sum_ns > 0 {
+                *found.entry(place(*stack, model)).or_default() += sum_ns;
+            }
+        }
+        found
+    }
+
     fn done(&mut self, own: ProcessId, model: &Model) -> Done {
         let windows_ns = self.windows.iter().map(|window| window.1 - window.0).sum();
         let mut gpu = [0; 4];
@@ -436,15 +468,12 @@ impl OfProcess {
         let busiest = busiest.max_by_key(|(thread, count)| (**count, std::cmp::Reverse(**thread)));
         let thread = busiest.map(|(thread, _)| *thread);
         let place = |stack: StackId| place(stack, model);
-        let mut code: BTreeMap<String, u64> = BTreeMap::new();
-        for (&(of, stack), &sum_ns) in &self.code {
-            if Some(of) == thread {
-                *code.entry(place(stack)).or_default() += sum_ns;
-            }
-        }
         let waited = thread.map(|thread| self.waited(thread, model));
         let (waits, locked) = waited.unwrap_or_default();
-        let was_seen = !code.is_empty() || self.waits.keys().any(|key| Some(key.0) == thread);
+        let code = thread.map(|thread| self.ran(thread, &locked, model));
+        let mut code = code.unwrap_or_default();
+        let is_its = |key: &(ThreadId, StackId)| Some(key.0) == thread;
+        let was_seen = self.code.keys().chain(self.waits.keys()).any(is_its);
         let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
         if let Some(scopes) = scopes.filter(|_| !was_seen) {
             scopes.sort();
@@ -515,45 +544,4 @@ impl OfProcess {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Sample;
-
-    #[test]
-    fn a_recorded_wait_for_a_lock_counts_once_with_what_was_seen_of_it() {
-        let mut model = Model::default();
-        let function = model.texts.intern("pthread_mutex_lock");
-        let holder = model.texts.intern("grow (pool.cc:42)");
-        let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
-        let mut doings = Doings::default();
-        doings.ask(0, process, vec![(100, 200), (300, 400)]);
-        let mut batch = Batch::default();
-        batch
-            .lock_waits
-            .extend([(150, 350), (160, 170)].map(|time| LockWait {
-                start_ns: time.0,
-                end_ns: time.1,
-                process,
-                thread,
-                function,
-                holder,
-                holder_tid: 7,
-                ..LockWait::default()
-            }));
-        batch.samples.push(Sample {
-            time_ns: 390,
-            weight: 260,
-            basis: Basis::WaitTime,
-            process,
-            thread,
-            ..Sample::default()
-        });
-        doings.take(&batch);
-        let mut file = doings.0.lock().unwrap();
-        let (waits, _) = file.processes[0].waited(thread, &model);
-        let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
-        let told = [("[unknown]", 20 + 40), (lock, 50 + 50)];
-        let told = told.map(|(place, ns)| (place.to_owned(), ns));
-        assert_eq!(waits, BTreeMap::from(told));
-    }
-}
+mod tests;
