@@ -25,9 +25,6 @@ use crate::sys;
 /// perf is used when a period is shorter than this fraction of the tick.
 const PERF_BELOW: f64 = 1.0 / 1.5;
 
-/// For so many ticks what perf did not deliver may wait for one in the kernel, and perf may say nothing.
-const MOST_TICKS: u32 = 8;
-
 /// The period of the samples in nanoseconds.
 pub fn period_ns() -> u64 {
     (1e9 / state::settings().frequency_hz) as u64
@@ -218,29 +215,40 @@ impl ThreadClock {
     /// How many of the timer's periods nothing accounts for yet and the sample at hand shall stand for, when `ticks` of them have ended.
     ///
     /// Beside perf they are the time in the kernel. Only a tick that came there says where that was spent: system calls and page faults
-    /// would lose to the user code in between if the other ticks stood for it as well. So these leave it to the next that does.
+    /// would lose to the user code in between if the other ticks stood for it as well. So these leave some of it to the next that does.
+    /// What is more than such ticks explain is user code that perf did not deliver, where the kernel throttles it: that is anybody's. The
+    /// program can switch it off, too (`PR_TASK_PERF_EVENTS_DISABLE`): then all ticks count alike.
     #[inline]
     pub fn missing_ticks(&mut self, ticks: u64) -> u64 {
+        /// Ticks for whose time the next one in the kernel may have to stand.
+        const LEFT: u64 = 8;
+        /// So many ticks in user code without a word from perf, which is switched off.
+        const SILENT: u32 = 8;
         if self.perf.is_none() && self.perf_balance == 0 {
             return ticks;
         }
         // perf sampled, or an end that did not come accounted for, some of these ticks already.
         self.perf_balance = self.perf_balance.wrapping_sub_unsigned(ticks);
-        let in_kernel = self.perf.is_none() || self.was_in_kernel();
-        if !in_kernel {
-            self.silent = self.silent.saturating_add(1);
+        if self.perf.is_none() {
+            let missing = self.perf_balance.min(0).unsigned_abs();
+            self.perf_balance = self.perf_balance.max(0);
+            return missing;
         }
-        if self.perf_balance >= 0 {
-            return 0;
-        }
-        let missing = self.perf_balance.unsigned_abs();
-        // The program can switch perf's events off (`PR_TASK_PERF_EVENTS_DISABLE`): then all ticks count alike.
-        let is_off = self.silent > MOST_TICKS;
-        if !in_kernel && !is_off && missing < self.most_missing() {
-            return 0;
-        }
-        self.perf_balance = 0;
-        missing
+        let in_kernel = self.was_in_kernel();
+        self.silent = self.silent.saturating_add(u32::from(!in_kernel));
+        let missing = self.perf_balance.min(0).unsigned_abs();
+        let of_a_tick = 1 + self.tick_ns / period_ns().max(1);
+        let excess = missing.saturating_sub(LEFT * of_a_tick);
+        // One system call may have lasted for many ticks.
+        let own = ticks.max(of_a_tick);
+        let share = match (in_kernel, excess) {
+            _ if self.silent > SILENT => missing,
+            (false, _) => excess,
+            (true, 0) => missing.min(2 * own),
+            (true, _) => excess.max(own).min(missing),
+        };
+        self.perf_balance = self.perf_balance.wrapping_add_unsigned(share);
+        share
     }
 
     /// Whether the kernel's tick came while the thread was in the kernel: it counts as a whole as time in user mode or none of it.
@@ -250,11 +258,6 @@ impl ThreadClock {
         let used_ns = user_ns.saturating_sub(self.user_ns);
         self.user_ns = user_ns;
         used_ns < self.tick_ns / 2
-    }
-
-    /// So many periods are accounted for at any tick: perhaps nothing else tells of them, such as signals that were merged.
-    fn most_missing(&self) -> u64 {
-        1 + u64::from(MOST_TICKS) * self.tick_ns / period_ns().max(1)
     }
 
     /// Dithers perf's sampling phase across the period, so that a program in lock-step with the clock is not sampled at the same few
