@@ -71,7 +71,7 @@ choices! {
         Auto = "auto": "timers; perf events where the rate is above the kernel's tick and they are permitted";
         Timer = "timer": "one CPU-time timer per thread, which expires when the kernel ticks";
         Perf = "perf": concat!(
-            "one perf event `cpu-clock` per thread: exact, also where a program goes in step with the tick, ",
+            "one perf event `cpu-clock` per thread beside its timer: exact in the code of the program, also where it goes in step with the tick (time in the kernel is sampled at ticks), ",
             "at the price of a file descriptor of the program (its number is random, between half and three ",
             "quarters of `ulimit -n`) and a little more time"
         );
