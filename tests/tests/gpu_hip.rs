@@ -5,7 +5,7 @@ mod processes;
 #[path = "gpu_hip/told.rs"]
 mod told;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::{Context, ensure};
 use rsys_tests::simgpu::{
@@ -68,6 +68,7 @@ on_every_stack! {
     a_runtime_that_is_loaded_late_is_found;
     streams_that_are_destroyed_at_once_are_told;
     the_last_launch_of_a_graph_is_told;
+    gpus_without_work_are_left_alone;
 }
 
 /// Compilers are in these two.
@@ -249,6 +250,40 @@ fn graphs_that_are_destroyed_at_once_are_told_on_rocm7() -> TestResult {
     graphs_that_are_destroyed_at_once_are_told(Stack::Rocm7)
 }
 
+/// Nor must a launch get the names of the kernels that the nodes have after it.
+fn nodes_that_change_keep_their_names(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    for how in [&[][..], &["behind"]] {
+        let machine = machine(stack, 1)?;
+        let program = hip_program(stack, "hip_graph_nodes")?.args(["50", "60"]);
+        let outcome = profiled(&machine, program.args(how)).run()?;
+        let trace = outcome.expect_success().trace_of("hip_graph_nodes")?;
+        let truth = machine.truth()?;
+        for name in ["brief", "of_a_name"] {
+            let ran = truth.kernels_named(name).count();
+            let told = trace.number(&format!(
+                "select count(*) from slice where category = 'kernel' and name glob '{name}*'"
+            ))?;
+            ensure!(
+                ran == 1500 && told == i64::try_from(ran)?,
+                "{how:?}: {told} kernels {name} of {ran}\n{}",
+                outcome.story()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn nodes_that_change_keep_their_names_on_unstable() -> TestResult {
+    nodes_that_change_keep_their_names(Stack::Unstable)
+}
+
+#[test]
+fn nodes_that_change_keep_their_names_on_rocm7() -> TestResult {
+    nodes_that_change_keep_their_names(Stack::Rocm7)
+}
+
 /// HIP 6 and 7 read the number of a stream's queue when they tell of what it did: a stream that is destroyed as soon as that is over takes it along.
 fn streams_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
     const TIMES: usize = 100;
@@ -337,6 +372,43 @@ fn what_nobody_waited_for_is_told_at_the_end(stack: Stack) -> TestResult {
         );
         // Whoever is killed cannot say what he knew; all others do.
         ensure!(lost == 0 || how == "terminate", "{how}: {lost} were lost");
+    }
+    Ok(())
+}
+
+/// The end waits for GPUs that have work, and for no others: HIP 5 would set them up first, with a compiler that has ended by then.
+fn gpus_without_work_are_left_alone(stack: Stack) -> TestResult {
+    skip_if_missing!(missing(stack));
+    for (what, category, count, gpus) in [
+        ("looks", "kernel", 10, &[0][..]),
+        ("second", "kernel", 10, &[1]),
+        ("stream", "fill", 10, &[1]),
+        ("reused", "fill", 11, &[0, 1]),
+    ] {
+        let machine = machine(stack, 2)?;
+        let program = hip_program(stack, "hip_devices")?.arg(what);
+        let outcome = profiled(&machine, program).run()?;
+        let trace = outcome.expect_success().trace_of("hip_devices")?;
+        ensure!(
+            outcome.stdout.contains("done=1"),
+            "{what}: {}",
+            outcome.story()
+        );
+        let told = trace.number(&format!(
+            "select count(*) from slice where category = '{category}'"
+        ))?;
+        ensure!(
+            told == count,
+            "{what}: {told} operations\n{}",
+            outcome.story()
+        );
+        let truth = machine.truth()?;
+        let at_work: BTreeSet<usize> = truth
+            .dispatches()
+            .map(|dispatch| dispatch.gpu)
+            .chain(truth.barriers().map(|barrier| barrier.gpu))
+            .collect();
+        ensure!(at_work.iter().eq(gpus), "{what}: GPUs {at_work:?}");
     }
     Ok(())
 }

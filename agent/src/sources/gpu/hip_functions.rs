@@ -73,6 +73,10 @@ functions! {
     runtime_version = "hipRuntimeGetVersion"(*mut c_int) -> c_int;
     /// GPUs that the program may use.
     device_count = "hipGetDeviceCount"(*mut c_int) -> c_int;
+    /// The thread's GPU.
+    current_device = "hipGetDevice"(*mut c_int) -> c_int;
+    /// The GPU of a stream.
+    stream_device = "hipGetStreamDeviceId"(*const c_void) -> c_int;
     /// Makes a GPU the thread's.
     set_device = "hipSetDevice"(c_int) -> c_int;
     /// Waits for the thread's GPU.

@@ -32,6 +32,8 @@ pub struct Words {
     pub is_asking: u64,
     /// Whether the thread uses HIP's stream of its own ([`OwnStream`]).
     pub own_stream: u64,
+    /// The stream whose GPU is known to be used, as `hip/work.rs` writes it, or 0.
+    pub noted_stream: u64,
 }
 
 crate::thread_words! {
@@ -102,6 +104,20 @@ pub fn own_stream() -> OwnStream {
 pub fn set_own_stream(known: OwnStream) {
     // SAFETY: as above.
     unsafe { (*words()).own_stream = known as u64 }
+}
+
+/// The stream that the thread has noted.
+#[inline]
+pub fn noted_stream() -> u64 {
+    // SAFETY: as above.
+    unsafe { (*words()).noted_stream }
+}
+
+/// Notes a stream.
+#[inline]
+pub fn set_noted_stream(noted: u64) {
+    // SAFETY: as above.
+    unsafe { (*words()).noted_stream = noted }
 }
 
 /// Notes whether the thread's call launches one kernel that is to be counted when it is made; returns what was noted before.

@@ -52,11 +52,6 @@ impl Arguments {
         }
     }
 
-    /// The first of them, of 32 bits.
-    pub fn first(self) -> Option<u32> {
-        self.u32(16)
-    }
-
     fn size3(self, offset: u16) -> Option<[u32; 3]> {
         Some([
             self.u32(offset)?,

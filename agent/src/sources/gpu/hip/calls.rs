@@ -11,6 +11,7 @@ use crate::sources::gpu::hip::arguments::{Arguments, decode};
 use crate::sources::gpu::hip::calibrate;
 use crate::sources::gpu::hip::copies::{self, Direction, Said};
 use crate::sources::gpu::hip::end;
+use crate::sources::gpu::hip::graph_nodes;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip::ops;
 use crate::sources::gpu::hip::painted;
@@ -32,7 +33,7 @@ static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS
 
 const ASKED: u64 = 1;
 const SKIP: u64 = 2;
-/// `hipSetDevice`: not worth an event, but it says which GPUs are used.
+/// `hipSetDevice`: not worth an event, but the thread's work goes to another GPU from then on.
 const DEVICE: u64 = 4;
 /// `hipModuleUnload`: kernels known by their addresses may be others afterwards.
 const UNLOAD: u64 = 8;
@@ -42,9 +43,11 @@ const GRAPH_GOES: u64 = 16;
 const STREAM_GOES: u64 = 32;
 /// `hipDeviceReset`.
 const STREAMS_GO: u64 = 64;
-const CALL_SHIFT: u32 = 7;
+/// `hipGraphExecKernelNodeSetParams`.
+const NODE_CHANGES: u64 = 128;
+const CALL_SHIFT: u32 = 8;
 const CALL_MASK: u64 = 0x3ff;
-const NAME_SHIFT: u32 = 17;
+const NAME_SHIFT: u32 = 18;
 const NO_CALL: u64 = CALL_MASK;
 const _: () = assert!(CALLS.len() < NO_CALL as usize);
 
@@ -76,6 +79,15 @@ impl Known {
         CALLS.get((self.0 >> CALL_SHIFT & CALL_MASK) as usize)
     }
 
+    /// What is to be done before the call, with its arguments.
+    fn before(self) -> Option<Phase> {
+        match self.0 & (STREAM_GOES | NODE_CHANGES) {
+            STREAM_GOES => Some(on_stream_goes),
+            NODE_CHANGES => Some(on_node_changes),
+            _ => None,
+        }
+    }
+
     fn does(self) -> Does {
         self.call().map_or(Does::Nothing, |call| call.does)
     }
@@ -102,6 +114,7 @@ fn learn(op: u32) -> u64 {
     }
     let goes = match name {
         b"hipGraphExecDestroy" | b"hipGraphExecUpdate" => GRAPH_GOES,
+        b"hipGraphExecKernelNodeSetParams" => NODE_CHANGES,
         b"hipStreamDestroy" => STREAM_GOES,
         b"hipDeviceReset" => STREAMS_GO,
         _ => 0,
@@ -139,6 +152,7 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         return SKIPPED;
     };
     if known.0 & GRAPH_GOES != 0 && owner::is_hip() {
+        graph_nodes::forget();
         end::before_graph_goes();
     }
     if known.0 & STREAMS_GO != 0 {
@@ -156,9 +170,9 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
         0
     };
     if known.is_skipped() {
-        return match known.0 & STREAM_GOES {
-            0 => SKIPPED,
-            _ => ask_only(0, on_stream_goes),
+        return match known.before() {
+            None => SKIPPED,
+            Some(before) => ask_only(0, before),
         };
     }
     if known.0 & DEVICE != 0 {
@@ -166,13 +180,7 @@ pub unsafe fn on_call(op: u32, data: *mut c_void) -> c_int {
     }
     if pause::is_caller_paused() {
         // The tag comes back with the operations, which are then left alone too.
-        return ask_only(
-            Tag::PAUSED.bits(),
-            match known.0 & STREAM_GOES {
-                0 => on_paused,
-                _ => on_stream_goes,
-            },
-        );
+        return ask_only(Tag::PAUSED.bits(), known.before().unwrap_or(on_paused));
     }
     // The clock is a good part of what a launch costs: one look serves the tag and the event, which HIP asks for next.
     let now_ns = sys::boottime_ns();
@@ -197,18 +205,25 @@ type Phase = unsafe extern "C" fn(op: u32, data: *const c_void);
 unsafe extern "C" fn on_paused(_op: u32, _data: *const c_void) {}
 
 /// # Safety
-/// As HIP calls it, with the record of `hipSetDevice`.
-unsafe extern "C" fn on_set_device(_op: u32, data: *const c_void) {
-    if let Some(device) = Arguments::Record(data).first() {
-        work::note_device(device);
-    }
+/// Always safe.
+unsafe extern "C" fn on_set_device(_op: u32, _data: *const c_void) {
+    work::note_switch();
 }
 
 /// # Safety
 /// As HIP calls it, with the record of `hipStreamDestroy`.
 unsafe extern "C" fn on_stream_goes(_op: u32, data: *const c_void) {
+    work::note_destroyed();
     if let Some(stream) = Arguments::Record(data).u64(16) {
         streams::before_one_goes(stream);
+    }
+}
+
+/// # Safety
+/// As HIP calls it, with the record of `hipGraphExecKernelNodeSetParams`.
+unsafe extern "C" fn on_node_changes(_op: u32, data: *const c_void) {
+    if owner::is_hip() {
+        graph_nodes::before_change(data);
     }
 }
 
@@ -224,11 +239,12 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let mut args = ArgWords::new();
     let mut begin_ns = words::asked_ns();
     let does = known.does();
-    if known.0 & STREAM_GOES != 0 {
+    if let Some(before) = known.before() {
         // SAFETY: as HIP called us. The wait is not part of the call.
-        unsafe { on_stream_goes(op, data) };
+        unsafe { before(op, data) };
         begin_ns = sys::boottime_ns();
     }
+    let mut work_of = 0;
     if let Some(call) = known.call() {
         let mut said = Said {
             bytes: 0,
@@ -240,7 +256,10 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
                 match (*key, value) {
                     (Key::Bytes, Value::Uint(bytes)) => said.bytes = bytes,
                     (Key::Operations, Value::Uint(count)) => operations = count,
-                    (Key::Stream, Value::Pointer(stream)) => streams::note_use(stream),
+                    (Key::Stream, Value::Pointer(stream)) => {
+                        work_of = stream;
+                        streams::note_use(stream);
+                    }
                     _ => {}
                 }
                 args.push(*key, value);
@@ -254,7 +273,7 @@ unsafe extern "C" fn on_enter(op: u32, data: *const c_void) {
     let unknown = known.call().is_none().then_some(op);
     if does.wants_stack() || unknown.is_some_and(unknown::may_work) {
         if does.works() {
-            work::note_work();
+            work::note_work(work_of);
         }
         if does == Does::Graph {
             ops::graph_is_launched();

@@ -114,7 +114,7 @@ pub fn before_loss() {
     }
 }
 
-/// A graph is about to be destroyed or changed. When HIP 7 reports a launch, it copies the names of the kernels from the graph, on a thread of
+/// A graph is about to be destroyed or to get other kernels. When HIP 7 reports a launch, it copies the names of the kernels from the graph, on a thread of
 /// the runtime's and a moment after the program may know that the launch is over: with a tracer, it reads what is not there any more, and aborts.
 /// (`tests/tests/gpu_hip.rs`: `graphs_that_are_destroyed_at_once_are_told`.)
 pub fn before_graph_goes() {

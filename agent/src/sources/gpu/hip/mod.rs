@@ -10,6 +10,7 @@ mod calibrate;
 mod calls;
 pub mod copies;
 mod end;
+mod graph_nodes;
 pub mod names;
 mod ops;
 mod painted;

@@ -39,7 +39,7 @@ pub fn may_work(op: u32) -> bool {
 
 /// A call that is under way gives GPUs work.
 pub fn works(op: u32) {
-    work::note_work();
+    work::note_work(0);
     let is_new = SEEN
         .get(op as usize)
         .is_some_and(|seen| seen.swap(WORKS, Ordering::Relaxed) != WORKS);
