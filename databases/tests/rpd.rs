@@ -56,3 +56,15 @@ insert into rocpd_api_ops values (1, 1, 2);
 ";
     assert_eq!(places("one", rows), [(70, 1), (70, 0)]);
 }
+
+#[test]
+fn a_call_that_is_described_twice_has_its_operations_once() {
+    let rows = "
+create table rocpd_kernelapi (id integer primary key, api_id integer, gridX integer, gridY integer, gridZ integer);
+insert into rocpd_api values (1, 70, 70, 0, 1, 2, 1);
+insert into rocpd_op values (1, 0, 0, 10, 11, 4, 3);
+insert into rocpd_api_ops values (1, 1, 1);
+insert into rocpd_kernelapi values (1, 1, 8, 1, 1), (2, 1, 8, 1, 1);
+";
+    assert_eq!(places("twice", rows), [(70, 0)]);
+}

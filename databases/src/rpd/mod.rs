@@ -140,15 +140,22 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
             .into_iter()
             .find(|name| has(&columns, name))
     };
+    // The first is the table's primary key. Of the other there may be several rows, each of which would be an operation more.
+    let once = |table: &str, key: &str| match key {
+        "api_ptr_id" => table.to_owned(),
+        key => format!("(select * from {table} group by {key})"),
+    };
     let (mut joins, mut grid, mut bytes) = (String::new(), "''".to_owned(), "0".to_owned());
     if let Some(key) = key("rocpd_kernelapi") {
-        joins += &format!(" left join rocpd_kernelapi k on k.{key} = l.api_id");
+        let table = once("rocpd_kernelapi", key);
+        joins += &format!(" left join {table} k on k.{key} = l.api_id");
         grid = format!(
             "case when k.gridX > 0 and not {IS_GRAPH} then k.gridX || '\u{d7}' || k.gridY || '\u{d7}' || k.gridZ end"
         );
     }
     if let Some(key) = key("rocpd_copyapi") {
-        joins += &format!(" left join rocpd_copyapi c on c.{key} = l.api_id");
+        let table = once("rocpd_copyapi", key);
+        joins += &format!(" left join {table} c on c.{key} = l.api_id");
         bytes = format!("case when c.size > 0 and not {IS_GRAPH} then c.size end");
     }
     let sql = format!(
