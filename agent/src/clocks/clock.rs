@@ -1,7 +1,8 @@
 //! The clocks that interrupt a thread.
 //!
 //! * The **timer**: a POSIX timer on the thread's CPU clock. It follows the thread wherever it runs,
-//!   needs no descriptor and interrupts no system call, but the kernel looks at it only once per
+//!   needs no descriptor and interrupts no system call (but a wait for io_uring, within which the kernel
+//!   does what waits for the return to the program), but the kernel looks at it only once per
 //!   tick. The expirations in between come as overruns, so the weights are right at any frequency.
 //! * **perf** `cpu-clock`, with a signal to the thread ([`perf`]): as fine as asked for. It counts
 //!   user mode only (a signal raised in kernel mode could make a system call return `EINTR`), and

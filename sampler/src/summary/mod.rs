@@ -115,9 +115,9 @@ impl ProcessSummary {
         let expected = self.tally.weight as f64 * 100.0 / percent;
         let is_much = expected >= LEAST_EXPECTED;
         let cause = if self.clock == CPU_TIMER {
-            "either it works in step with the kernel's tick and between two of them, where CPU timers do not see it (--clock perf does), or something took the sample signal (SIGSTKFLT) or the clocks away"
+            "either it works in step with the kernel's tick and between two of them, where CPU timers do not see it (--clock perf does), or kernel threads of io_uring work for it, or something took the sample signal (SIGSTKFLT) or the clocks away"
         } else {
-            "something took the sample signal (SIGSTKFLT) or the clocks away"
+            "either kernel threads of io_uring work for it, or something took the sample signal (SIGSTKFLT) or the clocks away"
         };
         (percent < LEAST_PERCENT && is_much && !is_told).then(|| {
             format!(
