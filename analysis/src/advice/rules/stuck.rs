@@ -1,11 +1,13 @@
 //! Ranks that waited for each other, or for a GPU, until the end.
 
+use std::collections::BTreeSet;
+
 use crate::advice::facts::{Facts, Span, host_named};
 use crate::advice::rule::{Finding, Rule, Verdict};
 use crate::table::Cell;
 use crate::table::view::View;
 
-pub(super) const RULES: [Rule; 2] = [
+pub(super) const RULES: [Rule; 3] = [
     Rule {
         name: "stuck",
         title: "ranks waited for an operation that was never done",
@@ -16,9 +18,16 @@ pub(super) const RULES: [Rule; 2] = [
     Rule {
         name: "hung_kernel",
         title: "the host waited until the end for a GPU that did not finish",
-        remedy: "run the kernel alone with these arguments, attach rocgdb while it hangs, and look for faults and resets in `dmesg`: it loops, or waits for a value that nobody writes; if it is only slow, let it run for longer",
+        remedy: "run the kernel alone with these arguments, attach rocgdb while it hangs, and look for faults and resets in `dmesg`: it may loop, or wait for a value that nobody writes; if it is only slow, let it run for longer",
         needs: &[],
         judge: hung_kernel,
+    },
+    Rule {
+        name: "hung_communication",
+        title: "ranks waited until the end for others, in kernels that did not finish",
+        remedy: "record with `-I rocm rccl`: `rsys-report stuck` tells which rank did not come to a collective, and of messages where each rank was; if all have come, see whether a kernel in front of these hangs on one of them, then look at the network and the version of RCCL",
+        needs: &[],
+        judge: hung_communication,
     },
 ];
 
@@ -37,9 +46,29 @@ fn stuck(facts: &Facts<'_>) -> Verdict {
     )
 }
 
+fn is_between_ranks(row: &View<'_>) -> bool {
+    row.text("between_ranks") == "yes"
+}
+
 fn hung_kernel(facts: &Facts<'_>) -> Verdict {
     let waits = facts.never_ended.iter();
+    let waits = waits.filter(|row| !is_between_ranks(row));
     Verdict::Found(waits.map(|row| hung(facts, row)).collect())
+}
+
+/// Ranks wait for each other: one finding for all.
+fn hung_communication(facts: &Facts<'_>) -> Verdict {
+    let waits = facts.never_ended.iter();
+    let waits: Vec<_> = waits.filter(|row| is_between_ranks(row)).collect();
+    let processes: BTreeSet<_> = waits.iter().map(|row| facts.owner(row)).collect();
+    let longest = waits.iter().max_by_key(|row| row.count("waited_ns"));
+    let found = longest.map(|row| {
+        let mut finding = hung(facts, row);
+        let count = processes.len() as u64;
+        finding.evidence.push(("waiting_processes", count.into()));
+        finding
+    });
+    Verdict::Found(found.into_iter().collect())
 }
 
 /// A text in front of what is known, or nothing.
@@ -56,15 +85,24 @@ fn hung(facts: &Facts<'_>, row: &View<'_>) -> Finding {
     let place = match row.text("kernel") {
         "" => wait,
         kernel => {
-            let device = row.known("device");
-            let device = device.map_or_else(String::new, |number| format!(" on GPU {number}"));
             let launched = behind(", launched by ", row.text("launch_place"));
-            format!("{kernel}{device}{launched}; {wait} waited for it")
+            let others = match row.count("unended").saturating_sub(1) {
+                0 => String::new(),
+                count => format!("; {count} others had not ended either"),
+            };
+            let is_new = row.known("longest_ended_ns").is_none() && !is_between_ranks(row);
+            let unknown = match is_new {
+                true => "; none of its name has ever ended: it may only be slow",
+                false => "",
+            };
+            format!("{kernel}{launched}, had not ended; {wait} waited for it{others}{unknown}")
         }
     };
     let mut evidence: Vec<(&str, Cell)> = vec![("waited_ns", waited_ns.into())];
-    if let Some(launched_ns) = row.known("launched_ns") {
-        evidence.push(("launched_before_end_ns", launched_ns.into()));
+    for key in ["launched_before_end_ns", "longest_ended_ns"] {
+        if let Some(ns) = row.known(key) {
+            evidence.push((key, ns.into()));
+        }
     }
     evidence.extend([
         ("unended_kernels", row.count("unended").into()),

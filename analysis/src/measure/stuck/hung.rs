@@ -1,18 +1,18 @@
 //! Waits for a GPU that lasted until the end, and the kernels that had not ended.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::{LONG_NS, Stuck};
 use crate::measure::code_place::place_text;
 use crate::measure::{PROCESS_COLUMNS, entry, process_cells};
 use crate::model::{
-    Activity, Basis, DeviceId, GpuRecord, HostKind, HostSlice, Model, OpKind, ProcessId, Sample,
-    StackId, StreamOrder, TextId, ThreadId, waits_for,
+    Activity, Basis, GpuRecord, HostKind, HostSlice, Model, OpKind, ProcessId, Sample, StackId,
+    StreamOrder, TextId, ThreadId, classify, waits_for,
 };
 use crate::table::{Cell, Column, Table};
 
-/// A wait is reported if it is longer by this factor than what was submitted takes as a rule.
-const TIMES_USUAL: u64 = 3;
+/// A wait is reported if it is longer by this factor than what was submitted has ever taken.
+const TIMES_LONGEST: u64 = 3;
 /// So long a kernel takes that has never ended before.
 const UNSEEN_NS: u64 = 10_000_000;
 /// The shortest wait that is reported where no kernel is known that had not ended.
@@ -31,11 +31,12 @@ pub(super) struct OfGpu {
     open: Vec<HostSlice>,
     /// Kernels that had not ended: thread, launch, and the launching stack with the kernel.
     unended: Vec<Sample>,
-    /// Between these times kernels were not launched, but captured for a graph.
-    captures: Vec<(u64, u64)>,
+    /// Captures for graphs that have begun: when, by thread and stream.
+    capturing: HashMap<(ThreadId, u64), u64>,
+    /// Between these times the launches of a thread were captured for a graph.
+    captures: Vec<(ThreadId, u64, u64)>,
     /// The latest calls whose stacks are known: thread, begin, stack.
     stacks: VecDeque<(ThreadId, u64, StackId)>,
-    devices: Vec<DeviceId>,
     longest_ns: u64,
 }
 
@@ -44,21 +45,23 @@ impl OfGpu {
         if slice.is_open {
             self.open.push(*slice);
         }
-        match slice.order {
-            StreamOrder::BeginCapture => self.captures.push((slice.start_ns, u64::MAX)),
-            StreamOrder::EndCapture => {
-                if let Some((_, end_ns)) = self.captures.last_mut() {
-                    *end_ns = slice.end_ns.min(*end_ns);
-                }
-            }
-            _ => {}
+        let (begins, ends) = match slice.order {
+            StreamOrder::BeginCapture => (Some(slice.start_ns), slice.start_ns),
+            StreamOrder::EndCapture => (None, slice.end_ns),
+            _ => return,
+        };
+        // One that is never over has failed, as far as the trace says.
+        let key = (slice.thread, slice.stream);
+        let begun = match begins {
+            Some(start_ns) => self.capturing.insert(key, start_ns),
+            None => self.capturing.remove(&key),
+        };
+        if let Some(start_ns) = begun {
+            self.captures.push((slice.thread, start_ns, ends));
         }
     }
 
     pub(super) fn operation(&mut self, record: &GpuRecord) {
-        if self.devices.last() != Some(&record.device) && !self.devices.contains(&record.device) {
-            self.devices.push(record.device);
-        }
         // Those between ranks take as long as the ranks are apart.
         if record.activity != Activity::Comm {
             self.longest_ns = self.longest_ns.max(record.duration_ns());
@@ -81,12 +84,15 @@ impl OfGpu {
 
     /// Kernels that were launched and had not ended, oldest first, with the stacks that launched them.
     fn kernels(&self, model: &Model) -> Vec<Kernel> {
-        let is_captured = |time_ns: u64| {
+        let is_captured = |sample: &&Sample| {
+            let time_ns = sample.time_ns.saturating_add(STEP_NS);
             let mut captures = self.captures.iter();
-            captures.any(|(start_ns, end_ns)| (*start_ns..*end_ns).contains(&(time_ns + STEP_NS)))
+            captures.any(|&(thread, start_ns, end_ns)| {
+                thread == sample.thread && (start_ns..end_ns).contains(&time_ns)
+            })
         };
         let launched = self.unended.iter();
-        let launched = launched.filter(|sample| !is_captured(sample.time_ns));
+        let launched = launched.filter(|sample| !is_captured(sample));
         let mut kernels: Vec<Kernel> = launched
             .filter_map(|sample| {
                 let (frame, launched_by) = model.stacks.split(sample.stack)?;
@@ -131,39 +137,54 @@ struct Kernel {
     launched_ns: u64,
 }
 
-/// How long kernels take, by their names.
+/// How long kernels take at most, by the indices of their names; `None` if none has ended.
 #[derive(Debug, Default)]
-pub(super) struct Durations {
-    /// Count and sum, by the index of the name.
-    of: Vec<(u64, u64)>,
-}
+pub(super) struct Durations(Vec<Option<u64>>);
+
 impl Durations {
     #[inline]
     pub(super) fn add(&mut self, record: &GpuRecord) {
         if record.kind == OpKind::Kernel {
-            let (count, sum_ns) = entry(&mut self.of, record.name.index());
-            *count += 1;
-            *sum_ns = sum_ns.saturating_add(record.duration_ns());
+            let longest = entry(&mut self.0, record.name.index());
+            *longest = Some(record.duration_ns()).max(*longest);
         }
     }
 
-    /// How long it takes as a rule.
-    fn usual_ns(&self, kernel: TextId) -> u64 {
-        let known = self.of.get(kernel.index());
-        let mean = known.and_then(|(count, sum_ns)| sum_ns.checked_div(*count));
-        mean.unwrap_or(UNSEEN_NS)
+    fn longest_ns(&self, kernel: TextId) -> Option<u64> {
+        self.0.get(kernel.index()).copied().flatten()
+    }
+
+    /// So long kernels take at most, one after the other. Those between ranks take as long as the ranks are apart: they wait for the same ones.
+    fn of_all_ns(&self, kernels: &[Kernel], between_ranks: &BTreeSet<TextId>) -> u64 {
+        let (mut sum_ns, mut between_ns) = (0_u64, 0);
+        for kernel in kernels {
+            let longest_ns = self.longest_ns(kernel.name).unwrap_or(UNSEEN_NS);
+            match between_ranks.contains(&kernel.name) {
+                true => between_ns = longest_ns.max(between_ns),
+                false => sum_ns = sum_ns.saturating_add(longest_ns),
+            }
+        }
+        sum_ns.saturating_add(between_ns)
     }
 }
 
+/// The names of kernels that wait for other ranks.
+fn between_ranks(kernels: &[Kernel], model: &Model) -> BTreeSet<TextId> {
+    let mut names: BTreeSet<TextId> = kernels.iter().map(|kernel| kernel.name).collect();
+    names.retain(|name| classify(OpKind::Kernel, model.text(*name)) == Activity::Comm);
+    names
+}
+
 impl Stuck {
-    /// Waits for GPUs that lasted until the end, of processes that do not wait for other ranks.
-    pub(super) fn hung(&self, explained: &BTreeSet<usize>, model: &Model) -> Table {
+    /// Waits for GPUs that lasted until the end, of processes that are not known to wait for other ranks; and whether some do all the same, by their kernels.
+    pub(super) fn hung(&self, explained: &BTreeSet<usize>, model: &Model) -> (Table, bool) {
         let columns = [&PROCESS_COLUMNS[..], &HUNG_COLUMNS].concat();
         let mut table = Table::new(
             "never_ended",
             "Waits for a GPU that lasted until the end",
             &columns,
         );
+        let mut are_between_ranks = false;
         let processes = self.processes.iter().enumerate();
         for (index, process) in processes.filter(|(index, _)| !explained.contains(index)) {
             let (id, of_gpu) = (ProcessId::new(index), &process.gpu);
@@ -172,15 +193,20 @@ impl Stuck {
                 continue;
             }
             let kernels = of_gpu.kernels(model);
+            let between_ranks = between_ranks(&kernels, model);
             let least_ns = match kernels.len() {
-                0 => LONG_WITHOUT_KERNEL_NS.max(TIMES_USUAL * of_gpu.longest_ns),
+                0 => LONG_WITHOUT_KERNEL_NS.max(of_gpu.longest_ns.saturating_mul(TIMES_LONGEST)),
                 QUEUED.. => continue,
                 _ => {
-                    let usual = kernels.iter();
-                    let usual = usual.map(|kernel| self.durations.usual_ns(kernel.name));
-                    LONG_NS + TIMES_USUAL * usual.sum::<u64>()
+                    let longest_ns = self.durations.of_all_ns(&kernels, &between_ranks);
+                    LONG_NS.saturating_add(longest_ns.saturating_mul(TIMES_LONGEST))
                 }
             };
+            // What stands in front of one between ranks may have ended: HIP tells of it when the program has waited.
+            let mut of_ranks = kernels.iter();
+            let of_ranks = of_ranks.find(|kernel| between_ranks.contains(&kernel.name));
+            let kernel = of_ranks.or(kernels.first());
+            let launched_by = kernel.and_then(|one| place_text(one.launched_by, model));
             let end_ns = process.end_ns(id, model);
             for slice in waits.into_values() {
                 // What still ended while the thread waited is not what it waited for at the end.
@@ -189,23 +215,21 @@ impl Stuck {
                 if waited_ns < least_ns {
                     continue;
                 }
-                let kernel = kernels.first();
-                let launched_by = kernel.and_then(|one| place_text(one.launched_by, model));
-                let device = match of_gpu.devices[..] {
-                    [device] => Some(u64::from(model.device(device).ordinal)),
-                    _ => None,
-                };
+                are_between_ranks |= of_ranks.is_some();
                 let mut cells = process_cells(model, id).to_vec();
-                cells.extend::<[Cell; 10]>([
+                cells.extend::<[Cell; 11]>([
                     model.text(slice.name).into(),
                     waited_ns.into(),
                     model.threads[slice.thread.index()].tid.into(),
-                    device.into(),
                     kernel
                         .map(|one| end_ns.saturating_sub(one.launched_ns))
                         .into(),
                     (kernels.len() as u64).into(),
+                    of_ranks.is_some().into(),
                     kernel.map(|one| model.text(one.name)).into(),
+                    kernel
+                        .and_then(|one| self.durations.longest_ns(one.name))
+                        .into(),
                     launched_by.as_deref().into(),
                     of_gpu.place(slice, model).as_deref().into(),
                     since_ns.into(),
@@ -213,7 +237,7 @@ impl Stuck {
                 table.push(cells);
             }
         }
-        table
+        (table, are_between_ranks)
     }
 }
 
@@ -228,14 +252,15 @@ pub(super) fn is_of_gpu(slice: &HostSlice) -> bool {
         && slice.thread.index() != HostSlice::NO_THREAD
 }
 
-const HUNG_COLUMNS: [Column; 10] = [
+const HUNG_COLUMNS: [Column; 11] = [
     Column::plain("call", "call"),
     Column::ns("waited_ns", "waited"),
     Column::plain("thread", "thread"),
-    Column::plain("device", "GPU"),
-    Column::ns("launched_ns", "launched before the end"),
+    Column::ns("launched_before_end_ns", "launched before the end"),
     Column::plain("unended", "kernels not ended"),
+    Column::plain("between_ranks", "between ranks"),
     Column::line("kernel", "the first of them"),
+    Column::ns("longest_ended_ns", "longest that ended"),
     Column::line("launch_place", "launched at"),
     Column::line("place", "waited for at"),
     Column::ns("since_ns", ""),

@@ -36,7 +36,10 @@ pub struct Stuck {
     launches: Vec<VecDeque<(u64, u64)>>,
     /// Of all processes: ranks run the same kernels.
     durations: Durations,
+    /// Calls of the runtimes of GPUs were recorded.
+    has_calls: bool,
 }
+
 impl Measure for Stuck {
     fn needs(&self) -> Kinds {
         Kinds {
@@ -67,6 +70,7 @@ impl Measure for Stuck {
             let index = slice.process.index();
             let process = entry(&mut self.processes, index);
             process.last_ns = process.last_ns.max(slice.end_ns);
+            self.has_calls |= slice.kind == HostKind::Runtime;
             if hung::is_of_gpu(slice) {
                 process.gpu.call(slice);
             }
@@ -156,11 +160,21 @@ impl Measure for Stuck {
             table.push(row.cells(self, &all, model));
         }
         table.rows_in_text = ROWS_IN_TEXT;
-        let hung = self.hung(&all, model);
+        let (hung, between_ranks) = self.hung(&all, model);
         let processes = self.table(&missed, model);
         let is_empty = processes.rows.is_empty();
         let mut notes = notes(model);
+        if between_ranks {
+            let how = match self.is_judged(model) {
+                true => "is not known of messages of RCCL: compare where processes were",
+                false => "is known with rsys-sample -I rocm rccl",
+            };
+            notes.push(format!("kernels between ranks that never ended wait for other ranks: which of these did not come {how}"));
+        }
         if !is_empty && table.rows.is_empty() && hung.rows.is_empty() {
+            if self.has_calls {
+                notes.push("no call waited for a GPU at the end for longer than what was submitted may take".to_owned());
+            }
             notes.push(match self.is_judged(model) {
                 true => format!(
                     "no rank waited for another one for the last {} s and more of its trace",

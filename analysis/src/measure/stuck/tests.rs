@@ -147,11 +147,15 @@ impl Ranks {
         });
     }
 
-    /// Rows of operations that were never done: operation, number, missing, where that is, waiting, whether they differ.
-    fn never_done(&self) -> Vec<(String, Option<u64>, String, String, String, bool)> {
+    fn answer(&self) -> Answer {
         let mut stuck = Stuck::default();
         stuck.take(&self.batch);
-        let answer = stuck.answer(&self.model, "");
+        stuck.answer(&self.model, "")
+    }
+
+    /// Rows of operations that were never done: operation, number, missing, where that is, waiting, whether they differ.
+    fn never_done(&self) -> Vec<(String, Option<u64>, String, String, String, bool)> {
+        let answer = self.answer();
         let rows = rows(Some(&answer), "never_done").into_iter();
         rows.map(|row| {
             let text = |key| row.text(key).to_owned();

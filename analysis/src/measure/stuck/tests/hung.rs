@@ -1,11 +1,8 @@
 //! Waits for GPUs that last until the end.
 
 use super::{Ranks, S};
-use crate::measure::Measure;
-use crate::measure::stuck::Stuck;
 use crate::model::{
-    Activity, Basis, Device, DeviceId, GpuRecord, HostSlice, OpKind, ProcessId, StreamOrder,
-    ThreadId,
+    Activity, Basis, GpuRecord, HostSlice, OpKind, ProcessId, StreamOrder, ThreadId,
 };
 use crate::table::view::rows;
 
@@ -34,7 +31,6 @@ impl Ranks {
             start_ns,
             end_ns,
             process: ProcessId::new(rank),
-            device: DeviceId::new(0),
             kind: OpKind::Kernel,
             activity: Activity::Compute,
             name,
@@ -45,10 +41,6 @@ impl Ranks {
     /// A job whose first rank waits for its GPU from the tenth second on, after a kernel of each of some durations.
     fn waits_for_gpu(durations_ns: &[u64]) -> Self {
         let mut job = Self::new(2);
-        job.model.devices.push(Device {
-            ordinal: 3,
-            ..Device::default()
-        });
         for &duration_ns in durations_ns {
             job.compute(0, "gemm", S, Some(S + duration_ns));
         }
@@ -59,9 +51,7 @@ impl Ranks {
 
     /// Rows of waits that lasted until the end: kernel, where it was launched, how many had not ended, the call, its place, its seconds.
     fn never_ended(&self) -> Vec<[String; 6]> {
-        let mut stuck = Stuck::default();
-        stuck.take(&self.batch);
-        let answer = stuck.answer(&self.model, "");
+        let answer = self.answer();
         let rows = rows(Some(&answer), "never_ended").into_iter();
         let keys = ["kernel", "launch_place"];
         rows.map(|row| {
@@ -109,12 +99,95 @@ fn what_takes_as_long_as_ever_has_not_hung() {
 }
 
 #[test]
+fn kernels_take_as_long_as_the_longest_of_their_name() {
+    // 1 ms as a rule, but 200 ms with another shape: twenty of those take more than ten seconds with the margin.
+    let mut durations_ns = vec![S / 1_000; 1_000];
+    durations_ns.push(S / 5);
+    let mut job = Ranks::waits_for_gpu(&durations_ns);
+    for number in 0..20 {
+        job.compute(0, "gemm", 9 * S + 100 * number, None);
+    }
+    assert_eq!(job.never_ended(), [[""; 6]; 0]);
+    let mut job = Ranks::waits_for_gpu(&durations_ns[..1_000]);
+    for number in 0..20 {
+        job.compute(0, "gemm", 9 * S + 100 * number, None);
+    }
+    assert_eq!(job.never_ended().len(), 1);
+}
+
+#[test]
+fn the_longest_kernel_of_the_name_is_told_if_one_has_ended() {
+    let longest = |name: &str| {
+        let mut job = Ranks::waits_for_gpu(&[1_000, 3_000, 2_000]);
+        job.compute(0, name, 9 * S, None);
+        let answer = job.answer();
+        rows(Some(&answer), "never_ended")[0].known("longest_ended_ns")
+    };
+    assert_eq!(longest("gemm"), Some(3_000));
+    assert_eq!(longest("spin"), None);
+}
+
+#[test]
+fn odd_times_do_no_harm() {
+    let mut job = Ranks::waits_for_gpu(&[]);
+    for _ in 0..2 {
+        job.compute(0, "gemm", 0, Some(u64::MAX));
+        job.compute(0, "gemm", u64::MAX - 1, None);
+    }
+    assert_eq!(job.never_ended(), [[""; 6]; 0]);
+}
+
+#[test]
 fn kernels_that_were_captured_for_a_graph_were_not_launched() {
     let mut job = Ranks::waits_for_gpu(&[1_000]);
     job.runtime(0, "hipStreamBeginCapture", 5 * S, Some(5 * S + 10));
     job.compute(0, "captured", 6 * S, None);
     job.runtime(0, "hipStreamEndCapture", 7 * S, Some(7 * S + 10));
     job.compute(0, "spin", 9 * S, None);
+    assert_eq!(job.never_ended()[0][..3], ["spin", "step", "1"]);
+}
+
+#[test]
+fn captures_are_of_their_thread_and_stream() {
+    // A capture of another thread, and two streams of one thread that take turns.
+    let mut job = Ranks::waits_for_gpu(&[1_000]);
+    let calls = [
+        ("hipStreamBeginCapture", 3, 0, 1),
+        ("hipStreamBeginCapture", 4, 1, 2),
+        ("hipStreamBeginCapture", 5, 1, 3),
+        ("hipStreamEndCapture", 6, 1, 2),
+        ("hipStreamEndCapture", 8, 1, 3),
+        ("hipStreamEndCapture", 9, 0, 1),
+    ];
+    for (name, at_s, thread, stream) in calls {
+        job.runtime(0, name, at_s * S, Some(at_s * S + 10));
+        if let Some(slice) = job.batch.host.last_mut() {
+            (slice.thread, slice.stream) = (ThreadId::new(thread), stream);
+        }
+    }
+    for (at_s, thread) in [(7, 1), (8, 0), (9, 1)] {
+        job.compute(
+            0,
+            ["of_1", "of_0", "spin"][at_s as usize - 7],
+            at_s * S,
+            None,
+        );
+        if let Some(sample) = job.batch.samples.last_mut() {
+            sample.thread = ThreadId::new(thread);
+        }
+    }
+    assert_eq!(job.never_ended()[0][..3], ["spin", "step", "1"]);
+}
+
+#[test]
+fn a_capture_that_was_never_over_has_failed() {
+    let mut job = Ranks::waits_for_gpu(&[1_000]);
+    job.runtime(0, "hipStreamBeginCapture", 5 * S, Some(5 * S + 10));
+    job.compute(0, "spin", 9 * S, None);
+    assert_eq!(job.never_ended()[0][..3], ["spin", "step", "1"]);
+    // The next one begins without an end of the first.
+    job.runtime(0, "hipStreamBeginCapture", 7 * S, Some(7 * S + 10));
+    job.runtime(0, "hipStreamEndCapture", 8 * S, Some(8 * S + 10));
     assert_eq!(job.never_ended()[0][..3], ["spin", "step", "1"]);
 }
 
@@ -144,4 +217,49 @@ fn a_rank_that_waits_for_others_does_not_wait_for_its_gpu() {
     job.compute(0, "ncclDevKernel", 9 * S, None);
     assert_eq!(job.never_done().len(), 1);
     assert_eq!(job.never_ended(), [[""; 6]; 0]);
+}
+
+#[test]
+fn a_kernel_between_ranks_waits_for_them_whatever_stands_in_front_of_it() {
+    let mut job = Ranks::waits_for_gpu(&[1_000]);
+    job.compute(0, "gemm", 9 * S, None);
+    for number in 0..100 {
+        job.compute(0, "ncclDevKernel_Generic", 9 * S + 100 + number, None);
+    }
+    // Their ranks were apart for two seconds once; they wait for the same ones now.
+    job.compute(0, "ncclDevKernel_Generic", S, Some(3 * S));
+    let answer = job.answer();
+    let found = rows(Some(&answer), "never_ended");
+    let told = found.iter().map(|row| {
+        (
+            row.text("kernel"),
+            row.text("between_ranks"),
+            row.count("unended"),
+        )
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [("ncclDevKernel_Generic", "yes", 101)]
+    );
+    assert!(
+        answer
+            .notes
+            .iter()
+            .any(|note| note.contains("-I rocm rccl"))
+    );
+}
+
+#[test]
+fn a_program_that_did_not_hang_is_told_so() {
+    let told = |job: &Ranks| {
+        let notes = job.answer().notes;
+        notes.iter().any(|note| note.contains("waited for a GPU"))
+    };
+    let mut job = Ranks::new(1);
+    job.waits_in(0, "read", 19 * S);
+    assert!(!told(&job), "nothing was recorded of its GPU");
+    job.runtime(0, "hipDeviceSynchronize", 10 * S, Some(11 * S));
+    assert!(told(&job));
+    job.runtime(0, "hipDeviceSynchronize", 12 * S, Some(20 * S));
+    assert!(told(&job));
 }
