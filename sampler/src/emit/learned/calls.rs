@@ -151,15 +151,15 @@ impl KeptCalls {
         }
     }
 
-    /// Launches of kernels that were not recorded, oldest first, and when they began (to 64 ns). One that is followed by a recorded one of its stream is left
+    /// Launches of kernels that were not recorded, newest first, and when they began (to 64 ns). One that is followed by a recorded one of its stream is left
     /// out: it failed, or was captured for a graph.
     pub fn unended(&self) -> impl Iterator<Item = (Call, u64)> {
-        let chunks = self.order.iter().filter_map(|number| {
+        let chunks = self.order.iter().rev().filter_map(|number| {
             let chunk = self.chunks.get(number)?;
             (chunk.awaited > 0).then_some((*number, chunk))
         });
         chunks.flat_map(move |(number, chunk)| {
-            (0..CHUNK).filter_map(move |at| {
+            (0..CHUNK).rev().filter_map(move |at| {
                 let call = *self.shared.get(chunk.calls[at])?;
                 let correlation = number * CHUNK as u64 + at as u64;
                 let mut latest = self.latest_kernels.iter();
@@ -348,12 +348,12 @@ mod tests {
         };
         assert_eq!(
             unended(&kept),
-            [(1, 3), (2, 300), (3, 302), (4, 303)],
+            [(4, 303), (3, 302), (2, 300), (1, 3)],
             "a copy is no kernel"
         );
         // The first of the stream was captured, or failed.
         assert!(kept.told(300).is_some());
-        assert_eq!(unended(&kept), [(3, 302), (4, 303)]);
+        assert_eq!(unended(&kept), [(4, 303), (3, 302)]);
         assert!(kept.told(303).is_some());
         assert_eq!(unended(&kept), [(3, 302)], "each stream for itself");
     }

@@ -189,7 +189,7 @@ impl EventTables {
         self.calls.told(correlation)
     }
 
-    /// Launches of kernels that were not recorded, oldest first, and when they began.
+    /// Launches of kernels that were not recorded, newest first, and when they began.
     pub fn unended(&self) -> impl Iterator<Item = (Call, u64)> {
         self.calls.unended()
     }

@@ -233,11 +233,11 @@ impl Gpu {
         (tid, [root, leaf])
     }
 
-    /// Adds the first kernels that had not ended, as samples without time at their launches: which they were, and who launched them.
+    /// Adds the last kernels that had not ended, as samples without time at their launches: which they were, and who launched them.
     pub fn finish(&mut self, pen: &mut EventWriter<'_>) {
         let is_kept = |(_, start_ns): &(Call, u64)| pen.run.windows.events.active(*start_ns);
         let unended: Vec<_> = pen.known.unended().filter(is_kept).take(UNENDED).collect();
-        for (call, start_ns) in unended {
+        for (call, start_ns) in unended.into_iter().rev() {
             if let Some(name) = pen.output.event_text(pen.known, call.kernel) {
                 self.add_sample(name, &call, (start_ns, 0), pen);
             }
