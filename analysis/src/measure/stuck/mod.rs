@@ -172,7 +172,7 @@ impl Measure for Stuck {
             notes.push(format!("kernels between ranks that never ended wait for other ranks: which of these did not come {how}"));
         }
         if !is_empty && table.rows.is_empty() && hung.rows.is_empty() {
-            if self.has_calls {
+            if self.has_calls && self.is_seen_to_its_end(model) {
                 notes.push("no call waited for a GPU at the end for longer than what was submitted may take".to_owned());
             }
             notes.push(match self.is_judged(model) {
@@ -193,6 +193,12 @@ impl Measure for Stuck {
 }
 
 impl Stuck {
+    /// Whether the records of all processes reach to their ends.
+    fn is_seen_to_its_end(&self, model: &Model) -> bool {
+        let mut processes = self.processes.iter().enumerate();
+        processes.all(|(index, process)| process.is_seen_to_its_end(ProcessId::new(index), model))
+    }
+
     /// Where each process stood; those that were waited for come first.
     fn table(&self, missed: &BTreeSet<usize>, model: &Model) -> Table {
         let columns = [&PROCESS_COLUMNS[..], &LAST_PLACE_COLUMNS].concat();
