@@ -12,6 +12,18 @@ pub fn share_bound(p: f64, samples: f64) -> f64 {
     3.5 * (p * (1.0 - p) / samples.max(1.0)).sqrt() + 0.01
 }
 
+/// How often the kernel ticks in a second (its CONFIG_HZ): as often as its coarse clocks go on.
+#[must_use]
+pub fn kernel_ticks_per_second() -> f64 {
+    let mut tick = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes a timespec.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+    1e9 / tick.tv_nsec as f64
+}
+
 /// Fails unless the share of time in a function itself is within [`share_bound`] of the expected one.
 ///
 /// On a busy machine a sample stands for several periods; the bound then knows that there were fewer draws.

@@ -46,7 +46,7 @@ mod workload;
 
 pub use answers::{answer, answer_with, judged};
 pub use asked::Asked;
-pub use bounds::{assert_share, assert_total_share, share_bound};
+pub use bounds::{assert_share, assert_total_share, kernel_ticks_per_second, share_bound};
 pub use invocation::Invocation;
 pub use judge::{Judge, web_dir};
 pub use machines::Machine;

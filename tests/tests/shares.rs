@@ -1,8 +1,8 @@
 //! Do the reported shares tell where the time went?
 
 use rsys_tests::{
-    Run, TestResult, assert_share, assert_total_share, missing_tool, share_bound, skip_if_missing,
-    workload,
+    Run, TestResult, assert_share, assert_total_share, kernel_ticks_per_second, missing_tool,
+    share_bound, skip_if_missing, workload,
 };
 
 /// What `hotspots` spends, by construction: called functions and inlined ones, in two libraries.
@@ -186,7 +186,8 @@ fn rounds_in_step_with_the_clock() -> TestResult {
 /// Where a program is in the kernel is sampled at the kernel's ticks alone, however fine the clock of user code is.
 #[test]
 fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
-    const TICKS: f64 = 4.0 * 250.0;
+    const SECONDS: u32 = 4;
+    let ticks = f64::from(SECONDS) * kernel_ticks_per_second();
     for (clock, no_perf) in [("perf", "0"), ("perf", "1"), ("timer", "0")] {
         let options = ["--clock", clock, "--no-perf", no_perf];
         let outcome = Run::new()
@@ -194,18 +195,25 @@ fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
             .options(&options[..2])
             .command(
                 workload("kernel_time")
-                    .args(["--seconds", "4"])
+                    .args(["--seconds", &SECONDS.to_string()])
                     .args(&options[2..]),
             )
             .run()?;
         let trace = outcome.expect_success().trace()?;
         trace.assert_clean();
+        let by_perf = trace.metadata()?.int("perf_samples")?;
+        let is_seldom = by_perf < i64::from(SECONDS) * 1000 / 50;
+        assert_eq!(
+            is_seldom,
+            clock == "timer" || no_perf == "1",
+            "{by_perf} samples by perf"
+        );
         let shares = trace.shares_of("kernel_time")?;
         for function in ["computes", "calls", "touches"] {
             let expected = outcome.number(function)?;
             let measured = shares.total_share(function);
             assert!(
-                (measured - expected).abs() < share_bound(expected, TICKS),
+                (measured - expected).abs() < share_bound(expected, ticks),
                 "{options:?}: {function} has {measured:.3}, expected {expected:.3}"
             );
         }

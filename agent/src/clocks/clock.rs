@@ -7,7 +7,7 @@
 //! * **perf** `cpu-clock`, with a signal to the thread ([`perf`]): as fine as asked for. It counts
 //!   user mode only (a signal raised in kernel mode could make a system call return `EINTR`), and
 //!   signals that coincide are merged. Therefore the timer runs beside it as the accountant: what
-//!   perf did not deliver, time in the kernel, is the weight of the timer's samples at ticks that came in the kernel.
+//!   perf did not deliver, mostly time in the kernel, is the weight of the timer's samples at ticks that came there ([`Missing`]).
 
 use std::ffi::c_int;
 
@@ -19,6 +19,7 @@ use rsys_wire::record::Clock;
 
 use crate::channel::counters;
 use crate::clocks::dither::Dither;
+use crate::clocks::missing::Missing;
 use crate::clocks::perf;
 use crate::state;
 use crate::sys;
@@ -39,8 +40,13 @@ pub fn wants_perf() -> bool {
     match state::settings().clock {
         ClockChoice::Timer => false,
         ClockChoice::Perf => true,
-        ClockChoice::Auto => (period_ns() as f64) < sys::tick_ns() as f64 * PERF_BELOW,
+        ClockChoice::Auto => is_above_the_tick(),
     }
+}
+
+/// Whether the rate is above the kernel's tick.
+fn is_above_the_tick() -> bool {
+    (period_ns() as f64) < sys::tick_ns() as f64 * PERF_BELOW
 }
 
 /// The clocks of one thread, and what they have accounted for.
@@ -54,14 +60,12 @@ pub struct ThreadClock {
     timer: Option<i32>,
     /// perf's descriptor, if there is one.
     perf: Option<c_int>,
-    /// Balance between perf and the timer, in periods: positive when perf is ahead of the timer's count.
-    perf_balance: i64,
-    /// CPU time in user mode at the timer's last signal, where perf is beside it.
+    /// What perf and the timer have counted.
+    missing: Missing,
+    /// CPU time in user mode at the timer's last signal, and the kernel's tick, where perf is beside it and has more periods than the
+    /// kernel has ticks.
     user_ns: u64,
-    /// The kernel's tick, where perf is beside the timer.
-    tick_ns: u64,
-    /// The timer's signals that came in user mode since perf's last one.
-    silent: u32,
+    tick_ns: Option<u64>,
     dither: Dither,
     /// Periods that the samples so far stand for, recorded or dropped.
     accounted_weight: u64,
@@ -99,10 +103,10 @@ impl ThreadClock {
         match perf::open(self.tid, &perf::Clock::of_time(period_ns()), self.value) {
             Ok(fd) => {
                 self.perf = Some(fd);
-                self.tick_ns = sys::tick_ns();
+                self.tick_ns = is_above_the_tick().then(sys::tick_ns);
                 // perf's period ends after the timer's, and by less than one: a tick between them is not to count what perf will
                 // deliver.
-                self.perf_balance = self.perf_balance.saturating_add(1);
+                self.missing.ahead(1);
                 Clock::PerfAndTimer
             }
             Err(error) => {
@@ -203,62 +207,38 @@ impl ThreadClock {
     /// Notes periods that were accounted for before the timer counts them.
     pub fn account_ahead(&mut self, periods: u64) {
         self.accounted_weight = self.accounted_weight.saturating_add(periods);
-        self.perf_balance = self.perf_balance.saturating_add_unsigned(periods);
+        self.missing.ahead(periods);
     }
 
     /// Notes periods of perf's clock.
     #[inline]
     pub fn count_perf(&mut self, periods: u64) {
-        self.perf_balance = self.perf_balance.wrapping_add_unsigned(periods);
-        self.silent = 0;
+        self.missing.deliver(periods);
     }
 
     /// How many of the timer's periods nothing accounts for yet and the sample at hand shall stand for, when `ticks` of them have ended.
-    ///
-    /// Beside perf they are the time in the kernel. Only a tick that came there says where that was spent: system calls and page faults
-    /// would lose to the user code in between if the other ticks stood for it as well. So these leave some of it to the next that does.
-    /// What is more than such ticks explain is user code that perf did not deliver, where the kernel throttles it: that is anybody's. The
-    /// program can switch it off, too (`PR_TASK_PERF_EVENTS_DISABLE`): then all ticks count alike.
     #[inline]
     pub fn missing_ticks(&mut self, ticks: u64) -> u64 {
-        /// Ticks for whose time the next one in the kernel may have to stand.
-        const LEFT: u64 = 8;
-        /// So many ticks in user code without a word from perf, which is switched off.
-        const SILENT: u32 = 8;
-        if self.perf.is_none() && self.perf_balance == 0 {
+        if self.perf.is_none() && self.missing.is_even() {
             return ticks;
         }
-        // perf sampled, or an end that did not come accounted for, some of these ticks already.
-        self.perf_balance = self.perf_balance.wrapping_sub_unsigned(ticks);
-        if self.perf.is_none() {
-            let missing = self.perf_balance.min(0).unsigned_abs();
-            self.perf_balance = self.perf_balance.max(0);
-            return missing;
+        match (self.perf, self.tick_ns) {
+            (Some(_), Some(tick_ns)) => {
+                let of_a_tick = tick_ns / period_ns().max(1);
+                let in_kernel = self.was_in_kernel(tick_ns);
+                self.missing.share(ticks, in_kernel, of_a_tick.max(1))
+            }
+            _ => self.missing.all(ticks),
         }
-        let in_kernel = self.was_in_kernel();
-        self.silent = self.silent.saturating_add(u32::from(!in_kernel));
-        let missing = self.perf_balance.min(0).unsigned_abs();
-        let of_a_tick = 1 + self.tick_ns / period_ns().max(1);
-        let excess = missing.saturating_sub(LEFT * of_a_tick);
-        // One system call may have lasted for many ticks.
-        let own = ticks.max(of_a_tick);
-        let share = match (in_kernel, excess) {
-            _ if self.silent > SILENT => missing,
-            (false, _) => excess,
-            (true, 0) => missing.min(2 * own),
-            (true, _) => excess.max(own).min(missing),
-        };
-        self.perf_balance = self.perf_balance.wrapping_add_unsigned(share);
-        share
     }
 
     /// Whether the kernel's tick came while the thread was in the kernel: it counts as a whole as time in user mode or none of it.
     #[inline]
-    fn was_in_kernel(&mut self) -> bool {
+    fn was_in_kernel(&mut self, tick_ns: u64) -> bool {
         let user_ns = sys::thread_user_ns(self.tid);
         let used_ns = user_ns.saturating_sub(self.user_ns);
         self.user_ns = user_ns;
-        used_ns < self.tick_ns / 2
+        used_ns < tick_ns / 2
     }
 
     /// Dithers perf's sampling phase across the period, so that a program in lock-step with the clock is not sampled at the same few
@@ -364,6 +344,7 @@ impl ThreadClock {
     pub fn go_on(&mut self) {
         self.first_expiry_ns = sys::thread_cpu_ns().saturating_add(period_ns());
         self.accounted_weight = 0;
+        self.missing.forget();
         self.resume();
     }
 

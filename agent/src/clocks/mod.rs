@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod dither;
+pub mod missing;
 pub mod perf;
 pub mod thread_counters;

@@ -140,7 +140,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     nanoseconds(time)
 }
 
-/// A clock by a system call; 0 when the kernel does not say. The handler is here where the time stamp counter must not be read.
+/// A clock by a system call; 0 when the kernel does not say. The handler is here at ticks beside perf, and where the time stamp counter must not be read.
 #[cold]
 #[inline(never)]
 fn ask_kernel(clock: libc::clockid_t) -> u64 {

@@ -13,7 +13,7 @@ pub(super) struct Owners {
     are_told_apart: bool,
 }
 
-const ONLY: &str = "select min(pid), max(pid) from rocpd_api";
+const ONLY: &str = "select min(pid), max(pid) from rocpd_api where typeof(pid) = 'integer'";
 const HAS_ORPHANS: &str = "select exists (select 1 from rocpd_op where id not in
     (select l.op_id from rocpd_api_ops l join rocpd_api a on a.id = l.api_id where l.op_id is not null))";
 const OF_GPUS: &str =
@@ -40,8 +40,13 @@ impl Owners {
             let mut statement = database.prepare(OF_GPUS)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let (gpu, pids) = (row.get(0)?, (row.get(1)?, row.get(2)?));
-                owners.of_gpus.extend(same(pids).map(|pid| (gpu, pid)));
+                // What is no number says nothing, and nothing of the others.
+                let number = |column| row.get::<_, Option<i64>>(column).ok().flatten();
+                if let Some(gpu) = number(0)
+                    && let Some(pid) = same((number(1), number(2)))
+                {
+                    owners.of_gpus.insert(gpu, pid);
+                }
             }
         }
         Ok(owners)

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::Read;
 
 use nix::errno::Errno;
+use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use rsys_wire::handshake::ENV_SESSION;
 
 use crate::os;
@@ -52,7 +53,8 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
         }
     };
     let mut next = first.saturating_add(1);
-    while let Some(last) = procfs::last_pid()
+    while is_kernels_own()
+        && let Some(last) = procfs::last_pid()
         && last >= first
         && last - first <= FEW
     {
@@ -77,6 +79,15 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|&pid| is_since(pid, first, last))
         .any(is_one)
+}
+
+/// Whether `/proc` tells of our process ids, and the kernel itself says which came last: in containers another program may (lxcfs).
+fn is_kernels_own() -> bool {
+    let is_proc =
+        statfs("/proc/loadavg").is_ok_and(|file| file.filesystem_type() == PROC_SUPER_MAGIC);
+    let own = fs::read_link("/proc/self");
+    let own = own.ok().and_then(|own| own.to_str()?.parse::<u32>().ok());
+    is_proc && own == Some(std::process::id())
 }
 
 /// Whether there may be a process of this id. That of a thread is none.

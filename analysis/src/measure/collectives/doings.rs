@@ -359,10 +359,12 @@ impl OfProcess {
         }
         let mut inside_ns = 0;
         let span = (slice.start_ns, slice.end_ns);
+        // What a call took is no time of code, if that call is kept.
         let in_calls = &mut self.in_calls;
+        let is_kept = is_call && self.calls.len() < CALLS;
         within(&self.windows, span, |start_ns, end_ns| {
             inside_ns += end_ns - start_ns;
-            if is_call {
+            if is_kept {
                 let times = in_calls.entry(slice.thread).or_default();
                 times.add(start_ns, end_ns);
             }
@@ -374,7 +376,7 @@ impl OfProcess {
         if scopes.len() < CALLS {
             scopes.add(slice);
         }
-        if is_call && self.calls.len() < CALLS {
+        if is_kept {
             self.calls
                 .insert((slice.thread, slice.start_ns), (slice.name, inside_ns));
         }

@@ -36,7 +36,7 @@ pub(super) fn more_notes(
         (
             study.strangers,
             ["kernel of a collective is", "kernels of collectives are"],
-            "left out: no call is known for this",
+            "left out: no call of theirs is known",
         ),
         (
             sum(|one| one.incomplete),
@@ -51,7 +51,7 @@ pub(super) fn more_notes(
         (
             sum(|one| one.fused),
             operations,
-            "not judged: one kernel with another of the same group",
+            "not judged: others of the same group share the kernel",
         ),
         (
             sum(|one| one.by_call),
