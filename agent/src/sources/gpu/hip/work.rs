@@ -44,7 +44,8 @@ pub fn note_work(stream: u64) {
 
 #[cold]
 fn note_device_of(stream: u64) {
-    let bit = device_of(stream).and_then(|ordinal| 1_u64.checked_shl(ordinal));
+    // A HIP that does not say has the first at least.
+    let bit = 1_u64.checked_shl(device_of(stream).unwrap_or(0));
     USED.fetch_or(bit.unwrap_or(0), Ordering::Relaxed);
 }
 
