@@ -31,7 +31,7 @@ pub(super) const RULES: [Rule; 3] = [
     },
 ];
 
-/// Whether a rule tells that a run hung: the user wants to know that before anything else.
+/// Whether a rule is about a hang. Its findings come first.
 pub(in crate::advice) fn is_of_hang(rule: &Rule) -> bool {
     RULES.iter().any(|one| one.name == rule.name)
 }
@@ -109,16 +109,7 @@ fn hung(facts: &Facts<'_>, row: &View<'_>) -> Finding {
         ("process", row.count("process").into()),
         ("thread", row.count("thread").into()),
     ]);
-    Finding {
-        saves_ns: Some(waited_ns),
-        place,
-        evidence,
-        span: Some(Span {
-            start_ns: row.count("since_ns"),
-            duration_ns: waited_ns,
-            host: host_named(row.text("host"), &facts.hosts),
-        }),
-    }
+    waiting(facts, row, place, evidence)
 }
 
 fn finding(facts: &Facts<'_>, row: &View<'_>) -> Finding {
@@ -149,6 +140,17 @@ fn finding(facts: &Facts<'_>, row: &View<'_>) -> Finding {
     if let Some(unknown) = row.known("without_call") {
         evidence.push(("ranks_unknown", unknown.into()));
     }
+    waiting(facts, row, place, evidence)
+}
+
+/// A finding of a wait that lasted until the end of the trace.
+fn waiting(
+    facts: &Facts<'_>,
+    row: &View<'_>,
+    place: String,
+    evidence: Vec<(&'static str, Cell)>,
+) -> Finding {
+    let waited_ns = row.count("waited_ns");
     Finding {
         saves_ns: Some(waited_ns),
         place,

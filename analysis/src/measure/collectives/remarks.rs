@@ -1,4 +1,4 @@
-//! What the user is told beside the tables.
+//! Notes on the tables: what was left out of them, and why.
 
 use super::records::{GroupTotals, Study};
 use super::stragglers::{Straggler, all_late};

@@ -13,15 +13,16 @@ use crate::table::{Cell, Column, Table};
 
 /// A wait is reported if it is longer by this factor than what was submitted has ever taken.
 const TIMES_LONGEST: u64 = 3;
-/// So long a kernel takes that has never ended before.
+/// Assumed duration of a kernel whose name has no completed dispatch.
 const UNSEEN_NS: u64 = 10_000_000;
 /// The shortest wait that is reported where no kernel is known that had not ended.
 const LONG_WITHOUT_KERNEL_NS: u64 = 10_000_000_000;
-/// Where so many kernels were submitted, they may well be on their way: HIP tells of them when the program has waited.
+/// With at least this many unfinished dispatches nothing is reported. HIP reports completions when the program synchronizes, so a healthy
+/// process with a long queue looks the same.
 const QUEUED: usize = 4_096;
 /// The most stacks of calls kept, which come at the end of a trace for calls that were open.
 const CALL_STACKS: usize = 256;
-/// Launches are known to so many nanoseconds.
+/// Resolution of the start times of launches, in nanoseconds.
 const STEP_NS: u64 = 64;
 
 /// What is kept of a process.
@@ -154,7 +155,8 @@ impl Durations {
         self.0.get(kernel.index()).copied().flatten()
     }
 
-    /// So long kernels take at most, one after the other. Those between ranks take as long as the ranks are apart: they wait for the same ones.
+    /// Upper bound of the duration of kernels that run one after the other. Kernels of collectives count once, as the longest of them: they all
+    /// wait for the same ranks.
     fn of_all_ns(&self, kernels: &[Kernel], between_ranks: &BTreeSet<TextId>) -> u64 {
         let (mut sum_ns, mut between_ns) = (0_u64, 0);
         for kernel in kernels {
@@ -202,7 +204,7 @@ impl Stuck {
                     LONG_NS.saturating_add(longest_ns.saturating_mul(TIMES_LONGEST))
                 }
             };
-            // What stands in front of one between ranks may have ended: HIP tells of it when the program has waited.
+            // Dispatches before a collective's kernel may have completed: HIP reports completions when the program synchronizes.
             let mut of_ranks = kernels.iter();
             let of_ranks = of_ranks.find(|kernel| between_ranks.contains(&kernel.name));
             let kernel = of_ranks.or(kernels.first());

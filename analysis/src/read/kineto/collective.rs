@@ -64,7 +64,7 @@ fn size(data_type: &str) -> u64 {
 struct Members {
     /// Those that are listed without a gap, from the first on.
     first: Vec<u64>,
-    /// The distance of all ranks of a shortened list, if the last one tells that they stand evenly.
+    /// The stride between ranks of a shortened list, if its last rank fits an even stride.
     step: Option<u64>,
     count: u64,
 }

@@ -82,7 +82,7 @@ fn the_first_kernel_that_never_ended_is_waited_for() {
 
 #[test]
 fn what_takes_as_long_as_ever_has_not_hung() {
-    // HIP tells of kernels when the program has waited: all of a long queue seem to be unfinished.
+    // HIP reports completions when the program synchronizes: until then a whole queue looks unfinished.
     let mut job = Ranks::waits_for_gpu(&[S / 100]);
     for number in 0..400 {
         job.compute(0, "gemm", 9 * S + 100 * number, None);
@@ -201,7 +201,7 @@ fn only_calls_that_wait_for_gpus_until_the_end_tell_of_a_hang() {
     job.runtime(0, "hipModuleLoad", 10 * S, None);
     job.runtime(0, "hipDeviceSynchronize", 9 * S, Some(10 * S));
     assert_eq!(job.never_ended(), [[""; 6]; 0]);
-    // Without any kernel it takes longer until that is told.
+    // The threshold is higher where no kernel is known.
     let mut job = Ranks::waits_for_gpu(&[1_000]);
     let told = ["", "", "0", "hipStreamSynchronize", "finish", "10"];
     assert_eq!(job.never_ended(), [told.map(str::to_owned)]);
