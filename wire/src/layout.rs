@@ -91,6 +91,9 @@ pub enum Counter {
 /// How many process-wide counters there is room for.
 pub const COUNTERS: usize = 64;
 
+/// In [`SegmentHeader::sampler`]: nobody reads the rings any more. `FUTEX_OWNER_DIED` of linux/futex.h.
+pub const SAMPLER_GONE: u32 = 0x4000_0000;
+
 /// The head of a segment.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -117,6 +120,11 @@ pub struct SegmentHeader {
     /// Changes while the sampler works on what it took from the rings, however long that takes: a thread that waits for room may wait on. Written
     /// by the sampler; only that of segment 0 counts.
     pub work: AtomicU64,
+    /// Thread id of the sampler, a robust futex: the kernel sets [`SAMPLER_GONE`] when the sampler ends, however that comes about. 0 before the
+    /// sampler has mapped the segment. Only that of segment 0 counts.
+    pub sampler: AtomicU32,
+    /// The entry of [`SegmentHeader::sampler`] in the sampler's robust list: an address of the sampler's.
+    pub robust_next: AtomicU64,
     /// CLOCK_BOOTTIME in nanoseconds at which the process last began to execute a program, or 0. From then on the sampler sends no signal: it would
     /// end the new program. Only that of segment 0 counts.
     pub executing_ns: AtomicU64,

@@ -43,4 +43,4 @@ mod text;
 mod words;
 
 /// Version of every layout in this crate. Agent and sampler of different versions refuse each other.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;

@@ -1,4 +1,4 @@
-use rsys_wire::layout::{Counter, SegmentHeader};
+use rsys_wire::layout::{Counter, SAMPLER_GONE, SegmentHeader};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::sys;
@@ -26,6 +26,24 @@ pub fn quiet_until_ns() -> u64 {
     // SAFETY: as in `count`.
     let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
     header.map_or(0, |header| header.quiet_until_ns.load(Ordering::Relaxed))
+}
+
+/// Whether nobody reads the rings any more: the sampler has ended, or was killed. The process leaves then; see [`crate::state::departure`].
+///
+/// # Signal safety
+/// Atomic loads.
+#[inline]
+pub fn is_sampler_gone() -> bool {
+    // SAFETY: as in `count`.
+    let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
+    header.is_some_and(|header| header.sampler.load(Ordering::Relaxed) & SAMPLER_GONE != 0)
+}
+
+/// Whether the sampler has taken this process in, and so [`is_sampler_gone`] will be true when it ends.
+pub fn has_sampler() -> bool {
+    // SAFETY: as in `count`.
+    let header = unsafe { COUNTERS.load(Ordering::Acquire).as_ref() };
+    header.is_some_and(|header| header.sampler.load(Ordering::Relaxed) != 0)
 }
 
 /// Changes while the sampler works.

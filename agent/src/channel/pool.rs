@@ -4,7 +4,7 @@
 //! rings, and never unmapped, so that a late signal can always be checked against them. When all are taken, another segment is made,
 //! twice the size of the last.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Segment, SegmentHeader};
@@ -89,6 +89,8 @@ pub struct Pool {
     newest: AtomicPtr<Block>,
     /// Held while a block is made.
     growing: Lock,
+    /// Set when the sampler could not be told of a block: there will be no more.
+    is_refused: AtomicBool,
 }
 
 impl Pool {
@@ -97,6 +99,7 @@ impl Pool {
         Pool {
             newest: AtomicPtr::new(std::ptr::null_mut()),
             growing: Lock::new(),
+            is_refused: AtomicBool::new(false),
         }
     }
 
@@ -147,33 +150,44 @@ impl Pool {
     /// Does not wait, but makes system calls.
     pub fn try_to_grow(&self, shape: &Shape) -> Option<Result<(), i32>> {
         let seen = self.newest.load(Ordering::Acquire);
-        self.growing.try_with(|| {
-            if self.newest.load(Ordering::Acquire) != seen {
-                return Ok(());
-            }
-            if state::is_confined() {
-                return Err(libc::EPERM);
-            }
-            self.make_block(seen, shape, &[]).map(|_| ())
-        })
+        self.growing.try_with(|| self.grow_from(seen, shape))
     }
 
-    /// Takes an item, making more when there is none. Not for signal handlers.
+    /// Takes an item, making more when there is none. A handler that interrupts the making of more by its own thread gets `EDEADLK`.
     ///
     /// # Errors
     /// The kernel's error number.
     pub fn claim_or_grow(&self, shape: &Shape) -> Result<*mut u8, i32> {
-        let mut round = 0;
         loop {
             if let Some(item) = self.claim() {
                 return Ok(item);
             }
-            match self.try_to_grow(shape) {
-                Some(grown) => grown?,
-                // Another thread is making a block: that takes some tens of microseconds.
-                None => sys::back_off(&mut round),
-            }
+            self.grow(shape).unwrap_or(Err(libc::EDEADLK))?;
         }
+    }
+
+    /// Makes more items, or waits until another thread has. `None` where the calling thread was interrupted while it does that.
+    pub fn grow(&self, shape: &Shape) -> Option<Result<(), i32>> {
+        let seen = self.newest.load(Ordering::Acquire);
+        self.growing.with(|| self.grow_from(seen, shape))
+    }
+
+    /// Makes another block, while no other thread does, unless there is one behind `seen`.
+    fn grow_from(&self, seen: *mut Block, shape: &Shape) -> Result<(), i32> {
+        if self.newest.load(Ordering::Acquire) != seen {
+            return Ok(());
+        }
+        if state::is_confined() {
+            return Err(libc::EPERM);
+        }
+        if self.is_refused.load(Ordering::Relaxed) {
+            return Err(libc::ECONNREFUSED);
+        }
+        let made = self.make_block(seen, shape, &[]).map(|_| ());
+        if made == Err(libc::ECONNREFUSED) {
+            self.is_refused.store(true, Ordering::Relaxed);
+        }
+        made
     }
 
     /// Makes the first segment and announces it with `info`. Returns its header, which lives until [`Pool::forget_parents`].
@@ -199,12 +213,30 @@ impl Pool {
             Some(last) => (more, last.number + 1, (last.rings * 2).min(most)),
             None => (first, 0, fewest),
         };
-        let block = segments::make(kind, number, rings, shape.ring_words, info, |made| {
-            furnish(newest, number, shape, made)
+        let furnish = |made| furnish(newest, number, shape, made);
+        let words = shape.ring_words;
+        let block = segments::make(kind, number, rings, words, info, furnish, |block| {
+            // SAFETY: nobody else has seen it.
+            unsafe {
+                let bytes = private_bytes((*block).rings, shape);
+                sys::munmap(block.cast(), bytes);
+            }
         })?;
         self.newest.store(block, Ordering::Release);
         // SAFETY: made just now, and never freed.
         unsafe { block.as_ref() }.ok_or(libc::EINVAL)
+    }
+
+    /// Gives the shared memory back: nobody reads it any more. Threads may still be writing there.
+    ///
+    /// # Signal safety
+    /// Walks an immutable list; system calls.
+    pub fn give_back(&self) {
+        for block in self.blocks() {
+            let bytes = block.segment.geometry().bytes();
+            // SAFETY: what was written is lost, and nothing depends on it: rings bear any content.
+            unsafe { sys::replace(block.shared_base, bytes) };
+        }
     }
 
     /// Forgets every segment of the parent in a fork child; `each` gets all items first. Their private memory stays: the child's own
@@ -212,6 +244,7 @@ impl Pool {
     pub fn forget_parents(&self, mut each: impl FnMut(*mut u8)) {
         let mut next = self.newest.swap(std::ptr::null_mut(), Ordering::AcqRel);
         self.growing.break_open();
+        self.is_refused.store(false, Ordering::Relaxed);
         // SAFETY: blocks are never freed.
         while let Some(block) = unsafe { next.as_ref() } {
             for index in 0..block.rings {
@@ -224,13 +257,18 @@ impl Pool {
     }
 }
 
+/// Size of the memory of items for this number of rings.
+fn private_bytes(rings: u32, shape: &Shape) -> usize {
+    PAGE + shape.stride * rings as usize
+}
+
 fn furnish(next: *mut Block, number: u32, shape: &Shape, made: Made) -> Result<*mut Block, i32> {
     let Made {
         segment,
         base: shared_base,
     } = made;
     let rings = segment.geometry().ring_count();
-    let bytes = PAGE + shape.stride * rings as usize;
+    let bytes = private_bytes(rings, shape);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let memory = sys::mmap(bytes, flags, -1)?;
     let first = memory.wrapping_add(PAGE + shape.offset);

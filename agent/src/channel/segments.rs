@@ -19,7 +19,7 @@ pub struct Made {
 }
 
 /// Makes a segment with the rings asked for, or as many as a limit on the size of files leaves, lets `furnish` make what belongs to it, and
-/// announces it.
+/// announces it. If that fails, `discard` gets what `furnish` made, and nothing of it all is left.
 ///
 /// # Errors
 /// The kernel's error number, or that of `furnish`.
@@ -30,12 +30,21 @@ pub fn make<T>(
     words: u32,
     info: &[u8],
     furnish: impl FnOnce(Made) -> Result<T, i32>,
+    discard: impl FnOnce(T),
 ) -> Result<T, i32> {
     let (geometry, fd) = make_memory(rings, words)?;
-    let furnished = map(number, geometry, fd, info, furnish)
-        .and_then(|made| announce::announce(kind, number, geometry, fd).map(|()| made));
+    let announced = map(number, geometry, fd, info, |made| {
+        let furnished = furnish(made)?;
+        match announce::announce(kind, number, geometry, fd) {
+            Ok(()) => Ok(furnished),
+            Err(error) => {
+                discard(furnished);
+                Err(error)
+            }
+        }
+    });
     sys::close(fd);
-    furnished
+    announced
 }
 
 fn map<T>(
@@ -43,14 +52,14 @@ fn map<T>(
     geometry: Geometry,
     fd: c_int,
     info: &[u8],
-    furnish: impl FnOnce(Made) -> Result<T, i32>,
+    then: impl FnOnce(Made) -> Result<T, i32>,
 ) -> Result<T, i32> {
     let base = sys::mmap(geometry.bytes(), libc::MAP_SHARED, fd)?;
     // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that has forgotten it.
     let segment = unsafe { Segment::new(base, geometry) };
     // SAFETY: no other thread knows the mapping yet.
     unsafe { segment.initialise(number, state::instance(), info) };
-    furnish(Made { segment, base }).inspect_err(|_| {
+    then(Made { segment, base }).inspect_err(|_| {
         // SAFETY: nothing refers to the mapping.
         unsafe { sys::munmap(base.cast(), geometry.bytes()) };
     })

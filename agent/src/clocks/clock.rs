@@ -367,6 +367,20 @@ impl ThreadClock {
         }
     }
 
+    /// Removes the clocks of any thread, which may be running: it will remove them once more at its end, when they are not there any more.
+    ///
+    /// # Signal safety
+    /// System calls.
+    pub fn give_back(&self) {
+        if let Some(timer) = self.timer {
+            sys::timer_delete(timer);
+        }
+        if let Some(fd) = self.perf {
+            perf::stop(fd);
+            perf::close(fd);
+        }
+    }
+
     /// Closes what the child of a fork has inherited of its parent's clocks: timers it has none.
     pub fn forget_parents(&mut self) {
         if let Some(fd) = self.perf.take() {

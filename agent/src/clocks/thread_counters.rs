@@ -69,6 +69,16 @@ impl Group {
         }
     }
 
+    /// Closes the descriptors of any thread, which may be running: it finds out that they are not its own any more.
+    ///
+    /// # Signal safety
+    /// System calls.
+    pub fn give_back(&self) {
+        for fd in self.descriptors.iter().rev().filter(|fd| **fd >= 0) {
+            perf::close(*fd);
+        }
+    }
+
     /// Records how often each event has happened up to now.
     ///
     /// # Signal safety

@@ -18,7 +18,7 @@ use rsys_wire::sources::WhenFull;
 
 use crate::channel::counters;
 pub use crate::events::places::place;
-pub use crate::events::rings::{count, prepare, register_hook};
+pub use crate::events::rings::{count, give_back, make_room_for_key, prepare, register_hook};
 #[cfg(any(feature = "locks", test))]
 pub use crate::events::stacks::launch_stack_with;
 pub use crate::events::stacks::{callers, launch_stack};

@@ -18,9 +18,10 @@ use crate::channel::pool::{Pool, Shape};
 use crate::code::object::Object;
 use crate::sampling::seen::MOST_NEW;
 use crate::state;
-use crate::state::deferred;
+use crate::state::{deferred, departure};
 use crate::sys;
 use crate::sys::apart;
+use crate::sys::lock::without_signals;
 use crate::thread_words;
 
 /// Words of a ring: a megabyte, of which only what is used is ever touched.
@@ -119,6 +120,18 @@ pub fn register_hook() {
     }
 }
 
+/// Has the C library make room for the key in the calling thread: for its first value it may allocate, which the handler that claims a ring must not.
+pub fn make_room_for_key() {
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY && own().is_null() {
+        // SAFETY: the key exists; without a value nothing is called at the end.
+        unsafe {
+            libc::pthread_setspecific(key, (&raw const KEY).cast());
+            libc::pthread_setspecific(key, std::ptr::null());
+        }
+    }
+}
+
 /// # Safety
 /// As the C library calls it: with a ring of the thread that ends.
 unsafe extern "C" fn on_thread_end(ring: *mut c_void) {
@@ -157,6 +170,12 @@ pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
         counters::count(Counter::EventsWithoutRing, 1);
         return false;
     };
+    if counters::is_sampler_gone() {
+        departure::leave();
+    }
+    if !state::is_active() {
+        return false;
+    }
     if ring.busy.load(Ordering::Relaxed) {
         ring.producer.header().count_drop(DropCause::Busy, 0);
         return false;
@@ -227,6 +246,10 @@ impl EventRing {
                 if write(&self.producer) {
                     return true;
                 }
+                if counters::is_sampler_gone() {
+                    departure::leave();
+                    return false;
+                }
                 let now = sys::boottime_ns();
                 let moved = place();
                 if moved != seen {
@@ -234,6 +257,10 @@ impl EventRing {
                 } else if now.wrapping_sub(since) > PATIENCE_NS {
                     self.stalled
                         .store(seen.0.wrapping_add(1), Ordering::Relaxed);
+                    if !counters::has_sampler() {
+                        // It ended before it had taken the process in.
+                        departure::leave();
+                    }
                     break;
                 }
             }
@@ -249,9 +276,31 @@ pub fn prepare() {
     }
 }
 
+thread_words! {
+    /// Not 0 while the calling thread claims its ring.
+    fn claiming() -> *mut u64 = "rsys_event_claiming"
+}
+
+/// Claims a ring for the calling thread; null in a handler that interrupts that.
 #[cold]
 #[inline(never)]
 fn claim() -> *mut EventRing {
+    without_signals(|| {
+        // SAFETY: the thread's own word; so below.
+        if unsafe { claiming().replace(1) } != 0 {
+            return std::ptr::null_mut();
+        }
+        let ring = claim_now();
+        // SAFETY: as above.
+        unsafe { claiming().write(0) };
+        ring
+    })
+}
+
+fn claim_now() -> *mut EventRing {
+    if !own().is_null() {
+        return own();
+    }
     if !state::is_active() || !state::is_own_process() {
         return std::ptr::null_mut();
     }
@@ -286,9 +335,20 @@ fn claim() -> *mut EventRing {
     ring
 }
 
+/// Gives the shared memory back: nobody reads it any more.
+///
+/// # Signal safety
+/// Walks an immutable list; system calls.
+pub fn give_back() {
+    POOL.give_back();
+}
+
 /// Forgets the parent's rings in a fork child.
 pub fn forget_parents() {
     set_own(std::ptr::null_mut());
+    // A child of raw `clone`s in a handler, say.
+    // SAFETY: the thread's own word.
+    unsafe { claiming().write(0) };
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists.

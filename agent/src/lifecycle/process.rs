@@ -16,6 +16,7 @@ use crate::events;
 use crate::interpose::symbols;
 use crate::lifecycle::announcement;
 use crate::lifecycle::deferred_start;
+use crate::lifecycle::dormancy;
 use crate::lifecycle::exec;
 use crate::lifecycle::own_runtime;
 use crate::lifecycle::restrictions;
@@ -26,7 +27,7 @@ use crate::sampling::words;
 use crate::sampling::{handler, slots, stack_room};
 use crate::signals;
 use crate::sources;
-use crate::state::{self, State, deferred};
+use crate::state::{self, State, deferred, departure};
 use crate::sys;
 use crate::target::debugger;
 use crate::target::environment::Environment;
@@ -92,6 +93,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     // SAFETY: what the name says.
     unsafe { sys::set_clock(symbols::in_c_library(c"clock_gettime")) };
     deferred::set_start(deferred_start::start);
+    departure::set_leave(dormancy::leave);
     if settings.follow == FollowChoice::None {
         environment.stop_following();
     }
@@ -139,7 +141,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     stack_room::learn_frame_size();
     signals::install(handler::on_sample);
     if deferred {
-        state::set(State::Deferred);
+        deferred::set();
         if !deferred_start::defer(0, false) {
             // What the process lacks it reports when it starts.
             deferred_start::start();
@@ -183,7 +185,7 @@ pub extern "C" fn after_fork_in_child() {
     python::forget_recorded();
     if deferred_start::is_allowed() {
         state::set_pid(sys::getpid());
-        state::set(State::Deferred);
+        deferred::set();
         if !deferred_start::defer(parent_instance, true) {
             deferred_start::start();
         }

@@ -16,6 +16,7 @@ use rsys_wire::ring::DropCause;
 
 use crate::clocks::clock::ThreadClock;
 use crate::code::snapshot;
+use crate::events;
 use crate::sampling::adopt;
 use crate::sampling::framehop;
 use crate::sampling::slots::{self, SIGNAL_STACK_BYTES, Slot};
@@ -211,6 +212,7 @@ pub fn keep_for_the_end(argument: *mut c_void) {
         // SAFETY: the key exists.
         unsafe { libc::pthread_setspecific(key, argument) };
     }
+    events::make_room_for_key();
 }
 
 /// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
@@ -299,6 +301,11 @@ fn end_current(bottom: Option<Registers>) {
         words::set_slot(std::ptr::null_mut());
         return;
     }
+    if !state::is_active() {
+        state.clock.stop();
+        state.counters.close();
+        return give_back(state);
+    }
     // Signals that come from here on find the slot occupied and do nothing. Once the clocks are stopped none is on its way: the
     // kernel hands out what it has for a thread before the thread returns from a system call.
     Slot::occupy(slot);
@@ -317,13 +324,19 @@ fn end_current(bottom: Option<Registers>) {
     if !record::put_thread_end(state.ring(), time_ns, cpu_time_ns, &name) {
         state.ring().header().count_drop(DropCause::RingFull, 0);
     }
+    give_back(state);
+}
+
+/// Takes the signal stack from the calling thread and gives its slot back, which must have no clocks any more.
+fn give_back(slot: &mut Slot) {
+    words::set_slot(std::ptr::null_mut());
     leave_signal_stack(slot);
-    state.framehop = std::ptr::null_mut();
+    slot.framehop = std::ptr::null_mut();
     framehop::drop_engine();
     let key = KEY.load(Ordering::Relaxed);
     if key != NO_KEY {
         // SAFETY: the key exists; the destructor need not run again.
         unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
     }
-    state.release();
+    slot.release();
 }

@@ -30,7 +30,7 @@ use crate::sampling::words;
 use crate::signals;
 use crate::signals::faults;
 use crate::state;
-use crate::state::pause;
+use crate::state::{departure, pause};
 use crate::sys;
 
 /// The part of `siginfo_t` that timers, perf and queued signals fill in (sigaction(2), 64-bit).
@@ -171,6 +171,9 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
     slot.clock.account(weight);
     if pause::is_paused(slot.clock.tid) {
         return counters::count(Counter::Paused, weight);
+    }
+    if counters::is_sampler_gone() {
+        return departure::leave();
     }
     let time_ns = sys::boottime_ns();
     if time_ns < counters::quiet_until_ns() {

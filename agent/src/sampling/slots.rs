@@ -271,18 +271,13 @@ fn reclaim_adopted() {
     });
 }
 
-/// Takes a slot, making more when there is none. Not for signal handlers.
+/// Takes a slot, making more when there is none. A handler that interrupts the making of more by its own thread gets none.
 pub fn claim() -> Option<*mut Slot> {
-    let mut round = 0;
     loop {
         if let Some(slot) = claim_existing() {
             return Some(slot);
         }
-        match try_to_grow() {
-            Some(grown) => grown?,
-            // Another thread is making a block: that takes some tens of microseconds.
-            None => sys::back_off(&mut round),
-        }
+        grow(|shape| POOL.grow(shape))??;
     }
 }
 
@@ -292,16 +287,16 @@ pub fn claim() -> Option<*mut Slot> {
 /// Does not wait, but makes system calls.
 pub fn claim_in_handler() -> Option<*mut Slot> {
     claim_existing().or_else(|| {
-        try_to_grow()??;
+        grow(|shape| POOL.try_to_grow(shape))??;
         claim_existing()
     })
 }
 
-/// Makes more slots, unless another thread does (`None`) or has done so since all were taken. `Some(None)` when that fails.
-fn try_to_grow() -> Option<Option<()>> {
+/// Makes more slots by `how`, unless that is not possible at the moment (`None`). `Some(None)` when it fails.
+fn grow(how: impl FnOnce(&Shape) -> Option<Result<(), i32>>) -> Option<Option<()>> {
     // Without its first segment, the process is not known to the sampler.
     let grown = if POOL.has_segments() {
-        POOL.try_to_grow(&shape())?
+        how(&shape())?
     } else {
         Err(libc::ENOENT)
     };
@@ -324,6 +319,19 @@ pub fn start(info: &[u8]) -> Result<(), i32> {
 
 const _: () = assert!(std::mem::offset_of!(Slot, start) == 0);
 const _: () = assert!(std::mem::offset_of!(Slot, argument) == 8);
+
+/// Takes the clocks from all threads, and gives the shared memory back: nobody reads it any more.
+///
+/// # Signal safety
+/// Walks an immutable list; system calls.
+pub fn give_back() {
+    for_each_active(|slot| {
+        slot.clock.give_back();
+        slot.counters.give_back();
+    });
+    COUNTERS.store(std::ptr::null_mut(), Ordering::Release);
+    POOL.give_back();
+}
 
 /// Forgets all slots of the parent in a fork child, and closes what was inherited with them.
 pub fn forget_parents() {

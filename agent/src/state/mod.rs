@@ -4,6 +4,8 @@
 //! over, or the process is not to be followed. Any code of the agent may ask here; only [`crate::lifecycle`] changes it.
 
 pub mod deferred;
+pub mod departure;
+mod handed_down;
 pub mod pause;
 
 use std::cell::UnsafeCell;
@@ -75,6 +77,14 @@ impl<T> WriteOnce<T> {
 /// Changes what the agent does here.
 pub fn set(state: State) {
     STATE.store(state as u32, Ordering::Release);
+}
+
+/// An active process becomes a dormant one. False when it was not active, or another thread did it.
+pub fn cease() -> bool {
+    let (active, dormant) = (State::Active as u32, State::Dormant as u32);
+    STATE
+        .compare_exchange(active, dormant, Ordering::AcqRel, Ordering::Relaxed)
+        .is_ok()
 }
 
 /// Whether the agent has begun in this process, or has decided not to.

@@ -30,6 +30,27 @@ pub fn mmap(bytes: usize, flags: c_int, fd: c_int) -> Result<*mut u8, i32> {
     Ok(std::ptr::with_exposed_provenance_mut(result as usize))
 }
 
+/// Gives shared memory back and leaves private memory of zeros in its place, which takes none until it is written.
+///
+/// # Safety
+/// Whole pages of a mapping of ours, of which nothing is needed any more; others may still read and write there.
+pub unsafe fn replace(base: *mut u8, bytes: usize) {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let no_file = u64::MAX;
+    // SAFETY: the caller's promise.
+    unsafe {
+        calls::mmap(
+            address(base),
+            bytes as u64,
+            protection,
+            flags as u64,
+            no_file,
+            0,
+        )
+    };
+}
+
 /// Makes memory inaccessible.
 ///
 /// # Safety

@@ -16,6 +16,16 @@ pub fn sigmask(how: c_int, signals: u64) -> u64 {
     before
 }
 
+/// Blocks all signals but those of faults. Returns the mask before; `None` where that is not allowed.
+pub fn block_signals() -> Option<u64> {
+    let mut before = 0_u64;
+    let all = ALL_BUT_FAULTS;
+    let (new, old) = (address(&raw const all), address(&raw mut before));
+    // SAFETY: two sets of eight bytes.
+    let result = unsafe { calls::rt_sigprocmask(libc::SIG_BLOCK as u64, new, old, 8) };
+    (result == 0).then_some(before)
+}
+
 /// `rt_sigaction` with the kernel's own structure.
 ///
 /// # Safety

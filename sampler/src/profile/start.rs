@@ -22,6 +22,7 @@ use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
 use crate::plan::Plan;
+use crate::session::presence;
 use crate::session::{Receiver, SessionSocket};
 use crate::summary::Circumstances;
 use crate::terminal::say;
@@ -68,6 +69,7 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     let mut signals = Signals::watch()
         .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
     let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
+    presence::begin();
     let receiver = Receiver::start(socket).map_err(no_thread)?;
     let writer = Writer::start(plan.run.clone(), plan.resolver.clone()).map_err(no_thread)?;
     if plan.run.verbosity >= 1 {

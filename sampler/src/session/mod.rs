@@ -5,11 +5,12 @@
 //! end of the process. Nothing here trusts the other side: what is odd is counted and refused,
 //! since any program on the machine can send to the socket and every target can write into its
 //! segment. [`left_out`] keeps the programs that run without an agent; [`members`] finds those that
-//! belong to the run and have not announced themselves.
+//! belong to the run and have not announced themselves; [`presence`] tells the agents when we are gone.
 
 pub mod key;
 pub mod left_out;
 pub mod members;
+pub mod presence;
 pub mod receive;
 pub mod segment;
 pub mod socket;

@@ -6,10 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
-use rsys_wire::handshake::Hello;
+use rsys_wire::handshake::{Hello, HelloKind};
 use rsys_wire::layout::{Counter, Geometry, Segment};
 use rsys_wire::ring::{Consumer, DROP_CAUSES, Drained, RingCount};
 
+use super::presence;
 use crate::os;
 
 /// Why a segment is refused.
@@ -54,6 +55,12 @@ pub struct MappedSegment {
     inode: u64,
 }
 
+impl Drop for MappedSegment {
+    fn drop(&mut self) {
+        presence::take_leave(self.segment.header());
+    }
+}
+
 impl MappedSegment {
     /// Maps the memory behind `descriptors`, which `hello` announced.
     ///
@@ -93,6 +100,9 @@ impl MappedSegment {
                 unsafe { Consumer::new(&*header, &*words) }
             })
             .collect();
+        if hello.kind == HelloKind::Process as u32 {
+            presence::show(segment.header());
+        }
         Ok(Self {
             consumers,
             segment,

@@ -146,6 +146,7 @@ fn find_in_copies(pc: u64) -> Option<Function> {
 pub fn replace(registration: u64, new: &mut [Function]) -> bool {
     new.sort_unstable_by_key(|function| function.start);
     LOCK.with(|| replace_alone(registration, new))
+        .unwrap_or(false)
 }
 
 /// Makes the change of [`replace`], while no other thread makes one.

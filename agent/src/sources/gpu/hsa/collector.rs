@@ -20,7 +20,9 @@ use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch;
 use crate::sources::gpu::instant;
 use crate::sources::gpu::threads;
+use crate::state::{self, departure};
 use crate::sys;
+use crate::sys::lock::Lock;
 use crate::target::real;
 
 /// Pauses between looks: the shorter while something completes.
@@ -45,7 +47,7 @@ const FLUSH_IDLE_NS: u64 = 200_000_000;
 static STARTED: AtomicBool = AtomicBool::new(false);
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// Held while signals are looked at.
-static LOOKING: AtomicBool = AtomicBool::new(false);
+static LOOKING: Lock = Lock::new();
 /// How often the thread has looked.
 static LOOKS: AtomicU32 = AtomicU32::new(0);
 /// In flight as of the last look.
@@ -75,7 +77,7 @@ pub fn start() {
 /// The thread of a fork's parent is not in its child.
 pub fn after_fork_in_child() {
     STARTED.store(false, Ordering::Relaxed);
-    LOOKING.store(false, Ordering::Relaxed);
+    LOOKING.break_open();
     SLEEPING.store(0, Ordering::Relaxed);
 }
 
@@ -84,6 +86,13 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     threads::enter();
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
+        if counters::is_sampler_gone() {
+            departure::leave();
+        }
+        // What is not recorded needs nobody: the program's own signals are completed by the GPU.
+        if !state::is_active() {
+            return std::ptr::null_mut();
+        }
         let told = if crate::sources::gpu::hsa::is_recording() {
             look(PATIENCE)
         } else {
@@ -125,19 +134,12 @@ pub fn wake() {
     }
 }
 
-fn lock() {
-    while LOOKING.swap(true, Ordering::Acquire) {
-        sys::nap(SHORT_NAP_NS / 4);
-    }
-}
-
-fn unlock() {
-    LOOKING.store(false, Ordering::Release);
-}
-
 /// Looks at what is in flight and records what is complete. Returns how many that were.
 fn look(patience: u32) -> u64 {
-    lock();
+    LOOKING.with(|| look_alone(patience)).unwrap_or(0)
+}
+
+fn look_alone(patience: u32) -> u64 {
     operations::receive(queues::list);
     let now = sys::boottime_ns();
     let (mut told, mut left) = (0_u64, 0_u64);
@@ -152,7 +154,6 @@ fn look(patience: u32) -> u64 {
         }
     });
     IN_FLIGHT.store(left, Ordering::Relaxed);
-    unlock();
     told
 }
 
@@ -210,21 +211,21 @@ fn give_up_list(list: *mut List) {
 
 /// What is in flight on a queue will never complete.
 pub fn give_up(place: u32) {
-    lock();
-    operations::receive(queues::list);
-    if let Some(list) = queues::list(place) {
-        give_up_list(list);
-    }
-    unlock();
+    LOOKING.with(|| {
+        operations::receive(queues::list);
+        if let Some(list) = queues::list(place) {
+            give_up_list(list);
+        }
+    });
 }
 
 /// Nothing that is in flight will ever complete.
 pub fn give_up_all() {
-    lock();
-    operations::receive(queues::list);
-    queues::for_each_list(give_up_list);
-    IN_FLIGHT.store(0, Ordering::Relaxed);
-    unlock();
+    LOOKING.with(|| {
+        operations::receive(queues::list);
+        queues::for_each_list(give_up_list);
+        IN_FLIGHT.store(0, Ordering::Relaxed);
+    });
 }
 
 /// What is found out about an operation.
