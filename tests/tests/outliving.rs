@@ -1,0 +1,162 @@
+//! A process whose profiler is gone, killed or ended in good order, is as if it had never been profiled.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use rsys_tests::{Run, Scratch, TestResult, signal, wait_until, workload, workspace_dir};
+
+/// More than a busy machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the kernel shows of a process that it has for its profiler.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Kept {
+    timers: usize,
+    perf_events: usize,
+    shared_mappings: usize,
+    threads_of_ours: usize,
+}
+
+fn lines_with(path: PathBuf, word: &str) -> usize {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter(|line| line.contains(word)).count()
+}
+
+fn kept(pid: u32) -> Kept {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let files = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let targets = files.flatten().flat_map(|file| fs::read_link(file.path()));
+    let tasks = fs::read_dir(process.join("task")).into_iter().flatten();
+    let names = tasks
+        .flatten()
+        .flat_map(|task| fs::read_to_string(task.path().join("comm")));
+    Kept {
+        timers: lines_with(process.join("timers"), "ID:"),
+        perf_events: targets
+            .filter(|target| target.ends_with("anon_inode:[perf_event]"))
+            .count(),
+        shared_mappings: lines_with(process.join("maps"), "/memfd:rsys"),
+        threads_of_ours: names.filter(|name| name.starts_with("rsys")).count(),
+    }
+}
+
+fn mappings(pid: u32) -> usize {
+    lines_with(PathBuf::from(format!("/proc/{pid}/maps")), "-")
+}
+
+/// How many threads the program has made, and how often it could not have what it wanted.
+fn progress(file: &Path) -> anyhow::Result<[u64; 2]> {
+    let bytes = fs::read(file)?;
+    let word = |at: usize| {
+        let bytes = bytes.get(at..at + 8).context("no progress")?;
+        anyhow::Ok(u64::from_le_bytes(bytes.try_into()?))
+    };
+    Ok([word(0)?, word(8)?])
+}
+
+/// Waits until the process is left alone, and has done much more since.
+fn assert_left_alone(pid: u32, file: &Path, story: &str) -> TestResult {
+    let is_free = wait_until(PATIENCE, || kept(pid) == Kept::default());
+    assert!(is_free, "{story}: {:?}", kept(pid));
+    let before = mappings(pid);
+    let [made, _] = progress(file)?;
+    let goes_on = wait_until(PATIENCE, || {
+        progress(file).is_ok_and(|[now, _]| now > made + 300)
+    });
+    assert!(goes_on, "{story}: the program stands still");
+    let after = mappings(pid);
+    assert!(
+        after <= before + 8,
+        "{story}: {before} mappings, then {after}"
+    );
+    let [_, failures] = progress(file)?;
+    assert_eq!(failures, 0, "{story}");
+    assert_eq!(kept(pid), Kept::default(), "{story}");
+    Ok(())
+}
+
+fn outliving() -> rsys_tests::Workload {
+    let include = workspace_dir().join("user/include");
+    workload("outliving").flags(["-O2", "-pthread", &format!("-I{}", include.display())])
+}
+
+const MODES: [&[&str]; 4] = [
+    &[],
+    &["-f", "1000"],
+    &["-I", "mutex-locks"],
+    &["--realtime", "-I", "roctracer"],
+];
+
+#[test]
+fn a_killed_profiler_leaves_nothing() -> TestResult {
+    for options in MODES {
+        let scratch = Scratch::new("outliving")?;
+        let file = scratch.path().join("progress");
+        let mut program = outliving().args([&file]);
+        if options.contains(&"mutex-locks") {
+            program = program.args(["--locks"]);
+        }
+        let run = Run::new().options(options).command(program).start()?;
+        let pid: u32 = run.wait_for("ready")?.parse()?;
+        let is_sampled = wait_until(PATIENCE, || {
+            let kept = kept(pid);
+            kept.timers > 2 && kept.shared_mappings > 0
+        });
+        assert!(is_sampled, "{options:?}: {:?}", kept(pid));
+        run.signal(libc::SIGKILL);
+        run.wait()?.expect_signal(libc::SIGKILL);
+        let left = assert_left_alone(pid, &file, &format!("{options:?}"));
+        signal(pid, libc::SIGKILL);
+        left?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_profiler_that_ends_leaves_nothing() -> TestResult {
+    let scratch = Scratch::new("outliving")?;
+    let file = scratch.path().join("progress");
+    let program = outliving().build()?;
+    // The command ends at once, and its child lives on.
+    let line = format!("{} {} & echo pid $!", program.display(), file.display());
+    let run = Run::new()
+        .options(["--linger", "1"])
+        .command(rsys_tests::script(&line))
+        .start()?;
+    let pid: u32 = run.wait_for("pid")?.parse()?;
+    let outcome = run.wait();
+    let left = assert_left_alone(pid, &file, "linger");
+    signal(pid, libc::SIGKILL);
+    outcome?.expect_success();
+    left
+}
+
+/// What starts after the end of the profiler, with its variables, runs alone.
+#[test]
+fn programs_that_start_later_run_alone() -> TestResult {
+    let scratch = Scratch::new("outliving")?;
+    let file = scratch.path().join("progress");
+    let go = scratch.path().join("go");
+    let program = outliving().build()?;
+    let line = format!(
+        "(while ! [ -e {} ]; do sleep 0.05; done; exec {} {}) & echo pid $!; exit 0",
+        go.display(),
+        program.display(),
+        file.display(),
+    );
+    let run = Run::new()
+        .options(["--linger", "1"])
+        .command(rsys_tests::script(&line))
+        .start()?;
+    let pid: u32 = run.wait_for("pid")?.parse()?;
+    let outcome = run.wait();
+    fs::write(&go, "")?;
+    let has_begun = wait_until(PATIENCE, || progress(&file).is_ok_and(|[made, _]| made > 0));
+    let left = assert_left_alone(pid, &file, "later");
+    signal(pid, libc::SIGKILL);
+    outcome?.expect_success();
+    assert!(has_begun);
+    left
+}
