@@ -63,11 +63,15 @@ pub enum Obstacle {
     Preload = 10,
     /// It may not read the agent's file.
     Access = 11,
+    /// Its arguments and variables leave no room for the profiler's variables.
+    NoRoom = 12,
+    /// It is a process that was made past the C library's `fork`.
+    PastLibrary = 13,
 }
 
 impl Obstacle {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Musl,
         Self::OtherLibrary,
         Self::Static,
@@ -79,6 +83,8 @@ impl Obstacle {
         Self::Environment,
         Self::Preload,
         Self::Access,
+        Self::NoRoom,
+        Self::PastLibrary,
     ];
 
     /// The one with this number.
@@ -112,6 +118,12 @@ impl fmt::Display for Obstacle {
             Self::Environment => "was started with an emptied environment",
             Self::Preload => "was started with another LD_PRELOAD",
             Self::Access => "runs as a user who cannot read librsys_agent.so",
+            Self::NoRoom => {
+                "was started with so many arguments and variables that the profiler's found no room beside them (ulimit -s makes more)"
+            }
+            Self::PastLibrary => {
+                "made a process past the C library's fork (by vfork or clone with the same memory, or by a raw fork), which worked by itself"
+            }
         })
     }
 }

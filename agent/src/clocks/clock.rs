@@ -181,6 +181,13 @@ impl ThreadClock {
         }
     }
 
+    /// Stops perf's clock alone, until [`ThreadClock::start_perf`].
+    pub fn pause_perf(&self) {
+        if let Some(fd) = self.perf {
+            perf::stop(fd);
+        }
+    }
+
     /// Whether the thread has a timer.
     pub fn has_timer(&self) -> bool {
         self.timer.is_some()

@@ -23,7 +23,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn new(obstacle: Obstacle, path: &[u8]) -> Self {
+    /// On the program at this path, or at the beginning of it.
+    pub fn new(obstacle: Obstacle, path: &[u8]) -> Self {
         let mut verdict = Verdict {
             obstacle,
             path: [0; PATH_BYTES],
@@ -49,6 +50,28 @@ pub fn begin(environment: &Environment<'_>) {
     let preload = environment.get("LD_PRELOAD");
     let is_named = preload.is_some_and(|list| agent_in(list.to_bytes()).is_some());
     IS_NAMED.store(is_named, Ordering::Relaxed);
+}
+
+/// Whether the agent is in these variables. That it could live in the program was judged before.
+pub fn has_agent(environment: *const *const c_char) -> bool {
+    let ours = Ours::find(environment);
+    ours.is_some_and(|ours| {
+        ours.agent.is_some() && ours.session.is_some_and(|name| !name.is_empty())
+    })
+}
+
+/// The path of the program that would be executed, as far as it is known.
+pub fn path_of(file: &File, obstacle: Obstacle) -> Verdict {
+    let mut place = Path::new();
+    let opened = open(file, &mut place);
+    Verdict::new(
+        obstacle,
+        if opened.is_some() {
+            place.bytes()
+        } else {
+            b"a program"
+        },
+    )
 }
 
 /// What a program's variables say of us.

@@ -63,6 +63,38 @@ pub fn agent<R>(
     Some(result)
 }
 
+/// Calls `execute` with a vector of arguments that are in none. `None` if there is no memory.
+///
+/// A child after vfork leaves a mapping behind if there is no room on the stack, as in [`agent`].
+#[inline(never)]
+pub fn listed<R>(
+    arguments: impl Iterator<Item = *const c_char> + Clone,
+    execute: impl FnOnce(*const *const c_char) -> R,
+) -> Option<R> {
+    let none = [std::ptr::null()];
+    agent(none.as_ptr(), arguments, |_, list| execute(list))
+}
+
+/// Whether the kernel has room for what a program would be started with: `bprm_stack_limits` in fs/exec.c.
+pub fn fits(arguments: *const *const c_char, environment: *const *const c_char) -> bool {
+    /// Whatever the limit on stacks is (ARG_MAX), and at most.
+    const LEAST: u64 = 128 << 10;
+    const MOST: u64 = 6 << 20;
+    let room = (sys::stack_limit() / 4).clamp(LEAST, MOST);
+    /// One string (MAX_ARG_STRLEN).
+    const MOST_OF_ONE: usize = 128 << 10;
+    let strings = pointers(arguments).chain(pointers(environment));
+    let lengths = strings
+        .map_while(|entry| entry)
+        .filter_map(c_string)
+        .map(|text| text.to_bytes_with_nul().len());
+    let bytes: usize = lengths
+        .clone()
+        .map(|bytes| bytes + size_of::<*const c_char>())
+        .sum();
+    (bytes as u64) < room && lengths.max().unwrap_or(0) <= MOST_OF_ONE
+}
+
 /// Memory for words on the stack.
 #[repr(C, align(8))]
 struct Room([u8; ON_STACK]);
