@@ -12,6 +12,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::code::modules;
 use crate::code::snapshot;
+use crate::lifecycle::children;
 use crate::lifecycle::exec;
 use crate::lifecycle::exit;
 use crate::lifecycle::process;
@@ -26,7 +27,7 @@ use crate::sources::{self, Ending};
 use crate::state;
 use crate::state::deferred;
 use crate::sys::calls;
-use crate::target::real::{self, SimpleHandler, StartRoutine};
+use crate::target::real::{self, SimpleHandler, StartOfClone, StartRoutine};
 
 /// What a hook returns when no library has the real function: cannot happen with glibc.
 const MISSING: c_int = libc::ENOSYS;
@@ -339,7 +340,34 @@ pub unsafe extern "C" fn syscall(
     if signal_masks::is_wait(number) {
         return signal_masks::wait_with_mask(call);
     }
-    call()
+    let result = call();
+    if result == 0 {
+        children::after_call(number, a, b);
+    }
+    result
+}
+
+/// # Safety
+/// As `clone(2)`; unused arguments are passed on as they come.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn clone(
+    start: StartOfClone,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent_tid: *mut c_void,
+    tls: *mut c_void,
+    child_tid: *mut c_void,
+) -> c_int {
+    let Some(real) = real::clone::get() else {
+        return -1;
+    };
+    // SAFETY: the caller's own arguments, or a function of the same kind with its argument.
+    let call = |start, stack, argument| unsafe {
+        real(start, stack, flags, argument, parent_tid, tls, child_tid)
+    };
+    // SAFETY: as above.
+    unsafe { children::clone(start, stack, flags, argument, call) }
 }
 
 /// `_Fork` runs no fork handlers.
