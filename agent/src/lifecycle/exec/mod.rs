@@ -136,9 +136,9 @@ fn without_room<R>(
     if !judge::has_agent(environment) {
         return None;
     }
+    let verdict = judge::path_of(file, Obstacle::NoRoom);
     without::agent(environment, list, |rest, list| {
-        without::fits(vector.unwrap_or(list), rest).then(|| {
-            let verdict = judge::path_of(file, Obstacle::NoRoom);
+        without::fits(verdict.path(), vector.unwrap_or(list), rest).then(|| {
             report::send(&verdict, environment, crate::sys::getpid());
             execute(rest, list)
         })

@@ -34,6 +34,9 @@ pub fn agent<R>(
     execute: impl FnOnce(*const *const c_char, *const *const c_char) -> R,
 ) -> Option<R> {
     let entries = pointers(environment).map_while(|entry| entry);
+    // Where no other tool of the HSA runtime is named, the switch that lets it load tools is ours.
+    let has_switch = entries.clone().any(is_our_tool_alone);
+    let entries = entries.filter(move |entry| !(has_switch && is_switch(*entry)));
     // Each vector ends with null.
     let words = arguments.clone().count() + entries.clone().count() + 2;
     let lists = entries.clone().filter_map(list_of);
@@ -76,7 +79,11 @@ pub fn listed<R>(
 }
 
 /// Whether the kernel has room for what a program would be started with: `bprm_stack_limits` in fs/exec.c.
-pub fn fits(arguments: *const *const c_char, environment: *const *const c_char) -> bool {
+pub fn fits(
+    path: &[u8],
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> bool {
     /// Whatever the limit on stacks is (ARG_MAX), and at most.
     const LEAST: u64 = 128 << 10;
     const MOST: u64 = 6 << 20;
@@ -92,7 +99,9 @@ pub fn fits(arguments: *const *const c_char, environment: *const *const c_char) 
         .clone()
         .map(|bytes| bytes + size_of::<*const c_char>())
         .sum();
-    (bytes as u64) < room && lengths.max().unwrap_or(0) <= MOST_OF_ONE
+    // The path comes first, behind a word.
+    let bytes = bytes + path.len() + 1 + size_of::<usize>();
+    bytes as u64 <= room && lengths.max().unwrap_or(0) <= MOST_OF_ONE
 }
 
 /// Memory for words on the stack.
@@ -121,6 +130,16 @@ fn list_of<'a>(entry: *const c_char) -> Option<&'a CStr> {
     let list = LISTS.into_iter().find_map(|name| rest_of(entry, name))?;
     agent_in(list.to_bytes())?;
     c_string(entry)
+}
+
+/// Whether the variable names the agent as the only tool of the HSA runtime.
+fn is_our_tool_alone(entry: *const c_char) -> bool {
+    let tools = rest_of(entry, b"HSA_TOOLS_LIB=").map(CStr::to_bytes);
+    tools.is_some_and(|tools| agent_in(tools).is_some_and(|agent| agent.len() == tools.len()))
+}
+
+fn is_switch(entry: *const c_char) -> bool {
+    rest_of(entry, b"HSA_TOOLS_ROCPROFILER_V1_TOOLS=").is_some()
 }
 
 /// What stands in such a list in front of the agent, with the name, and what behind.
