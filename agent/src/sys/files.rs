@@ -193,6 +193,11 @@ pub fn stack_limit() -> u64 {
     limit_on(libc::RLIMIT_STACK as u64).rlim_cur
 }
 
+/// The soft limits on the memory of data, and on all memory.
+pub fn memory_limits() -> [u64; 2] {
+    [libc::RLIMIT_DATA, libc::RLIMIT_AS].map(|resource| limit_on(resource as u64).rlim_cur)
+}
+
 /// The soft limit on signals that this user may have pending, of which each timer takes one.
 pub fn pending_signals_limit() -> u64 {
     limit_on(libc::RLIMIT_SIGPENDING as u64).rlim_cur

@@ -6,7 +6,9 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_wire::handshake::{ENV_SESSION, FollowChoice, PATH_BYTES};
-use rsys_wire::program::{INTERPRETERS_MAX, Kind, Obstacle, kind_of};
+use rsys_wire::program::{
+    AGENT_DATA_BYTES, AGENT_MEMORY_BYTES, INTERPRETERS_MAX, Kind, Obstacle, kind_of,
+};
 
 use crate::lifecycle::exec::call::File;
 use crate::lifecycle::exec::file::{Opened, Path, open, open_at};
@@ -136,10 +138,14 @@ pub fn judge(file: &File, environment: *const *const c_char) -> Option<Verdict> 
     may_run.then(|| Verdict::new(obstacle, place.bytes()))
 }
 
-/// Why the loader would not find the agent where LD_PRELOAD says.
+/// Why the loader would not find the agent where LD_PRELOAD says, or have no room for it.
 fn of_agent(agent: &[u8]) -> Option<Obstacle> {
     let mut path = Path::new();
     path.set(&[agent]);
+    let [data, all] = sys::memory_limits();
+    if data < AGENT_DATA_BYTES || all < AGENT_MEMORY_BYTES {
+        return Some(Obstacle::NoMemory);
+    }
     // Not by opening it: a process that changed its user may have rights that end with the exec.
     match sys::access(path.c_string().as_ptr(), libc::R_OK) {
         Err(libc::ENOENT | libc::ENOTDIR) => Some(Obstacle::Root),

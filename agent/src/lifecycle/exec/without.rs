@@ -99,8 +99,8 @@ pub fn fits(
         .clone()
         .map(|bytes| bytes + size_of::<*const c_char>())
         .sum();
-    // The path comes first, behind a word.
-    let bytes = bytes + path.len() + 1 + size_of::<usize>();
+    // The path comes first.
+    let bytes = bytes + path.len() + 1;
     bytes as u64 <= room && lengths.max().unwrap_or(0) <= MOST_OF_ONE
 }
 
