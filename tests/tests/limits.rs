@@ -61,6 +61,86 @@ fn a_limit_that_leaves_no_timer_is_told() -> TestResult {
     Ok(())
 }
 
+/// Of few signals that may be pending the program has all, where perf can do without timers.
+#[test]
+fn few_signals_are_left_to_the_program() -> TestResult {
+    let command = || workload("few_signals").args(["3", "5"]);
+    let bare = Run::bare().command(command()).run()?;
+    if bare.expect_success().number("timers")? < 5.0 {
+        eprintln!("skipped: other processes of this user have signals pending");
+        return Ok(());
+    }
+    for options in [&[][..], &["-f", "1000"]] {
+        let outcome = Run::new().options(options).command(command()).run()?;
+        assert_eq!(
+            outcome.expect_success().number("timers")?,
+            5.0,
+            "{options:?}"
+        );
+        let weight: u64 = outcome.summaries.iter().map(|one| one.weighted).sum();
+        assert!(weight > 60, "{}", outcome.story());
+        for told in ["few signals may be pending (ulimit -i)", "by perf alone"] {
+            assert!(outcome.stderr.contains(told), "{}", outcome.story());
+        }
+    }
+    // Where it cannot, or the user wants timers, that is told.
+    let filter = workload("deny_perf").build()?;
+    let program = workload("few_signals").build()?;
+    let filtered = Invocation::new(filter)
+        .arg("errno")
+        .arg(program)
+        .args(["3", "5"]);
+    let told = "took a timer each";
+    let outcome = Run::new().command(filtered).run()?;
+    assert!(
+        outcome.expect_success().stderr.contains(told),
+        "{}",
+        outcome.story()
+    );
+    let outcome = Run::new()
+        .options(["--clock", "timer"])
+        .command(command())
+        .run()?;
+    assert!(
+        outcome.expect_success().stderr.contains(told),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+/// A program runs where the agent would take the memory that it needs: as the command, and started from there.
+#[test]
+fn a_program_with_little_memory_runs_without_the_agent() -> TestResult {
+    let told = "too little memory for librsys_agent.so";
+    let rate = workload("rate").build()?.display().to_string();
+    for limit in ["-d 6000", "-d 12000", "-v 12000", "-v 24000"] {
+        let line = format!("ulimit {limit}; exec {rate} --seconds 0.1 --threads 0");
+        let outcome = Run::new().command(script(&line)).run()?;
+        assert!(
+            outcome.expect_success().stderr.contains(told),
+            "{limit}: {}",
+            outcome.story()
+        );
+        let no_agent = ["cannot be preloaded", "shared libraries"];
+        assert!(
+            !no_agent.iter().any(|text| outcome.stderr.contains(text)),
+            "{}",
+            outcome.story()
+        );
+    }
+    let outcome = Run::new()
+        .under(["/bin/sh", "-c", "ulimit -S -d 6000; exec \"$@\"", "sh"])
+        .command(script("exit 5"))
+        .run()?;
+    assert!(
+        outcome.expect_code(5).stderr.contains(told),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
 #[test]
 fn a_trace_that_is_removed_is_not_promised() -> TestResult {
     let line = "

@@ -324,6 +324,13 @@ impl Segment {
 /// What [`InfoTag::Clock`] says where samples come by CPU timers only.
 pub const CPU_TIMER: &str = "CPU timer";
 
+/// What it says where few signals may be pending, and timers are left to the program.
+pub const FEW_SIGNALS: &str =
+    "perf cpu-clock (user mode) without a timer, for few signals may be pending";
+
+/// The same where the user wants timers.
+pub const FEW_SIGNALS_TIMER: &str = "CPU timer, though few signals may be pending";
+
 /// Tags of the process information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]

@@ -32,6 +32,12 @@ pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// Interpreters of interpreters are followed so far; the kernel gives up sooner.
 pub const INTERPRETERS_MAX: u32 = 4;
 
+/// Memory that a process has room for where the agent is loaded: of data (`RLIMIT_DATA`), and in all (`RLIMIT_AS`). Below it the
+/// loader would complain, or find no room for the program's own libraries.
+pub const AGENT_DATA_BYTES: u64 = 20 << 20;
+/// See [`AGENT_DATA_BYTES`].
+pub const AGENT_MEMORY_BYTES: u64 = 28 << 20;
+
 /// Bytes of a file that are read at once: the headers, and nearly always the interpreter's name.
 const HEAD_BYTES: usize = 1024;
 /// The kernel looks no further for an interpreter (`BINPRM_BUF_SIZE`).
@@ -63,11 +69,17 @@ pub enum Obstacle {
     Preload = 10,
     /// It may not read the agent's file.
     Access = 11,
+    /// Its arguments and variables leave no room for the profiler's variables.
+    NoRoom = 12,
+    /// It is a process that was made past the C library's `fork`.
+    PastLibrary = 13,
+    /// It may not have the memory that the agent needs.
+    NoMemory = 14,
 }
 
 impl Obstacle {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Musl,
         Self::OtherLibrary,
         Self::Static,
@@ -79,6 +91,9 @@ impl Obstacle {
         Self::Environment,
         Self::Preload,
         Self::Access,
+        Self::NoRoom,
+        Self::PastLibrary,
+        Self::NoMemory,
     ];
 
     /// The one with this number.
@@ -112,6 +127,15 @@ impl fmt::Display for Obstacle {
             Self::Environment => "was started with an emptied environment",
             Self::Preload => "was started with another LD_PRELOAD",
             Self::Access => "runs as a user who cannot read librsys_agent.so",
+            Self::NoRoom => {
+                "was started with so many arguments and variables that the profiler's found no room beside them (ulimit -s makes more)"
+            }
+            Self::NoMemory => {
+                "may have too little memory for librsys_agent.so beside it (ulimit -d or -v)"
+            }
+            Self::PastLibrary => {
+                "made a process past the C library's fork (by vfork or clone with the same memory, or by a raw fork), which worked by itself"
+            }
         })
     }
 }

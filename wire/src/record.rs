@@ -279,4 +279,6 @@ pub enum Clock {
     None = 3,
     /// An event, instead of CPU time.
     Overflow = 4,
+    /// perf `cpu-clock` alone.
+    Perf = 5,
 }

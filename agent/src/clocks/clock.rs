@@ -44,6 +44,23 @@ pub fn wants_perf() -> bool {
     }
 }
 
+/// Whether perf may be a clock here, alone or beside the timer.
+pub fn may_use_perf() -> bool {
+    wants_perf() || avoids_timers()
+}
+
+/// Whether only few signals may be pending. The kernel counts each timer as one.
+pub fn are_signals_few() -> bool {
+    /// Programs with more threads than that, and timers, have a limit for them.
+    const FEW: u64 = 256;
+    sys::pending_signals_limit() < FEW
+}
+
+/// Whether timers are left to the program where perf can do without.
+pub fn avoids_timers() -> bool {
+    state::settings().clock != ClockChoice::Timer && are_signals_few()
+}
+
 /// Whether the rate is above the kernel's tick.
 fn is_above_the_tick() -> bool {
     (period_ns() as f64) < sys::tick_ns() as f64 * PERF_BELOW
@@ -91,8 +108,10 @@ impl ThreadClock {
         if let Some(overflow) = state::settings().overflow {
             return self.prepare_overflow(&overflow);
         }
-        let clock = self.prepare_timer();
-        self.prepare_perf(clock)
+        match self.prepare_timer() {
+            Clock::Perf => Clock::Perf,
+            clock => self.prepare_perf(clock),
+        }
     }
 
     /// Makes what the thread wants beside its timer; returns which clocks it has.
@@ -110,11 +129,15 @@ impl ThreadClock {
                 Clock::PerfAndTimer
             }
             Err(error) => {
-                counters::count(Counter::ThreadsWithoutPerf, 1);
-                counters::set_counter(Counter::LastError, error as u64);
+                self.note_no_perf(error);
                 clock
             }
         }
+    }
+
+    fn note_no_perf(&self, error: i32) {
+        counters::count(Counter::ThreadsWithoutPerf, 1);
+        counters::set_counter(Counter::LastError, error as u64);
     }
 
     /// Makes a clock of an event: there is no CPU time to account for, and so no timer.
@@ -136,10 +159,19 @@ impl ThreadClock {
         }
     }
 
-    /// Makes the thread's timer alone.
+    /// Makes the thread's timer alone, or what stands in for it.
     pub fn prepare_timer(&mut self) -> Clock {
         if let Some(overflow) = state::settings().overflow {
             return self.prepare_overflow(&overflow);
+        }
+        if avoids_timers() {
+            match perf::open(self.tid, &perf::Clock::of_time(period_ns()), self.value) {
+                Ok(fd) => {
+                    self.perf = Some(fd);
+                    return Clock::Perf;
+                }
+                Err(error) => self.note_no_perf(error),
+            }
         }
         match sys::timer_create(self.tid, SAMPLE_SIGNAL, self.value) {
             Ok(timer) => {
@@ -178,6 +210,13 @@ impl ThreadClock {
     pub fn start_perf(&self) {
         if let Some(fd) = self.perf {
             perf::start(fd);
+        }
+    }
+
+    /// Stops perf's clock alone, until [`ThreadClock::start_perf`].
+    pub fn pause_perf(&self) {
+        if let Some(fd) = self.perf {
+            perf::stop(fd);
         }
     }
 

@@ -5,12 +5,14 @@
 //! its caller, and would take us for it.
 
 pub mod dlsym;
+pub mod signal_masks;
 pub mod unwind_tables;
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::code::modules;
 use crate::code::snapshot;
+use crate::lifecycle::children;
 use crate::lifecycle::exec;
 use crate::lifecycle::exit;
 use crate::lifecycle::process;
@@ -19,14 +21,13 @@ use crate::lifecycle::seccomp;
 use crate::lifecycle::threads;
 use crate::signals;
 use crate::signals::action::Action;
-use crate::signals::believed;
 use crate::signals::masks;
 use crate::sources::gpu::threads as runtime_threads;
 use crate::sources::{self, Ending};
 use crate::state;
 use crate::state::deferred;
 use crate::sys::calls;
-use crate::target::real::{self, SimpleHandler, StartRoutine};
+use crate::target::real::{self, SimpleHandler, StartOfClone, StartRoutine};
 
 /// What a hook returns when no library has the real function: cannot happen with glibc.
 const MISSING: c_int = libc::ENOSYS;
@@ -222,7 +223,6 @@ simple! {
     sysv_signal = sysv_signal, "sysv_signal(3)", libc::SA_RESETHAND | libc::SA_NODEFER, false;
     // `signal` compiles to this name with `_XOPEN_SOURCE`.
     __sysv_signal = sysv_signal, "sysv_signal(3)", libc::SA_RESETHAND | libc::SA_NODEFER, false;
-    sigset = sigset, "sigset(3)", 0, false;
 }
 
 /// # Safety
@@ -274,124 +274,6 @@ fn mask_of(signal: c_int) -> u64 {
         .ok()
         .and_then(|shift| 1_u64.checked_shl(shift))
         .unwrap_or(0)
-}
-
-/// # Safety
-/// As `sigprocmask` has it: each set is null or valid.
-unsafe fn change_mask(
-    how: c_int,
-    set: *const libc::sigset_t,
-    old: *mut libc::sigset_t,
-    real: impl FnOnce(*const libc::sigset_t, *mut libc::sigset_t) -> c_int,
-) -> c_int {
-    // In a child after vfork the words are the parent's.
-    if !signals::is_installed() || !state::is_own_process() {
-        return real(set, old);
-    }
-    let believed = believed::get();
-    // SAFETY: the caller passes null or a valid set.
-    let result = match unsafe { set.as_ref() } {
-        Some(set) => {
-            let set = signals::translate_mask(how, set);
-            real(&raw const set, old)
-        }
-        None => real(set, old),
-    };
-    // SAFETY: as above.
-    if let Some(old) = unsafe { old.as_mut() }
-        && result == 0
-    {
-        signals::add_believed(old, believed);
-    }
-    result
-}
-
-/// The functions that change a thread's mask, and what they return when there is no such function.
-macro_rules! masks {
-    ($($name:ident, $manual:literal, $missing:expr;)*) => {
-        $(
-            /// # Safety
-            #[doc = concat!("As `", $manual, "`.")]
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            pub unsafe extern "C" fn $name(
-                how: c_int,
-                set: *const libc::sigset_t,
-                old: *mut libc::sigset_t,
-            ) -> c_int {
-                let Some(real) = real::$name::get() else {
-                    return $missing;
-                };
-                // SAFETY: the caller's own arguments, or a set of ours.
-                unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
-            }
-        )*
-    };
-}
-
-masks! {
-    pthread_sigmask, "pthread_sigmask(3)", MISSING;
-    sigprocmask, "sigprocmask(2)", -1;
-}
-
-/// Calls `real` with a set that does not consume our signal.
-///
-/// # Safety
-/// As `sigwait` has it: the set is null or valid.
-unsafe fn wait_for(
-    set: *const libc::sigset_t,
-    real: impl FnOnce(*const libc::sigset_t) -> c_int,
-) -> c_int {
-    // SAFETY: the caller passes null or a valid set.
-    match unsafe { set.as_ref() } {
-        Some(set) if signals::is_installed() => {
-            let set = signals::to_wait_for(set);
-            real(&raw const set)
-        }
-        _ => real(set),
-    }
-}
-
-/// The functions that wait for signals, and what they return when there is no such function.
-macro_rules! waits {
-    ($($name:ident($($more:ident: $type:ty),*), $manual:literal, $missing:expr;)*) => {
-        $(
-            /// # Safety
-            #[doc = concat!("As `", $manual, "`.")]
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            pub unsafe extern "C" fn $name(set: *const libc::sigset_t, $($more: $type),*) -> c_int {
-                let Some(real) = real::$name::get() else {
-                    return $missing;
-                };
-                // SAFETY: the caller's own arguments, or a set of ours.
-                unsafe { wait_for(set, |set| real(set, $($more),*)) }
-            }
-        )*
-    };
-}
-
-waits! {
-    sigwait(signal: *mut c_int), "sigwait(3)", MISSING;
-    sigwaitinfo(info: *mut libc::siginfo_t), "sigwaitinfo(2)", -1;
-    sigtimedwait(info: *mut libc::siginfo_t, timeout: *const libc::timespec), "sigtimedwait(2)", -1;
-}
-
-/// # Safety
-/// As `signalfd(2)`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: c_int) -> c_int {
-    let Some(real) = real::signalfd::get() else {
-        return -1;
-    };
-    // SAFETY: the caller's own arguments, or a set of ours.
-    match unsafe { set.as_ref() } {
-        Some(set) if signals::is_installed() => {
-            let set = signals::without_sample_signal(set);
-            // SAFETY: as above.
-            unsafe { real(fd, &raw const set, flags) }
-        }
-        // SAFETY: as above.
-        _ => unsafe { real(fd, set, flags) },
-    }
 }
 
 /// # Safety
@@ -449,7 +331,43 @@ pub unsafe extern "C" fn syscall(
         // SAFETY: the caller's own pointers, as the kernel takes them.
         return unsafe { signals::exchange_raw(a as c_int, b, c) };
     }
-    call()
+    if number == libc::SYS_rt_sigprocmask {
+        // SAFETY: as above.
+        return unsafe {
+            signal_masks::change_raw(a as c_int, b, c, |set| real(number, a, set, c, d, e, f))
+        };
+    }
+    if signal_masks::is_wait(number) {
+        return signal_masks::wait_with_mask(call);
+    }
+    let result = call();
+    if result == 0 {
+        children::after_call(number, a, b);
+    }
+    result
+}
+
+/// # Safety
+/// As `clone(2)`; unused arguments are passed on as they come.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn clone(
+    start: StartOfClone,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent_tid: *mut c_void,
+    tls: *mut c_void,
+    child_tid: *mut c_void,
+) -> c_int {
+    let Some(real) = real::clone::get() else {
+        return -1;
+    };
+    // SAFETY: the caller's own arguments, or a function of the same kind with its argument.
+    let call = |start, stack, argument| unsafe {
+        real(start, stack, flags, argument, parent_tid, tls, child_tid)
+    };
+    // SAFETY: as above.
+    unsafe { children::clone(start, stack, flags, argument, call) }
 }
 
 /// `_Fork` runs no fork handlers.

@@ -8,7 +8,9 @@ use crate::sources;
 use crate::state::{self, State};
 use crate::sys;
 use crate::target::environment::{self, Environment};
-use rsys_wire::layout::{CPU_TIMER, INFO_BYTES, InfoTag, push_info};
+use rsys_wire::layout::{
+    CPU_TIMER, FEW_SIGNALS, FEW_SIGNALS_TIMER, INFO_BYTES, InfoTag, push_info,
+};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -73,6 +75,10 @@ pub fn begin(parent_instance: u64, began: Option<(u64, u64)>) -> Option<u64> {
     }
     let clock: &[u8] = if state::settings().overflow.is_some() {
         b"overflow of an event"
+    } else if clock::avoids_timers() {
+        FEW_SIGNALS.as_bytes()
+    } else if clock::are_signals_few() {
+        FEW_SIGNALS_TIMER.as_bytes()
     } else if clock::wants_perf() {
         b"perf cpu-clock (user mode), CPU timer for the rest"
     } else {

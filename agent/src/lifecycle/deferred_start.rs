@@ -39,11 +39,11 @@ static REPORTED: AtomicU64 = AtomicU64::new(0);
 /// The parent's [`state::instance`] in the child of a fork, else 0.
 static PARENT: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the start of this process may be deferred: it is no child of the sampler.
+/// Whether the start of this process may be deferred: it is no child of the sampler, and a timer is not too much.
 #[unsafe(link_section = "rsys_start")]
 pub fn is_allowed() -> bool {
     let sampler = state::settings().late_unless_child_of;
-    sampler != 0 && sampler != sys::getppid()
+    sampler != 0 && sampler != sys::getppid() && !clock::avoids_timers()
 }
 
 /// Defers the start; false when there is no timer. A fork's child has used no CPU time yet.

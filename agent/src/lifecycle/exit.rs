@@ -12,6 +12,7 @@ use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
 use crate::lifecycle::announcement;
+use crate::lifecycle::children;
 use crate::lifecycle::deferred_start;
 use crate::lifecycle::threads;
 use crate::sampling::slots::Slot;
@@ -39,7 +40,7 @@ extern "C" fn at_exit() {
 pub fn account() {
     // A child after vfork ends here, too, with the memory of its parent.
     if !state::may_set_up() {
-        return;
+        return children::note_end();
     }
     if state::is_deferred() {
         return deferred_start::account();

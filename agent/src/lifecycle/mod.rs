@@ -2,6 +2,7 @@
 
 pub mod announcement;
 pub mod bpf;
+pub mod children;
 pub mod deferred_start;
 pub mod dormancy;
 pub mod exec;

@@ -121,7 +121,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     // The standard library asks in our handler, too.
     real::pthread_getspecific::get();
     exec::begin(environment);
-    if clock::wants_perf() {
+    if clock::may_use_perf() {
         perf::choose_delivery();
     }
     snapshot::start(environment.get(snapshot::ENV_FORCE).is_some());

@@ -83,7 +83,7 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
 
 fn effect_of(program: u64) -> Effect {
     let settings = state::settings();
-    let uses_perf = clock::wants_perf() || !settings.counters.as_slice().is_empty();
+    let uses_perf = clock::may_use_perf() || !settings.counters.as_slice().is_empty();
     let uses_gpus = settings.events.any_of_gpus();
     let mut punished = 0;
     for (place, call) in calls::MADE.iter().enumerate() {

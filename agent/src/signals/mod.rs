@@ -40,13 +40,16 @@ fn ours() -> &'static [c_int] {
 
 /// The same as a kernel signal set.
 fn our_set() -> u64 {
-    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
+    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | FAULT_SIGNALS;
     if perf::uses_traps() {
         ALWAYS | sys::bit(libc::SIGTRAP)
     } else {
         ALWAYS
     }
 }
+
+/// Those that report faults.
+const FAULT_SIGNALS: u64 = sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 
 /// What the program wants of one signal: the fields of its `struct sigaction`.
 #[derive(Debug)]
@@ -168,6 +171,29 @@ pub fn unblock_ours() -> u64 {
     sys::sigmask(libc::SIG_UNBLOCK, our_set()) & our_set()
 }
 
+/// Our handlers of signals that the program ignores.
+pub type Ignored = [Option<(c_int, Action)>; SHARED.len()];
+
+/// Has the kernel ignore what the program ignores, as a program that is executed inherits it. Returns our handlers.
+pub fn ignore_as_wished() -> Ignored {
+    SHARED.map(|signal| {
+        let wish = wanted(signal)?.load();
+        if !is_shared(signal) || wish.handler != libc::SIG_IGN {
+            return None;
+        }
+        let ours = current_action(signal)?;
+        kernel_sigaction(signal, wish);
+        Some((signal, ours))
+    })
+}
+
+/// Ends what [`ignore_as_wished`] began.
+pub fn handle_again(ignored: &Ignored) {
+    for &(signal, ours) in ignored.iter().flatten() {
+        kernel_sigaction(signal, ours);
+    }
+}
+
 /// `sigaction` for a shared signal: keeps the program's wish and returns the one before.
 pub fn exchange(signal: c_int, new: Option<Action>) -> Option<Action> {
     let wanted = wanted(signal)?;
@@ -201,11 +227,10 @@ pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_lon
     0
 }
 
-/// What a thread's mask must be when the program asks for `set`, and what it will believe.
+/// What a thread's mask must be when the program asks for `asked`, and what it will believe.
 ///
 /// `how` is that of `sigprocmask`. Returns the set for the kernel.
-pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
-    let asked = set_of(set);
+pub fn translate_mask(how: c_int, asked: u64) -> u64 {
     let before = believed::get();
     match how {
         libc::SIG_BLOCK => believed::set(before | asked & our_set()),
@@ -213,17 +238,37 @@ pub fn translate_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
         libc::SIG_SETMASK => believed::set(before & !our_set() | asked & our_set()),
         _ => {}
     }
-    let kept = blocked_by_us();
-    sigset(match how {
-        libc::SIG_UNBLOCK => asked & !kept,
-        libc::SIG_SETMASK => asked & !our_set() | kept,
+    match how {
+        libc::SIG_UNBLOCK => asked & !blocked_by_us(),
+        libc::SIG_SETMASK => mask_of_context(asked),
         _ => asked & !our_set(),
-    })
+    }
 }
 
-/// The signals of ours that the calling thread believes blocked, in a set that the kernel returned.
-pub fn add_believed(set: &mut libc::sigset_t, believed: u64) {
-    *set = sigset(set_of(set) & !blocked_by_us() | believed & our_set());
+/// The mask for the kernel of a context with this one, which the calling thread is about to go on in.
+///
+/// What the thread believes stays as it is: where the context ends, the C library sets the mask of the next one by itself.
+pub fn mask_of_context(asked: u64) -> u64 {
+    asked & !our_set() | blocked_by_us()
+}
+
+/// The mask `set`, which the kernel returned, as the calling thread believes it.
+pub fn add_believed(set: u64, believed: u64) -> u64 {
+    set & !blocked_by_us() | believed & our_set()
+}
+
+/// Takes the samples that wait because the calling thread blocks their signals by ways that we do not see, such as the mask of a handler:
+/// they would end a wait that lets all signals through. Returns the signals that are to be blocked again by [`block_again`].
+pub fn take_pending_samples() -> u64 {
+    let for_samples = our_set() & !FAULT_SIGNALS & !blocked_by_us();
+    sys::sigmask(libc::SIG_UNBLOCK, for_samples) & for_samples
+}
+
+/// Ends what [`take_pending_samples`] began.
+pub fn block_again(blocked: u64) {
+    if blocked != 0 {
+        sys::sigmask(libc::SIG_BLOCK, blocked);
+    }
 }
 
 /// The signals that we block in the calling thread and that the program does not: the sample signal where it must not come; see

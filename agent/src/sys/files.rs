@@ -188,6 +188,21 @@ pub fn descriptor_limit() -> u64 {
     limit_on(libc::RLIMIT_NOFILE as u64).rlim_cur
 }
 
+/// The soft limit on the first thread's stack.
+pub fn stack_limit() -> u64 {
+    limit_on(libc::RLIMIT_STACK as u64).rlim_cur
+}
+
+/// The soft limits on the memory of data, and on all memory.
+pub fn memory_limits() -> [u64; 2] {
+    [libc::RLIMIT_DATA, libc::RLIMIT_AS].map(|resource| limit_on(resource as u64).rlim_cur)
+}
+
+/// The soft limit on signals that this user may have pending, of which each timer takes one.
+pub fn pending_signals_limit() -> u64 {
+    limit_on(libc::RLIMIT_SIGPENDING as u64).rlim_cur
+}
+
 /// A limit of this process (`RLIMIT_*`); zeros when the kernel does not say.
 pub(super) fn limit_on(resource: u64) -> libc::rlimit {
     let mut limit = libc::rlimit {

@@ -117,6 +117,8 @@ pub fn resolve_all() {
 
 /// A thread's start routine.
 pub type StartRoutine = unsafe extern "C" fn(*mut std::ffi::c_void) -> *mut std::ffi::c_void;
+/// What the child of a `clone` does.
+pub type StartOfClone = unsafe extern "C" fn(*mut std::ffi::c_void) -> std::ffi::c_int;
 /// A signal handler as `signal` takes it.
 pub type SimpleHandler = usize;
 
@@ -136,6 +138,18 @@ reals! {
     sigwaitinfo = "sigwaitinfo": fn(*const libc::sigset_t, *mut libc::siginfo_t) -> c_int;
     sigtimedwait = "sigtimedwait": fn(*const libc::sigset_t, *mut libc::siginfo_t, *const libc::timespec) -> c_int;
     signalfd = "signalfd": fn(c_int, *const libc::sigset_t, c_int) -> c_int;
+    sighold = "sighold": fn(c_int) -> c_int;
+    sigrelse = "sigrelse": fn(c_int) -> c_int;
+    sigsuspend = "sigsuspend": fn(*const libc::sigset_t) -> c_int;
+    pselect = "pselect": fn(c_int, *mut c_void, *mut c_void, *mut c_void, *const c_void, *const libc::sigset_t) -> c_int;
+    ppoll = "ppoll": fn(*mut c_void, libc::nfds_t, *const c_void, *const libc::sigset_t) -> c_int;
+    checked_ppoll = "__ppoll_chk": fn(*mut c_void, libc::nfds_t, *const c_void, *const libc::sigset_t, usize) -> c_int;
+    epoll_pwait = "epoll_pwait": fn(c_int, *mut c_void, c_int, c_int, *const libc::sigset_t) -> c_int;
+    epoll_pwait2 = "epoll_pwait2": fn(c_int, *mut c_void, c_int, *const c_void, *const libc::sigset_t) -> c_int;
+    // Gone on to with the program's registers: see `signal_masks`.
+    setcontext = "setcontext": fn() -> c_int;
+    swapcontext = "swapcontext": fn() -> c_int;
+    clone = "clone": fn(StartOfClone, *mut c_void, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
     prctl = "prctl": fn(c_int, u64, u64, u64, u64) -> c_int;
     syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
     exit_at_once = "_exit": fn(c_int) -> !;

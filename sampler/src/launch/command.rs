@@ -6,8 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{AccessFlags, geteuid};
-use rsys_wire::program::{DEFAULT_PATH, INTERPRETERS_MAX, Kind, kind_of};
+use rsys_wire::program::{
+    AGENT_DATA_BYTES, AGENT_MEMORY_BYTES, DEFAULT_PATH, INTERPRETERS_MAX, Kind, Obstacle, kind_of,
+};
 
 use crate::os::has_file_capabilities;
 
@@ -106,6 +109,9 @@ fn executable(path: PathBuf) -> Result<PathBuf, CommandError> {
 /// What the agent can do in the program at `path`.
 #[must_use]
 pub fn judge(path: &Path) -> Verdict {
+    if let Some(reason) = little_memory(path) {
+        return Verdict::Refused(reason);
+    }
     let mut path = path.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
         if let Some(reason) = secure_mode(&path) {
@@ -129,6 +135,13 @@ pub fn judge(path: &Path) -> Verdict {
         }
     }
     Verdict::Sampled
+}
+
+fn little_memory(path: &Path) -> Option<String> {
+    let is_below = |resource, bytes| getrlimit(resource).is_ok_and(|(soft, _)| soft < bytes);
+    let is_little = is_below(Resource::RLIMIT_DATA, AGENT_DATA_BYTES)
+        || is_below(Resource::RLIMIT_AS, AGENT_MEMORY_BYTES);
+    is_little.then(|| format!("{} {}", path.display(), Obstacle::NoMemory))
 }
 
 fn secure_mode(path: &Path) -> Option<String> {

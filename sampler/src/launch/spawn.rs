@@ -6,7 +6,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -85,6 +85,7 @@ struct Image {
     arguments: CArray,
     shell_arguments: CArray,
     environment: CArray,
+    plain_environment: CArray,
 }
 
 impl Image {
@@ -92,7 +93,14 @@ impl Image {
         file: &Path,
         command: &[OsString],
         environment: &[(OsString, OsString)],
+        plain_environment: &[(OsString, OsString)],
     ) -> Result<Self, SpawnError> {
+        let variables =
+            |all: &[(OsString, OsString)]| {
+                CArray::new(all.iter().map(|(name, value)| {
+                    c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
+                }))
+            };
         Ok(Self {
             file: c_string(file.as_os_str().as_bytes())?,
             arguments: CArray::new(command.iter().map(|word| c_string(word.as_bytes())))?,
@@ -103,36 +111,36 @@ impl Image {
                     .chain(command.iter().skip(1).map(OsString::as_os_str))
                     .map(|word| c_string(word.as_bytes())),
             )?,
-            environment: CArray::new(environment.iter().map(|(name, value)| {
-                c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
-            }))?,
+            environment: variables(environment)?,
+            plain_environment: variables(plain_environment)?,
         })
     }
 
-    /// Undoes what we changed in this process and executes the file; returns only why that failed.
+    /// Undoes what we changed in this process and executes the file; returns only why that failed. Where the kernel has no room for all
+    /// arguments and variables, it is done without ours, and `without_agent` is called before.
     ///
     /// # Signal safety
     /// System calls on prepared data only: in the child of a fork, other threads may have held locks.
-    fn execute(&self, mask: &SigSet, inherited: &Inherited) -> i32 {
+    fn execute(&self, mask: &SigSet, inherited: &Inherited, without_agent: impl FnOnce()) -> i32 {
+        inherited.give_back();
+        // SAFETY: a valid set, and no place for the one before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ref(), std::ptr::null_mut()) };
+        inherited.go_on();
+        match self.execute_with(&self.environment) {
+            libc::E2BIG => {
+                without_agent();
+                self.execute_with(&self.plain_environment)
+            }
+            errno => errno,
+        }
+    }
+
+    /// # Signal safety
+    /// As [`Image::execute`].
+    fn execute_with(&self, environment: &CArray) -> i32 {
+        let environment = environment.pointers.as_ptr();
         // SAFETY: plain system calls; the strings end in NUL and the arrays in a null pointer, as `CArray` makes them.
         unsafe {
-            if let Some((soft, hard)) = inherited.open_files {
-                let limit = libc::rlimit {
-                    rlim_cur: soft,
-                    rlim_max: hard,
-                };
-                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-            }
-            if !inherited.sigpipe_ignored {
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            }
-            for (fd, closed) in (0..).zip(inherited.closed) {
-                if closed {
-                    libc::close(fd);
-                }
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ref(), std::ptr::null_mut());
-            let environment = self.environment.pointers.as_ptr();
             libc::execve(
                 self.file.as_ptr(),
                 self.arguments.pointers.as_ptr(),
@@ -150,6 +158,18 @@ impl Image {
     }
 }
 
+/// A target that runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Started {
+    /// Its id.
+    pub pid: Pid,
+    /// Whether there was room for the variables that load the agent.
+    pub with_agent: bool,
+}
+
+/// What the child writes before it tries without the agent.
+const WITHOUT_AGENT: i32 = -1;
+
 /// Starts `file` with the words of `command` as its arguments. `beside` is called when there is a
 /// process, before that executes the file.
 ///
@@ -159,23 +179,26 @@ pub fn spawn(
     file: &Path,
     command: &[OsString],
     environment: &[(OsString, OsString)],
+    plain_environment: &[(OsString, OsString)],
     mask: &SigSet,
     inherited: &Inherited,
     beside: impl FnOnce(),
-) -> Result<Pid, SpawnError> {
-    let image = Image::new(file, command, environment)?;
+) -> Result<Started, SpawnError> {
+    let image = Image::new(file, command, environment, plain_environment)?;
     let (report, reporting) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
     let (waiting, going) = pipe2(OFlag::O_CLOEXEC).map_err(SpawnError::Fork)?;
     // SAFETY: the child makes system calls on prepared data only, until it execs or exits.
     match unsafe { fork() }.map_err(SpawnError::Fork)? {
         ForkResult::Child => {
             wait_for_start(waiting.as_raw_fd(), going.as_raw_fd());
-            let errno = image.execute(mask, inherited).to_ne_bytes();
-            // SAFETY: writes four valid bytes and ends, without running anything of ours that fork copied.
-            unsafe {
-                libc::write(reporting.as_raw_fd(), errno.as_ptr().cast(), errno.len());
-                libc::_exit(127)
-            }
+            let report = |number: i32| {
+                let bytes = number.to_ne_bytes();
+                // SAFETY: writes four valid bytes.
+                unsafe { libc::write(reporting.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+            };
+            report(image.execute(mask, inherited, || report(WITHOUT_AGENT)));
+            // SAFETY: ends, without running anything of ours that fork copied.
+            unsafe { libc::_exit(127) }
         }
         ForkResult::Parent { child } => {
             drop(reporting);
@@ -183,17 +206,26 @@ pub fn spawn(
             // If that fails, the child goes on when the pipe is closed.
             nix::unistd::write(&going, b"!").ok();
             drop(going);
-            match read_errno(report) {
-                None => Ok(child),
-                Some(errno) => {
-                    // It exits at once; leave no zombie.
-                    nix::sys::wait::waitpid(child, None).ok();
-                    Err(SpawnError::Exec {
-                        path: file.display().to_string(),
-                        errno,
-                    })
-                }
-            }
+            let mut report = std::fs::File::from(report);
+            let first = read_number(&mut report);
+            let with_agent = first != Some(WITHOUT_AGENT);
+            let failure = if with_agent {
+                first
+            } else {
+                read_number(&mut report)
+            };
+            let Some(errno) = failure else {
+                return Ok(Started {
+                    pid: child,
+                    with_agent,
+                });
+            };
+            // It exits at once; leave no zombie.
+            nix::sys::wait::waitpid(child, None).ok();
+            Err(SpawnError::Exec {
+                path: file.display().to_string(),
+                errno: Errno::from_raw(errno),
+            })
         }
     }
 }
@@ -222,12 +254,12 @@ pub fn replace(
     environment: &[(OsString, OsString)],
     inherited: &Inherited,
 ) -> SpawnError {
-    let image = match Image::new(file, command, environment) {
+    let image = match Image::new(file, command, environment, environment) {
         Ok(image) => image,
         Err(error) => return error,
     };
     let mask = SigSet::thread_get_mask().unwrap_or_else(|_| SigSet::empty());
-    let errno = Errno::from_raw(image.execute(&mask, inherited));
+    let errno = Errno::from_raw(image.execute(&mask, inherited, || {}));
     SpawnError::Exec {
         path: file.display().to_string(),
         errno,
@@ -235,8 +267,8 @@ pub fn replace(
 }
 
 /// What the child says before it gives up, or nothing when its exec closed the pipe.
-fn read_errno(report: OwnedFd) -> Option<Errno> {
+fn read_number(report: &mut std::fs::File) -> Option<i32> {
     let mut bytes = [0; 4];
-    std::fs::File::from(report).read_exact(&mut bytes).ok()?;
-    Some(Errno::from_raw(i32::from_ne_bytes(bytes)))
+    report.read_exact(&mut bytes).ok()?;
+    Some(i32::from_ne_bytes(bytes))
 }

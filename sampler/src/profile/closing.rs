@@ -105,6 +105,11 @@ fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstanc
     for line in missing.left_out.lines() {
         say(&format!("warning: {line}"));
     }
+    if outcome.resolver.threadless {
+        say(
+            "warning: no thread could be made to read symbols (see ulimit -u, -d and -v): functions are shown by their addresses, and a higher limit gives them names",
+        );
+    }
     let processes = &outcome.processes;
     let has_output = processes.iter().any(ProcessSummary::has_output);
     let is_explained = !missing.failures.is_empty() || !missing.left_out.is_empty();

@@ -8,6 +8,7 @@ use super::job_record::{begin_record, end_record};
 use super::target::{Spawned, Target};
 use super::watch::Watch;
 use super::{Refusal, closing, first, observers, run_without_profiling};
+use rsys_wire::program::Obstacle;
 use rsys_wire::sources::Build;
 
 use crate::collect::Collector;
@@ -34,7 +35,7 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
         code: error.exit_code(),
         text: error.to_string(),
     })?;
-    let unsampled = match command::judge(&file) {
+    let mut unsampled = match command::judge(&file) {
         Verdict::Sampled => None,
         Verdict::Ignored(reason) => {
             warn_of_unsampled(&reason, plan);
@@ -57,13 +58,19 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
         }
     }
     let inherited = Inherited::take();
+    if inherited.has_children && plan.run.verbosity >= 0 {
+        say(
+            "warning: the process that became rsys-sample by exec has children. They stay children of rsys-sample: the command cannot wait for them (start rsys-sample without exec, and wait for them there)",
+        );
+    }
     let agent = find_agent(&own_executable(), std::env::var_os(ENV_AGENT).as_deref())
         .map_err(Refusal::new)?;
     let agent = chosen_agent(agent, plan);
     let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
     let socket = SessionSocket::bind()
         .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
-    let environment = environment(plan, &agent, socket.name());
+    let plain_environment = plain_environment(plan);
+    let environment = environment(plan, &plain_environment, &agent, socket.name());
     let session = socket.name().to_owned();
     // Before any thread is made: all of ours block what the target is to get.
     let mut signals = Signals::watch()
@@ -81,8 +88,23 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     }
     let record = begin_record(plan, &directory);
     let off_cpu = observers::off_cpu(plan);
-    let target = match spawn_target(plan, &file, &environment, &mut signals, &inherited) {
-        Ok(target) => target,
+    let started = spawn_target(
+        plan,
+        &file,
+        &environment,
+        &plain_environment,
+        &mut signals,
+        &inherited,
+    );
+    let target = match started {
+        Ok(started) => {
+            if !started.with_agent {
+                let reason = format!("{} {}", file.display(), Obstacle::NoRoom);
+                warn_of_unsampled(&reason, plan);
+                unsampled = Some(reason);
+            }
+            Spawned(started.pid)
+        }
         Err(refusal) => {
             let circumstances = Circumstances::of(&plan.run, unsampled);
             end_record(record, &circumstances, Ending::Code(refusal.code), &[], 0);
@@ -130,13 +152,23 @@ fn warn_of_unsampled(reason: &str, plan: &Plan) {
     }
 }
 
-/// The environment that loads the agent, which finds us by the name of our socket.
-fn environment(plan: &Plan, agent: &Path, socket: &str) -> Vec<(OsString, OsString)> {
+/// The environment that the command would have without us, with what the user wants in it.
+fn plain_environment(plan: &Plan) -> Vec<(OsString, OsString)> {
     let is_replaced = |name: &OsString| plan.exports.iter().any(|(key, _)| key == name);
-    let inherited: Vec<_> = std::env::vars_os()
+    std::env::vars_os()
         .filter(|(name, _)| !is_replaced(name))
         .chain(plan.exports.iter().cloned())
-        .collect();
+        .collect()
+}
+
+/// The environment that loads the agent, which finds us by the name of our socket.
+fn environment(
+    plan: &Plan,
+    plain: &[(OsString, OsString)],
+    agent: &Path,
+    socket: &str,
+) -> Vec<(OsString, OsString)> {
+    let inherited = plain.to_vec();
     for (variable, tool) in taken_by_others(&inherited, &plan.agent) {
         say(&format!(
             "warning: {variable} names {}, which gets what the program says by this interface; rsys does not (unset it for rsys to record)",
@@ -154,22 +186,24 @@ fn spawn_target(
     plan: &Plan,
     file: &Path,
     environment: &[(OsString, OsString)],
+    plain_environment: &[(OsString, OsString)],
     signals: &mut Signals,
     inherited: &Inherited,
-) -> Result<Spawned, Refusal> {
+) -> Result<spawn::Started, Refusal> {
     let mask = *signals.original_mask();
     // Behind the target: whoever looks for it takes our first child. Its program begins when the
     // witness is there.
     let call_witness = || signals.call_witness();
-    let pid = spawn::spawn(
+    spawn::spawn(
         file,
         &plan.command,
         environment,
+        plain_environment,
         &mask,
         inherited,
         call_witness,
-    );
-    pid.map(Spawned).map_err(|error| Refusal {
+    )
+    .map_err(|error| Refusal {
         code: error.exit_code(),
         text: error.to_string(),
     })

@@ -87,6 +87,9 @@ impl Pool {
                 Err(_) => break,
             }
         }
+        if pool.threads.is_empty() {
+            shared.note_threadless();
+        }
         pool
     }
 

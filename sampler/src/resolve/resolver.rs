@@ -231,6 +231,7 @@ impl Resolver {
             disk_hits: counters.disk_hits.load(Ordering::Relaxed),
             cache_files_rejected: counters.cache_files_rejected.load(Ordering::Relaxed),
             busy: Duration::from_nanos(counters.busy_ns.load(Ordering::Relaxed)),
+            threadless: counters.threadless.load(Ordering::Relaxed),
             ..ResolverStats::default()
         };
         for module in self.shared.list() {
@@ -346,6 +347,7 @@ struct Counters {
     cache_files_rejected: AtomicU64,
     busy_ns: AtomicU64,
     open_bytes: AtomicU64,
+    threadless: AtomicBool,
 }
 
 impl Shared {
@@ -406,6 +408,11 @@ impl Shared {
         self.counters
             .cache_files_rejected
             .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// No worker could be made.
+    pub fn note_threadless(&self) {
+        self.counters.threadless.store(true, Ordering::Relaxed);
     }
 
     /// A worker was busy.

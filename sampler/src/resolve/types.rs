@@ -216,6 +216,8 @@ pub struct ResolverStats {
     pub disk_hits: u64,
     /// Cache files that were there and could not be used.
     pub cache_files_rejected: u64,
+    /// No thread could be made to read files.
+    pub threadless: bool,
     /// Time spent by the threads that read files.
     pub busy: Duration,
 }

@@ -7,7 +7,7 @@ mod viewer;
 
 use std::path::Path;
 
-use rsys_wire::layout::{CPU_TIMER, Counter};
+use rsys_wire::layout::{CPU_TIMER, Counter, FEW_SIGNALS, FEW_SIGNALS_TIMER};
 
 use crate::emit::account::{Coverage, End};
 use crate::emit::outcome::ProcessSummary;
@@ -105,7 +105,8 @@ impl ProcessSummary {
     pub fn warning(&self) -> Option<String> {
         const LEAST_PERCENT: f64 = 60.0;
         const LEAST_EXPECTED: f64 = 100.0;
-        if let Some(text) = self.clockless().or_else(|| self.dispatched()) {
+        let without_clock = self.clockless().or_else(|| self.dispatched());
+        if let Some(text) = without_clock.or_else(|| self.few_signals()) {
             return Some(format!("warning: {text}"));
         }
         let Coverage::OfProcess(percent) = self.coverage else {
@@ -138,6 +139,27 @@ impl ProcessSummary {
                 counted(threads, "thread")
             )
         })
+    }
+
+    /// Says so when few signals may be pending: what that costs the samples, or the program.
+    fn few_signals(&self) -> Option<String> {
+        let without_perf = self.counts.counter(Counter::ThreadsWithoutPerf);
+        let what = match self.clock.as_str() {
+            FEW_SIGNALS if without_perf == 0 => {
+                "it was sampled by perf alone, so time in the kernel is not in its samples"
+            }
+            FEW_SIGNALS => {
+                "perf may not be used here, so its threads took a timer each, which counts as one: the program may have been refused timers and signals of its own (EAGAIN)"
+            }
+            FEW_SIGNALS_TIMER => {
+                "its threads took a timer each (--clock timer), which counts as one: the program may have been refused timers and signals of its own (EAGAIN)"
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "pid {} ({}): few signals may be pending (ulimit -i): {what}. A higher limit changes that",
+            self.pid, self.name
+        ))
     }
 
     /// Says so when threads were not sampled because the program handled their system calls.

@@ -106,7 +106,7 @@ fn obstacles_survive_their_numbers() {
         assert_eq!(Obstacle::from_number(obstacle as u32), Some(obstacle));
     }
     assert_eq!(Obstacle::from_number(0), None);
-    assert_eq!(Obstacle::from_number(12), None);
+    assert_eq!(Obstacle::from_number(15), None);
 }
 
 proptest! {

@@ -44,12 +44,18 @@ pub enum File {
 }
 
 impl File {
-    /// That of a system call, and its environment.
-    pub fn of_number(number: i64, words: [usize; 5]) -> Option<(Self, *const *const c_char)> {
+    /// That of a system call, its arguments and its environment.
+    pub fn of_number(
+        number: i64,
+        words: [usize; 5],
+    ) -> Option<(Self, *const *const c_char, *const *const c_char)> {
         let [a, b, c, d, e] = words;
         match number {
-            libc::SYS_execve => Some((Self::Path(pointer(a)), pointer(c))),
-            libc::SYS_execveat => Some((Self::At(a as c_int, pointer(b), e as c_int), pointer(d))),
+            libc::SYS_execve => Some((Self::Path(pointer(a)), pointer(b), pointer(c))),
+            libc::SYS_execveat => {
+                let file = Self::At(a as c_int, pointer(b), e as c_int);
+                Some((file, pointer(c), pointer(d)))
+            }
             _ => None,
         }
     }

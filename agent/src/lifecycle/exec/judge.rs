@@ -6,7 +6,9 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_wire::handshake::{ENV_SESSION, FollowChoice, PATH_BYTES};
-use rsys_wire::program::{INTERPRETERS_MAX, Kind, Obstacle, kind_of};
+use rsys_wire::program::{
+    AGENT_DATA_BYTES, AGENT_MEMORY_BYTES, INTERPRETERS_MAX, Kind, Obstacle, kind_of,
+};
 
 use crate::lifecycle::exec::call::File;
 use crate::lifecycle::exec::file::{Opened, Path, open, open_at};
@@ -23,7 +25,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn new(obstacle: Obstacle, path: &[u8]) -> Self {
+    /// On the program at this path, or at the beginning of it.
+    pub fn new(obstacle: Obstacle, path: &[u8]) -> Self {
         let mut verdict = Verdict {
             obstacle,
             path: [0; PATH_BYTES],
@@ -49,6 +52,28 @@ pub fn begin(environment: &Environment<'_>) {
     let preload = environment.get("LD_PRELOAD");
     let is_named = preload.is_some_and(|list| agent_in(list.to_bytes()).is_some());
     IS_NAMED.store(is_named, Ordering::Relaxed);
+}
+
+/// Whether the agent is in these variables. That it could live in the program was judged before.
+pub fn has_agent(environment: *const *const c_char) -> bool {
+    let ours = Ours::find(environment);
+    ours.is_some_and(|ours| {
+        ours.agent.is_some() && ours.session.is_some_and(|name| !name.is_empty())
+    })
+}
+
+/// The path of the program that would be executed, as far as it is known.
+pub fn path_of(file: &File, obstacle: Obstacle) -> Verdict {
+    let mut place = Path::new();
+    let opened = open(file, &mut place);
+    Verdict::new(
+        obstacle,
+        if opened.is_some() {
+            place.bytes()
+        } else {
+            b"a program"
+        },
+    )
 }
 
 /// What a program's variables say of us.
@@ -113,10 +138,14 @@ pub fn judge(file: &File, environment: *const *const c_char) -> Option<Verdict> 
     may_run.then(|| Verdict::new(obstacle, place.bytes()))
 }
 
-/// Why the loader would not find the agent where LD_PRELOAD says.
+/// Why the loader would not find the agent where LD_PRELOAD says, or have no room for it.
 fn of_agent(agent: &[u8]) -> Option<Obstacle> {
     let mut path = Path::new();
     path.set(&[agent]);
+    let [data, all] = sys::memory_limits();
+    if data < AGENT_DATA_BYTES || all < AGENT_MEMORY_BYTES {
+        return Some(Obstacle::NoMemory);
+    }
     // Not by opening it: a process that changed its user may have rights that end with the exec.
     match sys::access(path.c_string().as_ptr(), libc::R_OK) {
         Err(libc::ENOENT | libc::ENOTDIR) => Some(Obstacle::Root),

@@ -10,12 +10,15 @@
 
 mod call;
 mod file;
+mod handover;
 mod judge;
 mod report;
 mod spawn;
 mod without;
 
 use std::ffi::{c_char, c_int};
+
+use rsys_wire::program::Obstacle;
 
 use crate::channel::counters;
 use crate::sources::{self, Ending};
@@ -25,6 +28,7 @@ use crate::target::real::{self, Real};
 use call::{Call, REGISTERS, Words};
 
 pub use judge::begin;
+pub use report::running as report_running;
 
 /// The C library's functions, in the order of their numbers.
 static REALS: [&Real; 9] = [
@@ -61,23 +65,12 @@ unsafe extern "C" fn enter(
     announce();
     // SAFETY: as the caller of the exported function passed them.
     let call = unsafe { Call::new(number, Words { first, others }) };
-    if let Some(call) = call
-        && let Some(verdict) = judge::judge(&call.file, call.environment)
-    {
-        report::send(&verdict, call.environment, crate::sys::getpid());
-        let execute = |environment, list| {
-            let arguments = call.vector().unwrap_or(list);
-            // SAFETY: as above, with a part of the variables.
-            unsafe { execute(&call, arguments, environment) }
+    // SAFETY: as above.
+    if let Some(result) = call.and_then(|call| unsafe { run(&call) }) {
+        return Answer {
+            decided: 1,
+            address: std::ptr::without_provenance(result as u32 as usize),
         };
-        if verdict.obstacle.forbids_agent()
-            && let Some(result) = without::agent(call.environment, call.list(), execute)
-        {
-            return Answer {
-                decided: 1,
-                address: std::ptr::without_provenance(result as u32 as usize),
-            };
-        }
     }
     // It was looked up before: here nothing may lock.
     let real = REALS.get(number as usize).map(|real| real.address());
@@ -89,6 +82,67 @@ unsafe extern "C" fn enter(
         decided: 0,
         address,
     }
+}
+
+/// Executes what is called for, with the agent if it can live there. Returns when that failed; `None` where it could not be tried.
+///
+/// # Safety
+/// As [`execute`].
+unsafe fn run(call: &Call<'_>) -> Option<c_int> {
+    let verdict = judge::judge(&call.file, call.environment);
+    if let Some(verdict) = &verdict {
+        report::send(verdict, call.environment, crate::sys::getpid());
+    }
+    let forbids_agent = verdict.is_some_and(|verdict| verdict.obstacle.forbids_agent());
+    let handed_over = handover::hand_over();
+    let execute = |environment, list| {
+        let arguments = call.vector().unwrap_or(list);
+        // SAFETY: the caller's own arguments, with all or a part of the variables.
+        unsafe { execute(call, arguments, environment) }
+    };
+    let with_agent = || match call.vector() {
+        Some(_) => Some(execute(call.environment, std::ptr::null())),
+        None => without::listed(call.list(), |list| execute(call.environment, list)),
+    };
+    let result = if forbids_agent {
+        without::agent(call.environment, call.list(), execute).or_else(with_agent)
+    } else {
+        with_agent().map(|result| match errno() {
+            libc::E2BIG => {
+                let (vector, list) = (call.vector(), call.list());
+                without_room(&call.file, call.environment, vector, list, execute).unwrap_or(result)
+            }
+            _ => result,
+        })
+    };
+    handover::take_back(handed_over);
+    result
+}
+
+/// What the C library's functions say of the last failure.
+fn errno() -> c_int {
+    // SAFETY: the thread's own word.
+    unsafe { *libc::__errno_location() }
+}
+
+/// The kernel had no room for arguments and variables: executes a program without ours. `None` where that would not help either.
+fn without_room<R>(
+    file: &call::File,
+    environment: *const *const c_char,
+    vector: Option<*const *const c_char>,
+    list: impl Iterator<Item = *const c_char> + Clone,
+    execute: impl FnOnce(*const *const c_char, *const *const c_char) -> R,
+) -> Option<R> {
+    if !judge::has_agent(environment) {
+        return None;
+    }
+    let verdict = judge::path_of(file, Obstacle::NoRoom);
+    without::agent(environment, list, |rest, list| {
+        without::fits(verdict.path(), vector.unwrap_or(list), rest).then(|| {
+            report::send(&verdict, environment, crate::sys::getpid());
+            execute(rest, list)
+        })
+    })?
 }
 
 /// Keeps the sampler from sending signals to what this process becomes. A child after vfork shares the parent's memory, and is not asked.
@@ -133,24 +187,36 @@ extern "C" fn missing() -> c_int {
     -1
 }
 
-/// What a raw `execve` or `execveat` is called with instead of its environment, if the agent cannot live in the program:
-/// `call(environment)` makes it. `None` where nothing is to be changed.
+/// A raw `execve` or `execveat`, which `call(environment)` makes: with the variables of the caller, or without ours where the agent cannot
+/// live in the program. `None` for other system calls.
 pub fn by_number(
     number: i64,
     words: &[u64; 5],
-    call: impl FnOnce(*const *const c_char) -> i64,
+    call: impl Fn(*const *const c_char) -> i64,
 ) -> Option<i64> {
     let words = words.map(|word| word as usize);
-    let (file, environment) = call::File::of_number(number, words)?;
+    let (file, arguments, environment) = call::File::of_number(number, words)?;
     announce();
-    let verdict = judge::judge(&file, environment)?;
-    report::send(&verdict, environment, crate::sys::getpid());
-    if !verdict.obstacle.forbids_agent() {
-        return None;
+    let verdict = judge::judge(&file, environment);
+    if let Some(verdict) = &verdict {
+        report::send(verdict, environment, crate::sys::getpid());
     }
-    without::agent(environment, std::iter::empty(), |environment, _| {
-        call(environment)
-    })
+    let forbids_agent = verdict.is_some_and(|verdict| verdict.obstacle.forbids_agent());
+    let handed_over = handover::hand_over();
+    let without = |environment, _| call(environment);
+    let none = std::iter::empty;
+    let result = if forbids_agent {
+        without::agent(environment, none(), without).unwrap_or_else(|| call(environment))
+    } else {
+        match call(environment) {
+            -1 if errno() == libc::E2BIG => {
+                without_room(&file, environment, Some(arguments), none(), without).unwrap_or(-1)
+            }
+            result => result,
+        }
+    };
+    handover::take_back(handed_over);
+    Some(result)
 }
 
 macro_rules! functions {

@@ -2,7 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use rsys_wire::program::Obstacle;
+
 use crate::lifecycle::exec::call::File;
+use crate::lifecycle::exec::handover;
 use crate::lifecycle::exec::judge;
 use crate::lifecycle::exec::report;
 use crate::lifecycle::exec::without;
@@ -40,9 +43,11 @@ unsafe fn spawn(
     let Some(real) = real else {
         return libc::ENOSYS;
     };
-    let call = |pid: *mut libc::pid_t, environment| {
+    let mut child = 0;
+    let pid = &raw mut child;
+    let start = |environment| {
         // SAFETY: the caller's own arguments, or a part of the variables.
-        unsafe {
+        handover::with_own_mask(|| unsafe {
             real(
                 pid,
                 name,
@@ -51,23 +56,23 @@ unsafe fn spawn(
                 rest.arguments,
                 environment,
             )
-        }
-    };
-    let Some(verdict) = judge::judge(file, environment) else {
-        return call(rest.pid, environment);
-    };
-    let mut child = 0;
-    let mut start = |environment| call(&raw mut child, environment);
-    let without = if verdict.obstacle.forbids_agent() {
-        without::agent(environment, std::iter::empty(), |environment, _| {
-            start(environment)
         })
-    } else {
-        None
     };
-    let result = without.unwrap_or_else(|| start(environment));
+    let mut verdict = judge::judge(file, environment);
+    let without = || without::agent(environment, std::iter::empty(), |rest, _| start(rest));
+    let forbidden = verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.obstacle.forbids_agent());
+    let first = if forbidden { without() } else { None };
+    let mut result = first.unwrap_or_else(|| start(environment));
+    if result == libc::E2BIG && !forbidden && judge::has_agent(environment) {
+        verdict = Some(judge::path_of(file, Obstacle::NoRoom));
+        result = without().unwrap_or(result);
+    }
     if result == 0 {
-        report::send(&verdict, environment, child.unsigned_abs());
+        if let Some(verdict) = verdict {
+            report::send(&verdict, environment, child.unsigned_abs());
+        }
         // SAFETY: null, or where the caller wants the number.
         if let Some(pid) = unsafe { rest.pid.as_mut() } {
             *pid = child;

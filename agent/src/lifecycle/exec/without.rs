@@ -34,6 +34,9 @@ pub fn agent<R>(
     execute: impl FnOnce(*const *const c_char, *const *const c_char) -> R,
 ) -> Option<R> {
     let entries = pointers(environment).map_while(|entry| entry);
+    // Where no other tool of the HSA runtime is named, the switch that lets it load tools is ours.
+    let has_switch = entries.clone().any(is_our_tool_alone);
+    let entries = entries.filter(move |entry| !(has_switch && is_switch(*entry)));
     // Each vector ends with null.
     let words = arguments.clone().count() + entries.clone().count() + 2;
     let lists = entries.clone().filter_map(list_of);
@@ -63,6 +66,44 @@ pub fn agent<R>(
     Some(result)
 }
 
+/// Calls `execute` with a vector of arguments that are in none. `None` if there is no memory.
+///
+/// A child after vfork leaves a mapping behind if there is no room on the stack, as in [`agent`].
+#[inline(never)]
+pub fn listed<R>(
+    arguments: impl Iterator<Item = *const c_char> + Clone,
+    execute: impl FnOnce(*const *const c_char) -> R,
+) -> Option<R> {
+    let none = [std::ptr::null()];
+    agent(none.as_ptr(), arguments, |_, list| execute(list))
+}
+
+/// Whether the kernel has room for what a program would be started with: `bprm_stack_limits` in fs/exec.c.
+pub fn fits(
+    path: &[u8],
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> bool {
+    /// Whatever the limit on stacks is (ARG_MAX), and at most.
+    const LEAST: u64 = 128 << 10;
+    const MOST: u64 = 6 << 20;
+    let room = (sys::stack_limit() / 4).clamp(LEAST, MOST);
+    /// One string (MAX_ARG_STRLEN).
+    const MOST_OF_ONE: usize = 128 << 10;
+    let strings = pointers(arguments).chain(pointers(environment));
+    let lengths = strings
+        .map_while(|entry| entry)
+        .filter_map(c_string)
+        .map(|text| text.to_bytes_with_nul().len());
+    let bytes: usize = lengths
+        .clone()
+        .map(|bytes| bytes + size_of::<*const c_char>())
+        .sum();
+    // The path comes first.
+    let bytes = bytes + path.len() + 1;
+    bytes as u64 <= room && lengths.max().unwrap_or(0) <= MOST_OF_ONE
+}
+
 /// Memory for words on the stack.
 #[repr(C, align(8))]
 struct Room([u8; ON_STACK]);
@@ -89,6 +130,16 @@ fn list_of<'a>(entry: *const c_char) -> Option<&'a CStr> {
     let list = LISTS.into_iter().find_map(|name| rest_of(entry, name))?;
     agent_in(list.to_bytes())?;
     c_string(entry)
+}
+
+/// Whether the variable names the agent as the only tool of the HSA runtime.
+fn is_our_tool_alone(entry: *const c_char) -> bool {
+    let tools = rest_of(entry, b"HSA_TOOLS_LIB=").map(CStr::to_bytes);
+    tools.is_some_and(|tools| agent_in(tools).is_some_and(|agent| agent.len() == tools.len()))
+}
+
+fn is_switch(entry: *const c_char) -> bool {
+    rest_of(entry, b"HSA_TOOLS_ROCPROFILER_V1_TOOLS=").is_some()
 }
 
 /// What stands in such a list in front of the agent, with the name, and what behind.

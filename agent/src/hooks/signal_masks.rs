@@ -1,0 +1,444 @@
+//! Masks of signals, and the functions that wait for signals or with a mask.
+//!
+//! The agent's signals are never blocked where we see it, and the program is told the mask that it asked for ([`crate::signals`]).
+//! There are ways to block them that we do not see: the masks of handlers, a jump to a saved mask, the system call itself. A sample
+//! that waits there would end a wait that lets all signals through: it is taken before.
+
+use std::ffi::{c_int, c_long, c_void};
+
+use crate::hooks::{MISSING, simple, stand_in_front_of};
+use crate::signals;
+use crate::signals::believed;
+use crate::signals::sets::{self, set_of};
+use crate::state;
+use crate::sys::calls;
+use crate::sys::guard;
+use crate::target::real::{self, SimpleHandler};
+
+/// Whether the calling thread's mask is ours to translate. In a child after vfork the words are the parent's.
+fn translates() -> bool {
+    signals::is_installed() && state::is_own_process()
+}
+
+/// # Safety
+/// As `sigprocmask` has it: each set is null or valid.
+unsafe fn change_mask(
+    how: c_int,
+    set: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+    real: impl FnOnce(*const libc::sigset_t, *mut libc::sigset_t) -> c_int,
+) -> c_int {
+    if !translates() {
+        return real(set, old);
+    }
+    let believed = believed::get();
+    // SAFETY: the caller passes null or a valid set.
+    let result = match unsafe { set.as_ref() } {
+        Some(set) => {
+            let set = sets::sigset(signals::translate_mask(how, set_of(set)));
+            real(&raw const set, old)
+        }
+        None => real(set, old),
+    };
+    // SAFETY: as above.
+    if let Some(old) = unsafe { old.as_mut() }
+        && result == 0
+    {
+        *old = sets::sigset(signals::add_believed(set_of(old), believed));
+    }
+    result
+}
+
+/// The system call `rt_sigprocmask` with the kernel's own sets, at these addresses or 0: `call` makes it with another first one.
+///
+/// # Safety
+/// What the kernel can write at `old` is a set.
+pub unsafe fn change_raw(
+    how: c_int,
+    set: u64,
+    old: u64,
+    call: impl FnOnce(u64) -> c_long,
+) -> c_long {
+    // What is no set the kernel refuses.
+    let asked = guard::read_u64(set);
+    if !translates() || (set != 0 && asked.is_none()) {
+        return call(set);
+    }
+    let believed = believed::get();
+    let result = match asked {
+        Some(asked) => {
+            let set = signals::translate_mask(how, asked);
+            call((&raw const set).expose_provenance() as u64)
+        }
+        None => call(0),
+    };
+    let place = std::ptr::with_exposed_provenance_mut::<u64>(old as usize);
+    if result == 0 && !place.is_null() {
+        // SAFETY: the kernel has written there.
+        unsafe { place.write(signals::add_believed(place.read(), believed)) };
+    }
+    result
+}
+
+/// The functions that change a thread's mask, and what they return when there is no such function.
+macro_rules! masks {
+    ($($name:ident, $manual:literal, $missing:expr;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C" fn $name(
+                how: c_int,
+                set: *const libc::sigset_t,
+                old: *mut libc::sigset_t,
+            ) -> c_int {
+                let Some(real) = real::$name::get() else {
+                    return $missing;
+                };
+                // SAFETY: the caller's own arguments, or a set of ours.
+                unsafe { change_mask(how, set, old, |set, old| real(how, set, old)) }
+            }
+        )*
+    };
+}
+
+masks! {
+    pthread_sigmask, "pthread_sigmask(3)", MISSING;
+    sigprocmask, "sigprocmask(2)", -1;
+}
+
+/// Changes the mask by the first 32 signals alone. Returns them as they were before.
+fn change_word(how: c_int, word: c_int) -> c_int {
+    let set = sets::sigset(u64::from(word as u32));
+    let mut old = sets::sigset(0);
+    // SAFETY: sets of ours.
+    let result = unsafe { sigprocmask(how, &raw const set, &raw mut old) };
+    if result < 0 {
+        result
+    } else {
+        set_of(&old) as c_int
+    }
+}
+
+/// The mask as 4.3BSD has it.
+///
+/// # Safety
+/// As `sigblock(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigblock(mask: c_int) -> c_int {
+    change_word(libc::SIG_BLOCK, mask)
+}
+
+/// # Safety
+/// As `sigsetmask(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigsetmask(mask: c_int) -> c_int {
+    change_word(libc::SIG_SETMASK, mask)
+}
+
+/// # Safety
+/// As `siggetmask(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn siggetmask() -> c_int {
+    change_word(libc::SIG_BLOCK, 0)
+}
+
+/// Blocks one of our signals, or lets it through, as the program is to believe. Returns whether it was blocked.
+fn change_one(how: c_int, signal: c_int) -> bool {
+    let set = sets::sigset(crate::sys::bit(signal));
+    let mut old = sets::sigset(0);
+    // SAFETY: sets of ours.
+    unsafe { sigprocmask(how, &raw const set, &raw mut old) };
+    set_of(&old) & crate::sys::bit(signal) != 0
+}
+
+/// The functions of System V that change the mask by one signal.
+macro_rules! ones {
+    ($($name:ident = $how:ident, $manual:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C" fn $name(signal: c_int) -> c_int {
+                if stand_in_front_of(signal) {
+                    change_one(libc::$how, signal);
+                    return 0;
+                }
+                match real::$name::get() {
+                    // SAFETY: the caller's own argument.
+                    Some(real) => unsafe { real(signal) },
+                    None => -1,
+                }
+            }
+        )*
+    };
+}
+
+ones! {
+    sighold = SIG_BLOCK, "sighold(3)";
+    sigrelse = SIG_UNBLOCK, "sigrelse(3)";
+}
+
+/// Sets a handler and lets the signal through, or blocks it.
+///
+/// # Safety
+/// As `sigset(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> SimpleHandler {
+    const SIG_HOLD: SimpleHandler = 2;
+    if !stand_in_front_of(signal) {
+        return simple(signal, handler, 0, 0, real::sigset::get());
+    }
+    let (how, before) = if handler == SIG_HOLD {
+        let before = signals::exchange(signal, None);
+        (
+            libc::SIG_BLOCK,
+            before.map_or(libc::SIG_ERR, |action| action.handler),
+        )
+    } else {
+        (libc::SIG_UNBLOCK, simple(signal, handler, 0, 0, None))
+    };
+    if change_one(how, signal) {
+        SIG_HOLD
+    } else {
+        before
+    }
+}
+
+/// Calls `real` with a set that does not consume our signal.
+///
+/// # Safety
+/// As `sigwait` has it: the set is null or valid.
+unsafe fn wait_for(
+    set: *const libc::sigset_t,
+    real: impl FnOnce(*const libc::sigset_t) -> c_int,
+) -> c_int {
+    // SAFETY: the caller passes null or a valid set.
+    match unsafe { set.as_ref() } {
+        Some(set) if signals::is_installed() => {
+            let set = signals::to_wait_for(set);
+            real(&raw const set)
+        }
+        _ => real(set),
+    }
+}
+
+/// The functions that wait for signals, and what they return when there is no such function.
+macro_rules! waits {
+    ($($name:ident($($more:ident: $type:ty),*), $manual:literal, $missing:expr;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C" fn $name(set: *const libc::sigset_t, $($more: $type),*) -> c_int {
+                let Some(real) = real::$name::get() else {
+                    return $missing;
+                };
+                // SAFETY: the caller's own arguments, or a set of ours.
+                unsafe { wait_for(set, |set| real(set, $($more),*)) }
+            }
+        )*
+    };
+}
+
+waits! {
+    sigwait(signal: *mut c_int), "sigwait(3)", MISSING;
+    sigwaitinfo(info: *mut libc::siginfo_t), "sigwaitinfo(2)", -1;
+    sigtimedwait(info: *mut libc::siginfo_t, timeout: *const libc::timespec), "sigtimedwait(2)", -1;
+}
+
+/// # Safety
+/// As `signalfd(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: c_int) -> c_int {
+    let Some(real) = real::signalfd::get() else {
+        return -1;
+    };
+    // SAFETY: the caller's own arguments, or a set of ours.
+    match unsafe { set.as_ref() } {
+        Some(set) if signals::is_installed() => {
+            let set = signals::without_sample_signal(set);
+            // SAFETY: as above.
+            unsafe { real(fd, &raw const set, flags) }
+        }
+        // SAFETY: as above.
+        _ => unsafe { real(fd, set, flags) },
+    }
+}
+
+/// Makes a call that waits with a mask of its own.
+pub fn wait_with_mask<R>(call: impl FnOnce() -> R) -> R {
+    if !translates() || calls::is_dispatched() {
+        return call();
+    }
+    let blocked = signals::take_pending_samples();
+    let result = call();
+    signals::block_again(blocked);
+    result
+}
+
+/// From include/uapi/asm-generic/unistd.h and arch/x86/entry/syscalls/syscall_64.tbl.
+const IO_PGETEVENTS: c_long = if cfg!(target_arch = "x86_64") {
+    333
+} else {
+    292
+};
+
+/// Whether a system call may wait with a mask of its own.
+pub fn is_wait(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_pselect6
+            | libc::SYS_ppoll
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2
+            | IO_PGETEVENTS
+            | libc::SYS_rt_sigsuspend
+    )
+}
+
+/// The functions that wait with a mask of their own, which is their argument `$mask` or null.
+macro_rules! masked_waits {
+    ($($name:ident = $real:ident($($argument:ident: $type:ty),*), $mask:ident, $manual:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                let Some(real) = real::$real::get() else {
+                    // SAFETY: the thread's own word.
+                    unsafe { *libc::__errno_location() = MISSING };
+                    return -1;
+                };
+                // SAFETY: the caller's own arguments.
+                let call = || unsafe { real($($argument),*) };
+                if $mask.is_null() {
+                    call()
+                } else {
+                    wait_with_mask(call)
+                }
+            }
+        )*
+    };
+}
+
+masked_waits! {
+    sigsuspend = sigsuspend(mask: *const libc::sigset_t), mask, "sigsuspend(2)";
+    pselect = pselect(
+        highest: c_int, read: *mut c_void, write: *mut c_void, other: *mut c_void, time: *const c_void, mask: *const libc::sigset_t
+    ), mask, "pselect(2)";
+    ppoll = ppoll(fds: *mut c_void, count: libc::nfds_t, time: *const c_void, mask: *const libc::sigset_t), mask, "ppoll(2)";
+    __ppoll_chk = checked_ppoll(
+        fds: *mut c_void, count: libc::nfds_t, time: *const c_void, mask: *const libc::sigset_t, bytes: usize
+    ), mask, "ppoll(2)";
+    epoll_pwait = epoll_pwait(
+        epoll: c_int, events: *mut c_void, most: c_int, milliseconds: c_int, mask: *const libc::sigset_t
+    ), mask, "epoll_pwait(2)";
+    epoll_pwait2 = epoll_pwait2(
+        epoll: c_int, events: *mut c_void, most: c_int, time: *const c_void, mask: *const libc::sigset_t
+    ), mask, "epoll_pwait2(2)";
+}
+
+/// The calling thread is about to go on in a context: our signals are taken out of its mask. Returns the C library's function.
+///
+/// # Safety
+/// `context` is what the program hands over.
+unsafe extern "C" fn before_setcontext(context: *mut libc::ucontext_t) -> *mut () {
+    // SAFETY: as above.
+    unsafe { open_context(context) };
+    real::setcontext::REAL.address()
+}
+
+/// As [`before_setcontext`]; the first argument is the place where the calling context is kept.
+///
+/// # Safety
+/// As above.
+unsafe extern "C" fn before_swapcontext(
+    _kept: *mut libc::ucontext_t,
+    context: *mut libc::ucontext_t,
+) -> *mut () {
+    // SAFETY: as above.
+    unsafe { open_context(context) };
+    real::swapcontext::REAL.address()
+}
+
+/// # Safety
+/// As above.
+unsafe fn open_context(context: *mut libc::ucontext_t) {
+    if !translates() {
+        return;
+    }
+    // A handler's context ends with the kernel's eight bytes.
+    // SAFETY: the C library reads the context next.
+    unsafe {
+        let mask = (&raw mut (*context).uc_sigmask).cast::<u64>();
+        let asked = mask.read();
+        let open = signals::mask_of_context(asked);
+        // A context may lie where nothing can be written.
+        if open != asked {
+            mask.write(open);
+        }
+    }
+}
+
+/// The functions that go on in a context. They jump on into the C library's: the context that is kept is that of their caller, which may
+/// go on in it more than once.
+macro_rules! contexts {
+    ($($name:ident, $before:ident, $manual:literal;)*) => {
+        $(
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg(target_arch = "x86_64")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                std::arch::naked_asm!(
+                    ".cfi_startproc",
+                    "push rdi",
+                    "push rsi",
+                    "sub rsp, 8",
+                    ".cfi_adjust_cfa_offset 24",
+                    "call {before}",
+                    "add rsp, 8",
+                    "pop rsi",
+                    "pop rdi",
+                    ".cfi_adjust_cfa_offset -24",
+                    "jmp rax",
+                    ".cfi_endproc",
+                    before = sym $before,
+                );
+            }
+
+            /// # Safety
+            #[doc = concat!("As `", $manual, "`.")]
+            #[cfg(target_arch = "aarch64")]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                std::arch::naked_asm!(
+                    ".cfi_startproc",
+                    "stp x29, x30, [sp, #-32]!",
+                    ".cfi_adjust_cfa_offset 32",
+                    ".cfi_offset x29, -32",
+                    ".cfi_offset x30, -24",
+                    "stp x0, x1, [sp, #16]",
+                    "bl {before}",
+                    "mov x16, x0",
+                    "ldp x0, x1, [sp, #16]",
+                    "ldp x29, x30, [sp], #32",
+                    ".cfi_adjust_cfa_offset -32",
+                    ".cfi_restore x29",
+                    ".cfi_restore x30",
+                    "br x16",
+                    ".cfi_endproc",
+                    before = sym $before,
+                );
+            }
+        )*
+    };
+}
+
+contexts! {
+    setcontext, before_setcontext, "setcontext(3)";
+    swapcontext, before_swapcontext, "swapcontext(3)";
+}
