@@ -4,7 +4,7 @@
 //! rings, and never unmapped, so that a late signal can always be checked against them. When all are taken, another segment is made,
 //! twice the size of the last.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::{Segment, SegmentHeader};
@@ -186,6 +186,11 @@ impl Pool {
         let made = self.make_block(seen, shape, &[]).map(|_| ());
         if made == Err(libc::ECONNREFUSED) {
             self.is_refused.store(true, Ordering::Relaxed);
+        }
+        // As in `sampling::adopt::start_recording`.
+        fence(Ordering::SeqCst);
+        if !state::is_active() {
+            self.give_back();
         }
         made
     }

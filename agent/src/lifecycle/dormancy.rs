@@ -1,5 +1,7 @@
 //! Less than sampling: a process that confines itself, and one in which sampling ends for good.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crate::channel::counters;
 use crate::events;
 use crate::sampling::slots;
@@ -21,6 +23,7 @@ pub fn fall_asleep() {
 pub fn leave() {
     // A child after vfork has the memory of its parent, but not its timers.
     if state::is_own_process() && state::cease() {
+        fence(Ordering::SeqCst);
         slots::give_back();
         events::give_back();
     }

@@ -1,7 +1,7 @@
 use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, Clock};
 use rsys_wire::ring::DropCause;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::channel::counters;
 use crate::clocks::clock::ThreadClock;
@@ -17,6 +17,12 @@ pub fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut ThreadClock) -
     let time_ns = sys::boottime_ns();
     record_start(slot, clock, time_ns);
     slot.clock.start(time_ns);
+    // Who takes the clocks from all threads has seen these, or we see that.
+    fence(Ordering::SeqCst);
+    if !state::is_active() {
+        slot.clock.stop();
+        slot.counters.close();
+    }
 }
 
 /// Records that the thread begins, and with which clocks.
