@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use rsys_tests::{Run, Scratch, TestResult, signal, wait_until, workload, workspace_dir};
+use rsys_tests::simgpu::{Machine, Stack, hip_program};
+use rsys_tests::{
+    Run, Scratch, TestResult, alive, descendants, script, signal, skip_if_missing, wait_until,
+    workload, workspace_dir,
+};
 
 /// More than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,7 +127,7 @@ fn a_profiler_that_ends_leaves_nothing() -> TestResult {
     let line = format!("{} {} & echo pid $!", program.display(), file.display());
     let run = Run::new()
         .options(["--linger", "1"])
-        .command(rsys_tests::script(&line))
+        .command(script(&line))
         .start()?;
     let pid: u32 = run.wait_for("pid")?.parse()?;
     let outcome = run.wait();
@@ -148,7 +152,7 @@ fn programs_that_start_later_run_alone() -> TestResult {
     );
     let run = Run::new()
         .options(["--linger", "1"])
-        .command(rsys_tests::script(&line))
+        .command(script(&line))
         .start()?;
     let pid: u32 = run.wait_for("pid")?.parse()?;
     let outcome = run.wait();
@@ -159,4 +163,59 @@ fn programs_that_start_later_run_alone() -> TestResult {
     outcome?.expect_success();
     assert!(has_begun);
     left
+}
+
+/// A GPU program launches on, and its results are right, when the thread that followed its operations is gone.
+#[test]
+fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
+    for (stack, source) in [
+        (Stack::Debian12, "hip"),
+        (Stack::Debian12, "hsa"),
+        (Stack::Unstable, "hip"),
+        (Stack::Unstable, "hsa"),
+    ] {
+        skip_if_missing!(stack.missing().or_else(|| Stack::Debian13.missing()));
+        let scratch = Scratch::new("outliving")?;
+        let said = scratch.path().join("said");
+        let machine = Machine::new(stack)?.config("[[kernel]]\nmicroseconds = 2\n")?;
+        let flood = hip_program(stack, "hip_flood")?.path();
+        let line = format!(
+            "exec {} 2 2 60000 100 > {}",
+            flood.display(),
+            said.display()
+        );
+        let run = Run::new()
+            .options(["-I", "roctracer", "--gpu-source", source])
+            .command(machine.run(script(&line)))
+            .start()?;
+        let mut pid = None;
+        let is_sampled = wait_until(PATIENCE, || {
+            let named = |pid: &u32| {
+                fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name == "hip_flood\n")
+            };
+            pid = descendants(run.pid()).into_iter().find(named);
+            // Samples, and events of at least one thread.
+            pid.is_some_and(|pid| kept(pid).shared_mappings > 1)
+        });
+        assert!(is_sampled, "{stack:?}, {source}");
+        let pid = pid.context("no program")?;
+        run.signal(libc::SIGKILL);
+        run.wait()?.expect_signal(libc::SIGKILL);
+        let is_free = wait_until(PATIENCE, || kept(pid) == Kept::default());
+        assert!(
+            is_free && alive(pid),
+            "{stack:?}, {source}: {:?}",
+            kept(pid)
+        );
+        let ends = wait_until(Duration::from_secs(300), || !alive(pid));
+        signal(pid, libc::SIGKILL);
+        assert!(ends, "{stack:?}, {source}: the program stands still");
+        let said = fs::read_to_string(&said)?;
+        assert!(
+            said.contains("launches=240000"),
+            "{stack:?}, {source}: {said}"
+        );
+    }
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch;
 use crate::sources::gpu::instant;
 use crate::sources::gpu::threads;
-use crate::state::{self, departure};
+use crate::state::departure;
 use crate::sys;
 use crate::sys::lock::Lock;
 use crate::target::real;
@@ -89,8 +89,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         if counters::is_sampler_gone() {
             departure::leave();
         }
-        // What is not recorded needs nobody: the program's own signals are completed by the GPU.
-        if !state::is_active() {
+        // The program's own signals are completed by the GPU.
+        if !crate::sources::gpu::hsa::is_needed() {
             return std::ptr::null_mut();
         }
         let told = if crate::sources::gpu::hsa::is_recording() {

@@ -51,7 +51,13 @@ static LAYOUT: AtomicU32 = AtomicU32::new(0);
 /// Whether GPU operations are recorded from here.
 #[inline]
 pub fn is_recording() -> bool {
-    owner::is_hsa()
+    owner::is_hsa() && is_needed()
+}
+
+/// Whether operations are to be followed: by the sampler, or by a runtime whose queues must not get full, also when the sampler is gone.
+#[inline]
+pub fn is_needed() -> bool {
+    state::is_active() || queue_depth::is_needed()
 }
 
 /// Nothing is recorded from here on: the runtime may not be touched.
