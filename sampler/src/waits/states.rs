@@ -40,13 +40,45 @@ struct Listed {
 pub struct OwnState {
     /// Its address, or 0.
     pub address: u64,
+    /// Those that it has in other interpreters, if it has frames in them.
+    pub others: Vec<u64>,
     misses: u8,
     missed: Option<Instant>,
 }
 
 impl States {
-    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`. `false` when that cannot be said now.
+    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`, with those in other interpreters. `false` when
+    /// that cannot be said now.
     pub fn find(
+        &mut self,
+        memory: &Blocks,
+        interpreter: &Interpreter,
+        (tid, sp): (u32, u64),
+        own: &mut OwnState,
+    ) -> bool {
+        let is_found = self.find_last(memory, interpreter, (tid, sp), own);
+        own.others.clear();
+        if own.address != 0 && self.interpreters.len() > 1 {
+            // A script may run with the state of the thread that made the interpreter, which is known by where on the stack it was entered.
+            let outer = stack::entered(memory, interpreter, own.address);
+            let stack = sp..outer.unwrap_or(sp);
+            let is_own = |state: u64| {
+                outside::belongs_to(memory, interpreter, state, tid)
+                    || stack::is_entered_within(memory, interpreter, state, stack.clone())
+            };
+            let listed = self.threads.iter().map(|listed| listed.state);
+            let others = listed.filter(|state| {
+                *state != own.address
+                    && is_own(*state)
+                    && stack::is_running(memory, interpreter, *state)
+            });
+            own.others.extend(others.take(stack::STATES_MAX - 1));
+        }
+        is_found
+    }
+
+    /// Finds the state of the interpreter that the thread has entered last.
+    fn find_last(
         &mut self,
         memory: &Blocks,
         interpreter: &Interpreter,
