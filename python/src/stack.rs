@@ -142,21 +142,29 @@ pub fn walk_all(
     }
 }
 
-/// Whether a thread state runs Python, on the stack between two addresses as far as that is known: it can be another thread's that runs on this
-/// one.
+/// Where the stack of a thread is of which the C library keeps the description at `handle`, and whose stack pointer is `sp`.
+#[must_use]
+pub fn stack_of(handle: u64, sp: u64) -> Range<u64> {
+    // glibc puts it at the end of the stack, but for the first thread's, above which there is no other.
+    sp..if handle > sp { handle } else { u64::MAX }
+}
+
+/// Whether a thread state was entered on this stack last, as far as that is known; `is_own`: it says that it is of the stack's thread. From 3.11 on the
+/// place tells: until 3.12, a script may run with the state of the thread that made its interpreter.
 ///
 /// # Signal safety
 /// Guarded reads; bounded.
 #[must_use]
-pub fn is_entered_within(
+pub fn is_entered_on(
     memory: &impl Memory,
     interpreter: &Interpreter,
     thread: u64,
-    stack: Range<u64>,
+    is_own: bool,
+    stack: &Range<u64>,
 ) -> bool {
-    matches!(interpreter.layout.thread.chain, Chain::CFrame(_))
-        && entered(memory, interpreter, thread).is_some_and(|entered| stack.contains(&entered))
-        && is_running(memory, interpreter, thread)
+    let may_be_borrowed = matches!(interpreter.layout.thread.chain, Chain::CFrame(_));
+    (is_own || may_be_borrowed)
+        && entered(memory, interpreter, thread).map_or(is_own, |at| stack.contains(&at))
 }
 
 /// Whether a thread state has a frame.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use rsys_unwind::Memory;
 
 use crate::interpreter::Interpreter;
-use crate::layout::{Chain, Lists, ThreadLookup};
+use crate::layout::{Lists, ThreadLookup};
 use crate::stack::{self, STATES_MAX};
 
 /// Keys that glibc can give out (`PTHREAD_KEYS_MAX`).
@@ -176,37 +176,29 @@ pub fn find_all(
 ) -> States {
     let layout = &interpreter.layout.thread;
     let mut states = States::default();
+    let stack = stack::stack_of(own_id, sp);
+    let is_here = |thread: u64| {
+        let id = memory.read_u64(thread.wrapping_add(layout.id));
+        stack::is_entered_on(memory, interpreter, thread, id == Some(own_id), &stack)
+    };
     // Where the stack tells no order, the state that the thread had first is the outermost.
     let known = key.known.load(Ordering::Relaxed).checked_sub(1);
     let first = match layout.lookup {
-        ThreadLookup::Storage { .. } => known.map(specific),
+        ThreadLookup::Storage { .. } => known.map(specific).filter(|first| *first != 0),
         ThreadLookup::Lists => None,
     };
-    if let Some(found) = found.filter(|found| first != Some(*found)) {
+    if let Some(found) = found.filter(|found| first != Some(*found) && is_here(*found)) {
         states.add(memory, interpreter, found);
     }
-    let is_own = |thread: u64| {
-        thread != 0 && memory.read_u64(thread.wrapping_add(layout.id)) == Some(own_id)
-    };
     // Where the lists change on the way, what was found by then is what there is.
     let _ = list(memory, interpreter, |_, thread| {
-        if Some(thread) != first && is_own(thread) {
+        if thread != 0 && Some(thread) != first && is_here(thread) {
             states.add(memory, interpreter, thread);
         }
         Some(())
     });
-    if let Some(first) = first.filter(|first| is_own(*first)) {
+    if let Some(first) = first.filter(|first| is_here(*first)) {
         states.add(memory, interpreter, first);
-    }
-    let entered = |thread: &u64| stack::entered(memory, interpreter, *thread);
-    let outer = states.as_slice().iter().filter_map(entered).max();
-    if let (Chain::CFrame(_), Some(outer)) = (layout.chain, outer) {
-        let _ = list(memory, interpreter, |_, thread| {
-            if thread != 0 && stack::is_entered_within(memory, interpreter, thread, sp..outer) {
-                states.add(memory, interpreter, thread);
-            }
-            Some(())
-        });
     }
     states
 }

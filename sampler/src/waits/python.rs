@@ -152,11 +152,9 @@ impl Python {
         let held = lock.as_ref().and_then(holder);
         let (frames, recorded) = (&mut self.frames, &self.recorded);
         if thread.own.address != 0 {
-            let mut states = vec![thread.own.address];
-            states.extend(&thread.own.others);
             look.wait = walk(
                 (memory, interpreter),
-                &states,
+                &thread.own.all,
                 frames,
                 recorded,
                 &mut look.codes,

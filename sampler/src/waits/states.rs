@@ -40,14 +40,14 @@ struct Listed {
 pub struct OwnState {
     /// Its address, or 0.
     pub address: u64,
-    /// Those that it has in other interpreters, if it has frames in them.
-    pub others: Vec<u64>,
+    /// All that it has frames in, where there are several interpreters; else this one.
+    pub all: Vec<u64>,
     misses: u8,
     missed: Option<Instant>,
 }
 
 impl States {
-    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`, with those in other interpreters. `false` when
+    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`, with all that it has in others. `false` when
     /// that cannot be said now.
     pub fn find(
         &mut self,
@@ -57,22 +57,24 @@ impl States {
         own: &mut OwnState,
     ) -> bool {
         let is_found = self.find_last(memory, interpreter, (tid, sp), own);
-        own.others.clear();
+        own.all.clear();
         if own.address != 0 && self.interpreters.len() > 1 {
-            // A script may run with the state of the thread that made the interpreter, which is known by where on the stack it was entered.
-            let outer = stack::entered(memory, interpreter, own.address);
-            let stack = sp..outer.unwrap_or(sp);
-            let is_own = |state: u64| {
-                outside::belongs_to(memory, interpreter, state, tid)
-                    || stack::is_entered_within(memory, interpreter, state, stack.clone())
+            let handle = interpreter.layout.thread.id;
+            let handle = memory.read_u64(own.address.wrapping_add(handle));
+            let stack = stack::stack_of(handle.unwrap_or(0), sp);
+            let is_here = |state: u64| {
+                let is_own = outside::belongs_to(memory, interpreter, state, tid);
+                stack::is_entered_on(memory, interpreter, state, is_own, &stack)
+                    && stack::is_running(memory, interpreter, state)
             };
+            // Where the stack tells no order (before 3.11), the interpreter that was made first is the outermost, and the newest are listed first.
             let listed = self.threads.iter().map(|listed| listed.state);
-            let others = listed.filter(|state| {
-                *state != own.address
-                    && is_own(*state)
-                    && stack::is_running(memory, interpreter, *state)
-            });
-            own.others.extend(others.take(stack::STATES_MAX - 1));
+            let others = listed.filter(|state| *state != own.address);
+            let all = others.chain([own.address]);
+            own.all
+                .extend(all.filter(|state| is_here(*state)).take(stack::STATES_MAX));
+        } else if own.address != 0 {
+            own.all.push(own.address);
         }
         is_found
     }
