@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use rsys_tests::{Run, TestResult, Trace, Workload, key, missing_tool, skip_if_missing, workload};
+use rsys_tests::{
+    Run, Sample, TestResult, Trace, Workload, key, missing_tool, skip_if_missing, workload,
+};
 
 /// One sample in a thousand may hit a place that no table describes.
 const PLAIN_CODE_ROOTED: f64 = 0.999;
@@ -102,7 +104,7 @@ fn code_that_debug_frame_alone_describes_is_left_by_it() -> TestResult {
             "own_inner",
         ];
         let plugin = ["main", "own_outer", "plugin_outer", "plugin_inner"];
-        let through = |sample: &rsys_tests::Sample, functions: &[&str]| {
+        let through = |sample: &Sample, functions: &[&str]| {
             functions.iter().all(|function| sample.calls(function))
         };
         let samples = trace.samples()?;

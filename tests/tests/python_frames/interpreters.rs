@@ -142,7 +142,7 @@ fn frames_of_other_interpreters_are_innermost() -> TestResult {
             .run()?;
         outcome.expect_success();
         // What enters a file tree has a trace of its waits, too.
-        let is_python = |trace: &rsys_tests::Trace| {
+        let is_python = |trace: &Trace| {
             trace
                 .metadata()
                 .is_ok_and(|metadata| metadata.int("python_samples").is_ok())
