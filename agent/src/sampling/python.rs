@@ -151,7 +151,7 @@ fn current(cached: &mut u64) -> Option<(&'static Interpreter, u64)> {
 ///
 /// # Signal safety
 /// As [`thread::find`] and [`stack::walk`]; `pthread_getspecific` is a read of the thread's own table, which glibc documents as async-signal-safe.
-#[inline]
+#[inline(always)]
 fn walk(
     cached: &mut u64,
     sp: u64,
