@@ -6,6 +6,7 @@ use rsys_unwind::Memory;
 
 use crate::interpreter::Interpreter;
 use crate::layout::{Lists, ThreadLookup};
+use crate::stack::{self, STATES_MAX};
 
 /// Keys that glibc can give out (`PTHREAD_KEYS_MAX`).
 const KEYS: u32 = 1024;
@@ -107,12 +108,99 @@ pub fn find(
         }
         ThreadLookup::Lists => {
             let lists = &interpreter.layout.thread.lists;
-            if !is_listed(memory, interpreter, lists, *cached) || !owned(*cached) {
+            if !is_listed(memory, interpreter, *cached) || !owned(*cached) {
                 *cached = find_listed(memory, interpreter, lists, &owned).unwrap_or(0);
             }
             Some(*cached).filter(|thread| *thread != 0)
         }
     }
+}
+
+/// The states of a thread that has entered several interpreters.
+#[derive(Debug, Default)]
+pub struct States {
+    states: [u64; STATES_MAX],
+    count: usize,
+}
+
+impl States {
+    /// Adds one, if it has frames, is not there yet, and there is room.
+    pub fn add(&mut self, memory: &impl Memory, interpreter: &Interpreter, thread: u64) {
+        if !self.as_slice().contains(&thread)
+            && stack::is_running(memory, interpreter, thread)
+            && let Some(place) = self.states.get_mut(self.count)
+        {
+            *place = thread;
+            self.count = self.count.wrapping_add(1);
+        }
+    }
+
+    /// Them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u64] {
+        self.states.get(..self.count).unwrap_or(&[])
+    }
+}
+
+/// Whether there are other interpreters than the main one.
+///
+/// # Signal safety
+/// Guarded reads.
+#[inline]
+#[must_use]
+pub fn has_several(memory: &impl Memory, interpreter: &Interpreter) -> bool {
+    let lists = &interpreter.layout.thread.lists;
+    let first = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter));
+    let next = first
+        .filter(|first| *first != 0)
+        .and_then(|first| memory.read_u64(first.wrapping_add(lists.next_interpreter)));
+    next.is_some_and(|next| next != 0)
+}
+
+/// All states that the calling thread has frames in. `found` is what [`find`] says, `sp` its stack pointer; the others are as there.
+///
+/// A script that ran in a sub-interpreter ran in 3.11 and 3.12 with the state of the thread that made it, which is known by where on the stack it was
+/// entered.
+///
+/// # Signal safety
+/// As [`list`].
+#[cold]
+#[inline(never)]
+pub fn find_all(
+    memory: &impl Memory,
+    interpreter: &Interpreter,
+    key: &Key,
+    found: Option<u64>,
+    (own_id, sp): (u64, u64),
+    specific: impl Fn(u32) -> u64,
+) -> States {
+    let layout = &interpreter.layout.thread;
+    let mut states = States::default();
+    let stack = stack::stack_of(own_id, sp);
+    let is_here = |thread: u64| {
+        let id = memory.read_u64(thread.wrapping_add(layout.id));
+        stack::is_entered_on(memory, interpreter, thread, id == Some(own_id), &stack)
+    };
+    // Where the stack tells no order, the state that the thread had first is the outermost.
+    let known = key.known.load(Ordering::Relaxed).checked_sub(1);
+    let first = match layout.lookup {
+        ThreadLookup::Storage { .. } => known.map(specific).filter(|first| *first != 0),
+        ThreadLookup::Lists => None,
+    };
+    if let Some(found) = found.filter(|found| first != Some(*found) && is_here(*found)) {
+        states.add(memory, interpreter, found);
+    }
+    // Where the lists change on the way, what was found by then is what there is.
+    let _ = list(memory, interpreter, |_, thread| {
+        if thread != 0 && Some(thread) != first && is_here(thread) {
+            states.add(memory, interpreter, thread);
+        }
+        Some(())
+    });
+    if let Some(first) = first.filter(|first| is_here(*first)) {
+        states.add(memory, interpreter, first);
+    }
+    states
 }
 
 /// Finds the key, first where it is expected, then anywhere: a `Py_tss_t` (initialised, key) under which this thread stores a thread
@@ -166,13 +254,9 @@ fn search(
 
 /// Whether a thread state that was found in a list still hangs in it.
 #[inline]
-fn is_listed(memory: &impl Memory, interpreter: &Interpreter, lists: &Lists, thread: u64) -> bool {
-    let is_alone = || {
-        let first = memory.read_u64(interpreter.runtime.wrapping_add(lists.first_interpreter))?;
-        // With several interpreters a thread may have several states: look for the active one.
-        Some(memory.read_u64(first.wrapping_add(lists.next_interpreter))? == 0)
-    };
-    thread != 0 && is_alone() == Some(true) && is_linked(memory, interpreter, thread)
+fn is_listed(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> bool {
+    // With several interpreters a thread may have several states: look for the active one.
+    thread != 0 && !has_several(memory, interpreter) && is_linked(memory, interpreter, thread)
 }
 
 /// Whether a thread state hangs in the list of its interpreter. The memory of one that is gone may still say what it said.

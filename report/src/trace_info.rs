@@ -14,6 +14,7 @@ use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
 
 use rsys_analysis::perfetto::clocks::{TraceClocks, WallClock};
 use rsys_analysis::perfetto::facts::{Facts, MetadataReader};
+use rsys_analysis::perfetto::losses::Losses;
 
 /// How much of a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct TraceInfo {
     pub start: Option<Facts>,
     /// What it says at its end, if that was read and it was finished.
     pub end: Option<Facts>,
+    /// What was lost, as far as that was read: of all processes, if it was made by a merge.
+    pub losses: Losses,
     /// What it says where it goes on in another file, if that was read.
     pub part_end: Option<Facts>,
     /// What was found when it was finished afterwards.
@@ -95,7 +98,14 @@ impl TraceInfo {
             hash.add(encoded);
             info.packet(encoded, metadata.start.is_some());
             also(encoded);
-            if metadata.packet(encoded) && depth == Depth::Head && metadata.start.is_some() {
+            if !metadata.packet(encoded) {
+                continue;
+            }
+            if let Some(end) = metadata.end.take() {
+                info.losses.add(&end);
+                info.end = Some(end);
+            }
+            if depth == Depth::Head && metadata.start.is_some() {
                 break;
             }
         }
@@ -104,7 +114,6 @@ impl TraceInfo {
         info.fingerprint = hash.0;
         info.merged = metadata.merged;
         info.start = metadata.start;
-        info.end = metadata.end;
         info.part_end = metadata.part_end;
         info.recovered = metadata.recovered;
         Ok(info)
@@ -116,6 +125,7 @@ impl TraceInfo {
             file_bytes,
             start: None,
             end: None,
+            losses: Losses::default(),
             part_end: None,
             recovered: None,
             merged: None,

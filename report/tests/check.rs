@@ -87,6 +87,71 @@ fn a_whole_job_is_ok_and_each_fault_is_told() {
     }
 }
 
+/// Whatever was lost, of samples, events or operations of GPUs, is no whole trace, alone or merged.
+#[test]
+fn every_loss_is_a_problem() {
+    for (more, told) in [
+        (
+            &[("event_calls", 3), ("events_dropped", 1)][..],
+            "25.00 % lost (1 events)",
+        ),
+        (
+            &[("gpu_kernels", 1), ("gpu_dropped_at_end", 1)],
+            "50.00 % lost (1 GPU operations at end)",
+        ),
+        (
+            &[("gpu_dropped_no_queue", 2)],
+            "100.00 % lost (2 GPU operations no queue)",
+        ),
+        (
+            &[("corrupt_records", 10)],
+            "50.00 % lost (10 corrupt records)",
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let lossy = Writer { more, ..FIRST };
+        let inputs = [
+            scratch.write("perfetto-trace-0.proto", &lossy.ordinary()),
+            scratch.write("perfetto-trace-1.proto", &SECOND.ordinary()),
+        ];
+        let lost: u64 = more
+            .iter()
+            .filter(|(key, _)| key.contains("dropped") || key.contains("corrupt"))
+            .map(|(_, count)| count)
+            .sum();
+        let (code, text) = report(&["check"], &scratch.0);
+        assert!(
+            code == 1 && text.contains(&format!("problem: perfetto-trace-0.proto: {told}")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!(" 10 samples, {lost} lost,")),
+            "{text}"
+        );
+        let (code, text) = report(&["check", "--allow-loss", "100"], &scratch.0);
+        assert!(
+            code == 0 && text.contains(&format!("note: perfetto-trace-0.proto: {told}")),
+            "{text}"
+        );
+        let (_, json) = report(&["kernels", "--json"], &scratch.0);
+        assert!(
+            json.contains(&format!("\"lost\": {lost}"))
+                || json.contains(&format!("\"lost\":{lost}")),
+            "{json}"
+        );
+
+        merge_all(&scratch.0, &inputs).unwrap();
+        inputs
+            .iter()
+            .for_each(|input| std::fs::remove_file(input).unwrap());
+        let (code, text) = report(&["check"], &scratch.0);
+        assert!(
+            code == 1 && text.contains("problem: merged.pftrace: "),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn the_job_says_which_ranks_there_should_be() {
     let scratch = Scratch::new();

@@ -7,7 +7,7 @@ use rsys_sampler::cli::{self, Invocation};
 use rsys_sampler::jobs::launchers::{Arrangement, arrange};
 use rsys_sampler::jobs::place::Place;
 use rsys_sampler::launch::command::find;
-use rsys_sampler::launch::ending;
+use rsys_sampler::launch::{ending, own_clock};
 use rsys_sampler::plan::Plan;
 use rsys_sampler::profile::{profile, run_without_profiling};
 use rsys_sampler::run::boot_and_host;
@@ -15,6 +15,7 @@ use rsys_sampler::smi;
 use rsys_sampler::terminal::{self, say};
 
 fn main() {
+    own_clock::be_sure_of_it();
     if smi::reader::is_called() {
         smi::reader::serve();
     }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -63,6 +63,39 @@ pub fn seals(fd: BorrowedFd<'_>) -> i32 {
     // SAFETY: the call takes integers only.
     let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
     seals.max(0)
+}
+
+/// Whether a path leads to the device that forgets what is written to it.
+#[must_use]
+pub fn is_null_device(path: &Path) -> bool {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    std::fs::metadata(path).is_ok_and(|about| {
+        about.file_type().is_char_device() && about.rdev() == libc::makedev(1, 3)
+    })
+}
+
+/// Links that are followed, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// The path with each link in it that leads nowhere yet replaced by where it leads, so that this can be made.
+#[must_use]
+pub fn behind_dangling_links(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let missing = path.ancestors().take_while(|part| !part.exists());
+        let dangling = missing.filter_map(|part| Some((part, std::fs::read_link(part).ok()?)));
+        let Some((link, target)) = dangling.last() else {
+            break;
+        };
+        let rest = path.strip_prefix(link).unwrap_or(Path::new(""));
+        let folder = link.parent().unwrap_or(Path::new("/"));
+        // Joining nothing would add a slash.
+        path = match rest.as_os_str().is_empty() {
+            true => folder.join(target),
+            false => folder.join(target).join(rest),
+        };
+    }
+    path
 }
 
 /// Whether bytes stand in others.

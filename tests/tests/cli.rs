@@ -169,6 +169,45 @@ fn options_end_where_the_command_begins() -> TestResult {
     Ok(())
 }
 
+/// A folder that is not there yet is made behind a link as well, and what goes to the null device is not kept.
+#[test]
+fn output_goes_where_links_lead_or_nowhere() -> TestResult {
+    let scratch = std::env::temp_dir().join(format!("rsys-links-{}", std::process::id()));
+    fs::create_dir_all(&scratch)?;
+    let path = |name: &str| scratch.join(name);
+    for (name, to) in [
+        ("link", "link2"),
+        ("link2", "far/away"),
+        ("forgotten", "/dev/null"),
+    ] {
+        std::os::unix::fs::symlink(to, path(name))?;
+    }
+    let outcome = Run::new().output(path("link")).command(brief()).run()?;
+    outcome.expect_success();
+    let latest = path("far/away/latest");
+    assert!(latest.is_dir(), "{}", outcome.story());
+    let names = || -> std::io::Result<Vec<_>> {
+        let mut names = fs::read_dir(&scratch)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<std::io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    };
+    let before = names()?;
+    for output in ["/dev/null".into(), path("forgotten")] {
+        for option in ["--trace", "--profile", "--merge"] {
+            let run = Run::new().output(&output).options([option]);
+            let outcome = run.command(brief()).run()?;
+            outcome.expect_success();
+            let told = "taken and none kept, for the output is /dev/null (-o)";
+            assert!(outcome.stderr.contains(told), "{}", outcome.story());
+        }
+    }
+    assert_eq!(names()?, before);
+    fs::remove_dir_all(&scratch)?;
+    Ok(())
+}
+
 #[test]
 fn an_existing_preload_is_kept() -> TestResult {
     let early = workload("early").build()?.with_file_name("libearly.so");

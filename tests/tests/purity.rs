@@ -26,8 +26,8 @@ const ALLOWED: [&str; 8] = [
 ];
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
-/// runs once for a thread that the agent missed, a deferred start once in a process, and framehop is for comparison only.
-const BOUNDARIES: [&str; 12] = [
+/// runs once for a thread that the agent missed, a deferred start once in a process, tables are read once for a module, and framehop is for comparison only.
+const BOUNDARIES: [&str; 13] = [
     "signals::forward",
     "adopt::adopt_self",
     START,
@@ -40,6 +40,7 @@ const BOUNDARIES: [&str; 12] = [
     LET_GO,
     LEAVE,
     TIME,
+    TABLES,
 ];
 
 /// Where the handler starts a process whose start was deferred, and what it calls by a pointer.
@@ -61,6 +62,9 @@ const CLOSE: &str = "faults::close";
 const HOLD: &str = "clock::stop_perf";
 const LET_GO: &str = "clock::start_perf";
 const LEAVE: &str = "clock::close_perf";
+
+/// Where it reads `.debug_frame` of a module's file, once, when it first comes to code of it that nothing else describes.
+const TABLES: &str = "debug_frames::load";
 
 /// Where it asks the kernel for a thread's time in user mode, and for the time in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
@@ -267,11 +271,14 @@ fn some_places_make_system_calls_alone() -> TestResult {
     skip_if_missing!(missing_tool("objdump").or_else(|| missing_tool("nm")));
     for agent in agents() {
         let code = agent.code();
-        for place in [COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME] {
+        for place in [
+            COUNTERS, TURN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME, TABLES,
+        ] {
             let found = reachable_from(code, place, &[]);
             let foreign: Vec<String> = found
                 .keys()
                 .filter(|name| !name.contains("rsys_agent") && *name != "a system call")
+                .filter(|name| !name.contains("rsys_unwind::debug_frame"))
                 .filter(|name| !ALLOWED.contains(&name.as_str()))
                 .map(|name| chain(&found, name))
                 .collect();

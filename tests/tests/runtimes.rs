@@ -34,6 +34,17 @@ fn text<'a>(rows: &'a BTreeMap<String, Value>, name: &str, column: &str) -> Resu
     row[column].as_str().context("a text")
 }
 
+/// Whether one of the rows of this name has this version. This machine may have other runtimes in its default folders, or in `/opt/rocm`.
+fn has_version(outcome: &Outcome, table: &str, name: &str, version: &str) -> Result<bool> {
+    let document: Value = serde_json::from_str(&outcome.expect_success().stdout)?;
+    let rows = document[table]["rows"]
+        .as_array()
+        .context("no such table")?;
+    Ok(rows
+        .iter()
+        .any(|row| row["name"] == name && row["version"] == version))
+}
+
 /// The paths of libraries that glibc's loader finds for a program, without links.
 fn by_loader(run: impl Fn(Invocation) -> Invocation, program: &Path) -> Result<Vec<String>> {
     const LIST: &str = r#"LD_TRACE_LOADED_OBJECTS=1 "$1" | while read -r name arrow path rest; do case $path in /*) realpath "$path";; esac; done"#;
@@ -62,10 +73,11 @@ fn a_program_is_recorded_as_was_said() -> TestResult {
             let avail = Invocation::new(avail()?).args(words).arg("--json");
             run_plain(stack.with_runtimes(avail))
         };
-        let installed = rows(&say(&[OsStr::new("--runtimes")])?, "runtimes")?;
+        let installed = say(&[OsStr::new("--runtimes")])?;
         ensure!(
-            text(&installed, "HIP", "version")? == version,
-            "{name}: {installed:#?}"
+            has_version(&installed, "runtimes", "HIP", version)?,
+            "{name}: {}",
+            installed.stdout
         );
         let with_hsa = hsa_program("hsa_check")?
             .arg(code_object("gfx90a")?)
@@ -187,8 +199,9 @@ impl Tree {
 /// RPATH goes before the variable and counts for what is needed further down, RUNPATH behind it and for its own file only.
 #[test]
 fn libraries_are_found_as_the_loader_finds_them() -> TestResult {
-    const HSA: &str = "libhsa-runtime64.so.1";
-    const HIP: &str = "libamdhip64.so.6";
+    // Of versions that no machine has in its default folders.
+    const HSA: &str = "libhsa-runtime64.so.99";
+    const HIP: &str = "libamdhip64.so.99";
     const OLD: &[&str] = &["-Wl,--disable-new-dtags"];
     const NEW: &[&str] = &["-Wl,--enable-new-dtags"];
     for (tags, of_program, of_hip, variable, expected) in [
@@ -247,7 +260,8 @@ fn libraries_are_found_as_the_loader_finds_them() -> TestResult {
         ensure!(folder == expected, "{case}: {folder:?}");
         if expected.is_none() {
             ensure!(
-                said.stdout.contains("which libamdhip64.so.6.4.43484 needs"),
+                said.stdout
+                    .contains("which libamdhip64.so.99.4.43484 needs"),
                 "{}",
                 said.stdout
             );

@@ -278,6 +278,40 @@ fn signals_and_stacks_are_shared() -> TestResult {
     Ok(())
 }
 
+/// Who is shown another time with everything that they start, the sampler too (libfaketime around `rsys-sample`), has times that are right and a
+/// sampler that sleeps, and the program still is shown that time.
+#[test]
+fn a_clock_that_is_played_with_is_the_programs_alone() -> TestResult {
+    let fast = workload("fast_clock")
+        .build()?
+        .with_file_name("pluginfast.so");
+    for clock in ["timer", "perf"] {
+        let outcome = Run::new()
+            .options(["--clock", clock])
+            .env("LD_PRELOAD", &fast)
+            .command(workload("fast_clock"))
+            .run()?;
+        assert_eq!(outcome.expect_success().stdout, "the clock is fast\n");
+        let trace = outcome.trace()?;
+        trace.assert_clean();
+        let metadata = trace.metadata()?;
+        let program_ns = metadata.int("cpu_time_ns")?;
+        let sampler_s = metadata
+            .get("sampler_cpu_seconds")?
+            .as_float()
+            .unwrap_or(f64::MAX);
+        assert!(
+            sampler_s * 1e9 < program_ns as f64 / 4.0,
+            "{clock}: {sampler_s} s"
+        );
+        // Half a second of CPU time is no day.
+        let span = trace.query("select max(ts) - min(ts) from perf_sample")?;
+        let span_ns = span.single()?.as_int().unwrap_or(i64::MAX);
+        assert!(span_ns < 3_600_000_000_000, "{clock}: {span_ns} ns");
+    }
+    Ok(())
+}
+
 /// Neither called in a handler nor believed: the program's, or one of a library that is preloaded (libfaketime).
 #[test]
 fn a_clock_of_the_programs_own_is_not_asked() -> TestResult {

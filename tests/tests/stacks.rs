@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use rsys_tests::{Run, TestResult, Trace, Workload, key, missing_tool, skip_if_missing, workload};
+use rsys_tests::{
+    Run, Sample, TestResult, Trace, Workload, key, missing_tool, skip_if_missing, workload,
+};
 
 /// One sample in a thousand may hit a place that no table describes.
 const PLAIN_CODE_ROOTED: f64 = 0.999;
@@ -54,6 +56,67 @@ fn chain_is_complete(program: Workload, what: &str) -> TestResult {
                 sample.names()
             );
         }
+    }
+    Ok(())
+}
+
+/// Flags by which compilers write no `.eh_frame`.
+const NO_TABLES: [&str; 4] = [
+    "-O1",
+    "-fomit-frame-pointer",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+];
+
+/// Programs, libraries and plug-ins whose tables stand in `.debug_frame` alone, which the loader leaves in the file: stacks and waits are whole.
+/// Where there are none at all, the stacks that jump over them do not count as whole.
+#[test]
+fn code_that_debug_frame_alone_describes_is_left_by_it() -> TestResult {
+    let formats: &[&[&str]] = &[
+        &["-g", "-gdwarf-4"],
+        &["-g", "-gdwarf-5"],
+        &["-g", "-gdwarf64"],
+        &["-g", "-no-pie"],
+        &[],
+    ];
+    for more in formats {
+        let flags = NO_TABLES.iter().chain(*more);
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--realtime"])
+            .command(workload("undescribed").flags(flags))
+            .run()?;
+        let trace = outcome.expect_success().trace()?;
+        trace.assert_clean();
+        let metadata = trace.metadata()?;
+        let complete = metadata.get("complete_stacks_percent")?.as_float();
+        if more.is_empty() {
+            assert!(complete < Some(10.0), "{complete:?}\n{}", outcome.story());
+            continue;
+        }
+        assert_rooted(&trace, PLAIN_CODE_ROOTED, &format!("{more:?}"))?;
+        assert!(complete > Some(99.0), "{more:?}: {complete:?}");
+        let library = [
+            "main",
+            "own_outer",
+            "library_outer",
+            "library_inner",
+            "own_inner",
+        ];
+        let plugin = ["main", "own_outer", "plugin_outer", "plugin_inner"];
+        let through = |sample: &Sample, functions: &[&str]| {
+            functions.iter().all(|function| sample.calls(function))
+        };
+        let samples = trace.samples()?;
+        for functions in [&library[..], &plugin[..]] {
+            let share = samples.share_where(|sample| through(sample, functions));
+            assert!(share > 0.4, "{more:?}: {functions:?} {share}");
+        }
+        let waits = trace.wait_samples()?;
+        // Seconds, of 0.3.
+        let weights = waits.iter().filter(|sample| through(sample, &library));
+        let slept: f64 = weights.map(|sample| sample.weight).sum();
+        assert!(slept > 0.25, "{more:?}: waits {slept}");
     }
     Ok(())
 }

@@ -138,6 +138,33 @@ fn waits_of_one_build(flags: &[&str], results: &str) -> Result<()> {
     Ok(())
 }
 
+/// Where the return address, or the way to the frame, is in a register for the time of the system call.
+#[test]
+fn waits_behind_a_register_have_their_callers() -> TestResult {
+    let outcome = realtime(workload("register_waits").flags(["-O2", "-g"])).run()?;
+    outcome.expect_success();
+    check_completeness(&outcome)?;
+    let samples = trace_of(&outcome, "register_waits")?.wait_samples()?;
+    let functions: &[&str] = if cfg!(target_arch = "x86_64") {
+        &["in_vfork", "in_described", "in_undescribed", "in_realigned"]
+    } else {
+        &["in_vfork"]
+    };
+    for function in functions {
+        let share = samples.share_where(|sample| sample.calls(function));
+        let even = 1.0 / functions.len() as f64;
+        assert!(
+            share > 0.5 * even,
+            "{function}: {share}\n{}",
+            outcome.story()
+        );
+    }
+    // Everything is in `main`: no wait of the command has lost its callers.
+    let in_main = samples.share_where(|sample| sample.calls("main"));
+    assert!(in_main > 0.99, "{}", outcome.story());
+    Ok(())
+}
+
 /// What the calls returned.
 fn result_lines(outcome: &Outcome) -> String {
     let lines = outcome.stdout.lines();

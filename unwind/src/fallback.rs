@@ -102,6 +102,23 @@ pub(crate) fn returns_to_generated<M: Memory, S: Modules>(
         && calls::call_before(memory, address).is_some()
 }
 
+/// A stub of a system call that keeps the return address in a register meanwhile.
+#[inline(never)]
+pub(crate) fn in_register<M: Memory, S: Modules>(
+    registers: &Registers,
+    memory: &M,
+    modules: &S,
+) -> Option<Guess> {
+    let register = calls::pushed_behind_system_call(memory, registers.pc())?;
+    let return_address = registers.get(register)?;
+    looks_like_return(memory, modules, return_address).then(|| Guess {
+        return_address,
+        sp: registers.sp(),
+        fp: registers.fp(),
+        certain: true,
+    })
+}
+
 /// A leaf that has not made a frame, or has pushed no more than two words since it was called.
 #[inline(never)]
 pub(crate) fn near_entry<M: Memory, S: Modules>(

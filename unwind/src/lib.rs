@@ -38,6 +38,7 @@
 #![no_std]
 
 mod cfi;
+pub mod debug_frame;
 mod engine;
 mod fallback;
 mod fp;

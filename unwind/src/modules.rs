@@ -25,6 +25,12 @@ pub trait Modules {
 
     /// A number that changes whenever an object was unloaded or replaced; rules cached under another number are not used.
     fn generation(&self) -> u32;
+
+    /// The address of a table like `.eh_frame_hdr` of code of this module that its `.eh_frame` does not describe, or 0. It is asked for an address in a
+    /// module that is not described there; see [`crate::debug_frame`].
+    fn more_tables(&self, _pc: u64) -> u64 {
+        0
+    }
 }
 
 impl<S: Modules + ?Sized> Modules for &S {
@@ -36,5 +42,10 @@ impl<S: Modules + ?Sized> Modules for &S {
     #[inline]
     fn generation(&self) -> u32 {
         (**self).generation()
+    }
+
+    #[inline]
+    fn more_tables(&self, pc: u64) -> u64 {
+        (**self).more_tables(pc)
     }
 }

@@ -204,7 +204,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
     let mut flags = kind | stack_flags;
     seen.report(&ring, time_ns);
     if choice != PythonChoice::Off && !confined {
-        slot.python.read(&ring);
+        slot.python.read(&ring, registers(machine).sp());
         flags |= slot.python.flags;
     }
     faults::block_again();

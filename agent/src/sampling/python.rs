@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rsys_python::code::{Code, KEY_BITS};
 #[cfg(any(feature = "locks", test))]
 use rsys_python::outside;
-use rsys_python::stack::{self, End};
+use rsys_python::stack::{self, End, Walked};
 use rsys_python::text::Text;
 use rsys_python::thread::{self, Key};
 use rsys_python::{Found, Interpreter, thread_name};
@@ -116,24 +116,64 @@ fn publish(interpreter: &Interpreter) -> bool {
     false
 }
 
+/// What a thread stores under a key.
+#[inline]
+fn specific(key: u32) -> u64 {
+    // SAFETY: any number may be asked for; an unused one gives null.
+    let value = unsafe { libc::pthread_getspecific(key) };
+    value.addr() as u64
+}
+
+#[inline]
+fn own_id() -> u64 {
+    // SAFETY: always succeeds.
+    unsafe { libc::pthread_self() }
+}
+
 /// The interpreter that the calling thread is in, and the thread's state there. `cached` is the thread's own word.
 ///
 /// # Signal safety
 /// Guarded reads, `pthread_getspecific` (a read of the thread's own table; glibc documents it as async-signal-safe).
-#[inline]
+#[cfg(any(feature = "locks", test))]
 fn current(cached: &mut u64) -> Option<(&'static Interpreter, u64)> {
     for place in &INTERPRETERS {
         let interpreter = place.get()?;
-        // SAFETY: always succeeds.
-        let own_id = unsafe { libc::pthread_self() };
-        let specific = |key: u32| {
-            // SAFETY: any number may be asked for; an unused one gives null.
-            let value = unsafe { libc::pthread_getspecific(key) };
-            value.addr() as u64
-        };
-        let key = &place.key;
+        let (key, own_id) = (&place.key, own_id());
         if let Some(thread) = thread::find(&Guarded, interpreter, key, own_id, specific, cached) {
             return Some((interpreter, thread));
+        }
+    }
+    None
+}
+
+/// Walks the Python frames of the calling thread, whose stack pointer is `sp`, in all interpreters that it has entered. `code` gets the interpreter, the key and the
+/// address of each code object.
+///
+/// # Signal safety
+/// As [`thread::find`] and [`stack::walk`]; `pthread_getspecific` is a read of the thread's own table, which glibc documents as async-signal-safe.
+#[inline(always)]
+fn walk(
+    cached: &mut u64,
+    sp: u64,
+    words: &mut [u64],
+    mut code: impl FnMut(&Interpreter, u64, u64),
+) -> Option<(&'static Interpreter, Walked)> {
+    for place in &INTERPRETERS {
+        let interpreter = place.get()?;
+        let (key, own_id) = (&place.key, own_id());
+        let found = thread::find(&Guarded, interpreter, key, own_id, specific, cached);
+        let code = |key: u64, address: u64| code(interpreter, key, address);
+        let walked = if thread::has_several(&Guarded, interpreter) {
+            let own = (own_id, sp);
+            let states = thread::find_all(&Guarded, interpreter, key, found, own, specific);
+            stack::walk_all(&Guarded, interpreter, states.as_slice(), words, code)
+        } else if let Some(thread) = found {
+            stack::walk(&Guarded, interpreter, thread, words, code)
+        } else {
+            continue;
+        };
+        if found.is_some() || walked.count != 0 {
+            return Some((interpreter, walked));
         }
     }
     None
@@ -159,15 +199,16 @@ pub fn frames(
     words: &mut [u64],
     record_new: impl Fn(&Interpreter, u64, u64),
 ) -> (usize, u8) {
-    let Some((interpreter, thread)) = current(cached) else {
-        return (0, 0);
-    };
-    let walked = stack::walk(&Guarded, interpreter, thread, words, |key, address| {
+    // This call is further in than any frame.
+    let sp = (&raw const cached).addr() as u64;
+    let walked = walk(cached, sp, words, |interpreter, key, address| {
         if !is_known(key) {
             record_new(interpreter, key, address);
         }
     });
-    (walked.count, flags_of(walked.end, walked.interpreter))
+    walked.map_or((0, 0), |(_, walked)| {
+        (walked.count, flags_of(walked.end, walked.interpreter))
+    })
 }
 
 /// The interpreter's lock (GIL), if this address lies in the one of the calling thread's interpreter: where it begins, and the kernel's id of
@@ -220,33 +261,33 @@ impl ThreadFrames {
         self.thread = 0;
     }
 
-    /// Reads the Python frames of this thread and writes those that differ from the Python stack before. Notes in `flags` what to add to
-    /// the flags of the sample.
+    /// Reads the Python frames of this thread, whose stack pointer is `sp`, and writes those that differ from the Python stack before. Notes in
+    /// `flags` what to add to the flags of the sample.
     ///
     /// # Signal safety
-    /// As [`current`], and stores into the ring and into the buffers.
+    /// As [`walk`], and stores into the ring and into the buffers.
     #[inline(never)]
-    pub fn read(&mut self, ring: &Producer<'static>) {
-        self.flags = match current(&mut self.thread) {
-            Some((interpreter, thread)) => self.read_thread(ring, interpreter, thread),
-            None => 0,
-        };
+    pub fn read(&mut self, ring: &Producer<'static>, sp: u64) {
+        self.flags = self.read_frames(ring, sp);
     }
 
     #[inline]
-    fn read_thread(
-        &mut self,
-        ring: &Producer<'static>,
-        interpreter: &Interpreter,
-        thread: u64,
-    ) -> u8 {
+    fn read_frames(&mut self, ring: &Producer<'static>, sp: u64) -> u8 {
         // SAFETY: the thread's own buffers, in its own sample.
         let (current, previous) = unsafe { self.stacks.slices() };
-        let walked = stack::walk(&Guarded, interpreter, thread, current, |key, address| {
-            if !is_known(key) {
-                record_code(ring, interpreter, key, address);
-            }
-        });
+        let walked = walk(
+            &mut self.thread,
+            sp,
+            current,
+            |interpreter, key, address| {
+                if !is_known(key) {
+                    record_code(ring, interpreter, key, address);
+                }
+            },
+        );
+        let Some((interpreter, walked)) = walked else {
+            return 0;
+        };
         if walked.count == 0 {
             return 0;
         }

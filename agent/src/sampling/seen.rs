@@ -9,6 +9,7 @@ use rsys_wire::ring::Producer;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::code::debug_frames;
 use crate::code::jit;
 use crate::code::modules;
 use crate::code::object::Object;
@@ -182,6 +183,10 @@ impl Modules for Seen {
     #[inline]
     fn generation(&self) -> u32 {
         self.rules
+    }
+
+    fn more_tables(&self, pc: u64) -> u64 {
+        modules::find(pc).map_or(0, |object| debug_frames::table_of(&object))
     }
 }
 

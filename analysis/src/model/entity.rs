@@ -106,7 +106,7 @@ pub struct Account {
     pub samples: u64,
     /// Calls that were recorded, or operations of GPUs if those are more.
     pub events: u64,
-    /// Samples and events that were lost.
+    /// Samples, events and operations of GPUs that were lost.
     pub lost: u64,
     /// CPU time of the process; 0 if unknown.
     pub cpu_ns: u64,

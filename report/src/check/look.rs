@@ -1,6 +1,5 @@
 //! What one file is and holds.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use super::{State, TraceReport};
 use crate::contents::Contents;
 use crate::trace_info::{Depth, TraceInfo};
 use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::perfetto::facts::Datum;
+use rsys_analysis::perfetto::losses::Losses;
 use rsys_analysis::processors;
 
 /// What a file is.
@@ -57,7 +56,7 @@ fn look_at(path: &Path) -> Found {
         command: String::new(),
         end: String::new(),
         samples: 0,
-        lost: BTreeMap::new(),
+        losses: Losses::default(),
         coverage_percent: None,
         torn_bytes: 0,
         wall_clock: WallClock::default(),
@@ -98,24 +97,8 @@ fn look_at(path: &Path) -> Found {
     if let Some(end) = &info.end {
         end.text("end").clone_into(&mut report.end);
         report.coverage_percent = end.number("coverage_percent");
-        for (key, value) in &end.0 {
-            let Datum::Count(count @ 1..) = value else {
-                continue;
-            };
-            if let Some(cause) = key
-                .strip_prefix("dropped_")
-                .filter(|cause| *cause != "weight")
-            {
-                report.lost.insert(cause.replace('_', " "), *count);
-            } else if key == "corrupt_records" {
-                report.lost.insert("corrupt records".to_owned(), *count);
-            }
-        }
-        let dropped = end.count("dropped").unwrap_or(0);
-        if dropped > 0 && report.lost.is_empty() {
-            report.lost.insert("dropped".to_owned(), dropped);
-        }
     }
+    report.losses = info.losses;
     let next = info
         .part_end
         .as_ref()

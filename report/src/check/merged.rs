@@ -9,6 +9,7 @@ use crate::files::short_name;
 use crate::trace_info::TraceInfo;
 use crate::words::counted;
 use rsys_analysis::perfetto::facts::Facts;
+use rsys_analysis::perfetto::losses::Losses;
 
 /// What is to be known of a merged trace.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct MergedReport {
     pub samples: u64,
     /// Bytes behind the last whole packet.
     pub torn_bytes: u64,
+    /// What its processes lost.
+    pub losses: Losses,
 }
 
 impl MergedReport {
@@ -34,6 +37,7 @@ impl MergedReport {
             ranks: info.labelled_ranks().collect(),
             samples,
             torn_bytes: info.truncation.map_or(0, |truncation| truncation.bytes),
+            losses: info.losses.clone(),
         }
     }
 
@@ -72,6 +76,7 @@ impl MergedReport {
             "ranks": self.ranks,
             "samples": self.samples,
             "torn_bytes": self.torn_bytes,
+            "lost": self.losses.by_cause,
         })
     }
 }

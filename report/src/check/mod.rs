@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::files::{PERFETTO, short_name, traces};
 use crate::words::counted;
 use rsys_analysis::perfetto::clocks::WallClock;
+use rsys_analysis::perfetto::losses::Losses;
 
 pub use job::Job;
 use look::{Found, look_at_all};
@@ -74,8 +75,8 @@ pub struct TraceReport {
     pub end: String,
     /// Samples in the trace.
     pub samples: u64,
-    /// Records that were lost, by cause.
-    pub lost: BTreeMap<String, u64>,
+    /// What was lost.
+    pub losses: Losses,
     /// The share of the CPU time that the samples stand for, in percent.
     pub coverage_percent: Option<f64>,
     /// Bytes behind the last whole packet.
@@ -204,25 +205,25 @@ impl Report {
                 State::Unreadable(why) => problems.push(format!("{name}: unreadable: {why}")),
                 State::Finished | State::Recovered | State::Foreign => {}
             }
-            let lost: u64 = trace.lost.values().sum();
-            let percent = 100.0 * lost as f64 / (lost + trace.samples).max(1) as f64;
-            if lost > 0 {
-                let causes: Vec<String> = trace
-                    .lost
-                    .iter()
-                    .map(|(cause, count)| format!("{count} {cause}"))
-                    .collect();
-                let line = format!("{name}: {percent:.2} % lost ({})", causes.join(", "));
-                if percent > loss_percent_max {
-                    problems.push(line);
-                } else {
-                    self.remarks.push(line);
-                }
+            let line = loss(&name, &trace.losses);
+            if trace.losses.percent() > loss_percent_max {
+                problems.extend(line);
+            } else {
+                self.remarks.extend(line);
             }
         }
         for merged in &self.merged {
             self.remarks.push(merged.note(self.traces.is_empty()));
             self.problems.extend(merged.problem());
+            // Beside others it says what they say.
+            if self.traces.is_empty() {
+                let line = loss(&short_name(&merged.path), &merged.losses);
+                if merged.losses.percent() > loss_percent_max {
+                    self.problems.extend(line);
+                } else {
+                    self.remarks.extend(line);
+                }
+            }
         }
         self.judge_clocks();
         if let Some(job) = &self.job {
@@ -280,7 +281,7 @@ impl Report {
             words.extend((!trace.host.is_empty()).then(|| format!("host {}", trace.host)));
             words.extend(trace.pid.map(|pid| format!("pid {pid}")));
             words.push(counted(trace.samples, "sample"));
-            words.push(format!("{} lost", trace.lost.values().sum::<u64>()));
+            words.push(format!("{} lost", trace.losses.total()));
             words.extend(
                 trace
                     .coverage_percent
@@ -360,7 +361,7 @@ impl Report {
                     "command": trace.command,
                     "end": trace.end,
                     "samples": trace.samples,
-                    "lost": trace.lost,
+                    "lost": trace.losses.by_cause,
                     "coverage_percent": trace.coverage_percent,
                     "torn_bytes": trace.torn_bytes,
                     "clock_snapshots": points.len(),
@@ -378,6 +379,16 @@ impl Report {
             "notes": self.remarks,
         })
     }
+}
+
+/// What was lost of a trace, if anything was.
+fn loss(name: &str, losses: &Losses) -> Option<String> {
+    let causes = losses.by_cause.iter();
+    let causes: Vec<String> = causes
+        .map(|(cause, count)| format!("{count} {cause}"))
+        .collect();
+    let percent = losses.percent();
+    (losses.total() > 0).then(|| format!("{name}: {percent:.2} % lost ({})", causes.join(", ")))
 }
 
 /// Numbers in order as `0-3,7`.

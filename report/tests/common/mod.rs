@@ -64,6 +64,8 @@ pub struct Writer<'a> {
     pub ahead_ns: u64,
     pub compression: Compression,
     pub dropped: u64,
+    /// What else it says at its end.
+    pub more: &'static [(&'static str, u64)],
     pub finished: bool,
 }
 
@@ -77,6 +79,7 @@ pub const FIRST: Writer<'static> = Writer {
     ahead_ns: 1_700_000_000_000_000_000,
     compression: Compression::None,
     dropped: 0,
+    more: &[],
     finished: true,
 };
 
@@ -149,13 +152,15 @@ impl Writer<'_> {
         }
         say(out, &mut metadata, self.start_ns, "rsys start", &facts);
         fill(out);
-        let facts = [
+        let mut facts = vec![
             ("samples", Value::Uint(10)),
             ("dropped", Value::Uint(self.dropped)),
             ("dropped_ring_full", Value::Uint(self.dropped)),
             ("coverage_percent", Value::Double(99.5)),
             ("end", Value::Text("exit code 0")),
         ];
+        let more = self.more.iter();
+        facts.extend(more.map(|&(key, count)| (key, Value::Uint(count))));
         if self.finished {
             say(
                 out,

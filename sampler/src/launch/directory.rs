@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 
+use crate::os;
+
 /// Why traces cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: traces cannot be written there: {error}; choose a folder with -o")]
@@ -27,21 +29,32 @@ pub struct OutputDirectory {
 const LATEST: &str = "latest";
 
 impl OutputDirectory {
-    /// Makes it: a run whose traces cannot be kept is better refused at once.
+    /// Makes it: a run whose traces cannot be kept is better refused at once. Where a link leads to a folder that is not there, that is made.
+    /// Nothing is made of `/dev/null`.
     ///
     /// # Errors
     /// When it cannot be made or written to.
     pub fn create(path: &Path) -> Result<Self, DirectoryError> {
-        let made = path
+        if os::is_null_device(path) {
+            return Ok(Self {
+                path: path.to_path_buf(),
+                made: Vec::new(),
+            });
+        }
+        let real = os::behind_dangling_links(path);
+        let made = real
             .ancestors()
             .take_while(|parent| !parent.exists())
             .map(Path::to_path_buf)
             .collect();
         let access = AccessFlags::W_OK | AccessFlags::X_OK;
-        std::fs::create_dir_all(path)
+        std::fs::create_dir_all(&real)
             .and_then(|()| eaccess(path, access).map_err(io::Error::from))
             .map_err(|error| DirectoryError {
-                path: path.display().to_string(),
+                path: match real == path {
+                    true => path.display().to_string(),
+                    false => format!("{} (a link to {})", path.display(), real.display()),
+                },
                 error,
             })?;
         Ok(Self {
@@ -89,6 +102,35 @@ impl OutputDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_are_made_where_links_lead() {
+        let folder = std::env::temp_dir().join(format!("rsys-links-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let link = |name: &str, to: &str| {
+            std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        };
+        link("one", "two");
+        link("two", "below/three");
+        link("loop", "loop");
+        std::fs::write(folder.join("file"), "").unwrap();
+        link("blocked", "file/x");
+        let made = OutputDirectory::create(&folder.join("one/run")).unwrap();
+        assert!(folder.join("below/three/run").is_dir());
+        made.remove_if_empty();
+        assert!(!folder.join("below").exists() && folder.join("one").is_symlink());
+        for name in ["loop", "blocked"] {
+            assert!(OutputDirectory::create(&folder.join(name)).is_err());
+        }
+        let error = OutputDirectory::create(&folder.join("blocked")).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("blocked (a link to ") && text.contains("/file/x)"),
+            "{text}"
+        );
+        OutputDirectory::create(Path::new("/dev/null")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn the_latest_run_has_a_link_unless_the_name_is_taken() {

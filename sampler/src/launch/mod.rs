@@ -4,7 +4,7 @@
 //! agent and makes the environment that loads it; [`directory`] makes the folder of the traces;
 //! [`spawn`] starts the target with what [`inherited`] says we were given; [`signals`] passes on
 //! what others send us alone, as [`group`] finds out by a [`witness`]; [`ending`] ends us as the
-//! target ended.
+//! target ended. [`own_clock`] comes before all of it.
 
 pub mod agent;
 pub mod command;
@@ -12,6 +12,7 @@ pub mod directory;
 pub mod ending;
 pub mod group;
 pub mod inherited;
+pub mod own_clock;
 pub mod signals;
 pub mod spawn;
 pub mod witness;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{
-    Closing, Environment, Follow, Python, Resolved, SamplingClock, SymbolCache, Unwinder,
+    Closing, Environment, Follow, ProfileForms, Python, Resolved, SamplingClock, SymbolCache,
+    Unwinder,
 };
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
@@ -56,6 +57,8 @@ pub struct Plan {
     /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user
     /// has not said that it is to be off.
     pub hints_at_gpus: bool,
+    /// Whether what is recorded is kept: not where it goes to `/dev/null`.
+    pub is_kept: bool,
     /// Whether the run has a folder of its own among those of other runs, and shares it with no other task of a job.
     pub has_own_folder: bool,
     /// Whether the traces of all processes are put into one at the end.
@@ -83,7 +86,8 @@ impl Plan {
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
-        if resolved.time_output {
+        let is_kept = !os::is_null_device(&directory);
+        if resolved.time_output && is_kept {
             let time =
                 || os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
             directory.push(place.folder().or_else(time).unwrap_or_default());
@@ -108,8 +112,8 @@ impl Plan {
                 },
             },
             keys,
-            trace: resolved.trace,
-            compression: if resolved.compress_trace && resolved.trace {
+            trace: resolved.trace && is_kept,
+            compression: if resolved.compress_trace && resolved.trace && is_kept {
                 Compression::Zlib
             } else {
                 Compression::None
@@ -132,7 +136,14 @@ impl Plan {
             },
             start_ns,
             digest: closing == Closing::Full && resolved.verbose >= 0,
-            profile: resolved.profile,
+            profile: resolved
+                .profile
+                .filter(|forms| is_kept || forms.console)
+                .map(|forms| ProfileForms {
+                    text: forms.text && is_kept,
+                    json: forms.json && is_kept,
+                    ..forms
+                }),
             windows: Windows::new(resolved, start_ns),
             threads: ThreadChoice {
                 samples: resolved.sampling_tids.clone(),
@@ -179,8 +190,12 @@ impl Plan {
                 processors: resolved.sampling_cpus.clone(),
             }),
             gpus,
-            has_own_folder: resolved.time_output && place.rank.is_none() && place.step.is_none(),
-            merge: resolved.merge && resolved.trace,
+            has_own_folder: is_kept
+                && resolved.time_output
+                && place.rank.is_none()
+                && place.step.is_none(),
+            merge: resolved.merge && resolved.trace && is_kept,
+            is_kept,
             closing,
             hints_at_gpus: !resolved.backends.is_refused("roctracer"),
             linger: resolved.linger,

@@ -11,7 +11,7 @@ use crate::terminal::say;
 /// The record of this task, if it is a task of a parallel job.
 pub fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskRecord> {
     let place = &plan.place;
-    if place.rank.is_none() && place.step.is_none() {
+    if !plan.is_kept || (place.rank.is_none() && place.step.is_none()) {
         return None;
     }
     let task = Task {

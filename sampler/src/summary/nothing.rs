@@ -53,6 +53,8 @@ pub struct Circumstances {
     pub unsampled: Option<String>,
     /// Whether warnings have named programs that could not be sampled.
     pub warned: bool,
+    /// Whether anything of what is recorded is kept.
+    pub is_kept: bool,
 }
 
 impl Circumstances {
@@ -66,6 +68,7 @@ impl Circumstances {
             cpu: os::children_cpu(),
             unsampled,
             warned: false,
+            is_kept: run.trace || run.profile.is_some(),
         }
     }
 }
@@ -151,6 +154,12 @@ pub(super) fn reason_for_nothing(
         return NoTrace::wrong(trouble.clone());
     }
     let sum = |count: fn(&ProcessSummary) -> u64| processes.iter().map(count).sum::<u64>();
+    if !circumstances.is_kept {
+        let samples = counted(sum(|process| process.tally.samples), "sample");
+        return NoTrace::expected(format!(
+            "{samples} taken and none kept, for the output is /dev/null (-o)"
+        ));
+    }
     let unselected: u64 = processes
         .iter()
         .filter(|process| !process.short)

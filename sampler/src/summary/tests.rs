@@ -16,6 +16,7 @@ fn usual() -> Circumstances {
         cpu: Duration::from_micros(1_200),
         unsampled: None,
         warned: false,
+        is_kept: true,
     }
 }
 

@@ -18,6 +18,7 @@ use rsys_unwind::{
     RuleSlot,
 };
 
+use super::debug_frames::{self, DebugFrames};
 use super::maps::{self, Module};
 use super::record::{Completeness, WaitModule};
 use super::thread::Blocked;
@@ -67,6 +68,7 @@ pub struct Image {
     pieces: RefCell<Vec<Piece>>,
     /// A walk met an address in no module.
     stray: Cell<bool>,
+    debug_frames: DebugFrames,
 }
 
 /// A walked stack.
@@ -97,6 +99,7 @@ impl Image {
             pages: RefCell::default(),
             pieces: RefCell::default(),
             stray: Cell::new(false),
+            debug_frames: DebugFrames::default(),
         })
     }
 
@@ -133,7 +136,8 @@ impl Image {
         let mut words = vec![0; depth_max];
         let mut frames = FrameBuffer::new(&mut words);
         let engine = RuleCache::new(&self.rules).map_or(CfiEngine::without_cache(), CfiEngine::new);
-        let registers = Registers::without_frame_pointer(blocked.pc, blocked.sp);
+        let arguments = blocked.call.as_ref().map(|call| call.arguments);
+        let registers = Registers::of_blocked(blocked.pc, blocked.sp, arguments);
         let end = engine
             .scanning(SCANNED_WORDS)
             .walk(&registers, self, self, &mut frames);
@@ -217,6 +221,7 @@ impl Image {
         self.modules = modules;
         self.generation = self.generation.wrapping_add(1);
         self.pages.borrow_mut().clear();
+        self.debug_frames = DebugFrames::default();
         true
     }
 
@@ -245,6 +250,9 @@ impl Image {
 
     /// The aligned word at an address.
     fn word(&self, address: u64) -> Option<u64> {
+        if debug_frames::is_within(address) {
+            return self.debug_frames.word(address);
+        }
         if let Some(word) = self.word_in_pieces(address) {
             return word;
         }
@@ -326,6 +334,11 @@ impl Modules for Image {
 
     fn generation(&self) -> u32 {
         self.generation
+    }
+
+    fn more_tables(&self, pc: u64) -> u64 {
+        let module = self.index_of(pc).map(|index| &self.modules[index]);
+        module.map_or(0, |module| self.debug_frames.table_of(self.pid, module))
     }
 }
 

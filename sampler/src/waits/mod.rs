@@ -13,6 +13,7 @@
 //! so. The longer a wait lasts, the less often it is looked at.
 
 mod blocks;
+mod debug_frames;
 mod image;
 mod look;
 mod maps;

@@ -152,10 +152,9 @@ impl Python {
         let held = lock.as_ref().and_then(holder);
         let (frames, recorded) = (&mut self.frames, &self.recorded);
         if thread.own.address != 0 {
-            let state = thread.own.address;
             look.wait = walk(
                 (memory, interpreter),
-                state,
+                &thread.own.all,
                 frames,
                 recorded,
                 &mut look.codes,
@@ -172,7 +171,13 @@ impl Python {
             let is_same = |known: &Holder| known.state == state && known.lock == lock;
             if !self.holder.as_ref().is_some_and(is_same) {
                 let mut codes = Vec::new();
-                let found = walk((memory, interpreter), state, frames, recorded, &mut codes);
+                let found = walk(
+                    (memory, interpreter),
+                    &[state],
+                    frames,
+                    recorded,
+                    &mut codes,
+                );
                 // A child that C code forked has its parent's id noted.
                 let ids = [outside::noted_tid, outside::library_tid];
                 let mut ids = ids
@@ -283,19 +288,23 @@ impl Python {
     }
 }
 
-/// The frames of a thread, and the code objects of them that are neither recorded nor among `codes`, which are added to these.
+/// The frames of a thread that has these states, and the code objects of them that are neither recorded nor among `codes`, which are added to these.
 fn walk(
     (memory, interpreter): (&Blocks, &Interpreter),
-    state: u64,
+    states: &[u64],
     frames: &mut [u64],
     recorded: &HashSet<u64>,
     codes: &mut Vec<WaitCode>,
 ) -> Option<PythonWait> {
-    let walked = stack::walk(memory, interpreter, state, frames, |key, address| {
+    let code = |key, address| {
         if !recorded.contains(&key) && codes.iter().all(|code| code.key != key) {
             codes.push(describe(memory, interpreter, key, address));
         }
-    });
+    };
+    let walked = match states {
+        [state] => stack::walk(memory, interpreter, *state, frames, code),
+        _ => stack::walk_all(memory, interpreter, states, frames, code),
+    };
     let frames = frames.get(..walked.count).unwrap_or_default();
     (!frames.is_empty()).then(|| PythonWait {
         words: frames.into(),

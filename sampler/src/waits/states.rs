@@ -40,13 +40,47 @@ struct Listed {
 pub struct OwnState {
     /// Its address, or 0.
     pub address: u64,
+    /// All that it has frames in, where there are several interpreters; else this one.
+    pub all: Vec<u64>,
     misses: u8,
     missed: Option<Instant>,
 }
 
 impl States {
-    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`. `false` when that cannot be said now.
+    /// Finds the state of thread `tid`, whose stack pointer is `sp`, and leaves it, or 0, in `own`, with all that it has in others. `false` when
+    /// that cannot be said now.
     pub fn find(
+        &mut self,
+        memory: &Blocks,
+        interpreter: &Interpreter,
+        (tid, sp): (u32, u64),
+        own: &mut OwnState,
+    ) -> bool {
+        let is_found = self.find_last(memory, interpreter, (tid, sp), own);
+        own.all.clear();
+        if own.address != 0 && self.interpreters.len() > 1 {
+            let handle = interpreter.layout.thread.id;
+            let handle = memory.read_u64(own.address.wrapping_add(handle));
+            let stack = stack::stack_of(handle.unwrap_or(0), sp);
+            let is_here = |state: u64| {
+                let is_own = outside::belongs_to(memory, interpreter, state, tid);
+                stack::is_entered_on(memory, interpreter, state, is_own, &stack)
+                    && stack::is_running(memory, interpreter, state)
+            };
+            // Where the stack tells no order (before 3.11), the interpreter that was made first is the outermost, and the newest are listed first.
+            let listed = self.threads.iter().map(|listed| listed.state);
+            let others = listed.filter(|state| *state != own.address);
+            let all = others.chain([own.address]);
+            own.all
+                .extend(all.filter(|state| is_here(*state)).take(stack::STATES_MAX));
+        } else if own.address != 0 {
+            own.all.push(own.address);
+        }
+        is_found
+    }
+
+    /// Finds the state of the interpreter that the thread has entered last.
+    fn find_last(
         &mut self,
         memory: &Blocks,
         interpreter: &Interpreter,

@@ -395,7 +395,7 @@ pub static TABLES: &[Table] = &[
             int(
                 "lost",
                 Optional("lost"),
-                "samples and events that were lost",
+                "samples, events and operations of GPUs that were lost",
             ),
             int(
                 "sample_period_ns",

@@ -128,3 +128,82 @@ fn another_interpreter_of_the_process_is_flagged() -> TestResult {
     }
     Ok(())
 }
+
+/// Frames of an interpreter stand inside of the native code that runs it, which stands inside of the frames of the interpreter that called it: on the thread that
+/// made it, on another one, one in the other, and in a pool of threads; of threads that work and of those that wait.
+#[test]
+fn frames_of_other_interpreters_are_innermost() -> TestResult {
+    for interpreter in pythons() {
+        let what = interpreter.to_string();
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--realtime"])
+            .command(interpreter.workload("python_nested.py"))
+            .run()?;
+        outcome.expect_success();
+        // What enters a file tree has a trace of its waits, too.
+        let is_python = |trace: &Trace| {
+            trace
+                .metadata()
+                .is_ok_and(|metadata| metadata.int("python_samples").is_ok())
+        };
+        let traces = outcome.traces()?;
+        let Some(trace) = traces.iter().find(|trace| is_python(trace)) else {
+            panic!("{what}: no trace\n{}", outcome.story());
+        };
+        trace.assert_clean();
+        let (samples, waits) = (trace.samples()?, trace.wait_samples()?);
+        for case in outcome
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("case="))
+        {
+            let function = |part: &str| format!("{part}_{case}");
+            // Outermost first: what called the interpreter, and what it runs.
+            let outer = match case {
+                "thread" => "outer_thread.<locals>.work".to_owned(),
+                "pool" => "_worker".to_owned(),
+                _ => function("outer"),
+            };
+            // Before 3.11 functions are named without what they are in.
+            let is_outer = |name: &str| {
+                name.starts_with(&outer) || (case == "thread" && name.starts_with("work ("))
+            };
+            let (middle, inner) = (function("middle"), function("inner"));
+            let judged = |names: &[&str], last: &str| {
+                let place = |is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
+                let native = |name: &str| {
+                    name.contains("_run_") || name.contains("interp_") || name.contains("_exec")
+                };
+                let inmost = place(&|name| name.starts_with(last));
+                let chain = [
+                    place(&is_outer),
+                    // Debian's have no names for them.
+                    place(&native)
+                        .or_else(|| what.starts_with("/usr/").then(|| place(&is_outer))?),
+                    place(&|name| name.starts_with(&middle)),
+                    inmost,
+                ];
+                (
+                    inmost.is_some(),
+                    chain.is_sorted() && chain.iter().all(Option::is_some),
+                )
+            };
+            // Samples at 1000 Hz, and seconds.
+            for (samples, last, least) in [(&samples, &inner, 200.0), (&waits, &middle, 0.2)] {
+                let (mut all, mut right) = (0.0, 0.0);
+                for sample in samples.iter() {
+                    let names = sample.names();
+                    let (is_of_it, is_right) = judged(&names, last);
+                    all += if is_of_it { sample.weight } else { 0.0 };
+                    right += if is_right { sample.weight } else { 0.0 };
+                }
+                assert!(
+                    all > least && right > 0.97 * all,
+                    "{what}: {case}: {last}: {right} of {all}"
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -54,6 +54,11 @@ pub(crate) fn has_no_frame<M: Memory>(_memory: &M, _pc: u64) -> bool {
     false
 }
 
+/// The return address is in a register anyway.
+pub(crate) fn pushed_behind_system_call<M: Memory>(_memory: &M, _pc: u64) -> Option<u8> {
+    None
+}
+
 /// Whether a function begins by making itself a frame record: `stp x29, x30, [sp, -n]!`.
 pub(crate) fn makes_frame_pointer<M: Memory>(memory: &M, start: u64) -> bool {
     memory

@@ -27,11 +27,18 @@ impl Registers {
         registers
     }
 
-    /// Registers of which only the program counter and the stack pointer are known, as the kernel reports them of a blocked thread.
+    /// Registers of which only the program counter and the stack pointer are known, as the kernel reports them of a blocked thread, and
+    /// the arguments of the system call that it is in, if it is in one: these registers keep them to its end.
     #[inline]
-    pub fn without_frame_pointer(pc: u64, sp: u64) -> Self {
+    pub fn of_blocked(pc: u64, sp: u64, arguments: Option<[u64; 6]>) -> Self {
         let mut registers = Self::new(pc, sp, 0);
         registers.set_fp(None);
+        for (register, value) in [0, 1, 2, 3, 4, 5]
+            .into_iter()
+            .zip(arguments.into_iter().flatten())
+        {
+            registers.set(register, value);
+        }
         registers
     }
 

@@ -210,7 +210,7 @@ impl CfiEngine<'_> {
                             last.keep(noted, passed);
                         }
                         return WalkedAgain {
-                            end: End::Root,
+                            end: walk.root(),
                             shared,
                             kept: true,
                         };
@@ -247,12 +247,12 @@ impl CfiEngine<'_> {
                             kept: true,
                         };
                     }
-                    return not_kept(End::Root);
+                    return not_kept(walk.root());
                 }
-                Ok(Step::Root) => return not_kept(End::Root),
+                Ok(Step::Root) => return not_kept(walk.root()),
                 Ok(Step::Entry) => {
                     out.mark_last(EXACT);
-                    return not_kept(End::Root);
+                    return not_kept(walk.root());
                 }
                 Err(reason) => return not_kept(walk.broken(reason, out)),
             };

@@ -58,6 +58,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     fn best_guess(&mut self) -> Option<Guess> {
         let (memory, modules, generated) = (self.memory, self.modules, self.generated);
         if self.exact
+            && let Some(guess) = fallback::in_register(&self.registers, memory, modules)
+        {
+            return Some(guess);
+        }
+        if self.exact
             && let Some(guess) = fallback::near_entry(&self.registers, memory, modules, generated)
         {
             return Some(guess);

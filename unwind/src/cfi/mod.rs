@@ -118,6 +118,7 @@ impl CfiEngine<'_> {
             exact,
             doubtful: false,
             searched: false,
+            jumped: false,
             switches: 0,
             generated: 0,
             sound_to: 0,
@@ -146,10 +147,10 @@ impl CfiEngine<'_> {
                     out.mark_last(EXACT);
                     EXACT
                 }
-                Ok(Step::Root) => return End::Root,
+                Ok(Step::Root) => return walk.root(),
                 Ok(Step::Entry) => {
                     out.mark_last(EXACT);
-                    return End::Root;
+                    return walk.root();
                 }
                 Err(reason) => return walk.broken(reason, out),
             };
@@ -186,6 +187,8 @@ struct Walk<'a, M, S> {
     doubtful: bool,
     /// Some frame was found by a search since the last one of a signal: what comes next may be anything.
     searched: bool,
+    /// A search has passed over what may be frames of code in a module that nothing describes.
+    jumped: bool,
     switches: u32,
     /// Where generated code was seen to run, or 0.
     generated: u64,
@@ -214,6 +217,15 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             Kind::Root if rule == Rule::ENTRY => Ok(Step::Entry),
             Kind::Root => Ok(Step::Root),
             _ => self.rare(rule),
+        }
+    }
+
+    /// The walk has come to the thread's first frame. Where frames may be missing on the way, it is not whole.
+    fn root(&self) -> End {
+        if self.jumped {
+            End::Broken(Broken::NoUnwindInfo)
+        } else {
+            End::Root
         }
     }
 
@@ -267,11 +279,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
 
     fn rule_in(&self, tables: Option<&ModuleTables>, pc: u64, exact: bool) -> Rule {
         let lookup = if exact { pc } else { pc.wrapping_sub(1) };
-        let fde = tables
-            .and_then(|tables| table::find(self.memory, tables, lookup))
-            .and_then(|address| entry::fde(self.memory, address))
-            .filter(|fde| fde.contains(lookup));
-        let Some(fde) = fde else {
+        let Some(fde) = self.described(tables, lookup) else {
             if arch::signal::is_trampoline(self.memory, pc, exact) {
                 return Rule::of(Kind::Signal);
             }
@@ -309,11 +317,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// very end of the function before leaves behind, when it never returns. Such a frame was built by hand (`makecontext` and its
     /// like) and has no caller.
     fn begins_a_function(&self, pc: u64) -> bool {
-        self.modules
-            .find(pc)
-            .and_then(|tables| table::find(self.memory, &tables, pc))
-            .and_then(|address| entry::fde(self.memory, address))
-            .is_some_and(|fde| fde.start == pc)
+        self.description(pc).is_some_and(|fde| fde.start == pc)
             && arch::calls::call_before(self.memory, pc).is_none()
     }
 

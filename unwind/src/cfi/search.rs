@@ -9,7 +9,7 @@
 
 use super::entry::Fde;
 use super::row::{Cfa, Row};
-use super::{Rule, Step, Walk};
+use super::{Kind, Rule, Step, Walk};
 use crate::arch::{self, calls::CallBefore};
 use crate::frames::{Broken, SCANNED};
 use crate::{Memory, Modules, fallback};
@@ -121,9 +121,19 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.registers.set_fp(fp);
     }
 
-    /// The return address on the stack for which most speaks.
+    /// The return address on the stack for which most speaks. Notes whether others below it lead into code of a module that nothing
+    /// describes: they may be those of callers.
     #[inline(never)]
     fn search(&mut self, rule: Option<Rule>) -> Option<Candidate> {
+        let mut undescribed = u64::MAX;
+        let found = self.search_noting(rule, &mut undescribed);
+        self.jumped |= found.is_some_and(|candidate| candidate.slot > undescribed);
+        found
+    }
+
+    /// The same. `undescribed` gets the place of the first return address into code of a module that nothing describes.
+    #[inline(never)]
+    fn search_noting(&mut self, rule: Option<Rule>, undescribed: &mut u64) -> Option<Candidate> {
         let (pc, exact) = (self.registers.pc(), self.exact);
         // What tables describe is not called by generated code without their knowledge.
         let generated = if rule.is_none() { self.generated } else { 0 };
@@ -155,6 +165,9 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 }
                 other.get_or_insert(candidate);
                 continue;
+            }
+            if self.rule_of_frame(return_address, false).kind() == Kind::NoTables {
+                *undescribed = slot.min(*undescribed);
             }
             probed = probed.wrapping_add(1);
             let calls = self.can_call(return_address, pc, exact);

@@ -11,7 +11,7 @@ use super::{Kind, Rule, Walk, entry, table};
 use crate::arch::{self, calls::CallBefore};
 use crate::fallback;
 use crate::frames::Broken;
-use crate::{Memory, Modules};
+use crate::{Memory, ModuleTables, Modules};
 
 /// How many return addresses are tried, and how many frames from each.
 const MAX_CANDIDATES: u32 = 64;
@@ -101,11 +101,27 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// The description of the code at an address.
     #[inline(never)]
     pub(super) fn description(&self, lookup: u64) -> Option<Fde> {
-        self.modules
-            .find(lookup)
-            .and_then(|tables| table::find(self.memory, &tables, lookup))
-            .and_then(|address| entry::fde(self.memory, address))
-            .filter(|fde| fde.contains(lookup))
+        self.described(self.modules.find(lookup).as_ref(), lookup)
+    }
+
+    /// The same where the tables of its module are known: in them, or in what its file has beside.
+    #[inline(never)]
+    pub(super) fn described(&self, tables: Option<&ModuleTables>, lookup: u64) -> Option<Fde> {
+        let find = |tables: &ModuleTables| {
+            table::find(self.memory, tables, lookup)
+                .and_then(|address| entry::fde(self.memory, address))
+                .filter(|fde| fde.contains(lookup))
+        };
+        let tables = tables?;
+        find(tables).or_else(|| {
+            let more = self.modules.more_tables(lookup);
+            let more = ModuleTables {
+                range: tables.range.clone(),
+                eh_frame_hdr: more,
+                eh_frame: 0,
+            };
+            find(&more)
+        })
     }
 
     /// What speaks for the caller that the registers are of; nothing when its own caller cannot be. Uses up the registers.

@@ -1,5 +1,6 @@
 //! Telling return addresses from other words: the instruction before one is a call.
 
+use super::names::*;
 use crate::Memory;
 use crate::arch::Registers;
 
@@ -64,6 +65,29 @@ fn call_length(modrm: u8, sib: u8) -> u32 {
         _ if has_sib => 7,
         _ => 6,
     }
+}
+
+/// The register that holds the return address during a system call, where no table says so: it was taken off the stack, and is pushed
+/// back next, as in `vfork`.
+pub(crate) fn pushed_behind_system_call<M: Memory>(memory: &M, pc: u64) -> Option<u8> {
+    const SYSCALL: u16 = 0x050f;
+    /// By their numbers in instructions.
+    const REGISTERS: [u8; 16] = [
+        RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15,
+    ];
+    if memory.read_u16(pc.wrapping_sub(2))? != SYSCALL {
+        return None;
+    }
+    // push r64, with the prefix of the upper eight.
+    let (push, upper) = match memory.read_u8(pc)? {
+        0x41 => (memory.read_u8(pc.wrapping_add(1))?, 8),
+        push => (push, 0),
+    };
+    let number = push.wrapping_sub(0x50);
+    if number > 7 {
+        return None;
+    }
+    REGISTERS.get(usize::from(number | upper)).copied()
 }
 
 /// Where a stub of a procedure linkage table at `address` leads: `[endbr64] [bnd] jmp [rip + n]`, once the linker filled the word in.

@@ -7,6 +7,7 @@ use rsys_proto::schema::ClockSnapshot;
 use crate::model::{Account, Model, Process, ProcessId, Thread, ThreadId};
 use crate::perfetto::clocks::WallClock;
 use crate::perfetto::facts::{Facts, MetadataReader};
+use crate::perfetto::losses::Losses;
 use crate::perfetto::{TrackIndex, Tracks};
 
 /// The processes and threads of a file.
@@ -215,11 +216,13 @@ fn learn(process: &mut Process, facts: &Facts) {
 fn account(facts: &Facts) -> Account {
     let sum = |keys: &[&str]| -> u64 { keys.iter().filter_map(|key| facts.count(key)).sum() };
     let sampler_cpu_s = facts.number("sampler_cpu_seconds").unwrap_or(0.0);
+    let mut losses = Losses::default();
+    losses.add(facts);
     Account {
         samples: sum(&["samples"]),
         // A call and the operation that it makes are recorded together.
         events: sum(&["event_calls"]).max(sum(&["gpu_kernels", "gpu_moves"])),
-        lost: sum(&["dropped", "events_dropped", "gpu_dropped_at_end"]),
+        lost: losses.total(),
         cpu_ns: sum(&["cpu_time_ns"]),
         sampler_pid: sum(&["sampler_pid"]),
         sampler_cpu_ns: (sampler_cpu_s * 1e9) as u64,
