@@ -201,7 +201,9 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
         assert!(is_sampled, "{stack:?}, {source}");
         let pid = pid.context("no program")?;
         run.signal(libc::SIGKILL);
-        run.wait()?.expect_signal(libc::SIGKILL);
+        // Its folder is the program's working folder.
+        let outcome = run.wait()?;
+        outcome.expect_signal(libc::SIGKILL);
         // The queues of the oldest runtimes must not get full, which is known from what is followed.
         let left = Kept {
             threads_of_ours: usize::from(stack == Stack::Debian12 && source == "hsa"),
