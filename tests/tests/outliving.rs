@@ -14,6 +14,15 @@ use rsys_tests::{
 /// More than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Ends a process that lives on when its test is over, also when that fails.
+struct EndsWithTest(u32);
+
+impl Drop for EndsWithTest {
+    fn drop(&mut self) {
+        signal(self.0, libc::SIGKILL);
+    }
+}
+
 /// What the kernel shows of a process that it has for its profiler.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Kept {
@@ -104,6 +113,7 @@ fn a_killed_profiler_leaves_nothing() -> TestResult {
         }
         let run = Run::new().options(options).command(program).start()?;
         let pid: u32 = run.wait_for("ready")?.parse()?;
+        let _ends = EndsWithTest(pid);
         let is_sampled = wait_until(PATIENCE, || {
             let kept = kept(pid);
             kept.timers > 2 && kept.shared_mappings > 0
@@ -111,9 +121,7 @@ fn a_killed_profiler_leaves_nothing() -> TestResult {
         assert!(is_sampled, "{options:?}: {:?}", kept(pid));
         run.signal(libc::SIGKILL);
         run.wait()?.expect_signal(libc::SIGKILL);
-        let left = assert_left_alone(pid, &file, &format!("{options:?}"));
-        signal(pid, libc::SIGKILL);
-        left?;
+        assert_left_alone(pid, &file, &format!("{options:?}"))?;
     }
     Ok(())
 }
@@ -130,11 +138,11 @@ fn a_profiler_that_ends_leaves_nothing() -> TestResult {
         .command(script(&line))
         .start()?;
     let pid: u32 = run.wait_for("pid")?.parse()?;
-    let outcome = run.wait();
-    let left = assert_left_alone(pid, &file, "linger");
-    signal(pid, libc::SIGKILL);
-    outcome?.expect_success();
-    left
+    let _ends = EndsWithTest(pid);
+    // Its folder is the program's working folder.
+    let outcome = run.wait()?;
+    outcome.expect_success();
+    assert_left_alone(pid, &file, "linger")
 }
 
 /// What starts after the end of the profiler, with its variables, runs alone.
@@ -155,14 +163,13 @@ fn programs_that_start_later_run_alone() -> TestResult {
         .command(script(&line))
         .start()?;
     let pid: u32 = run.wait_for("pid")?.parse()?;
-    let outcome = run.wait();
+    let _ends = EndsWithTest(pid);
+    let outcome = run.wait()?;
+    outcome.expect_success();
     fs::write(&go, "")?;
     let has_begun = wait_until(PATIENCE, || progress(&file).is_ok_and(|[made, _]| made > 0));
-    let left = assert_left_alone(pid, &file, "later");
-    signal(pid, libc::SIGKILL);
-    outcome?.expect_success();
     assert!(has_begun);
-    left
+    assert_left_alone(pid, &file, "later")
 }
 
 /// A GPU program launches on, and its results are right, when the thread that followed its operations is gone.
@@ -200,6 +207,7 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
         });
         assert!(is_sampled, "{stack:?}, {source}");
         let pid = pid.context("no program")?;
+        let _ends = EndsWithTest(pid);
         run.signal(libc::SIGKILL);
         // Its folder is the program's working folder.
         let outcome = run.wait()?;
@@ -218,7 +226,6 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
         let ends = wait_until(Duration::from_secs(300), || {
             fs::read_to_string(&said).is_ok_and(|said| said.contains("exit "))
         });
-        signal(pid, libc::SIGKILL);
         assert!(ends, "{stack:?}, {source}: the program stands still");
         let said = fs::read_to_string(&said)?;
         assert!(

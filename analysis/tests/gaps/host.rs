@@ -219,6 +219,43 @@ fn waits_and_late_samples_do_not_reach_into_calls() {
 }
 
 #[test]
+fn the_end_of_a_wait_counts_once() {
+    const MS: u64 = 1_000_000;
+    let mut model = model();
+    let sleeps = stack(&mut model, "sleeps", "train.py", 12);
+    let crunches = stack(&mut model, "crunches", "train.py", 20);
+    let mut batch = Batch::default();
+    batch
+        .gpu
+        .extend([gpu(0, 0, MS, 1), gpu(0, 9 * MS, 10 * MS, 2)]);
+    // It sleeps until 6, and is busy until it launches. The sample of the wait has the time of its end.
+    batch.host.extend([
+        HostSlice {
+            kind: HostKind::Wait,
+            ..call(&mut model, "clock_nanosleep", MS, 6 * MS, 0)
+        },
+        call(&mut model, "hipLaunchKernel", 8_990_000, 9 * MS, 2),
+    ]);
+    let sample = |time_ns, weight, stack, basis| Sample {
+        time_ns,
+        weight,
+        stack,
+        basis,
+        ..Sample::default()
+    };
+    batch.samples = vec![
+        sample(6 * MS, 5 * MS, sleeps, Basis::WaitTime),
+        sample(7 * MS, 3 * MS, crunches, Basis::CpuTime),
+    ];
+    let expected = [
+        of("host_wait", "sleeps (train.py:12)", 5 * MS),
+        of("host_code", "crunches (train.py:20)", 2_990_000),
+        of("launch", "hipLaunchKernel", 10_000),
+    ];
+    assert_eq!(causes(&gaps(&model, &batch)), expected);
+}
+
+#[test]
 fn an_operation_without_a_call_may_have_a_launch_stack() {
     const MS: u64 = 1_000_000;
     let mut model = model();

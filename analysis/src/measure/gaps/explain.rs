@@ -297,7 +297,10 @@ impl<'a> Gpu<'a> {
         }
         let span = (start_ns, end_ns - start_ns);
         let model = self.model;
-        let looks = of_thread.looks_in(start_ns, end_ns).map(|look| {
+        // The last sample of a wait has the time of its end, and stands for what was before.
+        let is_before = |look: &Look| look.waits && look.time_ns <= start_ns;
+        let looks = of_thread.looks_in(start_ns, end_ns);
+        let looks = looks.filter(|look| !is_before(look)).map(|look| {
             let cause = if look.waits { Cause::Wait } else { Cause::Code };
             (cause, place(model, look.stack), look.weight_ns)
         });
