@@ -168,12 +168,12 @@ fn sample_if_there_is_room(slot: &mut Slot, weight: u64, kind: u8, machine: &lib
 // A frame of its own, which a stack without room does not bear.
 #[inline(never)]
 fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, room: usize) {
+    if counters::is_sampler_gone() {
+        return departure::leave();
+    }
     slot.clock.account(weight);
     if pause::is_paused(slot.clock.tid) {
         return counters::count(Counter::Paused, weight);
-    }
-    if counters::is_sampler_gone() {
-        return departure::leave();
     }
     let time_ns = sys::boottime_ns();
     if time_ns < counters::quiet_until_ns() {
