@@ -4,6 +4,7 @@
 //! ([`rings`]) and gives it back when it ends. Where a ring is full, the event's source says whether its thread waits, so that nothing is
 //! lost while the sampler lives, or the event is dropped and counted ([`Category::when_full`]). Signal handlers must not record events.
 
+mod interrupted;
 mod places;
 mod rings;
 mod stacks;

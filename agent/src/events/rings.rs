@@ -4,7 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rsys_unwind::LastWalk;
 use rsys_wire::event;
@@ -16,6 +16,7 @@ use rsys_wire::sources::WhenFull;
 use crate::channel::counters;
 use crate::channel::pool::{Pool, Shape};
 use crate::code::object::Object;
+use crate::events::interrupted;
 use crate::sampling::seen::MOST_NEW;
 use crate::state;
 use crate::state::{deferred, departure};
@@ -39,8 +40,8 @@ const NAPS_NS: [u64; 2] = [50_000, 2_000_000];
 #[derive(Debug)]
 pub struct EventRing {
     producer: Producer<'static>,
-    /// Set while the thread writes: a signal handler of the program may record an event meanwhile.
-    busy: AtomicBool,
+    /// [`interrupted::frame`] of who writes, or 0: a signal handler of the program may record an event meanwhile.
+    writer: AtomicUsize,
     /// The reader's place when waiting for it was given up, plus one; 0 when it was not.
     stalled: AtomicU64,
     /// Room for a call stack.
@@ -85,7 +86,7 @@ unsafe fn furnish(ring: *mut u8, producer: Producer<'static>) {
     // SAFETY: as the caller says.
     unsafe {
         (&raw mut (*ring).producer).write(producer);
-        (&raw mut (*ring).busy).write(AtomicBool::new(false));
+        (&raw mut (*ring).writer).write(AtomicUsize::new(0));
         (&raw mut (*ring).stalled).write(AtomicU64::new(0));
     }
 }
@@ -176,15 +177,16 @@ pub fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
     if !state::is_active() {
         return false;
     }
-    if ring.busy.load(Ordering::Relaxed) {
+    let (here, writer) = (interrupted::frame(), ring.writer.load(Ordering::Relaxed));
+    if writer != 0 && !interrupted::is_gone(writer, here) {
         ring.producer.header().count_drop(DropCause::Busy, 0);
         return false;
     }
-    ring.busy.store(true, Ordering::Relaxed);
+    ring.writer.store(here, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     let done = what(ring);
     compiler_fence(Ordering::SeqCst);
-    ring.busy.store(false, Ordering::Relaxed);
+    ring.writer.store(0, Ordering::Relaxed);
     done
 }
 
@@ -317,7 +319,7 @@ fn claim_now() -> *mut EventRing {
     let ring = ring.cast::<EventRing>();
     // SAFETY: claimed for this thread.
     let state = unsafe { &*ring };
-    state.busy.store(false, Ordering::Relaxed);
+    state.writer.store(0, Ordering::Relaxed);
     state.stalled.store(0, Ordering::Relaxed);
     // SAFETY: as above.
     unsafe {

@@ -7,7 +7,6 @@
 
 use std::ffi::{c_int, c_long};
 
-use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
@@ -21,6 +20,7 @@ use crate::sampling::words;
 use crate::sources::{self, Ending};
 use crate::state;
 use crate::sys;
+use crate::sys::lock::without_signals;
 use crate::target::real;
 
 #[cfg_attr(not(test), used)]
@@ -49,18 +49,19 @@ pub fn account() {
     let Some(slot) = words::own_slot() else {
         return;
     };
-    if !Slot::occupy(slot) {
-        return;
-    }
-    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
-    let periods = slot.clock.unsampled_periods(sys::thread_cpu_ns());
-    tail::account_for_tail(slot, periods, None);
-    slot.clock.account_ahead(periods);
-    let ring = *slot.ring();
-    slot.counters.record(&ring, sys::boottime_ns());
-    threads::put_name(slot);
-    Slot::vacate(slot);
-    sys::sigmask(libc::SIG_SETMASK, before);
+    // No handler of the program may leave this by a jump.
+    without_signals(|| {
+        if !Slot::occupy(slot) {
+            return;
+        }
+        let periods = slot.clock.unsampled_periods(sys::thread_cpu_ns());
+        tail::account_for_tail(slot, periods, None);
+        slot.clock.account_ahead(periods);
+        let ring = *slot.ring();
+        slot.counters.record(&ring, sys::boottime_ns());
+        threads::put_name(slot);
+        Slot::vacate(slot);
+    });
 }
 
 /// Ends the process when the C library's function cannot be found: it always can.

@@ -27,6 +27,7 @@ use crate::signals::believed;
 use crate::state;
 use crate::sys;
 use crate::sys::calls;
+use crate::sys::lock::without_signals;
 
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
@@ -263,13 +264,13 @@ pub fn note_name() {
     let Some(slot) = words::own_slot() else {
         return;
     };
-    if !Slot::occupy(slot) {
-        return;
-    }
-    let before = sys::sigmask(libc::SIG_BLOCK, sys::bit(SAMPLE_SIGNAL));
-    put_name(slot);
-    Slot::vacate(slot);
-    sys::sigmask(libc::SIG_SETMASK, before);
+    // No handler of the program may leave this by a jump.
+    without_signals(|| {
+        if Slot::occupy(slot) {
+            put_name(slot);
+            Slot::vacate(slot);
+        }
+    });
 }
 
 /// Records the calling thread's name into its slot, which must be occupied.

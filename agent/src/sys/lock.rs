@@ -8,7 +8,7 @@
 //! * handlers of faults and traps cannot be blocked: one that asks for a lock that its own thread holds is turned away with `None`, and what it
 //!   wanted to record is dropped and counted.
 //!
-//! What is too frequent for two system calls marks itself as busy and turns handlers away (`EventRing::busy`, `Slot::occupy`), or needs no
+//! What is too frequent for two system calls marks itself as busy and turns handlers away (`EventRing::writer`, `Slot::occupy`), or needs no
 //! wait at all. Waits for other threads that are not ours to interrupt (the sampler, the GPU) have an end in time.
 //! (`tests/tests/handlers.rs` interrupts each instruction of these paths.)
 
