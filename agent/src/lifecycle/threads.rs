@@ -9,7 +9,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rsys_unwind::Registers;
-use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::handshake::UnwinderChoice;
 use rsys_wire::record::{self, Clock};
 use rsys_wire::ring::DropCause;
