@@ -27,6 +27,31 @@ fn a_sample_signal_that_nobody_sent_hurts_nobody() -> TestResult {
 }
 
 #[test]
+fn what_waits_when_a_program_is_executed_goes_on_waiting() -> TestResult {
+    // The starter of rsys-sample has blocked it, and it waits.
+    let program = workload("waiting_signals").build()?;
+    for number in [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGSTKFLT] {
+        for frequency in [300, 1000] {
+            let command =
+                workload("waiting_signals").args([number.to_string(), "again".to_owned()]);
+            let outcome = Run::new()
+                .freq(frequency)
+                .under([
+                    program.as_os_str(),
+                    number.to_string().as_ref(),
+                    "--".as_ref(),
+                ])
+                .command(command)
+                .run()?;
+            let expected = "blocked=1\nwaiting=1\n".repeat(2);
+            assert_eq!(outcome.stdout, expected, "{number} {}", outcome.story());
+            outcome.expect_signal(number);
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_program_without_an_agent_gets_no_signal_of_ours() -> TestResult {
     // Linked statically, in the process of a program that had an agent, and with a handler for every signal, as Go's programs are.
     let program = workload("all_signals")

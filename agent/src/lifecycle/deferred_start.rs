@@ -77,7 +77,7 @@ pub fn defer(parent_instance: u64, is_fork_child: bool) -> bool {
     let tid = sys::gettid();
     let timer = sys::timer_create(tid, SAMPLE_SIGNAL, mark().addr() as u64).unwrap_or(-1);
     TIMER.store(timer, Ordering::Relaxed);
-    let blocked = signals::unblock_ours();
+    let blocked = signals::open_inherited_mask();
     believed::add(blocked);
     let phase = clock::phase_ns(tid, now_ns);
     FIRST_EXPIRY_NS.store(thread_ns + phase, Ordering::Relaxed);

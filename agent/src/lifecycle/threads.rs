@@ -176,7 +176,7 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
     believed::set(state.inherited_signals);
     words::set_slot(slot);
     use_signal_stack(slot);
-    let blocked = signals::unblock_ours();
+    let blocked = signals::open_inherited_mask();
     // What its maker blocks for our sake is not the program's wish.
     if !state.from_dispatched {
         believed::add(blocked);

@@ -6,6 +6,8 @@
 
 use std::ffi::c_int;
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+
 use crate::state;
 use crate::sys;
 use crate::thread_words;
@@ -14,7 +16,7 @@ use crate::thread_words;
 #[derive(Debug)]
 #[repr(C)]
 struct Words {
-    /// Fault signals that the thread blocks, and that the walk lets through.
+    /// Signals that the thread blocks, and that we let through.
     let_through: u64,
     /// Those of them that were sent meanwhile.
     held_back: u64,
@@ -63,15 +65,32 @@ fn close() {
     let words = unsafe { &mut *words() };
     sys::sigmask(libc::SIG_BLOCK, words.let_through);
     words.let_through = 0;
-    for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        if words.held_back & sys::bit(signal) != 0 {
+    send_again(std::mem::take(&mut words.held_back));
+}
+
+fn send_again(signals: u64) {
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, SAMPLE_SIGNAL] {
+        if signals & sys::bit(signal) != 0 {
             sys::tgkill(sys::gettid(), signal);
         }
     }
-    words.held_back = 0;
 }
 
-/// Keeps a fault signal that was sent for later, if the thread has blocked it and only a walk lets it through.
+/// Lets signals of ours through that a thread has inherited blocked. Those that wait there already are the program's, and go on waiting.
+pub fn open_inherited(blocked: u64) {
+    // SAFETY: the thread's own words.
+    let words = unsafe { &mut *words() };
+    words.let_through = blocked;
+    sys::sigmask(libc::SIG_UNBLOCK, blocked);
+    words.let_through = 0;
+    let waiting = std::mem::take(&mut words.held_back);
+    if waiting != 0 {
+        sys::sigmask(libc::SIG_BLOCK, waiting);
+        send_again(waiting);
+    }
+}
+
+/// Keeps a signal that was sent for later, if the thread has blocked it and is only letting it through.
 ///
 /// # Signal safety
 /// Writes the thread's own words.

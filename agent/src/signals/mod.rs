@@ -171,6 +171,15 @@ pub fn unblock_ours() -> u64 {
     sys::sigmask(libc::SIG_UNBLOCK, our_set()) & our_set()
 }
 
+/// Lets our signals through in a thread that begins. Returns those of ours that were blocked.
+pub fn open_inherited_mask() -> u64 {
+    let blocked = sys::sigmask(libc::SIG_BLOCK, 0) & our_set();
+    if blocked != 0 {
+        faults::open_inherited(blocked);
+    }
+    blocked
+}
+
 /// Our handlers of signals that the program ignores.
 pub type Ignored = [Option<(c_int, Action)>; SHARED.len()];
 
@@ -335,6 +344,9 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
     let action = wanted.load();
     // SAFETY: the kernel passes a valid pointer.
     let raised_by_kernel = unsafe { (*info).si_code } > 0;
+    if !raised_by_kernel && faults::hold_back(signal) {
+        return;
+    }
     match action.handler {
         libc::SIG_IGN if !raised_by_kernel => {}
         // SAFETY: the third argument of a handler with SA_SIGINFO.
