@@ -2,12 +2,14 @@
 
 use rsys_tests::{Run, TestResult, workload};
 
+fn with_header(name: &str) -> rsys_tests::Workload {
+    let include = rsys_tests::workspace_dir().join("user/include");
+    workload(name).flags(["-O2", "-pthread", &format!("-I{}", include.display())])
+}
+
 /// Interrupts children as `recording_handlers.c` says; returns how far it came.
 fn interrupted(options: &[&str], arguments: &[&str]) -> anyhow::Result<f64> {
-    let include = rsys_tests::workspace_dir().join("user/include");
-    let program = workload("recording_handlers")
-        .flags(["-O2", "-pthread", &format!("-I{}", include.display())])
-        .args(arguments);
+    let program = with_header("recording_handlers").args(arguments);
     let outcome = Run::new().options(options).command(program).run()?;
     outcome.expect_success();
     assert_eq!(outcome.number("hung")?, 0.0, "{}", outcome.story());
@@ -58,5 +60,34 @@ fn a_timer_may_record_at_any_time() -> TestResult {
         ];
         interrupted(options, &arguments)?;
     }
+    Ok(())
+}
+
+/// The C library unwinds such a thread through whatever was interrupted.
+#[test]
+fn handlers_may_end_their_thread() -> TestResult {
+    for how in ["exit", "cancel"] {
+        for options in [&[][..], &["-f", "1000"]] {
+            let program = with_header("ended_threads").args([how, "60"]);
+            let outcome = Run::new().options(options).command(program).run()?;
+            let cleaned = outcome.expect_success().number("cleaned")?;
+            assert_eq!(cleaned, 60.0, "{how} {options:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Each jump loses what it interrupted, and nothing behind it.
+#[test]
+fn handlers_may_jump_out_of_a_record() -> TestResult {
+    let program = with_header("jumping_handler").args(["300"]);
+    let outcome = Run::new().command(program).run()?;
+    let ranges = outcome.expect_success().number("after")?;
+    let found = outcome.assert_counts()?;
+    assert!(found.begins as f64 >= ranges, "{}", outcome.story());
+    let kept = outcome
+        .trace()?
+        .number("select count(*) from slice where name = 'after'")?;
+    assert_eq!(kept as f64, ranges, "{}", outcome.story());
     Ok(())
 }

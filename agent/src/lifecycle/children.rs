@@ -21,6 +21,9 @@ const THREAD: u64 = libc::CLONE_THREAD as u64;
 /// What follows has words of another thread, or none.
 const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 
+/// The child has no handlers any more: `CLONE_CLEAR_SIGHAND` of include/uapi/linux/sched.h.
+const CLEAR_SIGHAND: u64 = 1 << 32;
+
 /// What the child of a `clone` was to do.
 #[derive(Debug)]
 #[repr(C, align(16))]
@@ -93,6 +96,9 @@ pub fn after_call(number: c_long, first: u64, second: u64) {
         _ => return,
     };
     if flags & (VM | SETTLS) == 0 {
+        if flags & CLEAR_SIGHAND != 0 {
+            process::install_handlers();
+        }
         process::after_fork_in_child();
     }
 }

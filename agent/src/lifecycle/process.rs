@@ -139,7 +139,7 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     // SAFETY: the handler needs nothing that is not set up by now.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     stack_room::learn_frame_size();
-    signals::install(handler::on_sample);
+    install_handlers();
     if deferred {
         deferred::set();
         if !deferred_start::defer(0, false) {
@@ -151,6 +151,11 @@ fn start(environment: &Environment<'_>) -> Option<()> {
         threads::begin_current();
     }
     Some(())
+}
+
+/// Puts our handlers in front of those of the program.
+pub fn install_handlers() {
+    signals::install(handler::on_sample);
 }
 
 /// Continues, or does nothing from now on, in the child of a fork.

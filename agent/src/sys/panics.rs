@@ -18,6 +18,18 @@ macro_rules! end_of_stack {
     };
 }
 #[cfg(target_arch = "x86_64")]
+macro_rules! null {
+    () => {
+        "xor eax, eax\nret"
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! null {
+    () => {
+        "mov x0, #0\nret"
+    };
+}
+#[cfg(target_arch = "x86_64")]
 macro_rules! jump {
     () => {
         "jmp {abort}@PLT"
@@ -49,7 +61,6 @@ hidden!(
         "_Unwind_GetDataRelBase",
         "_Unwind_GetIP",
         "_Unwind_GetIPInfo",
-        "_Unwind_GetLanguageSpecificData",
         "_Unwind_GetRegionStart",
         "_Unwind_GetTextRelBase",
         "_Unwind_RaiseException",
@@ -60,4 +71,7 @@ hidden!(
         "_Unwind_FindEnclosingFunction"
     ]
 );
+// `pthread_exit` in a handler unwinds through us: without tables of ours there is nothing to clean up, and it goes on
+// (`handlers_may_end_their_thread`).
+hidden!(null!(), ["_Unwind_GetLanguageSpecificData"]);
 hidden!(jump!(), ["_Unwind_Resume"], abort = sym libc::abort);
