@@ -168,7 +168,7 @@ fn what_is_forked_past_the_c_library_is_sampled_or_told() -> TestResult {
         outcome.expect_code(3);
         Ok(outcome)
     };
-    for how in ["fork", "clone", "clone3", "copy"] {
+    for how in ["fork", "clone", "clone3", "cleared", "copy"] {
         let outcome = run(how)?;
         let mut shares = Vec::new();
         for trace in outcome.traces()? {

@@ -1,6 +1,7 @@
 /* Makes a process past the C library's fork and works in it; both work in a function of their own.
  *
- * forked_past fork|clone|clone3|copy|shared|vfork_like|vfork|assembly: by a system call (fork, clone, clone3), by clone() with a copy of
+ * forked_past fork|clone|clone3|cleared|copy|shared|vfork_like|vfork|assembly: by a system call (fork, clone, clone3, the same
+ * without the handlers), by clone() with a copy of
  * the memory or with the same memory, by vfork, and by a system call that no library sees. */
 #include "work.h"
 #include <errno.h>
@@ -33,8 +34,9 @@ int main(int argc, char **argv) {
     int pid, status;
     if (strcmp(how, "fork") == 0) pid = syscall(SYS_fork);
     else if (strcmp(how, "clone") == 0) pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-    else if (strcmp(how, "clone3") == 0) {
-        uint64_t arguments[11] = {[4] = SIGCHLD};
+    else if (strcmp(how, "clone3") == 0 || strcmp(how, "cleared") == 0) {
+        /* CLONE_CLEAR_SIGHAND */
+        uint64_t arguments[11] = {how[2] == 'e' ? 1ull << 32 : 0, [4] = SIGCHLD};
         pid = syscall(SYS_clone3, arguments, sizeof arguments);
     } else if (strcmp(how, "copy") == 0) pid = by_clone(CLONE_FILES | CLONE_FS);
     else if (strcmp(how, "shared") == 0) pid = by_clone(CLONE_VM);
