@@ -91,7 +91,7 @@ pub enum Counter {
 /// How many process-wide counters there is room for.
 pub const COUNTERS: usize = 64;
 
-/// In [`SegmentHeader::sampler`]: nobody reads the rings any more. `FUTEX_OWNER_DIED` of linux/futex.h.
+/// In [`SegmentHeader::sampler`]: the rings have no reader any more. `FUTEX_OWNER_DIED` of linux/futex.h.
 pub const SAMPLER_GONE: u32 = 0x4000_0000;
 
 /// The head of a segment.

@@ -28,7 +28,7 @@ pub fn quiet_until_ns() -> u64 {
     header.map_or(0, |header| header.quiet_until_ns.load(Ordering::Relaxed))
 }
 
-/// Whether nobody reads the rings any more: the sampler has ended, or was killed. The process leaves then; see [`crate::state::departure`].
+/// Whether the sampler has ended or was killed, so that the rings have no reader. The process stops recording then; see [`crate::state::departure`].
 ///
 /// # Signal safety
 /// Atomic loads.

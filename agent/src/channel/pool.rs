@@ -89,7 +89,7 @@ pub struct Pool {
     newest: AtomicPtr<Block>,
     /// Held while a block is made.
     growing: Lock,
-    /// Set when the sampler could not be told of a block: there will be no more.
+    /// Set when a block could not be announced to the sampler: no more are made.
     is_refused: AtomicBool,
 }
 
@@ -221,7 +221,7 @@ impl Pool {
         let furnish = |made| furnish(newest, number, shape, made);
         let words = shape.ring_words;
         let block = segments::make(kind, number, rings, words, info, furnish, |block| {
-            // SAFETY: nobody else has seen it.
+            // SAFETY: not published.
             unsafe {
                 let bytes = private_bytes((*block).rings, shape);
                 sys::munmap(block.cast(), bytes);
@@ -232,7 +232,7 @@ impl Pool {
         unsafe { block.as_ref() }.ok_or(libc::EINVAL)
     }
 
-    /// Gives the shared memory back: nobody reads it any more. Threads may still be writing there.
+    /// Gives the shared memory back, which has no reader any more. Threads may still be writing there.
     ///
     /// # Signal safety
     /// Walks an immutable list; system calls.

@@ -1,6 +1,6 @@
 //! How to leave code that `.eh_frame` does not describe: by the `.debug_frame` of its file, which the loader leaves there.
 //!
-//! A module is looked at once, when a walk first comes to code of it without a description. What was found stays in memory: a handler may be
+//! A module is read once, when a walk first comes to code of it without a description. The result stays in memory: a handler may be
 //! reading it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::code::modules;
 use crate::code::object::Object;
 use crate::sys::{self, guard};
 
-/// Modules that are looked at.
+/// Maximum number of modules.
 const MODULES_MAX: usize = 64;
 /// Larger sections are not read, and no more than this in all.
 const SECTION_BYTES_MAX: u64 = 64 << 20;
@@ -22,11 +22,11 @@ const NAME: &[u8; 13] = b".debug_frame\0";
 /// Of the headers of a module, by which it is known.
 const IDENTITY_WORDS: u64 = 64;
 
-/// A module that was looked at.
+/// A module that was read.
 struct Place {
     /// Where it begins; 0: the place is free.
     start: AtomicU64,
-    /// What its headers say; 0: it is being looked at.
+    /// What its headers say; 0: it is being read.
     identity: AtomicU64,
     /// Address of its table, or 0.
     table: AtomicU64,
@@ -175,7 +175,7 @@ fn read(file: i32, offset: u64, bytes: u64, object: &Object) -> Option<u64> {
     let bytes = usize::try_from(bytes).ok()?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let raw = sys::mmap(bytes, flags, -1).ok()?;
-    // SAFETY: just mapped with this size, zeroed; unmapped below, when nobody uses it any more.
+    // SAFETY: just mapped with this size, zeroed; unmapped below, after its last use.
     let section = unsafe { std::slice::from_raw_parts_mut(raw, bytes) };
     let table = (sys::pread(file, section, offset) == bytes)
         .then(|| convert(section, object))
@@ -189,7 +189,7 @@ fn convert(section: &[u8], object: &Object) -> Option<u64> {
     let room = debug_frame::bytes_for(section)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let made = sys::mmap(room, flags, -1).ok()?;
-    // SAFETY: just mapped with this size, zeroed, and nobody else knows it yet.
+    // SAFETY: just mapped with this size, zeroed, and not published yet.
     let out = unsafe { std::slice::from_raw_parts_mut(made, room) };
     let at = made.addr() as u64;
     let functions = debug_frame::convert(section, object.bias, at, out);

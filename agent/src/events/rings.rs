@@ -260,7 +260,7 @@ impl EventRing {
                     self.stalled
                         .store(seen.0.wrapping_add(1), Ordering::Relaxed);
                     if !counters::has_sampler() {
-                        // It ended before it had taken the process in.
+                        // It ended before it had mapped the segment.
                         departure::leave();
                     }
                     break;
@@ -337,7 +337,7 @@ fn claim_now() -> *mut EventRing {
     ring
 }
 
-/// Gives the shared memory back: nobody reads it any more.
+/// Gives the shared memory back, which has no reader any more.
 ///
 /// # Signal safety
 /// Walks an immutable list; system calls.

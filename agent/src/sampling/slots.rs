@@ -320,7 +320,7 @@ pub fn start(info: &[u8]) -> Result<(), i32> {
 const _: () = assert!(std::mem::offset_of!(Slot, start) == 0);
 const _: () = assert!(std::mem::offset_of!(Slot, argument) == 8);
 
-/// Takes the clocks from all threads, and gives the shared memory back: nobody reads it any more.
+/// Removes the clocks of all threads, and gives the shared memory back, which has no reader any more.
 ///
 /// # Signal safety
 /// Walks an immutable list; system calls.

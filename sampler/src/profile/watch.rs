@@ -109,7 +109,7 @@ impl Watch {
     /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves: what
     /// is written is valid.
     pub(super) fn close(mut self) -> Outcome {
-        // Who announces itself from now on is refused at once, and who has done so learns that nobody reads.
+        // A process that announces itself from now on is refused at once; one that has done so stops recording.
         drop(self.receiver);
         let writer = self.collector.into_writer();
         writer.to_foreground();
