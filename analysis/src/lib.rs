@@ -8,6 +8,8 @@
 //! | [`model`] | what ran where: processes, threads, GPUs, queues, names, call stacks, and the records of a batch |
 //! | [`perfetto`] | the packets of a Perfetto trace as events with times, tracks and sequences, without decoding whole messages |
 //! | [`read`] | one reader for each kind of file; none knows what is asked |
+//! | [`containers`] | collections of small size |
+//! | [`program`] | operators, ranges, places in the code: what is known of a program whatever is asked |
 //! | [`measure`] | one module for each question; none knows where the records came from |
 //! | [`ranks`] | questions that compare ranks, and read the files of some twice |
 //! | [`compare`] | two runs, or several of two programs: what became slower |
@@ -15,6 +17,7 @@
 //! | [`parquet`] | tables in files of that format, written and read |
 //! | [`table`] | finished answers |
 //! | [`show`] | how answers are written |
+//! | [`words`] | numbers in sentences |
 //!
 //! A new question is a file in [`measure`] with a [`measure::Measure`]; a new format is a folder in [`read`] with a
 //! [`read::Reader`]. Nothing here knows a command line.
@@ -23,14 +26,17 @@
 
 pub mod advice;
 pub mod compare;
+pub mod containers;
 pub mod measure;
 pub mod model;
 pub mod parquet;
 pub mod perfetto;
+pub mod program;
 pub mod ranks;
 pub mod read;
 pub mod show;
 pub mod table;
+pub mod words;
 
 mod pass;
 

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::measure::collectives::{self, Collectives};
-use crate::measure::iterations::{self, Iterations, Lane, Options, Part};
-use crate::measure::{Measure, critical, notes};
+use crate::measure::job::collectives;
+use crate::measure::job::collectives::Collectives;
+use crate::measure::job::critical;
+use crate::measure::job::iterations;
+use crate::measure::job::iterations::{Iterations, Lane, Options, Part};
+use crate::measure::{Measure, notes};
 use crate::model::Model;
 use crate::pass::pass_counted;
 use crate::read::BytesRead;

@@ -3,14 +3,14 @@
 //! The only test of this program, since it counts all memory.
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::calls::Calls;
-use rsys_analysis::measure::copies::Copies;
-use rsys_analysis::measure::functions::Functions;
-use rsys_analysis::measure::gaps::Gaps;
-use rsys_analysis::measure::kernels::Kernels;
-use rsys_analysis::measure::memory::Memory;
-use rsys_analysis::measure::pauses::Pauses;
-use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::measure::gpu::copies::Copies;
+use rsys_analysis::measure::gpu::gaps::Gaps;
+use rsys_analysis::measure::gpu::kernels::Kernels;
+use rsys_analysis::measure::gpu::memory::Memory;
+use rsys_analysis::measure::gpu::timeline::Timeline;
+use rsys_analysis::measure::host::calls::Calls;
+use rsys_analysis::measure::host::functions::Functions;
+use rsys_analysis::measure::host::pauses::Pauses;
 use rsys_analysis::model::{
     Batch, Frame, GpuRecord, HostSlice, Model, Sample, StackId, TextId, ThreadId,
 };

@@ -5,6 +5,7 @@
 //! - `settings`, `components`, `counters` and `keys` each make one [`table::Table`]; `rsys-machine` looks at the machine for them, and
 //!   `gpu` at the counter definitions of an installed ROCm.
 //! - `rocm` makes the tables about installed runtimes, and about what a program would load of them.
+//! - `doctor` judges all that for the settings as they are.
 //! - `filter` takes rows away; `text` and `render` print what remains.
 //! - `config_file` is `-G`.
 //!
@@ -18,27 +19,33 @@ mod cli;
 mod components;
 mod config_file;
 mod counters;
+mod doctor;
 mod filter;
 mod keys;
 mod render;
 mod request;
 mod rocm;
 mod settings;
+mod style;
 mod text;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
-use rsys_config::{Settings, Sources};
+use rsys_config::table::bare_name;
+use rsys_config::{FileChoice, Origin, Settings, Sources};
 use rsys_machine::roots::Roots;
 
 use request::{Form, Request, View};
+use style::Style;
 use table::Table;
-use text::Style;
 
 /// The exit code for a wrong option, setting or file.
 const USAGE_ERROR: i32 = 2;
+
+/// The exit code when something is missing that the settings ask for.
+const PROBLEM: i32 = 1;
 
 /// Does what the arguments (with the program's name) say; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
@@ -51,7 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         }
     };
     match answer(&request) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("rsys-avail: error: {error:#}");
             USAGE_ERROR
@@ -82,13 +89,14 @@ impl Options {
     }
 }
 
-fn answer(request: &Request) -> Result<()> {
+/// Prints what was asked for; returns the exit code.
+fn answer(request: &Request) -> Result<i32> {
     if let Some(text) = &request.about_itself {
-        return say(text);
+        return say(text).map(|()| 0);
     }
-    let settings = Settings::load(&Sources::of_this_process())?;
+    let settings = settings_of(request)?;
     if let Some(generation) = &request.generate {
-        return config_file::write(&settings, generation, &request.comments);
+        return config_file::write(&settings, generation, &request.comments).map(|()| 0);
     }
     let roots = Roots::of_this_process();
     let mut tables: Vec<Table> = request
@@ -106,11 +114,39 @@ fn answer(request: &Request) -> Result<()> {
     if let Some(program) = &request.program {
         tables.extend(rocm::program::tables(&roots, &settings, program)?);
     }
+    let mut code = 0;
+    if let Some(word) = &request.doctor {
+        let report = doctor::examine(&roots, &settings, word.as_deref())?;
+        code = if report.has_problem { PROBLEM } else { 0 };
+        tables.push(report.table);
+    }
     for table in &mut tables {
         request.filter.apply(table);
         table.add_remedies();
     }
-    print(&tables, request, settings.resolve().monochrome)
+    print(&tables, request, settings.resolve().monochrome)?;
+    Ok(code)
+}
+
+/// The settings of environment and files, and those of `--set` over them.
+fn settings_of(request: &Request) -> Result<Settings> {
+    let given: Vec<(&str, &str)> = request
+        .set
+        .iter()
+        .map(|text| text.split_once('=').unwrap_or((text, "")))
+        .collect();
+    let mut sources = Sources::of_this_process();
+    let files = given
+        .iter()
+        .rfind(|(name, _)| bare_name(name) == "CONFIG_FILE");
+    if let Some((_, names)) = files {
+        sources.files = FileChoice::Named(names.split(':').map(str::to_owned).collect());
+    }
+    let mut settings = Settings::load(&sources)?;
+    for (name, value) in given {
+        settings.set(name, value, Origin::CommandLine("--set".to_owned()))?;
+    }
+    Ok(settings)
 }
 
 fn print(tables: &[Table], request: &Request, monochrome: bool) -> Result<()> {
@@ -122,6 +158,7 @@ fn print(tables: &[Table], request: &Request, monochrome: bool) -> Result<()> {
                 column_width: request.column_width,
                 colours: is_terminal && !request.monochrome && !monochrome && wants_colours(),
                 highlight: request.highlight,
+                whole: request.columns.description,
             };
             text::render(tables, &request.filter, &style)
         }

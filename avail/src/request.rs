@@ -15,6 +15,10 @@ pub struct Request {
     pub views: Vec<View>,
     /// `--for`: the program whose libraries are looked at.
     pub program: Option<PathBuf>,
+    /// `--doctor`: the program or process that it is asked about, if there is one.
+    pub doctor: Option<Option<PathBuf>>,
+    /// `--set`: settings by name, over those of files and environment.
+    pub set: Vec<String>,
     /// The file to write instead.
     pub generate: Option<Generation>,
     /// What goes into that file beside the values.

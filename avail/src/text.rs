@@ -2,26 +2,15 @@
 
 use clap::builder::styling::{AnsiColor, Color, Style as Paint};
 
+use crate::doctor;
 use crate::filter::Filter;
+use crate::style::{Style, wrap};
 use crate::table::Table;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
 /// No column is made narrower than this to fit the terminal.
 const NARROWEST: usize = 12;
-
-/// How a table is to look.
-#[derive(Debug, Clone, Copy)]
-pub struct Style {
-    /// Characters of a line; `None` never breaks one.
-    pub width: Option<usize>,
-    /// Characters of a column; `None` leaves that to the contents.
-    pub column_width: Option<usize>,
-    /// Whether there are colours.
-    pub colours: bool,
-    /// Whether what the filter found is marked.
-    pub highlight: bool,
-}
 
 /// Prints all tables.
 pub fn render(tables: &[Table], filter: &Filter, style: &Style) -> String {
@@ -34,7 +23,11 @@ pub fn render(tables: &[Table], filter: &Filter, style: &Style) -> String {
             text.push_str(&painted(table.title, heading(), style));
             text.push_str("\n\n");
         }
-        push_table(&mut text, table, filter, style);
+        if table.name == doctor::TABLE {
+            text.push_str(&doctor::text(table, style));
+        } else {
+            push_table(&mut text, table, filter, style);
+        }
     }
     text
 }
@@ -143,38 +136,6 @@ fn push_row(
     }
 }
 
-/// Breaks a text into lines at blanks, and words that are too long anywhere.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut used = 0;
-    for word in text.split_whitespace() {
-        let mut word = word;
-        let mut length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            lines.push(std::mem::take(&mut line));
-            used = 0;
-        }
-        while length > width {
-            let cut = word
-                .char_indices()
-                .nth(width)
-                .map_or(word.len(), |(at, _)| at);
-            lines.push(word[..cut].to_owned());
-            word = &word[cut..];
-            length -= width;
-        }
-        if used > 0 {
-            line.push(' ');
-            used += 1;
-        }
-        line.push_str(word);
-        used += length;
-    }
-    lines.push(line);
-    lines
-}
-
 fn painted(text: &str, paint: Paint, style: &Style) -> String {
     if style.colours {
         format!("{paint}{text}{paint:#}")
@@ -223,6 +184,7 @@ mod tests {
             column_width: None,
             colours: false,
             highlight: false,
+            whole: false,
         }
     }
 

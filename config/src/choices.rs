@@ -68,13 +68,19 @@ choices! {
 
     /// Which clock takes the samples.
     SamplingClock {
-        Auto = "auto": "timers; perf events where the rate is above the kernel's tick and they are permitted";
+        Auto = "auto": "timers, and perf events beside them where they are permitted, once a thread has taken three samples (in the children of the command, which may be many and short, only from 1.5 samples per tick of the kernel on, unless --realtime or GPUs are recorded)";
         Timer = "timer": "one CPU-time timer per thread, which expires when the kernel ticks";
         Perf = "perf": concat!(
             "one perf event `cpu-clock` per thread beside its timer: exact in the code of the program, also where it goes in step with the tick (time in the kernel is sampled at ticks), ",
             "at the price of a file descriptor of the program (its number is random, between half and three ",
             "quarters of `ulimit -n`) and a little more time"
         );
+    }
+
+    /// Whether the kernel's records of context switches say how long waits were.
+    ContextSwitches {
+        Auto = "auto": "with --realtime and where GPUs are recorded, if perf events are permitted, and as long as the target has no more than 20,000 switches a second for each processor";
+        Off = "off": "waits are as long as looks at the threads say";
     }
 
     /// Which runtime reports kernels and copies.

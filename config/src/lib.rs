@@ -58,8 +58,8 @@ mod value;
 mod windows;
 
 pub use choices::{
-    CategoryNames, Closing, Flows, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
-    WindowClock,
+    CategoryNames, Closing, ContextSwitches, Flows, Follow, GpuLevel, GpuSource, Python,
+    SamplingClock, Unwinder, WindowClock,
 };
 pub use environment::Environment;
 pub use limits::FileLimits;
@@ -67,6 +67,7 @@ pub use nodes::Nodes;
 pub use numbers::Numbers;
 pub use origin::Origin;
 pub use original::ignored::{IGNORED_SETTINGS, IgnoredSetting};
+pub use original::programs::told_of;
 pub use problem::{ConfigError, Problem, ProblemKind};
 pub use rates::rates;
 pub use resolved::{ProfileForms, Resolved, SymbolCache};

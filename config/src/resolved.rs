@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::backends::Selection;
 use crate::choices::{
-    CategoryNames, Closing, Flows, Follow, GpuLevel, GpuSource, Python, SamplingClock, Unwinder,
-    WindowClock,
+    CategoryNames, Closing, ContextSwitches, Flows, Follow, GpuLevel, GpuSource, Python,
+    SamplingClock, Unwinder, WindowClock,
 };
 use crate::limits::FileLimits;
 use crate::nodes::Nodes;
@@ -17,8 +17,8 @@ use crate::settings::Settings;
 use crate::text::event_names;
 use crate::windows::Window;
 
-/// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`: each look costs a system call for each thread.
-const INHERITED_REALTIME_HZ_MAX: f64 = 300.0;
+/// The most that `SAMPLING_REALTIME_FREQ` inherits from `SAMPLING_FREQ`, which is the most that it may be: each look costs a system call for each thread.
+const INHERITED_REALTIME_HZ_MAX: f64 = 1000.0;
 
 /// The most that `PROCESS_SAMPLING_FREQ` inherits from `SAMPLING_FREQ`.
 const INHERITED_PROCESS_SAMPLING_HZ_MAX: f64 = 100.0;
@@ -133,6 +133,8 @@ pub struct Resolved {
     pub overflow: Option<(String, Option<u64>)>,
     /// `OFF_CPU`.
     pub off_cpu: bool,
+    /// `CONTEXT_SWITCHES`.
+    pub context_switches: ContextSwitches,
     /// `OFF_CPU_SHORTEST`.
     pub off_cpu_shortest: Duration,
     /// `INCLUDE_BACKENDS`: known names, as the user chose among aliases.
@@ -332,6 +334,7 @@ impl Resolved {
                 (text, _) => Some(split_period(text)),
             },
             off_cpu: read.bool("OFF_CPU"),
+            context_switches: ContextSwitches::from_word(read.text("CONTEXT_SWITCHES")),
             locks_shortest: read.seconds("LOCKS_SHORTEST"),
             off_cpu_shortest: read.seconds("OFF_CPU_SHORTEST"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),

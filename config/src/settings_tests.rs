@@ -233,6 +233,7 @@ fn every_word_of_a_choice_has_a_meaning() {
                     } else {
                         "realtime"
                     },
+                    resolved.context_switches.as_str(),
                     resolved.gpu_source.as_str(),
                     resolved.gpu_level.as_str(),
                     resolved.category_names.as_str(),
@@ -331,7 +332,7 @@ fn the_rate_of_the_wall_clock_follows_the_other_within_limits() {
     for (frequency, own, expected) in [
         ("100", "0", 100.0),
         ("100", "-1", 100.0),
-        ("5000", "0", 300.0),
+        ("5000", "0", 1000.0),
         ("100", "700", 700.0),
     ] {
         let settings = load(&[

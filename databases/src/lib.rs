@@ -50,6 +50,10 @@ fn open(path: &Path, kinds: Kinds) -> Opened {
     if has("rocpd_api") && has("rocpd_op") && has("rocpd_string") && !has("rocpd_kernel_dispatch") {
         return Ok(Box::new(rpd::reader(database, path, kinds)));
     }
+    if has("CUPTI_ACTIVITY_KIND_KERNEL") || has("TARGET_INFO_SESSION_START_TIME") {
+        let what = "an export of Nsight Systems, which is not read: give a trace of the framework's profiler, such as PyTorch's, of the same program";
+        return Err(OpenError::Named(path.to_path_buf(), what));
+    }
     Err(OpenError::Unknown(path.to_path_buf()))
 }
 

@@ -9,7 +9,6 @@
 //! | [`firefox`] | profiles for the Firefox Profiler |
 //! | [`rocprofv3`] | JSON of rocprofv3 |
 //! | [`aorta`] | JSON lines of AORTA's trainer |
-//! | [`perfetto`] | traces with the typed packets of newer Perfetto |
 //! | [`csv`], [`parquet`] | each table as a file |
 //! | [`run`], [`chooser`], [`rows`], [`calls`], [`links`], [`stacks`], [`streams`], [`copies`], [`memory`], [`json`] | nothing: which records are written, rows of tables, calls, the stacks of calls that launched something, call stacks, numbers of streams, directions of copies, which calls make memory, parts of JSON |
 //! | [`background`], [`put`], [`sqlite`] | nothing: they make it fast: a thread that writes and packs, text without formatting, databases written page by page |
@@ -31,7 +30,6 @@ mod json;
 mod links;
 mod memory;
 mod parquet;
-mod perfetto;
 mod pprof;
 mod put;
 mod rocpd;
@@ -50,7 +48,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use rsys_analysis::measure::packed_rows::RowFile;
+use rsys_analysis::containers::packed_rows::RowFile;
 use rsys_tables::store::{Store, StoreError};
 use rsys_tables::view::View;
 use thiserror::Error;
@@ -82,8 +80,6 @@ pub enum Format {
     Firefox,
     /// JSON as rocprofv3 writes it.
     Rocprofv3Json,
-    /// A trace with the packets that newer versions of Perfetto have types for.
-    PerfettoTyped,
     /// A folder with JSON lines for each rank, as AORTA's trainer writes it.
     Aorta,
     /// A folder with a CSV file for each table.
@@ -106,7 +102,6 @@ impl Format {
             Self::Pprof => &[".pb.gz"],
             Self::Firefox => &[".firefox.json.gz"],
             Self::Rocprofv3Json => &["_results.json"],
-            Self::PerfettoTyped => &[".pftrace"],
             Self::Aorta => &["_metrics.jsonl", "summary.json"],
             Self::Csv => &[".csv"],
             Self::Parquet => &[".parquet"],
@@ -227,8 +222,6 @@ pub struct Output {
     pub is_each_rank: bool,
     /// JSON and lines are packed by gzip. Files for each rank are in whatever form their ending says.
     pub is_packed: bool,
-    /// One archive with a trace for each rank, as [`Format::PerfettoTyped`] may have it.
-    pub is_archive: bool,
 }
 
 /// Writes the records of a store to `path`, where nothing is yet. What has to be brought in order first is in an empty file meanwhile, which is of no use
@@ -262,7 +255,6 @@ fn write_each_rank(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Re
     std::fs::create_dir_all(path)?;
     let ending = output.format.ending();
     let output = Output {
-        is_archive: false,
         is_packed: ending.ends_with(".gz"),
         ..output
     };
@@ -294,8 +286,6 @@ fn write(run: &Run<'_>, output: Output, time: Time, path: &Path) -> Result<(), F
         Format::Rpd => rpd::write(run, path),
         Format::Rocpd => rocpd::write(run, path),
         Format::Rocprofv3Json => streamed(&mut |out| rocprofv3::write(run, out)),
-        Format::PerfettoTyped if output.is_archive => perfetto::write_archive(run, path),
-        Format::PerfettoTyped => streamed(&mut |out| perfetto::write(run, out)),
         Format::Aorta => aorta::write(run, path),
         Format::Csv => csv::write(run, path),
         Format::Parquet => parquet::write(run, path),

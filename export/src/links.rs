@@ -1,6 +1,6 @@
 //! What operations say of their calls, by the rows of these.
 
-use rsys_analysis::measure::packed_rows::{Finder, PackedRows};
+use rsys_analysis::containers::packed_rows::{Finder, PackedRows};
 
 use crate::Failure;
 use crate::rows::each;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use rsys_analysis::measure::packed_rows::{PackedRows, RowFile};
+use rsys_analysis::containers::packed_rows::{PackedRows, RowFile};
 use rsys_tables::view::View;
 
 use crate::rows::each;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-use rsys_analysis::measure::packed_rows::PackedRows;
+use rsys_analysis::containers::packed_rows::PackedRows;
 
 use crate::json::Quoted;
 use crate::run::Run;

@@ -189,7 +189,6 @@ fn memory_does_not_grow_with_the_records() {
         Format::Pprof,
         Format::Firefox,
         Format::Rocprofv3Json,
-        Format::PerfettoTyped,
         Format::Aorta,
         Format::Csv,
         Format::Parquet,
@@ -200,7 +199,6 @@ fn memory_does_not_grow_with_the_records() {
                 format,
                 is_each_rank: false,
                 is_packed: false,
-                is_archive: false,
             };
             let store = store.try_clone().unwrap();
             let bytes = peak_bytes(|| {

@@ -13,13 +13,7 @@ use crate::thread;
 
 /// Offset of `tid` in glibc's `struct pthread`, which `pthread_self()` points to: the same in all versions since 2.4, for debuggers
 /// depend on it.
-const GLIBC_TID: Option<u64> = if cfg!(target_arch = "x86_64") {
-    Some(720)
-} else if cfg!(target_arch = "aarch64") {
-    Some(208)
-} else {
-    None
-};
+const GLIBC_TID: u64 = 720;
 
 /// Bytes of `struct _gil_runtime_state` on a 64-bit machine: counters, then two conditions and two mutexes.
 const LOCK_BYTES: u64 = 208;
@@ -38,7 +32,7 @@ pub fn noted_tid(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -
 #[must_use]
 pub fn library_tid(memory: &impl Memory, interpreter: &Interpreter, thread: u64) -> Option<u32> {
     let handle = memory.read_u64(thread.wrapping_add(interpreter.layout.thread.id))?;
-    let place = handle.checked_add(GLIBC_TID?)?;
+    let place = handle.checked_add(GLIBC_TID)?;
     memory.read_u32(place).filter(|_| handle != 0)
 }
 

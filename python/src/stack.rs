@@ -73,7 +73,7 @@ pub const STATES_MAX: usize = 8;
 ///
 /// # Signal safety
 /// Guarded reads; at most one step per word of the buffer and frame without code.
-// Inlined with all that takes `code`: `tests/tests/purity.rs` tells such functions by their names alone, and not all that record codes are handlers.
+// Inlined with all that takes `code`: `tests/tests/agent/purity.rs` tells such functions by their names alone, and not all that record codes are handlers.
 #[inline(always)]
 pub fn walk(
     memory: &impl Memory,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use rsys_analysis::advice::{advise, further_measures};
-use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::cost::{is_of_nothing, profiling_cost};
-use rsys_analysis::measure::iteration_names::is_default_marker;
+use rsys_analysis::measure::host::cost::{is_of_nothing, profiling_cost};
+use rsys_analysis::measure::{Measure, Named, of_summary};
 use rsys_analysis::pass_counted;
+use rsys_analysis::program::iteration_names::is_default_marker;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Cell, Table};
 
@@ -18,7 +18,7 @@ use crate::cache::answers::Kept;
 use crate::collectives;
 use crate::inputs::{Form, Inputs};
 use crate::progress::Progress;
-use crate::question::{Named, Question, all};
+use crate::question::Question;
 
 /// The most rows of each table in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
@@ -179,7 +179,7 @@ fn communicating(table: &Table, owners: &mut BTreeSet<String>) {
 /// # Errors
 /// When there is no trace.
 pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer, Answer)> {
-    let asked: Vec<Named> = all().into_iter().chain(further_measures()).collect();
+    let asked: Vec<Named> = of_summary().into_iter().chain(further_measures()).collect();
     let count = asked.len();
     let Measured {
         mut answers,

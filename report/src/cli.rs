@@ -1,5 +1,6 @@
 //! The command line and what is printed.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::cut;
 use crate::diff::{DiffOptions, diff};
 use crate::export::{ExportOptions, export};
 use crate::files;
-use crate::inputs::{Asked, Form, Inputs, Jobs};
+use crate::inputs::{Asked, CacheOptions, Form, Inputs, Jobs};
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
@@ -99,6 +100,8 @@ struct HtmlOptions {
     label: Option<String>,
     #[command(flatten)]
     jobs: Jobs,
+    #[command(flatten)]
+    cache: CacheOptions,
 }
 
 #[derive(Debug, Args)]
@@ -174,13 +177,14 @@ struct RecoverOptions {
 #[derive(Debug, Args)]
 struct ViewOptions {
     /// Traces, or folders with traces; several are merged
-    #[arg(required = true, value_name = "DIR|TRACE")]
+    #[arg(required_unless_present = "ui", value_name = "DIR|TRACE")]
     inputs: Vec<PathBuf>,
     /// Print the address of the page, start no browser
     #[arg(long)]
     no_browser: bool,
-    /// A folder with a copy of the Perfetto UI, for machines without a network
-    #[arg(long, value_name = "DIR")]
+    /// A folder with a copy of the Perfetto UI; fetch: get and keep one, for machines without a network; online: the page of the internet,
+    /// also where a copy is kept
+    #[arg(long, value_name = "DIR|fetch|online")]
     ui: Option<PathBuf>,
     /// The port to serve on; 0: any (other ports than the default need --ui)
     #[arg(long, value_name = "PORT", default_value_t = view::PAGE_PORT)]
@@ -256,7 +260,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (None, None) => say(&manual::page(command())).map(|()| 0),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("rsys-report: error: {error:#}");
+        eprintln!("rsys-report: error: {}", printable(&format!("{error:#}")));
         1
     })
 }
@@ -296,6 +300,7 @@ fn write_diff(options: &DiffOptions) -> Result<i32> {
 
 fn write_page(options: HtmlOptions) -> Result<i32> {
     let inputs = Inputs::new(options.inputs, options.label, options.jobs);
+    let inputs = inputs.with_cache(options.cache);
     let written = page::write(&page::Request {
         inputs,
         output: &options.output,
@@ -408,7 +413,7 @@ fn recover_traces(options: &RecoverOptions) -> Result<i32> {
 fn view_traces(options: ViewOptions) -> Result<i32> {
     let request = view::Request {
         inputs: options.inputs,
-        ui: options.ui,
+        ui: options.ui.map_or(view::Ui::Kept, view::Ui::of),
         port: options.port,
         browser: !options.no_browser,
         keep: options.keep,
@@ -418,9 +423,25 @@ fn view_traces(options: ViewOptions) -> Result<i32> {
     Ok(0)
 }
 
+/// A text without characters that would control the terminal, or the direction of what is behind them: names, paths and arguments of traces are whatever somebody has written.
+fn printable(text: &str) -> Cow<'_, str> {
+    let controls = |one: char| match one {
+        '\n' | '\t' => false,
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        one => one.is_control(),
+    };
+    match text.contains(controls) {
+        true => Cow::Owned(text.replace(controls, "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// Prints; the reader may have gone, as with `rsys-report check | head`.
 fn say(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match std::io::stdout()
+        .lock()
+        .write_all(printable(text).as_bytes())
+    {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write the answer"),
     }

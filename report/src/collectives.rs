@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rsys_analysis::measure::collectives::{Job, Part};
-use rsys_analysis::measure::cost::profiling_cost;
+use rsys_analysis::measure::host::cost::profiling_cost;
+use rsys_analysis::measure::job::collectives::{Job, Part};
 use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use rsys_analysis::compare::{Run, Side, compare, measures};
-use rsys_analysis::measure::spread::Spread;
+use rsys_analysis::measure::pictures::spread::Spread;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_analysis::{pass_counted, show};
@@ -50,7 +50,7 @@ fn percent(word: &str) -> Result<f64, String> {
     let number = word.strip_suffix('%').unwrap_or(word).trim();
     match number.parse::<f64>() {
         Ok(percent) if (0.0..1e6).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("it is no number of percent, such as 3% or 0.5%".to_owned()),
+        _ => Err("it is not a percentage, such as 3% or 0.5%".to_owned()),
     }
 }
 

@@ -67,8 +67,6 @@ enum To {
     Firefox,
     /// JSON as rocprofv3 writes it: TraceLens
     Rocprofv3Json,
-    /// A trace for Perfetto v58 and newer, with its typed packets for GPUs and samples; as a .tar an archive of ranks
-    PerfettoTyped,
     /// A folder as AORTA's trainer writes it, with the overlap of computation and communication
     Aorta,
     /// Each table of `rsys-report query` as a CSV file in a folder
@@ -89,7 +87,6 @@ impl To {
             Self::Pprof => Format::Pprof,
             Self::Firefox => Format::Firefox,
             Self::Rocprofv3Json => Format::Rocprofv3Json,
-            Self::PerfettoTyped => Format::PerfettoTyped,
             Self::Aorta => Format::Aorta,
             Self::Csv => Format::Csv,
             Self::Parquet => Format::Parquet,
@@ -126,7 +123,7 @@ type Window = Range<u64>;
 
 fn window(word: &str) -> Result<Window> {
     let Some((from, to)) = word.split_once("..") else {
-        bail!("{word:?} is no stretch of time, such as 20s..30s");
+        bail!("{word:?} is not a time range, such as 20s..30s");
     };
     let time = |word: &str, default: u64| match word.trim() {
         "" => Ok(default),
@@ -144,7 +141,7 @@ fn rank_range(word: &str) -> Result<(u64, u64)> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        _ => bail!("{word:?} is no rank, such as 3, and no range of them, such as 8-15"),
+        _ => bail!("{word:?} is not a rank, such as 3, or a range of ranks, such as 8-15"),
     }
 }
 
@@ -200,7 +197,6 @@ pub(crate) fn export(options: ExportOptions) -> Result<i32> {
         format,
         is_each_rank: options.each_rank,
         is_packed: output.extension().is_some_and(|ending| ending == "gz"),
-        is_archive: output.extension().is_some_and(|ending| ending == "tar"),
     };
     let failed = || format!("cannot write {}", told());
     let scratch = crate::cache::unnamed(beside).with_context(failed)?;

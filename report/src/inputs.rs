@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use rsys_analysis::model::count_as_communication;
 use rsys_analysis::table::{Answer, Table};
 use rsys_analysis::{processors, read, show};
 
@@ -33,12 +34,16 @@ pub(crate) struct Inputs {
     cache: CacheOptions,
 }
 
-/// How much is done at the same time.
+/// How files are read.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Jobs {
     /// Read so many files, and measure so much, at the same time [default: the processors at hand]
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Count kernels as communication whose names match, beside those of the libraries that are known
+    // All readers depend on it, so it holds for the whole run from here on.
+    #[arg(long, value_name = "REGEX", value_parser = count_as_communication)]
+    communication: Option<()>,
 }
 
 impl Jobs {
@@ -170,6 +175,11 @@ impl Inputs {
             jobs,
             cache: CacheOptions::default(),
         }
+    }
+
+    /// The same, with a choice of what is kept.
+    pub(crate) fn with_cache(self, cache: CacheOptions) -> Self {
+        Self { cache, ..self }
     }
 
     /// Whether a path is one of the traces.

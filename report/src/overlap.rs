@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use rsys_analysis::measure::collectives;
-use rsys_analysis::measure::cost::profiling_cost;
-use rsys_analysis::measure::iterations::{self, Options, Part};
+use rsys_analysis::measure::host::cost::profiling_cost;
+use rsys_analysis::measure::job::collectives;
+use rsys_analysis::measure::job::iterations;
+use rsys_analysis::measure::job::iterations::{Options, Part};
 use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rsys_analysis::measure::iterations::Options;
-use rsys_analysis::measure::plots::plots;
+use rsys_analysis::measure::job::iterations::Options;
+use rsys_analysis::measure::pictures::plots::plots;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
@@ -53,7 +53,7 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
         .pictures
         .filter(|path| path.exists() && !path.is_dir())
     {
-        bail!("{} is no folder", folder.display());
+        bail!("{} is not a folder", folder.display());
     }
     let (mut answer, plots) = everything(inputs, plots())?;
     let (files, _) = inputs.files()?;

@@ -34,7 +34,7 @@ fn share(word: &str) -> Result<Share, String> {
     let numbers = parts.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
     match numbers {
         Some((number, of)) if number < of => Ok(Share { number, of }),
-        _ => Err("it is no share, such as 0/4, which is the first of four".to_owned()),
+        _ => Err("it is not a share, such as 0/4, which is the first of four".to_owned()),
     }
 }
 

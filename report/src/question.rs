@@ -2,18 +2,19 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use rsys_analysis::advice::further_measures;
-use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::calls::Calls;
-use rsys_analysis::measure::copies::Copies;
-use rsys_analysis::measure::functions::{self, Functions};
-use rsys_analysis::measure::gaps::Gaps;
-use rsys_analysis::measure::kernels::{By, Kernels};
-use rsys_analysis::measure::launch::Launch;
-use rsys_analysis::measure::locks::Locks;
-use rsys_analysis::measure::memory::Memory;
-use rsys_analysis::measure::sensors::Sensors;
-use rsys_analysis::measure::stuck::Stuck;
-use rsys_analysis::measure::timeline::Timeline;
+use rsys_analysis::measure::gpu::copies::Copies;
+use rsys_analysis::measure::gpu::gaps::Gaps;
+use rsys_analysis::measure::gpu::kernels::{By, Kernels};
+use rsys_analysis::measure::gpu::launch::Launch;
+use rsys_analysis::measure::gpu::memory::Memory;
+use rsys_analysis::measure::gpu::sensors::Sensors;
+use rsys_analysis::measure::gpu::timeline::Timeline;
+use rsys_analysis::measure::host::calls::Calls;
+use rsys_analysis::measure::host::functions;
+use rsys_analysis::measure::host::functions::Functions;
+use rsys_analysis::measure::host::locks::Locks;
+use rsys_analysis::measure::job::stuck::Stuck;
+use rsys_analysis::measure::{Named, of_summary};
 
 use crate::inputs::Inputs;
 
@@ -163,7 +164,7 @@ impl Question {
     pub(crate) fn measures(&self) -> Vec<Named> {
         match self {
             Self::Summary(_) | Self::Advice(_) => {
-                all().into_iter().chain(further_measures()).collect()
+                of_summary().into_iter().chain(further_measures()).collect()
             }
             Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
             Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
@@ -183,23 +184,4 @@ impl Question {
             }
         }
     }
-}
-
-/// A measure, and the name of its question.
-pub(crate) type Named = (&'static str, Box<dyn Measure>);
-
-/// All questions, in the order of a summary.
-pub(crate) fn all() -> Vec<Named> {
-    vec![
-        ("timeline", Box::<Timeline>::default()),
-        ("gaps", Box::<Gaps>::default()),
-        ("kernels", Box::<Kernels>::default()),
-        ("launch", Box::<Launch>::default()),
-        ("copies", Box::<Copies>::default()),
-        ("calls", Box::<Calls>::default()),
-        ("functions", Box::<Functions>::default()),
-        ("locks", Box::<Locks>::default()),
-        ("memory", Box::<Memory>::default()),
-        ("sensors", Box::<Sensors>::default()),
-    ]
 }

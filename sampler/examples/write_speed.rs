@@ -21,7 +21,7 @@ use rsys_sampler::identity::Identity;
 use rsys_sampler::python::PythonView;
 use rsys_sampler::resolve::{CacheLocation, ResolverOptions};
 use rsys_sampler::run::layout::Layout;
-use rsys_sampler::run::{RunContext, ThreadChoice};
+use rsys_sampler::run::{RunContext, SwitchRecords, ThreadChoice};
 use rsys_sampler::windows::{Schedule, Windows};
 use rsys_wire::event::{
     ArgWords, Category, GpuOp, Key, Labelled, OpKind, Stack, Value, put_begin, put_end, put_gpu,
@@ -146,7 +146,8 @@ fn run(directory: PathBuf, split: FileLimits, is_plain: bool, flows: Flows) -> R
         realtime_hz: None,
         counted: Vec::new(),
         overflow: None,
-        off_cpu: false,
+        switches: SwitchRecords::Off,
+        shortest_off_cpu_ns: 0,
         unwinder: String::new(),
         openmp_runtime: None,
         python: PythonView::default(),

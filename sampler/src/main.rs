@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rsys_config::Environment;
+use rsys_config::{Environment, told_of};
 use rsys_sampler::cli::{self, Invocation};
 use rsys_sampler::jobs::launchers::{Arrangement, arrange};
 use rsys_sampler::jobs::place::Place;
@@ -18,6 +18,10 @@ fn main() {
     own_clock::be_sure_of_it();
     if smi::reader::is_called() {
         smi::reader::serve();
+    }
+    let name = std::env::args_os().next().unwrap_or_default();
+    if let Some(line) = told_of("rsys-sample", env!("CARGO_PKG_VERSION"), &name) {
+        say(&line);
     }
     let invocation = match cli::from_env() {
         Ok(invocation) => invocation,

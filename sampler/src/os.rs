@@ -182,24 +182,6 @@ pub fn queue_signal(pid: u32, tid: u32, signal: i32, value: i32) -> Result<(), E
     Errno::result(result).map(drop)
 }
 
-/// Whether the file carries capabilities, with which it runs in secure mode.
-#[must_use]
-pub fn has_file_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: both strings end in NUL, and a size of 0 asks for the length only.
-    let length = unsafe {
-        libc::getxattr(
-            path.as_ptr(),
-            c"security.capability".as_ptr(),
-            std::ptr::null_mut(),
-            0,
-        )
-    };
-    length > 0
-}
-
 /// A number that nobody can guess. Asks the kernel, for there may be no `/dev`.
 ///
 /// # Errors

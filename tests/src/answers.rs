@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::paths::report;
 
-#[path = "../../analysis/tests/common/schema.rs"]
+#[path = "../../analysis/tests/all/common/schema.rs"]
 mod schema;
 
 /// The answer of `rsys-report QUESTION --json`.

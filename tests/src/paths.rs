@@ -86,6 +86,8 @@ impl Scratch {
         let path = target_dir()
             .join("tmp")
             .join(format!("{purpose}-{}-{number}", process::id()));
+        // What an earlier process of this number has kept.
+        fs::remove_dir_all(&path).ok();
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self { path })
     }

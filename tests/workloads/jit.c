@@ -2,12 +2,8 @@
 #include "work.h"
 #include <sys/mman.h>
 
-#if defined(__x86_64__)
 /* Counts the first argument down to 0. */
 static const unsigned char code[] = {0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3};
-#elif defined(__aarch64__)
-static const unsigned char code[] = {0x00, 0x04, 0x00, 0xf1, 0xe1, 0xff, 0xff, 0x54, 0xc0, 0x03, 0x5f, 0xd6};
-#endif
 
 static __attribute__((noinline)) void call_jit(void (*jitted)(uint64_t)) {
     jitted(100000);

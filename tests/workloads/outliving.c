@@ -1,4 +1,4 @@
-/* Goes on when its profiler is gone: outliving FILE [--locks]
+/* Goes on when its profiler is gone: outliving FILE [--locks|--without-ranges]
  *
  * One thread computes and records ranges all the time, another is made and joined again and again, a third sleeps. Prints its id, and writes
  * into FILE how many threads it has made and how often it could not have memory or a thread. With `--locks` threads wait for a lock. */
@@ -9,15 +9,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile uint64_t sink;
-static int uses_locks;
+static int uses_locks, has_ranges = 1;
 
 static void *request(void *rounds) {
     for (long i = 0; i < (long)rounds; i++) {
-        rsys_range_push("request");
+        if (has_ranges) rsys_range_push("request");
         if (uses_locks) pthread_mutex_lock(&lock);
         for (int k = 0; k < 200; k++) sink++;
         if (uses_locks) pthread_mutex_unlock(&lock);
-        rsys_range_pop();
+        if (has_ranges) rsys_range_pop();
     }
     return NULL;
 }
@@ -37,7 +37,8 @@ static void *sleeps(void *unused) {
 
 int main(int argc, char **argv) {
     CHECK(argc > 1);
-    uses_locks = argc > 2;
+    uses_locks = argc > 2 && strcmp(argv[2], "--locks") == 0;
+    has_ranges = argc <= 2 || strcmp(argv[2], "--without-ranges") != 0;
     int file = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
     CHECK(file >= 0 && ftruncate(file, 4096) == 0);
     volatile long *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -1,7 +1,7 @@
 //! Finding the caller of code that has no unwind information: hand-written assembly, generated code, a jump to nowhere.
 
+use crate::arch::Registers;
 use crate::arch::calls::{self, CallBefore};
-use crate::arch::{self, Registers};
 use crate::{Memory, Modules};
 
 /// How many words of the stack are looked at for a return address, and how many above generated code: a run-time system may keep
@@ -128,7 +128,6 @@ pub(crate) fn near_entry<M: Memory, S: Modules>(
     generated: u64,
 ) -> Option<Guess> {
     let (return_address, mut sp) = calls::leaf_return_address(registers, memory)?;
-    let return_address = arch::strip(return_address);
     let has_no_frame = calls::has_no_frame(memory, registers.pc());
     let found = judge(memory, modules, return_address, generated);
     if found == Some(Return::Module) || (found.is_some() && has_no_frame) {
@@ -136,11 +135,8 @@ pub(crate) fn near_entry<M: Memory, S: Modules>(
             return_address,
             sp,
             fp: registers.fp(),
-            certain: has_no_frame || generated == 0 || arch::LINK_REGISTER,
+            certain: has_no_frame || generated == 0,
         });
-    }
-    if arch::LINK_REGISTER {
-        return None;
     }
     // The frame pointer has just been saved, or is about to be loaded.
     let next = memory.read_u64(sp)?;
@@ -188,7 +184,7 @@ pub(crate) fn plausible(fp: u64, sp: u64) -> Option<u64> {
 /// The two words that a frame pointer points to: the caller's frame pointer, and the return address.
 pub(crate) fn frame_record<M: Memory>(fp: u64, memory: &M) -> Option<(u64, u64)> {
     let saved = memory.read_u64(fp)?;
-    Some((saved, arch::strip(memory.read_u64(fp.wrapping_add(8))?)))
+    Some((saved, memory.read_u64(fp.wrapping_add(8))?))
 }
 
 /// Whether a saved frame pointer leads up the stack from `fp`, or is the end of the chain.
@@ -224,7 +220,7 @@ pub(crate) fn frame_pointer<M: Memory, S: Modules>(
 fn guess_of(fp: u64, saved: u64, return_address: u64, certain: bool) -> Guess {
     Guess {
         return_address,
-        sp: arch::caller_sp(fp.wrapping_add(16), Some(saved)),
+        sp: fp.wrapping_add(16),
         fp: Some(saved),
         certain,
     }
@@ -330,13 +326,11 @@ pub(crate) fn scan_words<M: Memory, S: Modules>(
         let word = memory.read_u64(at)?;
         // Most words are small numbers or pointers into this stack; neither needs a look into the modules.
         let on_this_stack = word.wrapping_sub(sp).wrapping_add(0x10_0000) < 0x20_0000;
-        if !on_this_stack {
-            let address = arch::strip(word);
-            if looks_like_return(memory, modules, address)
-                || returns_to_generated(memory, modules, address, generated)
-            {
-                return Some((at, address));
-            }
+        if !on_this_stack
+            && (looks_like_return(memory, modules, word)
+                || returns_to_generated(memory, modules, word, generated))
+        {
+            return Some((at, word));
         }
         at = at.wrapping_add(8);
     }

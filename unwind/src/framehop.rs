@@ -109,19 +109,9 @@ impl Engine for FramehopEngine {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 fn framehop_registers(registers: &Registers) -> UnwindRegsNative {
     UnwindRegsNative::new(
         registers.pc(),
-        registers.sp(),
-        registers.fp().unwrap_or_default(),
-    )
-}
-
-#[cfg(target_arch = "aarch64")]
-fn framehop_registers(registers: &Registers) -> UnwindRegsNative {
-    UnwindRegsNative::new(
-        registers.get(crate::register::LR).unwrap_or_default(),
         registers.sp(),
         registers.fp().unwrap_or_default(),
     )

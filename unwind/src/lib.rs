@@ -48,11 +48,6 @@ mod frames;
 mod memory;
 mod modules;
 
-#[cfg(target_arch = "aarch64")]
-#[path = "aarch64/mod.rs"]
-mod arch;
-#[cfg(target_arch = "x86_64")]
-#[path = "x86_64/mod.rs"]
 mod arch;
 
 pub use self::arch::Registers;

@@ -1,5 +1,4 @@
 //! Walks that are compared with the walk before find what walks from nothing find: whatever of the stack has changed in between, and whatever has not.
-#![cfg(target_arch = "x86_64")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;

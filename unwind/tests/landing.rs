@@ -1,6 +1,5 @@
 //! Exceptions, stepped instruction by instruction: every stack is whole while the C++ runtime replaces what lies on it, and where it is
 //! about to go is where it goes.
-#![cfg(target_arch = "x86_64")]
 
 #[path = "common/child.rs"]
 mod child;

@@ -1,6 +1,6 @@
 //! Contexts of real programs (registers, stack and modules at a moment), walked by us, by framehop, and in place by libgcc: we have
 //! no frame that libgcc lacks, unless it is marked as found by scanning.
-#![cfg(all(target_arch = "x86_64", feature = "framehop"))]
+#![cfg(feature = "framehop")]
 
 #[path = "common/child.rs"]
 mod child;

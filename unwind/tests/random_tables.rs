@@ -1,5 +1,4 @@
 //! Damaged tables, damaged stacks, random registers: a walk ends, in bounded time, within its buffer, without a panic.
-#![cfg(target_arch = "x86_64")]
 
 use std::cell::Cell;
 

@@ -1,6 +1,5 @@
 //! The strongest test of the walker: a child is stepped instruction by instruction, and at each one the walk must be exactly the
 //! stack that the calls and returns so far have made.
-#![cfg(target_arch = "x86_64")]
 
 #[path = "common/child.rs"]
 mod child;

@@ -21,8 +21,8 @@
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
 
-#[cfg(not(target_endian = "little"))]
-compile_error!("the wire format is little-endian and so must the machine be");
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("rsys runs on Linux on x86-64, as ROCm does");
 
 pub mod adopt;
 pub mod clocks;

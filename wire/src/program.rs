@@ -19,6 +19,10 @@ pub const LOCKS_AGENT_FILE: &str = "librsys_agent_locks.so";
 /// Its files: each exports what the one in front of it does, and more.
 pub const AGENT_FILES: [&str; 3] = [AGENT_FILE, PARALLEL_AGENT_FILE, LOCKS_AGENT_FILE];
 
+/// Where the agent's files are, seen from the folder of the programs: beside them; where cargo puts them for tests and benchmarks; as they
+/// are installed.
+pub const AGENT_FOLDERS: [&str; 4] = ["", "..", "../lib", "../lib64"];
+
 /// Whether a file of this name is the agent, in any form.
 #[must_use]
 #[inline]
@@ -187,12 +191,7 @@ impl fmt::Debug for Interpreter {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 const OUR_MACHINE: u16 = 62;
-#[cfg(target_arch = "aarch64")]
-const OUR_MACHINE: u16 = 183;
-#[cfg(target_arch = "riscv64")]
-const OUR_MACHINE: u16 = 243;
 
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;

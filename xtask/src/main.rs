@@ -4,17 +4,20 @@
 
 mod bench;
 mod check;
+mod ci;
 mod demo;
 mod floors;
 mod gpu_program;
 mod install;
 mod judges;
+mod package;
 mod pictures;
 mod repeat;
 mod runtimes;
 mod steps;
 mod system;
 mod test;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,20 +37,19 @@ struct Arguments {
 enum Task {
     /// Build, and profile example programs; on simulated GPUs too if there is a HIP runtime
     Demo,
-    /// Install what the tests need (where that is allowed) and run them all
-    Test {
-        /// Run only the tests whose names contain this
-        filter: Option<String>,
-        /// Install nothing
-        #[arg(long)]
-        no_install: bool,
-    },
+    /// Install what the tests need (where that is allowed), and run the quick set
+    Test(test::TestOptions),
+    /// All that a change has to pass: formatting, lints, checks, the quick set of tests, the others
+    Ci,
+    /// Run a program, and leave none of its processes: for `test`
+    #[command(hide = true)]
+    Supervise(test::supervise::SuperviseOptions),
     /// Check what no test sees: dependencies, documentation, minimum-rust, fuzz-targets, miri
     Check {
         /// Only the check of this name
         name: Option<String>,
     },
-    /// Run end-to-end tests many times and count, for what fails seldom
+    /// Run tests many times and count, for what fails seldom
     Repeat(repeat::RepeatOptions),
     /// Fetch the ROCm runtimes that the tests with simulated GPUs use, about 1 GB of downloads
     Runtimes {
@@ -56,6 +58,8 @@ enum Task {
     },
     /// Check that folders use one another in one direction only, as floors.toml says
     Floors,
+    /// Find phrases in messages and documents that have a better word
+    Words,
     /// Measure every figure that we claim, beside its peers
     Bench(bench::BenchOptions),
     /// Make the pictures of README anew, in docs/images: needs a browser and a HIP runtime
@@ -65,7 +69,15 @@ enum Task {
         /// The folder: gets bin/, lib/ and share/rsys/
         #[arg(long, default_value = "/usr/local")]
         prefix: PathBuf,
+        /// Also links of the original's names: rocprof-sys-sample, rocprof-sys-avail, omnitrace-sample, omnitrace-avail
+        #[arg(long)]
+        old_names: bool,
+        /// Fetch a copy of the Perfetto UI too, for machines without a network
+        #[arg(long)]
+        ui: bool,
     },
+    /// Make packages, and try each: install it in a clean place, profile, report, remove it; nothing may be left
+    Package(package::PackageOptions),
     /// Remove what `install` put below a folder
     Uninstall {
         /// The folder that was given to `install`
@@ -87,7 +99,9 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Demo => demo::run().map(|()| ExitCode::SUCCESS),
-        Task::Test { filter, no_install } => test::run(filter.as_deref(), !no_install),
+        Task::Test(options) => test::run(&options),
+        Task::Ci => ci::run(),
+        Task::Supervise(options) => test::supervise::run(&options),
         Task::Check { name } => check::run(name.as_deref()),
         Task::Repeat(options) => repeat::run(&options),
         Task::Runtimes { name } => runtimes::fetch(name.as_deref()).map(|all| {
@@ -98,9 +112,15 @@ fn run(task: Task) -> Result<ExitCode> {
             }
         }),
         Task::Floors => floors::run(),
+        Task::Words => words::run(),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Pictures => pictures::make().map(|()| ExitCode::SUCCESS),
-        Task::Install { prefix } => install::run(&prefix).map(|()| ExitCode::SUCCESS),
+        Task::Install {
+            prefix,
+            old_names,
+            ui,
+        } => install::run(&prefix, old_names, ui).map(|()| ExitCode::SUCCESS),
+        Task::Package(options) => package::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Uninstall { prefix } => install::uninstall(&prefix).map(|()| ExitCode::SUCCESS),
     }
 }

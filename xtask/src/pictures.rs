@@ -36,7 +36,7 @@ pub fn make() -> Result<()> {
         .chain([gpu_program::PACKAGE])
         .collect();
     build_packages("all programs", &packages)?;
-    judges::fetch()?;
+    judges::fetch(true)?;
     let traces = folder.join("traces");
     step(&mut program.profiled(&traces))?;
     let trace = largest_trace(&traces)?;

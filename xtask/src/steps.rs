@@ -47,11 +47,6 @@ pub const PROGRAMS: &[&str] = &[
     "rsys-report",
 ];
 
-/// Builds everything in this repository, tests and all, with the profile that users get.
-pub fn build_release() -> Result<()> {
-    build("everything", &["--workspace"])
-}
-
 /// Builds these packages and what they depend on, and nothing else.
 pub fn build_packages(what: &str, packages: &[&str]) -> Result<()> {
     let selected: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();

@@ -52,6 +52,7 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("chromium"), "chromium"),
     (Probe::SystemPython("sys"), "python3"),
     (Probe::AnyPython("pip"), "python3-pip"),
+    (Probe::SystemPython("ensurepip"), "python3-venv"),
     (Probe::PythonLibrary, "libpython3-dev"),
     (
         Probe::SystemPython("test.test_signal"),
@@ -116,10 +117,28 @@ impl Probe {
     }
 }
 
-/// Installs what is missing, where we may; else says what is missing. Tests that need it skip themselves then.
-pub fn install_missing() -> Result<()> {
+/// What the quick set of tests needs of [`NEEDS`], by package. The others are several times as much to download.
+const FEW: [&str; 12] = [
+    "gcc",
+    "g++",
+    "gfortran",
+    "clang",
+    "binutils",
+    "xz-utils",
+    "nodejs",
+    "npm",
+    "chromium",
+    "python3",
+    "python3-pip",
+    "libpfm4",
+];
+
+/// Installs what is missing, or of it what the quick set of tests needs, where we may; else says what is missing. Tests that need it skip themselves
+/// then.
+pub fn install_missing(is_small: bool) -> Result<()> {
     let missing: Vec<String> = NEEDS
         .iter()
+        .filter(|(_, package)| !is_small || FEW.contains(package))
         .filter(|(probe, _)| !probe.succeeds())
         .map(|(_, package)| package.replace("MINOR", &python_minor()))
         .collect();

@@ -1,11 +1,13 @@
 //! Datagrams to the sampler: a process, a segment, a failure.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::VERSION;
 use rsys_wire::handshake::{Hello, HelloKind, MAGIC};
 use rsys_wire::layout::Geometry;
 
+use crate::channel::counters;
 use crate::state::{self, WriteOnce};
 use crate::sys;
 
@@ -66,6 +68,29 @@ pub fn announce_short(periods: u64) {
     let hello = hello(HelloKind::Short, u32::try_from(periods).unwrap_or(u32::MAX));
     // As above.
     if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+}
+
+/// Whether the sampler ended before it took this process in, so that nothing reports its end. Checked once a second.
+///
+/// # Signal safety
+/// Atomic loads; now and then system calls.
+#[inline]
+pub fn is_unheard(now_ns: u64) -> bool {
+    !counters::has_sampler() && is_refused(now_ns)
+}
+
+#[cold]
+#[inline(never)]
+fn is_refused(now_ns: u64) -> bool {
+    const INTERVAL_NS: u64 = 1_000_000_000;
+    static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
+    let looked_ns = LOOKED_NS.load(Ordering::Relaxed);
+    let is_due = now_ns.wrapping_sub(looked_ns) > INTERVAL_NS;
+    if is_due {
+        LOOKED_NS.store(now_ns, Ordering::Relaxed);
+    }
+    // A sampler that has not come to it has a second.
+    is_due && looked_ns != 0 && sys::is_closed(session_name())
 }
 
 /// A datagram without memory of ours in it. `segment` as its kind says.

@@ -10,6 +10,7 @@
 //!   perf did not deliver, mostly time in the kernel, is the weight of the timer's samples at ticks that came there ([`Missing`]).
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::counting::Overflow;
@@ -24,9 +25,6 @@ use crate::clocks::perf;
 use crate::state;
 use crate::sys;
 
-/// perf is used when a period is shorter than this fraction of the tick.
-const PERF_BELOW: f64 = 1.0 / 1.5;
-
 /// The period of the samples in nanoseconds.
 pub fn period_ns() -> u64 {
     (1e9 / state::settings().frequency_hz) as u64
@@ -40,7 +38,7 @@ pub fn wants_perf() -> bool {
     match state::settings().clock {
         ClockChoice::Timer => false,
         ClockChoice::Perf => true,
-        ClockChoice::Auto => is_above_the_tick(),
+        ClockChoice::Auto => !FEW_PERF.load(Ordering::Relaxed) || is_far_above_the_tick(),
     }
 }
 
@@ -61,9 +59,26 @@ pub fn avoids_timers() -> bool {
     state::settings().clock != ClockChoice::Timer && are_signals_few()
 }
 
-/// Whether the rate is above the kernel's tick.
+/// Whether a sample is due at each of the kernel's ticks.
 fn is_above_the_tick() -> bool {
-    (period_ns() as f64) < sys::tick_ns() as f64 * PERF_BELOW
+    period_ns() <= sys::tick_ns()
+}
+
+/// Whether more than 1.5 samples are due at each tick.
+fn is_far_above_the_tick() -> bool {
+    period_ns().saturating_mul(3) < sys::tick_ns().saturating_mul(2)
+}
+
+/// Timer samples of a thread before perf is opened for it, at rates of up to 1.5 samples per tick. A timer expires at ticks: programs that go in step with
+/// them are always met at the same places.
+const SAMPLES_BEFORE_PERF: u8 = 3;
+
+/// Processes of a build or a script, most of which live for less than a sample: perf's clock costs each of them more than that.
+static FEW_PERF: AtomicBool = AtomicBool::new(false);
+
+/// This is a process of a build or a script, as far as that is known.
+pub fn is_one_of_many() {
+    FEW_PERF.store(true, Ordering::Relaxed);
 }
 
 /// The clocks of one thread, and what they have accounted for.
@@ -84,6 +99,8 @@ pub struct ThreadClock {
     user_ns: u64,
     tick_ns: Option<u64>,
     dither: Dither,
+    /// Samples of the timer until perf begins beside it, if it is still to.
+    samples_to_perf: u8,
     /// Periods that the samples so far stand for, recorded or dropped.
     accounted_weight: u64,
     /// CPU time that the thread had used when its recording began.
@@ -119,6 +136,32 @@ impl ThreadClock {
         if !wants_perf() {
             return clock;
         }
+        if self.timer.is_some()
+            && state::settings().clock == ClockChoice::Auto
+            && !is_far_above_the_tick()
+        {
+            self.samples_to_perf = SAMPLES_BEFORE_PERF;
+            return clock;
+        }
+        self.open_perf(clock)
+    }
+
+    /// Counts a sample of the timer. A thread that has taken some gets perf beside it, where that would have been too dear for a short one.
+    ///
+    /// # Signal safety
+    /// System calls, once in a thread.
+    #[inline]
+    pub fn count_timer(&mut self) {
+        if self.samples_to_perf == 0 {
+            return;
+        }
+        self.samples_to_perf -= 1;
+        if self.samples_to_perf == 0 {
+            join_perf(self);
+        }
+    }
+
+    fn open_perf(&mut self, clock: Clock) -> Clock {
         match perf::open(self.tid, &perf::Clock::of_time(period_ns()), self.value) {
             Ok(fd) => {
                 self.perf = Some(fd);
@@ -370,6 +413,9 @@ impl ThreadClock {
     /// Two system calls, once in a thread.
     #[inline]
     pub fn without_traps(&mut self) {
+        if perf::uses_traps() {
+            self.samples_to_perf = 0;
+        }
         if let (Some(fd), Some(_)) = (self.perf, self.timer)
             && perf::uses_traps()
         {
@@ -425,6 +471,15 @@ impl ThreadClock {
         if let Some(fd) = self.perf.take() {
             perf::close(fd);
         }
+    }
+}
+
+/// Perf begins beside a timer that runs.
+#[cold]
+fn join_perf(clock: &mut ThreadClock) {
+    if !state::is_confined() {
+        clock.open_perf(Clock::Timer);
+        clock.start_perf();
     }
 }
 

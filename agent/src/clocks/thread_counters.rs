@@ -2,7 +2,7 @@
 //!
 //! The group is opened at the thread's start, beside its clock. Reading it is the one system call that the handler makes, and only
 //! where the user asked for events: counts are in the kernel's hands, and what a processor lets programs read by themselves (`rdpmc`)
-//! exists for hardware events on bare machines alone. [`read_group`] is that one place, and `tests/tests/purity.rs` knows it.
+//! exists for hardware events on bare machines alone. [`read_group`] is that one place, and `tests/tests/agent/purity.rs` knows it.
 
 use std::ffi::c_int;
 

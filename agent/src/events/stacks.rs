@@ -209,7 +209,6 @@ fn without_ours(frames: &[u64]) -> &[u64] {
 }
 
 /// The registers here, as far as a walk needs them.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn here() -> Registers {
     use rsys_unwind::register::{R12, R13, R14, R15, RBP, RBX};
@@ -242,37 +241,6 @@ fn here() -> Registers {
         (R15, r15),
     ] {
         registers.set(register, value);
-    }
-    registers
-}
-
-/// The registers here, as far as a walk needs them.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-fn here() -> Registers {
-    let mut values = [0_u64; 14];
-    // SAFETY: stores fourteen registers into the array, and changes nothing else.
-    unsafe {
-        std::arch::asm!(
-            "stp x19, x20, [{to}]",
-            "stp x21, x22, [{to}, #16]",
-            "stp x23, x24, [{to}, #32]",
-            "stp x25, x26, [{to}, #48]",
-            "stp x27, x28, [{to}, #64]",
-            "stp x29, x30, [{to}, #80]",
-            "mov {other}, sp",
-            "str {other}, [{to}, #96]",
-            "adr {other}, .",
-            "str {other}, [{to}, #104]",
-            to = in(reg) values.as_mut_ptr(),
-            other = out(reg) _,
-            options(nostack),
-        );
-    }
-    let [saved @ .., sp, pc] = values;
-    let mut registers = Registers::new(pc, sp, 0);
-    for (number, value) in saved.iter().enumerate() {
-        registers.set(19_u8.wrapping_add(number as u8), *value);
     }
     registers
 }

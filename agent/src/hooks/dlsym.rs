@@ -22,7 +22,6 @@ pub struct Answer {
 
 /// # Safety
 /// As `dlsym(3)`.
-#[cfg(target_arch = "x86_64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
@@ -55,7 +54,6 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 
 /// # Safety
 /// As `dlvsym(3)`.
-#[cfg(target_arch = "x86_64")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
 #[unsafe(naked)]
@@ -88,78 +86,6 @@ pub unsafe extern "C" fn dlvsym(
         "jmp rax",
         ".cfi_endproc",
         answer = sym answer_versioned,
-    )
-}
-
-/// # Safety
-/// As `dlvsym(3)`.
-#[cfg(target_arch = "aarch64")]
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlvsym(
-    handle: *mut c_void,
-    name: *const c_char,
-    version: *const c_char,
-) -> *mut c_void {
-    std::arch::naked_asm!(
-        ".cfi_startproc",
-        "stp x29, x30, [sp, #-48]!",
-        ".cfi_def_cfa_offset 48",
-        ".cfi_offset x29, -48",
-        ".cfi_offset x30, -40",
-        "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "str x2, [sp, #32]",
-        "bl {answer}",
-        "mov x16, x1",
-        "mov x17, x0",
-        "ldr x2, [sp, #32]",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #48",
-        ".cfi_def_cfa_offset 0",
-        ".cfi_restore x29",
-        ".cfi_restore x30",
-        "cbz x17, 2f",
-        "mov x0, x16",
-        "ret",
-        "2:",
-        "br x16",
-        ".cfi_endproc",
-        answer = sym answer_versioned,
-    )
-}
-
-/// # Safety
-/// As `dlsym(3)`.
-#[cfg(target_arch = "aarch64")]
-#[cfg_attr(not(test), unsafe(no_mangle))]
-#[cfg_attr(not(test), unsafe(link_section = "rsys_start"))]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    std::arch::naked_asm!(
-        ".cfi_startproc",
-        "stp x29, x30, [sp, #-32]!",
-        ".cfi_def_cfa_offset 32",
-        ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
-        "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "bl {answer}",
-        "mov x16, x1",
-        "mov x17, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        ".cfi_def_cfa_offset 0",
-        ".cfi_restore x29",
-        ".cfi_restore x30",
-        "cbz x17, 2f",
-        "mov x0, x16",
-        "ret",
-        "2:",
-        "br x16",
-        ".cfi_endproc",
-        answer = sym answer,
     )
 }
 

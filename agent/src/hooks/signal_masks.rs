@@ -277,12 +277,8 @@ pub fn wait_with_mask<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// From include/uapi/asm-generic/unistd.h and arch/x86/entry/syscalls/syscall_64.tbl.
-const IO_PGETEVENTS: c_long = if cfg!(target_arch = "x86_64") {
-    333
-} else {
-    292
-};
+/// From arch/x86/entry/syscalls/syscall_64.tbl.
+const IO_PGETEVENTS: c_long = 333;
 
 /// Whether a system call may wait with a mask of its own.
 pub fn is_wait(number: c_long) -> bool {
@@ -388,7 +384,6 @@ macro_rules! contexts {
         $(
             /// # Safety
             #[doc = concat!("As `", $manual, "`.")]
-            #[cfg(target_arch = "x86_64")]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
@@ -404,32 +399,6 @@ macro_rules! contexts {
                     "pop rdi",
                     ".cfi_adjust_cfa_offset -24",
                     "jmp rax",
-                    ".cfi_endproc",
-                    before = sym $before,
-                );
-            }
-
-            /// # Safety
-            #[doc = concat!("As `", $manual, "`.")]
-            #[cfg(target_arch = "aarch64")]
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[unsafe(naked)]
-            pub unsafe extern "C" fn $name() {
-                std::arch::naked_asm!(
-                    ".cfi_startproc",
-                    "stp x29, x30, [sp, #-32]!",
-                    ".cfi_adjust_cfa_offset 32",
-                    ".cfi_offset x29, -32",
-                    ".cfi_offset x30, -24",
-                    "stp x0, x1, [sp, #16]",
-                    "bl {before}",
-                    "mov x16, x0",
-                    "ldp x0, x1, [sp, #16]",
-                    "ldp x29, x30, [sp], #32",
-                    ".cfi_adjust_cfa_offset -32",
-                    ".cfi_restore x29",
-                    ".cfi_restore x30",
-                    "br x16",
                     ".cfi_endproc",
                     before = sym $before,
                 );

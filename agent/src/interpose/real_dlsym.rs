@@ -4,11 +4,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::interpose::symbols;
 
 /// Under which versions glibc has it: in libc from 2.34 on, in libdl before.
-#[cfg(target_arch = "x86_64")]
 pub const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
-
-#[cfg(target_arch = "aarch64")]
-pub const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.17"];
 
 /// The real ones, on a page that the loader has written already.
 #[unsafe(link_section = ".data")]

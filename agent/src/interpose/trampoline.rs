@@ -6,10 +6,7 @@
 //! returned. Functions that take structures by value or more than one floating-point argument must not have a stub, nor those with `long double`.
 
 /// How many arguments come in registers.
-#[cfg(target_arch = "x86_64")]
 const REGISTERS: usize = 6;
-#[cfg(target_arch = "aarch64")]
-const REGISTERS: usize = 8;
 
 /// A call that is under way.
 #[derive(Debug)]
@@ -42,10 +39,7 @@ impl Call {
     pub fn return_address(&self) -> u64 {
         // SAFETY: where the trampoline below, or the call itself, put it.
         unsafe {
-            #[cfg(target_arch = "x86_64")]
             let place = self.stack.wrapping_sub(1);
-            #[cfg(target_arch = "aarch64")]
-            let place = std::ptr::from_ref(self).cast::<usize>().wrapping_sub(1);
             *place as u64
         }
     }
@@ -81,7 +75,6 @@ impl Call {
 ///
 /// # Safety
 /// As the function; `words` is even, and the caller's stack has as many.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn forward(function: *const (), call: *mut Call, words: usize) {
     std::arch::naked_asm!(
@@ -126,54 +119,8 @@ unsafe extern "C" fn forward(function: *const (), call: *mut Call, words: usize)
     )
 }
 
-/// As above.
-///
-/// # Safety
-/// As above.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn forward(function: *const (), call: *mut Call, words: usize) {
-    std::arch::naked_asm!(
-        ".cfi_startproc",
-        "stp x29, x30, [sp, #-32]!",
-        ".cfi_def_cfa_offset 32",
-        ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
-        "mov x29, sp",
-        ".cfi_def_cfa_register x29",
-        "str x19, [sp, #16]",
-        ".cfi_offset x19, -16",
-        "mov x19, x1",
-        "mov x16, x0",
-        "ldr x9, [x1, #88]",
-        "sub sp, sp, x2, lsl #3",
-        "2:",
-        "cbz x2, 3f",
-        "sub x2, x2, #1",
-        "ldr x10, [x9, x2, lsl #3]",
-        "str x10, [sp, x2, lsl #3]",
-        "b 2b",
-        "3:",
-        "ldp x0, x1, [x19]",
-        "ldp x2, x3, [x19, #16]",
-        "ldp x4, x5, [x19, #32]",
-        "ldp x6, x7, [x19, #48]",
-        "ldr x8, [x19, #64]",
-        "ldr d0, [x19, #80]",
-        "blr x16",
-        "str x0, [x19, #72]",
-        "str d0, [x19, #80]",
-        "mov sp, x29",
-        "ldr x19, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        "ret",
-        ".cfi_endproc",
-    )
-}
-
 /// Makes the trampoline of a library: `trampoline!(name, handler)`, where `handler(number, &mut Call)` is an `extern "C"` function that
 /// returns where to jump, or null when it has made the call.
-#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! trampoline {
     ($name:ident, $handler:path) => {
@@ -231,57 +178,7 @@ macro_rules! trampoline {
     };
 }
 
-/// As above; the number is in `w16`.
-#[cfg(target_arch = "aarch64")]
-#[macro_export]
-macro_rules! trampoline {
-    ($name:ident, $handler:path) => {
-        /// # Safety
-        /// Jumped to by a stub, with the number of its function in `w16`.
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() {
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "stp x29, x30, [sp, #-112]!",
-                ".cfi_def_cfa_offset 112",
-                ".cfi_offset x29, -112",
-                ".cfi_offset x30, -104",
-                "mov x29, sp",
-                "stp x0, x1, [sp, #16]",
-                "stp x2, x3, [sp, #32]",
-                "stp x4, x5, [sp, #48]",
-                "stp x6, x7, [sp, #64]",
-                "str x8, [sp, #80]",
-                "str d0, [sp, #96]",
-                "add x9, sp, #112",
-                "str x9, [sp, #104]",
-                "mov w0, w16",
-                "add x1, sp, #16",
-                "bl {handler}",
-                "mov x16, x0",
-                "cbz x16, 2f",
-                "ldp x0, x1, [sp, #16]",
-                "ldp x2, x3, [sp, #32]",
-                "ldp x4, x5, [sp, #48]",
-                "ldp x6, x7, [sp, #64]",
-                "ldr x8, [sp, #80]",
-                "ldr d0, [sp, #96]",
-                "ldp x29, x30, [sp], #112",
-                "br x16",
-                "2:",
-                "ldr x0, [sp, #88]",
-                "ldr d0, [sp, #96]",
-                "ldp x29, x30, [sp], #112",
-                "ret",
-                ".cfi_endproc",
-                handler = sym $handler,
-            )
-        }
-    };
-}
-
 /// The body of a stub: `stub!(number, trampoline)` within a naked function.
-#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! stub {
     ($number:expr, $trampoline:path) => {
@@ -289,20 +186,10 @@ macro_rules! stub {
     };
 }
 
-/// As above.
-#[cfg(target_arch = "aarch64")]
-#[macro_export]
-macro_rules! stub {
-    ($number:expr, $trampoline:path) => {
-        std::arch::naked_asm!("mov w16, #{number}", "b {trampoline}", number = const $number, trampoline = sym $trampoline)
-    };
-}
-
 /// Bytes from one stub of `later_stubs!` to the next.
 pub const STUB_BYTES: usize = 16;
 
 /// Makes stubs without names, for numbers from `first` on, in a row at a symbol: for functions of the same names in other libraries.
-#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! later_stubs {
     ($symbol:literal, $first:expr, $count:expr, $trampoline:path) => {
@@ -323,31 +210,6 @@ macro_rules! later_stubs {
             count = const $count,
             trampoline = sym $trampoline,
             options(att_syntax),
-        );
-    };
-}
-
-/// As above.
-#[cfg(target_arch = "aarch64")]
-#[macro_export]
-macro_rules! later_stubs {
-    ($symbol:literal, $first:expr, $count:expr, $trampoline:path) => {
-        std::arch::global_asm!(
-            ".text",
-            ".balign 16",
-            concat!(".globl ", $symbol),
-            concat!(".hidden ", $symbol),
-            concat!($symbol, ":"),
-            concat!(".set ", $symbol, "_number, {first}"),
-            ".rept {count}",
-            concat!("mov w16, #", $symbol, "_number"),
-            "b {trampoline}",
-            ".balign 16",
-            concat!(".set ", $symbol, "_number, ", $symbol, "_number + 1"),
-            ".endr",
-            first = const $first,
-            count = const $count,
-            trampoline = sym $trampoline,
         );
     };
 }

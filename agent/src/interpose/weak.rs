@@ -16,10 +16,7 @@ use crate::sys::set_writable;
 const PT_DYNAMIC: u32 = 2;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 /// Relocations that put a symbol's address somewhere: a word, an entry of the global offset table, one of the linkage table.
-#[cfg(target_arch = "x86_64")]
 const OF_SYMBOLS: [u32; 3] = [1, 6, 7];
-#[cfg(target_arch = "aarch64")]
-const OF_SYMBOLS: [u32; 3] = [257, 1025, 1026];
 
 /// Whether a name is one of the functions that are looked for.
 type IsKnown = fn(&CStr) -> bool;

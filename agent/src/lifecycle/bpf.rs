@@ -11,10 +11,7 @@ pub const LOG: u32 = 0x7ffc_0000;
 pub const ERRNO: u32 = 0x0005_0000;
 const ACTION: u32 = 0xffff_0000;
 
-#[cfg(target_arch = "x86_64")]
 pub const AUDIT_ARCH: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-pub const AUDIT_ARCH: u32 = 0xc000_00b7;
 
 /// A register of the filter's machine: `None` when it depends on what we do not know, the arguments.
 type Value = Option<u32>;

@@ -88,7 +88,6 @@ unsafe extern "C" fn begin_shared(begin: *mut c_void) -> c_int {
 /// A system call has returned 0: if it was one that makes processes, this is the child.
 pub fn after_call(number: c_long, first: u64, second: u64) {
     let flags = match number {
-        #[cfg(target_arch = "x86_64")]
         libc::SYS_fork => 0,
         libc::SYS_clone => first,
         // `struct clone_args` begins with the flags.

@@ -121,6 +121,9 @@ fn start(environment: &Environment<'_>) -> Option<()> {
     // The standard library asks in our handler, too.
     real::pthread_getspecific::get();
     exec::begin(environment);
+    if deferred && !settings.events.any_of_gpus() {
+        clock::is_one_of_many();
+    }
     if clock::may_use_perf() {
         perf::choose_delivery();
     }

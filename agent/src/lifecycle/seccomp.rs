@@ -10,13 +10,19 @@ use crate::clocks::clock;
 use crate::events;
 use crate::lifecycle::bpf::{self, ALLOW, ERRNO, LOG};
 use crate::lifecycle::dormancy;
-use crate::sampling::slots;
+use crate::sampling::slots::{self, Slot};
+use crate::sampling::words;
 use crate::state;
 use crate::state::deferred;
 use crate::sys;
 use crate::sys::calls::{self, When};
 use crate::sys::guard;
 use crate::target::environment::Environment;
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+use std::sync::atomic::Ordering;
+
+/// The signals of the clocks.
+const OURS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGTRAP);
 
 /// What a filter does to the agent.
 #[derive(Debug, Clone, Copy)]
@@ -49,11 +55,11 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
     deferred::start();
     events::prepare();
     let stops = effect.forbids_handlers && !state::is_confined();
-    if stops {
-        slots::for_each_active(|slot| slot.clock.pause());
-    }
     // Before the filter holds: afterwards it might be too late for a call of ours that is under way.
     let before = dormancy::confine(true);
+    if stops {
+        still_clocks();
+    }
     if !before {
         // An earlier filter would kill on it.
         slots::for_each_active(|slot| slot.clock.steady());
@@ -79,6 +85,44 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         }
     }
     result
+}
+
+/// Stops the clocks, and waits until no thread is in a handler of ours or will be: it could not return behind the filter.
+fn still_clocks() {
+    /// A thread that has our signals blocked for a reason of its own must not hold up the program.
+    const PATIENCE_NS: u64 = 1_000_000_000;
+    let until_ns = sys::boottime_ns().wrapping_add(PATIENCE_NS);
+    let own = words::slot();
+    // Twice: a handler that was under way at first may have started a clock again.
+    for _ in 0..2 {
+        slots::for_each_active(|slot| slot.clock.pause());
+        slots::for_each_active(|slot| {
+            // What was pending for the calling thread came with the last system call.
+            if !std::ptr::eq(slot, own) {
+                wait_for_handlers(slot, until_ns);
+            }
+        });
+    }
+}
+
+/// Waits until the thread of a slot is in no handler of ours and none is due.
+fn wait_for_handlers(slot: &Slot, until_ns: u64) {
+    /// A sample of perf's that the kernel has in hand is no pending signal yet. A thread that has run for this long has got it.
+    const RUN_NS: u64 = 100_000;
+    const NAP_NS: u64 = 50_000;
+    let tid = slot.clock.tid;
+    let begin_ns = sys::cpu_ns_of_thread(tid);
+    while slot.active.load(Ordering::Relaxed) && sys::boottime_ns() < until_ns {
+        let has_run = sys::cpu_ns_of_thread(tid).wrapping_sub(begin_ns) > RUN_NS;
+        let Some(state) = sys::thread_state(tid) else {
+            return;
+        };
+        let is_free = state.pending & OURS == 0 && (state.sleeps || state.blocked & OURS == 0);
+        if is_free && (has_run || state.sleeps) {
+            return;
+        }
+        sys::nap(NAP_NS);
+    }
 }
 
 fn effect_of(program: u64) -> Effect {

@@ -48,7 +48,6 @@ unsafe extern "C" {
     fn rsys_thread_trampoline_end();
 }
 
-#[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".text",
     ".globl rsys_thread_trampoline",
@@ -82,42 +81,6 @@ std::arch::global_asm!(
     ".cfi_def_cfa_offset 16",
     "pop rbx",
     ".cfi_def_cfa_offset 8",
-    "ret",
-    ".cfi_endproc",
-    ".size rsys_thread_trampoline, . - rsys_thread_trampoline",
-    begin = sym begin,
-    end = sym end_from_trampoline,
-);
-
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".text",
-    ".globl rsys_thread_trampoline",
-    ".hidden rsys_thread_trampoline",
-    ".type rsys_thread_trampoline, @function",
-    "rsys_thread_trampoline:",
-    ".cfi_startproc",
-    "stp x29, x30, [sp, #-32]!",
-    ".cfi_def_cfa_offset 32",
-    ".cfi_offset x29, -32",
-    ".cfi_offset x30, -24",
-    "mov x29, sp",
-    "stp x19, x20, [sp, #16]",
-    ".cfi_offset x19, -16",
-    ".cfi_offset x20, -8",
-    "ldp x19, x20, [x0]",
-    "bl {begin}",
-    "mov x0, x20",
-    "blr x19",
-    "mov x19, x0",
-    "mov x0, sp",
-    "bl {end}",
-    ".globl rsys_thread_trampoline_end",
-    ".hidden rsys_thread_trampoline_end",
-    "rsys_thread_trampoline_end:",
-    "mov x0, x19",
-    "ldp x19, x20, [sp, #16]",
-    "ldp x29, x30, [sp], #32",
     "ret",
     ".cfi_endproc",
     ".size rsys_thread_trampoline, . - rsys_thread_trampoline",

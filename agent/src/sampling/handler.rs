@@ -4,7 +4,7 @@
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
 //! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::missing_ticks`] and [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
 //! faults), no panic, errno untouched (nothing here sets it).
-//! `tests/tests/purity.rs` proves that on the machine code.
+//! `tests/tests/agent/purity.rs` proves that on the machine code.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,6 +15,7 @@ use rsys_wire::layout::Counter;
 use rsys_wire::record::{self, SAMPLE_BROKEN, SAMPLE_PERF, SAMPLE_TRUNCATED};
 use rsys_wire::ring::DropCause;
 
+use crate::channel::announce;
 use crate::channel::counters::{self, count_unattributed};
 use crate::clocks::perf;
 use crate::sampling::adopt;
@@ -140,6 +141,7 @@ fn on_timer(slot: *mut Slot, overrun: c_int, machine: &libc::ucontext_t) {
     if weight > 0 {
         sample_if_there_is_room(state, weight, 0, machine);
     }
+    state.clock.count_timer();
     Slot::vacate(slot);
 }
 
@@ -176,6 +178,9 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
         return counters::count(Counter::Paused, weight);
     }
     let time_ns = sys::boottime_ns();
+    if announce::is_unheard(time_ns) {
+        return departure::leave();
+    }
     if time_ns < counters::quiet_until_ns() {
         return counters::count(Counter::NotWanted, 1);
     }

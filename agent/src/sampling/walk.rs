@@ -71,15 +71,7 @@ pub fn note_all(seen: &Seen, frames: &FrameBuffer<'_>) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn registers(machine: &libc::ucontext_t) -> Registers {
     Registers::from_gregs(&machine.uc_mcontext.gregs)
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub fn registers(machine: &libc::ucontext_t) -> Registers {
-    let context = &machine.uc_mcontext;
-    Registers::from_mcontext(&context.regs, context.sp, context.pc)
 }

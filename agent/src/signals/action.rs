@@ -38,7 +38,7 @@ impl Action {
     }
 }
 
-/// The kernel's `struct sigaction` (`asm-generic/signal.h`). That of aarch64 has the restorer too, though its C library names none.
+/// The kernel's `struct sigaction` (`asm-generic/signal.h`).
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct KernelAction {
@@ -59,11 +59,7 @@ impl KernelAction {
 }
 
 /// SA_RESTORER: the kernel returns from handlers by a function of the C library's. Unwinders know it.
-#[cfg(target_arch = "x86_64")]
 pub const RESTORER_FLAG: c_int = 0x0400_0000;
-
-#[cfg(not(target_arch = "x86_64"))]
-pub const RESTORER_FLAG: c_int = 0;
 
 pub static RESTORER: AtomicUsize = AtomicUsize::new(0);
 

@@ -12,10 +12,7 @@ std::arch::global_asm!(
     ".globl rsys_breakpoint",
     ".hidden rsys_breakpoint",
     "rsys_breakpoint:",
-    #[cfg(target_arch = "x86_64")]
     "int3",
-    #[cfg(target_arch = "aarch64")]
-    "brk #0",
 );
 
 unsafe extern "C" {

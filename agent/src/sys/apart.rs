@@ -9,14 +9,8 @@ pub struct Apart<T>(pub T);
 #[inline]
 pub fn fetch_for_writing<T>(value: *const T) {
     // SAFETY: a hint. Processors that do not know it (x86-64 before 2014) take it for no operation.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
-    }
-    // SAFETY: a hint.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
     }
 }
 
@@ -24,13 +18,7 @@ pub fn fetch_for_writing<T>(value: *const T) {
 #[inline]
 pub fn fetch_for_reading<T>(value: *const T) {
     // SAFETY: a hint, which every processor knows.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("prefetcht0 [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
-    }
-    // SAFETY: a hint.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
     }
 }

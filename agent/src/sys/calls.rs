@@ -2,7 +2,7 @@
 //!
 //! A seccomp filter of the program's may punish one of them with death ([`crate::lifecycle::seccomp`]). So each is declared here, once: the
 //! function that enters the kernel and what is judged follow from the same row. A call that would be punished is refused here, as if
-//! the filter had returned an error. `tests/tests/purity.rs` compares the table with the machine code.
+//! the filter had returned an error. `tests/tests/agent/purity.rs` compares the table with the machine code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,6 @@ pub struct Call {
 }
 
 /// Enters the kernel. The number stands directly in front of the instruction, where the test finds it.
-#[cfg(target_arch = "x86_64")]
 macro_rules! enter {
     ($number:expr, $arguments:expr) => {{
         let [a, b, c, d, e, f] = $arguments;
@@ -51,29 +50,6 @@ macro_rules! enter {
             in("r9") f,
             lateout("rcx") _,
             lateout("r11") _,
-            options(nostack),
-        );
-        result
-    }};
-}
-
-/// As above.
-#[cfg(target_arch = "aarch64")]
-macro_rules! enter {
-    ($number:expr, $arguments:expr) => {{
-        let [a, b, c, d, e, f] = $arguments;
-        let result: i64;
-        std::arch::asm!(
-            "mov x8, {number}",
-            "svc 0",
-            number = const $number,
-            out("x8") _,
-            inlateout("x0") a => result,
-            in("x1") b,
-            in("x2") c,
-            in("x3") d,
-            in("x4") e,
-            in("x5") f,
             options(nostack),
         );
         result
@@ -126,6 +102,7 @@ ours: [
         clock_getres(clock, resolution) = SYS_clock_getres;
         clock_gettime(clock, time) = SYS_clock_gettime;
         close(fd) = SYS_close;
+        connect(fd, address, bytes) = SYS_connect;
         exit_group(status) = SYS_exit_group;
         faccessat(folder, path, mode) = SYS_faccessat;
         fcntl(fd, command, argument) = SYS_fcntl;

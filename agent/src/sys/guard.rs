@@ -39,7 +39,6 @@ macro_rules! guarded {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 mod machine {
     guarded!(read_u64, u64, "ecx", "mov {value}, qword ptr [{address}]", "Reads eight bytes.");
@@ -58,28 +57,6 @@ mod machine {
     /// Clears the register that says "ok".
     pub(super) fn clear_ok(context: &mut libc::ucontext_t) {
         context.uc_mcontext.gregs[libc::REG_RCX as usize] = 0;
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-#[rustfmt::skip]
-mod machine {
-    guarded!(read_u64, u64, "x9", "ldr {value}, [{address}]", "Reads eight bytes.");
-    guarded!(read_u32, u32, "x9", "ldr {value:w}, [{address}]", "Reads four bytes.");
-    guarded!(read_u16, u16, "x9", "ldrh {value:w}, [{address}]", "Reads two bytes.");
-    guarded!(read_u8, u8, "x9", "ldrb {value:w}, [{address}]", "Reads one byte.");
-
-    pub(super) fn pc(context: &libc::ucontext_t) -> u64 {
-        context.uc_mcontext.pc
-    }
-
-    pub(super) fn set_pc(context: &mut libc::ucontext_t, pc: u64) {
-        context.uc_mcontext.pc = pc;
-    }
-
-    /// Clears the register that says "ok".
-    pub(super) fn clear_ok(context: &mut libc::ucontext_t) {
-        context.uc_mcontext.regs[9] = 0;
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! What is too frequent for two system calls marks itself as busy and turns handlers away (`EventRing::writer`, `Slot::occupy`), or needs no
 //! wait at all. Waits for other threads that are not ours to interrupt (the sampler, the GPU) have an end in time.
-//! (`tests/tests/handlers.rs` interrupts each instruction of these paths.)
+//! (`tests/tests/agent/handlers.rs` interrupts each instruction of these paths.)
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,41 +4,20 @@
 //! load libgcc_s: a fifth of what a small program pays for the agent. Here they do what a panic in the agent must end in anyway:
 //! nothing is thrown, so the process aborts. The names are hidden; those of the program's own are not touched.
 
-#[cfg(target_arch = "x86_64")]
 macro_rules! end_of_stack {
     () => {
         // _URC_END_OF_STACK (Itanium C++ ABI: Exception Handling, 1.2.1).
         "mov eax, 5\nret"
     };
 }
-#[cfg(target_arch = "aarch64")]
-macro_rules! end_of_stack {
-    () => {
-        "mov w0, #5\nret"
-    };
-}
-#[cfg(target_arch = "x86_64")]
 macro_rules! null {
     () => {
         "xor eax, eax\nret"
     };
 }
-#[cfg(target_arch = "aarch64")]
-macro_rules! null {
-    () => {
-        "mov x0, #0\nret"
-    };
-}
-#[cfg(target_arch = "x86_64")]
 macro_rules! jump {
     () => {
         "jmp {abort}@PLT"
-    };
-}
-#[cfg(target_arch = "aarch64")]
-macro_rules! jump {
-    () => {
-        "b {abort}"
     };
 }
 

@@ -1,9 +1,10 @@
 //! Signals, their masks and their stacks.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use crate::sys::calls;
-use crate::sys::{address, getpid};
+use crate::sys::text::Text;
+use crate::sys::{address, getpid, read_file};
 
 /// Changes the calling thread's signal mask behind libc's back.
 ///
@@ -48,6 +49,45 @@ pub fn is_gone(tid: u32) -> bool {
     // SAFETY: numbers.
     let result = unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), 0) };
     result == -i64::from(libc::ESRCH)
+}
+
+/// What the kernel says of a thread of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThreadState {
+    /// Whether it waits for something.
+    pub sleeps: bool,
+    /// The signals below 32 that are pending for it.
+    pub pending: u64,
+    /// Those that are blocked in it.
+    pub blocked: u64,
+}
+
+/// The state of a thread of this process; `None` when it is gone or the kernel does not say.
+pub fn thread_state(tid: u32) -> Option<ThreadState> {
+    /// Fields of proc(5), stat, counted from the thread's state on, which follows its name in parentheses.
+    const PENDING: usize = 31 - 3;
+    const BLOCKED: usize = 32 - 3;
+    let (mut text, mut path) = ([0_u8; 512], [0_u8; 48]);
+    let mut name = Text::new(&mut path);
+    name.put(b"/proc/self/task/");
+    name.number(u64::from(tid));
+    name.put(b"/stat\0");
+    let length = read_file(CStr::from_bytes_until_nul(name.bytes()).ok()?, &mut text);
+    let text = text.get(..length)?;
+    let name_ends = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = text.get(name_ends + 2..)?.split(|byte| *byte == b' ');
+    let number = |field: &[u8]| {
+        field.iter().fold(0_u64, |number, digit| {
+            number
+                .wrapping_mul(10)
+                .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+        })
+    };
+    Some(ThreadState {
+        sleeps: fields.next()? == b"S",
+        pending: number(fields.nth(PENDING - 1)?),
+        blocked: number(fields.nth(BLOCKED - PENDING - 1)?),
+    })
 }
 
 /// The bit of a signal in a kernel signal set.

@@ -12,10 +12,7 @@ use crate::sys::{address, checked, close};
 /// # Errors
 /// The kernel's error number.
 pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: numbers.
-    let made = unsafe { calls::socket(libc::AF_UNIX as u64, kind as u64, 0) };
-    let socket = checked(made)? as c_int;
+    let socket = datagrams()?;
     let wait = libc::timeval {
         tv_sec: 2,
         tv_usec: 0,
@@ -32,14 +29,7 @@ pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> 
             bytes,
         )
     };
-    let mut target = libc::sockaddr_un {
-        sun_family: libc::AF_UNIX as u16,
-        sun_path: [0; 108],
-    };
-    for (to, from) in target.sun_path.iter_mut().skip(1).zip(name) {
-        *to = *from as libc::c_char;
-    }
-    let address_bytes = 2 + 1 + name.len().min(107);
+    let (mut target, address_bytes) = address_of(name);
     let part = libc::iovec {
         iov_base: datagram.as_ptr().cast_mut().cast(),
         iov_len: datagram.len(),
@@ -53,7 +43,7 @@ pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> 
     // SAFETY: zero is a valid value of every field.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_name = (&raw mut target).cast();
-    message.msg_namelen = address_bytes as u32;
+    message.msg_namelen = address_bytes;
     message.msg_iov = (&raw const part).cast_mut();
     message.msg_iovlen = 1;
     if fd.is_some() {
@@ -70,4 +60,36 @@ pub fn send(name: &[u8], datagram: &[u8], fd: Option<c_int>) -> Result<(), i32> 
     };
     close(socket);
     sent.map(|_| ())
+}
+
+/// Whether nothing receives at a socket in the abstract namespace. Sends nothing.
+pub fn is_closed(name: &[u8]) -> bool {
+    let Ok(socket) = datagrams() else {
+        return false;
+    };
+    let (target, bytes) = address_of(name);
+    // SAFETY: an address with its size.
+    let result =
+        unsafe { calls::connect(socket as u64, address(&raw const target), u64::from(bytes)) };
+    close(socket);
+    result == -i64::from(libc::ECONNREFUSED)
+}
+
+fn datagrams() -> Result<c_int, i32> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: numbers.
+    let made = unsafe { calls::socket(libc::AF_UNIX as u64, kind as u64, 0) };
+    Ok(checked(made)? as c_int)
+}
+
+/// The address of a socket in the abstract namespace, and its size.
+fn address_of(name: &[u8]) -> (libc::sockaddr_un, u32) {
+    let mut address = libc::sockaddr_un {
+        sun_family: libc::AF_UNIX as u16,
+        sun_path: [0; 108],
+    };
+    for (to, from) in address.sun_path.iter_mut().skip(1).zip(name) {
+        *to = *from as libc::c_char;
+    }
+    (address, 2 + 1 + name.len().min(107) as u32)
 }

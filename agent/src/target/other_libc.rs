@@ -8,20 +8,6 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::target::real;
 
-/// Goes on in a function of ours.
-#[cfg(all(target_arch = "x86_64", not(test)))]
-macro_rules! jump {
-    ($name:ident) => {
-        concat!("jmp {", stringify!($name), "}")
-    };
-}
-#[cfg(all(target_arch = "aarch64", not(test)))]
-macro_rules! jump {
-    ($name:ident) => {
-        concat!("b {", stringify!($name), "}")
-    };
-}
-
 /// Defines hidden functions that go on in functions of ours.
 macro_rules! hidden {
     ($($symbol:literal = $name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $missing:expr;)*) => {
@@ -41,7 +27,7 @@ macro_rules! hidden {
                 concat!(".hidden ", $symbol),
                 concat!(".type ", $symbol, ", %function"),
                 concat!($symbol, ":"),
-                jump!($name),
+                concat!("jmp {", stringify!($name), "}"),
                 $name = sym $name,
             );
         )*
@@ -82,7 +68,7 @@ std::arch::global_asm!(
     ".hidden pthread_getspecific",
     ".type pthread_getspecific, %function",
     "pthread_getspecific:",
-    jump!(pthread_getspecific),
+    concat!("jmp {", stringify!(pthread_getspecific), "}"),
     pthread_getspecific = sym pthread_getspecific,
 );
 
@@ -91,18 +77,9 @@ pub fn loader_list() -> *const c_void {
     let list: *const c_void;
     // SAFETY: reads an entry of the global offset table, which is null for a weak symbol that no library has.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
         std::arch::asm!(
             ".weak _r_debug",
             "mov {list}, qword ptr [rip + _r_debug@GOTPCREL]",
-            list = out(reg) list,
-            options(nostack, readonly, preserves_flags, pure)
-        );
-        #[cfg(target_arch = "aarch64")]
-        std::arch::asm!(
-            ".weak _r_debug",
-            "adrp {list}, :got:_r_debug",
-            "ldr {list}, [{list}, :got_lo12:_r_debug]",
             list = out(reg) list,
             options(nostack, readonly, preserves_flags, pure)
         );

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{Gpu, Host, Owner, Span, host_named};
-use super::rule::is_worth;
-use crate::measure::collectives::TOGETHER;
+use super::rule::is_worth_of;
+use crate::measure::job::collectives::TOGETHER;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
 
@@ -20,6 +20,8 @@ pub(super) struct Straggler {
     pub(super) place: String,
     pub(super) late_ns: u64,
     pub(super) blame_ns: u64,
+    /// How often it came late.
+    pub(super) arrivals: u64,
     /// By how much the job would end sooner if it were like the others: as the collectives tell it, and no more than `longer_ns`.
     pub(super) saved_ns: u64,
     /// By how much its GPUs do longer what makes it late than others usually do; `None` if that is not known.
@@ -72,7 +74,13 @@ pub(super) struct Compared {
 }
 
 /// Causes of stragglers for which their GPUs are idle.
-const OF_IDLE_GPUS: [&str; 4] = ["host_code", "host_wait", "runtime_call", "off_processor"];
+const OF_IDLE_GPUS: [&str; 5] = [
+    "host_code",
+    "host_wait",
+    "runtime_call",
+    "host_runnable",
+    "off_processor",
+];
 /// And for which these copy.
 const COPIES: &str = "copies";
 
@@ -149,13 +157,15 @@ impl Compared {
     /// The stragglers that are worth a finding in a run of this length.
     pub(super) fn reported(&self, run_ns: u64) -> Reported<'_> {
         let all = self.stragglers.iter();
-        let (alone, others): (Vec<_>, Vec<_>) = all.partition(|one| is_worth(one.saved_ns, run_ns));
+        let worth = |one: &&Straggler| is_worth_of(one.saved_ns, run_ns, one.arrivals);
+        let (alone, others): (Vec<_>, Vec<_>) = all.partition(worth);
         let alone_ns: u64 = alone.iter().map(|one| one.saved_ns).sum();
         // No more than any of them does longer.
         let most_ns = others.iter().map(|one| one.longer_ns.unwrap_or(u64::MAX));
         let together_ns = self.together_saved_ns.saturating_sub(alone_ns);
         let together_ns = together_ns.min(most_ns.max().unwrap_or(0));
-        match is_worth(together_ns, run_ns) {
+        let arrivals = others.iter().map(|one| one.arrivals).sum();
+        match is_worth_of(together_ns, run_ns, arrivals) {
             true => Reported {
                 alone,
                 together: others,
@@ -238,6 +248,7 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
             place: tidy(view.text("place")),
             late_ns: view.count("late_ns"),
             blame_ns: view.count("blame_ns"),
+            arrivals: view.count("arrivals"),
             saved_ns: replayed_ns.min(longer_ns.unwrap_or(u64::MAX)),
             longer_ns,
             replayed_ns,

@@ -159,9 +159,15 @@ impl Gpu {
 /// A function without the line in it: `step (train.py:12)` is `step (train.py)`. Nor with a lock that it waits for.
 pub(super) fn without_line(place: &str) -> &str {
     let place = without_lock(place);
-    place
-        .rsplit_once(':')
-        .map_or(place, |(function, _)| function)
+    // Names have colons as well: `aten::mm` is no line `:mm` of `aten:`.
+    let is_line = |behind: &str| {
+        let digits = behind.trim_end_matches(')');
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    match place.rsplit_once(':') {
+        Some((function, line)) if is_line(line) => function,
+        _ => place,
+    }
 }
 
 /// Where `gaps` says in a place which lock is waited for there and who holds it, and whether that is the interpreter's.

@@ -18,14 +18,15 @@ mod rules;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use self::facts::{Facts, Span};
+use self::facts::{Facts, Gpu, Idle, Span};
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
-use crate::measure::interpreter::Interpreter;
-use crate::measure::lives::Lives;
-use crate::measure::pauses::Pauses;
-use crate::measure::stuck::Stuck;
+use crate::measure::host::interpreter::Interpreter;
+use crate::measure::host::lives::Lives;
+use crate::measure::host::pauses::Pauses;
+use crate::measure::job::stuck::Stuck;
 use crate::table::{Answer, Cell, Column, Table};
+use crate::words::nanoseconds;
 
 /// The most findings that are reported.
 const FINDINGS: usize = 10;
@@ -93,8 +94,14 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     for (number, (rule, finding)) in (1_u64..).zip(&found) {
         findings.push(cells(number, rule, finding, &facts));
     }
+    // Who has a file of another profiler cannot record it again with rsys-sample: what is missing is in the table.
+    let is_ours = facts.processes.iter().any(|one| one.is_sampled)
+        || facts
+            .cost
+            .is_some_and(|cost| cost.known("samples").is_some());
     let mut notes: Vec<String> = lacking
         .iter()
+        .filter(|_| is_ours)
         .map(|((what, switch), names)| {
             let names = names.join(", ");
             let by = match *switch {
@@ -108,7 +115,7 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         notes.push(format!("{more} smaller findings are left out"));
     }
     if found.is_empty() {
-        notes.insert(0, "no rule has found anything".to_owned());
+        notes.splice(0..0, nothing_found(&facts));
     }
     let is_empty = facts.processes.is_empty() && facts.gpus.is_empty();
     Answer {
@@ -117,6 +124,41 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         is_empty,
         ..Answer::default()
     }
+}
+
+/// What is said where no rule has found anything: of a GPU that is idle for half of its time, what is known of that.
+fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
+    let idle_ns = |gpu: &&Gpu| gpu.span.duration_ns.saturating_sub(gpu.busy_ns);
+    let idlest = facts.gpus.iter().max_by_key(idle_ns);
+    let idlest = idlest.filter(|gpu| 2 * idle_ns(gpu) >= gpu.span.duration_ns && idle_ns(gpu) > 0);
+    let Some(gpu) = idlest else {
+        return vec!["no rule has found anything".to_owned()];
+    };
+    let share = 100.0 * idle_ns(&gpu) as f64 / gpu.span.duration_ns as f64;
+    let mut causes: Vec<&Idle> = gpu.causes.iter().collect();
+    causes.sort_by_key(|one| Reverse(one.idle_ns));
+    let mostly: Vec<String> = causes
+        .iter()
+        .take(3)
+        .map(|one| {
+            let place = match one.place.as_str() {
+                "" => String::new(),
+                place => format!(" ({place})"),
+            };
+            let cause = one.cause.replace('_', " ");
+            format!("{cause}{place} {}", nanoseconds(one.idle_ns))
+        })
+        .collect();
+    let because = match mostly.is_empty() {
+        true => String::new(),
+        false => format!(", most of it by: {}", mostly.join("; ")),
+    };
+    vec![format!(
+        "GPU {} of process {} is idle for {share:.0} % of {}{because}; no rule says what to do about it, `rsys-report gaps` has all causes",
+        gpu.number,
+        gpu.owner.process,
+        nanoseconds(gpu.span.duration_ns)
+    )]
 }
 
 fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<Cell> {

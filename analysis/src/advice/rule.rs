@@ -7,8 +7,10 @@ use crate::table::Cell;
 
 /// A finding gives back at least this part of the time of its GPU or run: one in this many.
 const WORTH_PART: u64 = 20;
-/// And at least so much.
+/// And at least this time. Many profiles have a few steps only: in less than [`SHORT_NS`] it is enough to have happened [`OFTEN`] times.
 const WORTH_NS: u64 = 100_000_000;
+const SHORT_NS: u64 = 1_000_000_000;
+const OFTEN: u64 = 3;
 
 /// A rule. `docs/advice.md` has a section for each, under its name.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ pub(super) enum Need {
 }
 
 impl Need {
-    fn is_there(self, facts: &Facts<'_>) -> bool {
+    pub(super) fn is_there(self, facts: &Facts<'_>) -> bool {
         let has_samples = || facts.processes.iter().any(|one| one.has_waits);
         match self {
             Self::Gpus => !facts.gpus.is_empty(),
@@ -52,7 +54,7 @@ impl Need {
     }
 
     /// What is lacking where it is not there.
-    fn lack(self) -> Verdict {
+    pub(super) fn lack(self) -> Verdict {
         let (what, switch) = match self {
             Self::Gpus => ("operations of GPUs", "-I rocm"),
             Self::Calls => ("calls of the GPU runtimes", "-I rocm"),
@@ -83,6 +85,15 @@ pub(super) struct Finding {
     pub(super) evidence: Vec<(&'static str, Cell)>,
     /// Where to look in the trace.
     pub(super) span: Option<Span>,
+    /// How often it has happened, as far as that is known.
+    pub(super) times: u64,
+}
+
+impl Finding {
+    /// Whether the time is worth a finding.
+    pub(super) fn is_worth(&self, whole_ns: u64) -> bool {
+        is_worth_of(self.saves_ns.unwrap_or(0), whole_ns, self.times)
+    }
 }
 
 impl Rule {
@@ -96,7 +107,14 @@ impl Rule {
 
 /// Whether a time is worth a finding, beside the time that it is a part of.
 pub(super) fn is_worth(saves_ns: u64, whole_ns: u64) -> bool {
-    saves_ns >= WORTH_NS && saves_ns.saturating_mul(WORTH_PART) >= whole_ns
+    is_worth_of(saves_ns, whole_ns, 0)
+}
+
+/// [`is_worth`] of what has happened this many times.
+pub(super) fn is_worth_of(saves_ns: u64, whole_ns: u64, times: u64) -> bool {
+    let is_short = whole_ns < SHORT_NS && times >= OFTEN;
+    let is_much = saves_ns >= WORTH_NS || saves_ns > 0 && is_short;
+    is_much && saves_ns.saturating_mul(WORTH_PART) >= whole_ns
 }
 
 /// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once. The time for
@@ -134,10 +152,7 @@ fn one_of_each<'f>(
 ) -> Verdict {
     let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
     for gpu in &facts.gpus {
-        let worth = |finding: &Finding| {
-            let saves_ns = finding.saves_ns.unwrap_or(0);
-            is_worth(saves_ns, gpu.span.duration_ns)
-        };
+        let worth = |finding: &Finding| finding.is_worth(gpu.span.duration_ns);
         for mut finding in find(gpu).into_iter().filter(worth) {
             let whole_ns = gpu.span.duration_ns;
             finding.evidence.push(("of_gpu_time_ns", whole_ns.into()));
@@ -160,7 +175,7 @@ fn one_of_each<'f>(
 
 /// One finding, if the time is worth it.
 pub(super) fn if_worth(whole_ns: u64, finding: Finding) -> Vec<Finding> {
-    match is_worth(finding.saves_ns.unwrap_or(0), whole_ns) {
+    match finding.is_worth(whole_ns) {
         true => vec![finding],
         false => Vec::new(),
     }

@@ -1,6 +1,6 @@
 //! Estimates from what was measured, and whether two of them differ by more than chance.
 
-use crate::measure::spread::Stretch;
+use crate::measure::pictures::spread::Stretch;
 
 /// A change below this part is none that anybody cares for, however sure it is.
 pub const LEAST_CHANGE: f64 = 0.005;

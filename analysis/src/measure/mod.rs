@@ -1,66 +1,19 @@
 //! One module for each question. All consume the same batches, in one pass.
 //!
-//! | module | question |
+//! | folder | questions |
 //! |---|---|
-//! | [`timeline`] | where the time of each GPU went |
-//! | [`kernels`] | which kernels took it |
-//! | [`gaps`] | why each GPU was idle |
-//! | [`calls`] | which calls of the GPU runtimes threads made, and how long those held them |
-//! | [`collectives`] | which rank made the others wait in collectives, and why |
-//! | [`critical`] | what the end of an iteration had waited for, from rank to rank |
-//! | [`copies`] | how many bytes went which way, how fast, and which calls waited for that |
-//! | [`functions`] | which functions took the CPU time, and what threads waited for |
-//! | [`locks`] | how often locks were taken, how long threads waited for them and where, and who held them |
-//! | [`memory`] | how much memory programs had when, and what held it at the peak |
-//! | [`sensors`] | what the sensors of GPUs said, and when clocks were slow |
-//! | [`launch`] | who launched them: operators, functions, ranges, calls; and how long launches waited |
-//! | [`operators`] | which functions are operators of frameworks |
-//! | `recorded` | for how long recorded operators and functions were open, for [`functions`] and [`launch`] |
-//! | [`plots`] | what pictures are drawn from |
-//! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
-//! | [`lives`] | from when to when processes lived and used GPUs |
-//! | [`interpreter`] | who held the interpreter's lock, and who waited for it |
-//! | [`stuck`] | where processes stood when their traces ended, and who was waited for |
-//! | [`spread`] | how long kernels took in stretches of the run, for comparisons of runs |
-//! | [`cost`] | what profiling itself cost |
+//! | [`gpu`] | what GPUs did, and why they were idle |
+//! | [`host`] | what threads did: functions, calls, locks |
+//! | [`job`] | what ranks did together, iteration by iteration |
+//! | [`pictures`] | what pictures and comparisons are made from |
 //!
-//! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`sets`]); what cannot be
-//! attributed is a row of its own, so that the parts of a table add up to its total exactly.
+//! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`crate::containers::sets`]); what
+//! cannot be attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
-pub mod calls;
-pub mod collectives;
-pub mod copies;
-pub mod cost;
-pub mod critical;
-pub mod functions;
-pub mod gaps;
-pub mod interpreter;
-pub mod iterations;
-pub mod kernels;
-pub mod launch;
-pub mod lives;
-pub mod locks;
-pub mod memory;
-pub mod operators;
-pub mod packed_rows;
-pub mod pauses;
-pub mod plots;
-pub mod sensors;
-pub mod sets;
-pub mod spread;
-pub mod stuck;
-pub mod timeline;
-
-mod call_sites;
-mod code_place;
-mod id_map;
-pub mod iteration_names;
-mod nesting;
-mod quantiles;
-mod recorded;
-mod scopes;
-
-pub use code_place::own_place;
+pub mod gpu;
+pub mod host;
+pub mod job;
+pub mod pictures;
 
 use std::collections::BTreeSet;
 
@@ -131,18 +84,30 @@ pub(crate) fn process_cells(model: &Model, id: ProcessId) -> [Cell; 4] {
     ]
 }
 
+/// A measure, and the name of its question.
+pub type Named = (&'static str, Box<dyn Measure>);
+
+/// All questions about single processes, in the order of a summary.
+#[must_use]
+pub fn of_summary() -> Vec<Named> {
+    vec![
+        ("timeline", Box::<gpu::timeline::Timeline>::default()),
+        ("gaps", Box::<gpu::gaps::Gaps>::default()),
+        ("kernels", Box::<gpu::kernels::Kernels>::default()),
+        ("launch", Box::<gpu::launch::Launch>::default()),
+        ("copies", Box::<gpu::copies::Copies>::default()),
+        ("calls", Box::<host::calls::Calls>::default()),
+        ("functions", Box::<host::functions::Functions>::default()),
+        ("locks", Box::<host::locks::Locks>::default()),
+        ("memory", Box::<gpu::memory::Memory>::default()),
+        ("sensors", Box::<gpu::sensors::Sensors>::default()),
+    ]
+}
+
 /// Columns of tables that text does not have: `owner` names what they are about.
 pub(crate) fn unseen(owner: &[Column], columns: &[Column]) -> Vec<Column> {
     let columns = owner.iter().chain(columns);
     columns.map(|column| column.unseen()).collect()
-}
-
-/// The entry of a table by dense ids, which grows as needed.
-pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
-    if index >= table.len() {
-        table.resize_with(index + 1, T::default);
-    }
-    &mut table[index]
 }
 
 /// What a question about GPUs says of traces without one.

@@ -1,6 +1,7 @@
 //! What the time of a GPU operation counts as.
 
 use super::OpKind;
+use super::collective_kernels::is_collective;
 
 /// What a GPU did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -36,21 +37,6 @@ pub fn classify(kind: OpKind, name: &str) -> Activity {
             _ => Activity::Compute,
         },
     }
-}
-
-/// Whether a kernel is one of a library of collectives. `ccl` alone says nothing: it is in `__amd_rocclr_…`.
-fn is_collective(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let contains_word = |word: &str| {
-        name.match_indices(word).any(|(at, _)| {
-            let before = name[..at].chars().next_back();
-            !before.is_some_and(|before| before.is_ascii_alphabetic())
-        })
-    };
-    ["nccl", "rccl", "msccl"].into_iter().any(contains_word)
-        || ["cross_device_reduce", "quickreduce"]
-            .iter()
-            .any(|part| name.contains(part))
 }
 
 #[cfg(test)]

@@ -1,4 +1,27 @@
-//! Which calls make memory and give it back.
+//! Which calls make memory and give it back, and what frameworks say of their own memory.
+
+use super::{ProcessId, ThreadId};
+
+/// A framework gives a part of its memory to a tensor, or takes it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryEvent {
+    /// BOOTTIME.
+    pub time_ns: u64,
+    /// The process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// Number of the GPU; `None`: memory of the host.
+    pub device: Option<u32>,
+    /// The address.
+    pub address: u64,
+    /// Bytes, negative if they are taken back.
+    pub bytes: i64,
+    /// What tensors have of the device's memory afterwards, and what the framework holds, if it says so.
+    pub allocated: Option<u64>,
+    /// See `allocated`.
+    pub reserved: Option<u64>,
+}
 
 /// Whose memory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CollectiveCall, CounterId, DeviceId, Effect, LockCounts, LockWait, ProcessId,
-    ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
+    Activity, CollectiveCall, CounterId, DeviceId, Effect, LockCounts, LockWait, MemoryEvent,
+    ProcessId, ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
 };
 
 /// What a GPU operation is.
@@ -79,10 +79,26 @@ pub enum HostKind {
     Wait,
     /// A time off the processor.
     OffCpu,
+    /// A time in which it could run, and had no processor.
+    Runnable,
     /// What an OpenMP runtime does for a thread: regions, loops, barriers, tasks.
     OpenMp,
     /// A kernel, region, fence or copy of Kokkos.
     Kokkos,
+}
+
+impl HostKind {
+    /// What times off the processor are called in which a thread could have run, in traces of rsys.
+    const RUNNABLE: [&str; 2] = ["preempted", "woken"];
+
+    /// The kind of a slice with this name: a time off the processor may be one in which the thread could run.
+    #[must_use]
+    pub fn of_slice(self, name: &str) -> Self {
+        match self {
+            Self::OffCpu if Self::RUNNABLE.contains(&name) => Self::Runnable,
+            kind => kind,
+        }
+    }
 }
 
 /// A slice of a thread. Slices of a thread that are of one kind nest. They come when they end, unless their depth is unknown.
@@ -108,6 +124,8 @@ pub struct HostSlice {
     pub name: TextId,
     /// Types and dimensions of an operator's arguments, if they were asked for ([`Kinds::shapes`]); else empty.
     pub shapes: TextId,
+    /// Of operators, functions and ranges of one thread that begin and end together, those with smaller numbers are outside; 0: they come in this order.
+    pub number: u64,
     /// How many slices of the same track contain it, or [`HostSlice::UNKNOWN_DEPTH`].
     pub depth: u32,
     /// What it is.
@@ -237,7 +255,13 @@ impl Kinds {
     #[inline]
     #[must_use]
     pub fn wants(self, kind: HostKind) -> bool {
-        self.host || self.recorded && matches!(kind, HostKind::Operator | HostKind::Function)
+        let is_recorded = || {
+            matches!(
+                kind,
+                HostKind::Operator | HostKind::Function | HostKind::OffCpu | HostKind::Runnable
+            )
+        };
+        self.host || self.recorded && is_recorded()
     }
 
     /// What either wants.
@@ -282,6 +306,8 @@ pub struct Batch {
     pub lock_waits: Vec<LockWait>,
     /// What RCCL's proxies did.
     pub proxies: Vec<ProxyRecord>,
+    /// What frameworks say of their memory.
+    pub memory: Vec<MemoryEvent>,
 }
 
 impl Batch {
@@ -298,6 +324,7 @@ impl Batch {
             + self.locks.len()
             + self.lock_waits.len()
             + self.proxies.len()
+            + self.memory.len()
     }
 
     /// Whether there is none.
@@ -318,5 +345,6 @@ impl Batch {
         self.locks.clear();
         self.lock_waits.clear();
         self.proxies.clear();
+        self.memory.clear();
     }
 }

@@ -16,6 +16,8 @@ pub enum Effect {
     CopiesAside,
     /// Makes memory or gives it back.
     Memory,
+    /// Launches a graph: one call, many operations.
+    LaunchesGraph,
 }
 
 impl Effect {
@@ -31,6 +33,7 @@ impl Effect {
             }
             Some(WaitsFor::Copy) => Self::Copies,
             Some(WaitsFor::Release) => Self::Memory,
+            None if call.contains("GraphLaunch") => Self::LaunchesGraph,
             None if call.contains("Memcpy") && call.contains("Async") => Self::CopiesAside,
             None => Self::None,
         }
@@ -52,6 +55,7 @@ mod tests {
             ("hipMemcpyAsync", Effect::CopiesAside),
             ("hipMallocAsync", Effect::Memory),
             ("hipFree", Effect::Memory),
+            ("cudaGraphLaunch_ptsz", Effect::LaunchesGraph),
             ("hipDeviceReset", Effect::Synchronises),
         ] {
             assert_eq!(Effect::of(name), effect, "{name}");

@@ -69,6 +69,8 @@ pub struct Process {
     pub file: String,
     /// How often waiting threads were looked at, in Hz; 0 if they were not, or if that is unknown.
     pub wait_frequency_hz: u64,
+    /// Whether its context switches were recorded to its end, so that its threads are known to have run whenever they were not off the processor.
+    pub has_switches: bool,
     /// What its trace says of itself at its end; `None` if it does not, for it was cut off or is of another profiler.
     pub account: Option<Account>,
     /// BOOTTIME, and by how many nanoseconds the wall clock of its host was ahead of it then, as its trace has compared them.

@@ -7,9 +7,11 @@ mod activity;
 mod allocations;
 mod batch;
 mod collective;
+mod collective_kernels;
 mod communication;
 mod effect;
 mod entity;
+mod input;
 mod lock;
 mod loss;
 mod part;
@@ -20,17 +22,20 @@ mod text;
 mod waiting_calls;
 
 pub use activity::{Activity, classify};
+pub use allocations::MemoryEvent;
 pub(crate) use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
     Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
 };
 pub use collective::CollectiveCall;
+pub use collective_kernels::{count_as_communication, further_communication};
 pub use communication::Communication;
 pub use effect::Effect;
 pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
     Thread, ThreadId,
 };
+pub(crate) use input::is_input;
 pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;
@@ -101,4 +106,13 @@ impl Model {
         });
         ids
     }
+}
+
+/// The entry of a table by dense ids, which grows as needed.
+#[inline]
+pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
+    if index >= table.len() {
+        table.resize_with(index + 1, T::default);
+    }
+    &mut table[index]
 }

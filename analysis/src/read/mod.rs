@@ -3,10 +3,12 @@
 //! What cannot be read is left out with a [`Notice`](crate::model::Notice) that says where and how much; what remains is an answer still.
 
 mod chain;
+mod checked;
 mod json;
 mod kineto;
 mod known;
 mod left_out;
+mod named;
 mod perfetto;
 mod rocprofv3;
 
@@ -24,6 +26,7 @@ use rsys_proto::reader::PacketReader;
 use crate::model::{Batch, Kinds, Model};
 use crate::perfetto::{EventHead, PacketHead, facts};
 pub use chain::{Chain, further_parts, is_further_part};
+use checked::Checked;
 use kineto::KinetoReader;
 use perfetto::PerfettoReader;
 use rocprofv3::{CsvReader, JsonReader};
@@ -40,6 +43,9 @@ pub enum OpenError {
     /// Its first bytes are of no kind that is known.
     #[error("{}: neither a Perfetto trace in protobuf form nor JSON or tables of a profiler, nor a database of one", .0.display())]
     Unknown(PathBuf),
+    /// It is of a kind that is known, and that is not read.
+    #[error("{path}: {what}", path = .0.display(), what = .1)]
+    Named(PathBuf, &'static str),
     /// It is read in place, so it cannot be packed.
     #[error("{}: a packed database; unpack it first", .0.display())]
     Packed(PathBuf),
@@ -77,6 +83,11 @@ pub trait Reader: Send {
     /// Appends some [`BATCH_RECORDS`] records to `batch`, and what they refer to to `model`. `false` at the end of the file; there may be
     /// records in the batch even then.
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool;
+
+    /// The time that records have whose file says 0.
+    fn zero_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// How many bytes of files were read so far, as they lie on the disk.
@@ -127,29 +138,39 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
         read_bytes: read_bytes.clone(),
     };
     let (start, input, is_packed) = unpacked(Box::new(file)).map_err(failed)?;
+    if let Some(what) = named::what_it_is(path, &start) {
+        return Err(OpenError::Named(path.to_path_buf(), what));
+    }
     if let Some(kind) = further_kind(&start) {
         if is_packed {
             return Err(OpenError::Packed(path.to_path_buf()));
         }
         let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
         read_bytes.0.fetch_add(bytes, Ordering::Relaxed);
-        return (kind.open)(path, kinds);
+        return (kind.open)(path, kinds).map(|reader| checked(path, reader));
     }
     if kineto::is_json(&start[..start.len().min(JSON_START_BYTES)]) {
-        return Ok(match is_of_rocprofv3(&start) {
+        let reader: Box<dyn Reader> = match is_of_rocprofv3(&start) {
             true => Box::new(JsonReader::new(path, input, kinds)),
             false => Box::new(KinetoReader::new(path, input, kinds)),
-        });
+        };
+        return Ok(checked(path, reader));
     }
     // A table may be empty or damaged: the others of its process count.
     if rocprofv3::is_table(&start) || !rocprofv3::csv_companions(path).is_empty() {
-        return Ok(Box::new(CsvReader::new(path, kinds, read_bytes)));
+        let reader = CsvReader::new(path, kinds, read_bytes);
+        return Ok(checked(path, Box::new(reader)));
     }
     match start.first() {
         // An empty file is what a killed profiler leaves.
         None | Some(0x0A) => Ok(Box::new(PerfettoReader::new(path, input, kinds, is_ahead))),
         _ => Err(OpenError::Unknown(path.to_path_buf())),
     }
+}
+
+/// A reader of what others have written, whose times need not be right.
+fn checked(path: &Path, reader: Box<dyn Reader>) -> Box<dyn Reader> {
+    Box::new(Checked::new(reader, path.display().to_string()))
 }
 
 /// Whether the first bytes are enough to tell a trace in protobuf form from JSON: of more, some may be of any alphabet.

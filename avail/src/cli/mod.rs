@@ -123,6 +123,8 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
         about_itself: about_itself(matches),
         views: views(matches, &chosen),
         program: matches.get_one::<PathBuf>("for").cloned(),
+        doctor: doctor(matches),
+        set: words("set"),
         generate: generation(matches)?,
         comments: generate::Choice {
             describe: columns.description || columns.value || columns.category,
@@ -148,6 +150,12 @@ fn request(matches: &ArgMatches) -> anyhow::Result<Request> {
             .filter(|width| *width > 0),
         total_width: number("max-total-width").or(old_width.filter(|width| *width == 0)),
     })
+}
+
+/// Whether the doctor is asked, and about what.
+fn doctor(matches: &ArgMatches) -> Option<Option<PathBuf>> {
+    let mut words = matches.get_many::<PathBuf>("doctor")?;
+    Some(words.next().cloned())
 }
 
 /// The main tables with their options and names.
@@ -176,7 +184,7 @@ fn views(matches: &ArgMatches, chosen: &[String]) -> Vec<View> {
     if flag("runtimes") {
         views.push(View::Runtimes);
     }
-    if views.is_empty() && matches.contains_id("for") {
+    if views.is_empty() && (matches.contains_id("for") || matches.contains_id("doctor")) {
         return views;
     }
     if views.is_empty() {
@@ -214,7 +222,7 @@ fn generation(matches: &ArgMatches) -> anyhow::Result<Option<Generation>> {
         .flatten()
     {
         let format = Format::of(name)
-            .ok_or_else(|| anyhow::anyhow!("'{name}' is no format of configuration files"))?;
+            .ok_or_else(|| anyhow::anyhow!("'{name}' is not a format of configuration files"))?;
         if !formats.contains(&format) {
             formats.push(format);
         }

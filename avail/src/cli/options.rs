@@ -70,9 +70,11 @@ Examples:
   rsys-avail -H -A                  counters that can be used here
   rsys-avail -H -c GPU --json       GPU counters and sensors, for a program
   rsys-avail --for ./app            what it loads of ROCm, and what rsys sees of it
+  rsys-avail --doctor ./app         what would be recorded of it here, how well, and what helps
   rsys-avail -G my.cfg -d           write a configuration with descriptions
 
-Exit status: 0, or 2 when an option, a setting or a file is wrong.";
+Exit status: 0, or 2 when an option, a setting or a file is wrong; of --doctor also 1, when something is missing that the
+settings ask for.";
 
 fn flag(name: &'static str, short: Option<char>, heading: &'static str, help: &'static str) -> Arg {
     let argument = Arg::new(name)
@@ -144,6 +146,13 @@ fn information() -> Vec<Arg> {
             .value_name("PROGRAM")
             .value_parser(clap::value_parser!(PathBuf))
             .help("Which of them PROGRAM would load, and how its GPU work would be recorded")
+            .help_heading("What to list"),
+        Arg::new("doctor")
+            .long("doctor")
+            .num_args(0..=1)
+            .value_name("PID|PROGRAM")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("What would be recorded here with these settings, how well, and what helps")
             .help_heading("What to list"),
         flag("list-categories", None, "The names for -c"),
         flag("list-keys", None, "The keys that output paths may hold"),
@@ -288,6 +297,12 @@ fn output() -> Vec<Arg> {
             .short('t')
             .value_name("NAME")
             .help("With --expand-keys: what %tag% stands for")
+            .help_heading(heading),
+        Arg::new("set")
+            .long("set")
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .help("With this value of a setting, over files and environment")
             .help_heading(heading),
         path(
             "gpu-counters",

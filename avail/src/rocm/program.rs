@@ -74,7 +74,8 @@ fn libraries(program: &Program) -> Table {
     table
 }
 
-fn sources(program: &Program, settings: &Settings) -> Table {
+/// Who would record what of a program.
+pub fn sources(program: &Program, settings: &Settings) -> Table {
     let mut table = Table {
         name: "sources",
         title: "How it would be recorded",
@@ -106,18 +107,9 @@ fn sources(program: &Program, settings: &Settings) -> Table {
         );
         return table;
     }
-    let resolved = settings.resolve();
     let hip = program.library(Kind::Hip);
     let hsa = program.library(Kind::Hsa);
-    let choice = gpu::choose(
-        wish(resolved.gpu_source),
-        level(resolved.gpu_level),
-        match hip {
-            None => Hip::Absent,
-            Some(hip) if hip.has_tracer => Hip::Ready,
-            Some(_) => Hip::Mute,
-        },
-    );
+    let choice = choice(settings, hip);
     match (choice.recorder, hsa) {
         _ if hip.is_none() && hsa.is_none() => row(
             "kernels and copies",
@@ -165,6 +157,20 @@ fn sources(program: &Program, settings: &Settings) -> Table {
         );
     }
     table
+}
+
+/// Who would record kernels and copies where this HIP is loaded, or none.
+pub fn choice(settings: &Settings, hip: Option<&Library>) -> gpu::Choice {
+    let resolved = settings.resolve();
+    gpu::choose(
+        wish(resolved.gpu_source),
+        level(resolved.gpu_level),
+        match hip {
+            None => Hip::Absent,
+            Some(hip) if hip.has_tracer => Hip::Ready,
+            Some(_) => Hip::Mute,
+        },
+    )
 }
 
 fn of_hip(hip: Option<&Library>) -> Vec<&'static str> {

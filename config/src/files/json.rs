@@ -103,7 +103,11 @@ impl Found<'_> {
                 ..
             }) => self.settings_of(inner),
             Some(other) => {
-                self.error(&other.bytes, "'settings' is no object".to_owned(), OBJECT);
+                self.error(
+                    &other.bytes,
+                    "'settings' is not an object".to_owned(),
+                    OBJECT,
+                );
             }
             None => members.iter().for_each(|member| self.setting(member)),
         }
@@ -269,7 +273,7 @@ impl Reader<'_> {
             }
             _ => Err((
                 start..self.position(),
-                format!("'{word}' is no value; a text needs double quotes"),
+                format!("'{word}' is not a value; a text needs double quotes"),
             )),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) const BACKENDS: &[Setting] = &[
         "KOKKOSP_NAME_LENGTH_MAX",
         Kind::Int { min: 0, max: 4096, unit: "bytes" },
         "0",
-        "Leave out kernels, regions and fences of Kokkos whose names have so many bytes or more; 0: none",
+        "Leave out kernels, regions and fences of Kokkos whose names have this many bytes or more; 0: none",
     )
     .details("Kokkos names what the program has not named by the type of its function, which may be very long.")
     .advanced(),

@@ -1,6 +1,7 @@
 //! Counters beside the call stacks: of processes, host and GPUs, and of threads.
 
 use super::{Category, Kind, Setting};
+use crate::choices::ContextSwitches;
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new(
@@ -132,5 +133,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Shorter times off the processor are counted but not drawn",
     )
     .option(None, "off-cpu-shortest", "TIME")
+    .advanced(),
+    Setting::new(
+        Category::Counters,
+        "CONTEXT_SWITCHES",
+        Kind::Choice(ContextSwitches::CHOICES),
+        ContextSwitches::Auto.as_str(),
+        "Whether the kernel's records of context switches say how long waits were",
+    )
+    .details(
+        "They say to the microsecond when a thread left the processor, when it came back, and whether it could have gone on. OFF_CPU takes and draws \
+         them in any case.",
+    )
+    .option(None, "context-switches", "WHEN")
     .advanced(),
 ];

@@ -63,7 +63,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             unit: "Hz",
         },
         "0",
-        "How often per second blocked threads are sampled; 0 means as often as SAMPLING_FREQ, but at most 300 times",
+        "How often per second blocked threads are sampled; 0 means as often as SAMPLING_FREQ, but at most 1000 times",
     )
     .option(None, "realtime-freq", "HZ"),
     Setting::new(

@@ -414,6 +414,10 @@ fn kind_of(category: &str) -> HostKind {
     let has = |word: &str| category.contains(word);
     match () {
         () if has("marker") || has("roctx") || has("user") => HostKind::Range,
+        // Of databases that rsys-report has written.
+        () if category == "pytorch_operator" => HostKind::Operator,
+        () if category == "wait" => HostKind::Wait,
+        () if category == "off_processor" => HostKind::OffCpu,
         () if has("hip_") || category == "hip" => HostKind::Runtime,
         () if has("hsa") => HostKind::Hsa,
         () if ["rccl", "mpi", "shmem", "ucx"].into_iter().any(has) => HostKind::Collective,
@@ -477,7 +481,7 @@ impl Taker for RocpdTaker {
                 bytes,
                 address,
             } => {
-                let kind = kind_of(&category);
+                let kind = kind_of(&category).of_slice(&name);
                 if kind == HostKind::Range && is_no_message(&name) {
                     return;
                 }

@@ -192,14 +192,23 @@ fn rows(database: &Connection, sink: &mut Sink<Record>, kinds: Kinds) -> Result<
         ))?;
     }
     if kinds.counters && is_there("rocpd_monitor") {
-        let sql = "select id, deviceId, monitorType, start, end, value from rocpd_monitor where deviceType = 'gpu' order by id";
+        // A value holds up to its end, where mostly the next begins. Of two at one time the later row counts.
+        let sql = "select id, deviceId, monitorType, start, end, value, next from (select *, lead(start) over
+                (partition by deviceId, monitorType order by start, id) as next from rocpd_monitor where deviceType = 'gpu')
+            where next is null or next <> start order by id";
         sink.rows(database, "rocpd_monitor", sql, |row| {
             let (start_ns, end_ns) = times(number(row, 3), number(row, 4))?;
+            let next_ns = number(row, 6).and_then(|next| u64::try_from(next).ok());
             Some(Record::Sensor {
                 gpu: number(row, 1)?,
                 name: text(row, 2),
                 start_ns,
-                end_ns,
+                end_ns: next_ns.map_or(
+                    end_ns,
+                    |next_ns| {
+                        if next_ns > end_ns { end_ns } else { start_ns }
+                    },
+                ),
                 value: text(row, 5).trim().parse().ok()?,
             })
         })?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::measure::packed_rows::{Finder, PackedRows};
+use rsys_analysis::containers::packed_rows::{Finder, PackedRows};
 
 use super::sweep::{ALLREDUCE, AUX, COMPUTE, REDUCESCATTER, STREAMS};
 use crate::Failure;

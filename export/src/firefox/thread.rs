@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, Write};
 
-use rsys_analysis::measure::packed_rows::{PackedRows, Row};
+use rsys_analysis::containers::packed_rows::{PackedRows, Row};
 
 use crate::put::Put;
 use crate::rows::{ByWord, Word};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::nodes::Nodes;
-use rsys_analysis::measure::packed_rows::PackedRows;
+use rsys_analysis::containers::packed_rows::PackedRows;
 
 use super::texts::{EMPTY, Texts};
 use crate::Failure;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::measure::collectives::Collectives;
+use rsys_analysis::measure::job::collectives::Collectives;
 use rsys_analysis::pass_in_order;
 use rsys_analysis::read::BytesRead;
 use rsys_export::{Format, Selection};

@@ -4,8 +4,8 @@
 
 mod collectives;
 mod columns;
+mod domains;
 mod sensors;
-mod slices;
 mod stacks;
 mod store;
 mod truth;

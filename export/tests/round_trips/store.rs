@@ -74,7 +74,6 @@ impl Tables {
         let output = Output {
             format,
             is_each_rank,
-            is_archive: false,
             is_packed: false,
         };
         if to.is_dir() {

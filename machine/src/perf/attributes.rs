@@ -67,6 +67,16 @@ impl Attributes {
         attributes.set_context_switch(1);
         Self(attributes)
     }
+
+    /// The same from now on, and of one thread without its descendants.
+    #[must_use]
+    pub fn context_switches_of_thread(wakeup_bytes: u32) -> Self {
+        let mut attributes = Self::context_switches(wakeup_bytes);
+        attributes.0.set_disabled(0);
+        attributes.0.set_inherit(0);
+        attributes.0.set_enable_on_exec(0);
+        attributes
+    }
 }
 
 #[cfg(test)]

@@ -144,6 +144,14 @@ pub fn open_event(attributes: &Attributes, processor: Option<u32>) -> Result<Own
     open(attributes, 0, processor.map_or(-1, i64::from))
 }
 
+/// Opens an event of another thread, on whatever processor it runs.
+///
+/// # Errors
+/// What the kernel says.
+pub fn open_event_of(attributes: &Attributes, tid: u32) -> Result<OwnedFd, Errno> {
+    open(attributes, i64::from(tid), -1)
+}
+
 fn open(attributes: &Attributes, pid: i64, processor: i64) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel reads as many bytes of the attributes as they say that they have; the rest are integers.
     let result = unsafe {

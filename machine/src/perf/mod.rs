@@ -10,7 +10,7 @@ mod reason;
 
 pub use attributes::Attributes;
 pub use facts::Facts;
-pub use kernel::{Event, Kernel, Scope, Simulated, System, kind, open_event};
+pub use kernel::{Event, Kernel, Scope, Simulated, System, kind, open_event, open_event_of};
 pub use reason::{Availability, Reason};
 
 use nix::errno::Errno;

@@ -101,6 +101,19 @@ impl Reason {
         }
     }
 
+    /// The command that fixes it, where one does.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        match self {
+            Self::Paranoid { needed, .. } => {
+                Some(format!("sudo sysctl kernel.perf_event_paranoid={needed}"))
+            }
+            Self::Seccomp => Some("docker run --cap-add PERFMON …".to_owned()),
+            Self::Busy => Some("sudo sysctl kernel.nmi_watchdog=0".to_owned()),
+            _ => None,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {

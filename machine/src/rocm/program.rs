@@ -26,6 +26,8 @@ pub struct Program {
     pub is_python: bool,
     /// The PyTorch that this Python would import.
     pub torch: Option<PathBuf>,
+    /// All files that are loaded, the program first: paths of the machine without links.
+    pub files: Vec<PathBuf>,
 }
 
 /// Scripts may be interpreted by scripts.
@@ -71,6 +73,48 @@ impl Program {
             missing,
             is_python,
             torch,
+            files: loader
+                .loaded
+                .iter()
+                .map(|loaded| loaded.path.clone())
+                .collect(),
+        })
+    }
+
+    /// What a running process has loaded, by its table of mappings.
+    ///
+    /// # Errors
+    /// When there is no such process, or its files may not be seen.
+    pub fn of_process(roots: &Roots, pid: u32) -> io::Result<Self> {
+        let process = roots.path(&format!("proc/{pid}"));
+        let path = std::fs::read_link(process.join("exe"))?;
+        let maps = std::fs::read_to_string(process.join("maps"))?;
+        let mut files = vec![path.clone()];
+        for file in maps.lines().filter_map(mapped_code) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        let of_kind = |path: &PathBuf| {
+            let kind = Kind::of_file(&path.file_name()?.to_string_lossy())?;
+            Some((Library::read(roots, kind, path), "mapped".to_owned()))
+        };
+        let mut libraries: Vec<(Library, String)> = files.iter().filter_map(of_kind).collect();
+        libraries.sort_by_key(|(library, _)| library.kind);
+        let is_loader = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("ld-") || name.starts_with("ld.so")
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self {
+            is_dynamic: files.iter().any(is_loader),
+            is_python: name.starts_with("python"),
+            script: None,
+            path,
+            libraries,
+            missing: Vec::new(),
+            torch: None,
+            files,
         })
     }
 
@@ -101,6 +145,14 @@ fn find(roots: &Roots, environment: &Environment, program: &Path) -> io::Result<
     paths
         .find(|path| is_file(path) == Some(true))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such program in PATH"))
+}
+
+/// The file of a line of `/proc/PID/maps`, if code of it is mapped there.
+fn mapped_code(line: &str) -> Option<PathBuf> {
+    let mut words = line.split_ascii_whitespace();
+    let is_code = words.nth(1)?.contains('x');
+    let at = line.find('/')?;
+    is_code.then(|| PathBuf::from(line[at..].trim_end_matches(" (deleted)")))
 }
 
 /// What interprets a script: the program of its first line, or the word behind `env` there.

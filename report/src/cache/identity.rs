@@ -9,9 +9,10 @@ use std::iter::once;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rsys_analysis::model::further_communication;
 use rsys_analysis::read::further_parts;
 
-/// So many bytes at the begin and at the end of each file are looked at.
+/// Bytes hashed at the start and the end of each file.
 const LOOK_BYTES: u64 = 1 << 16;
 
 /// The version of what is written. To be changed with the form of any file of the cache.
@@ -26,11 +27,12 @@ impl Identity {
     pub(crate) fn of(files: &[PathBuf], label: &str) -> Option<Self> {
         let program = std::env::current_exe().and_then(std::fs::metadata).ok()?;
         let mut text = format!(
-            "{FORMAT} {} {} {}.{:09} {label:?}\n",
+            "{FORMAT} {} {} {}.{:09} {label:?} {:?}\n",
             env!("CARGO_PKG_VERSION"),
             program.size(),
             program.mtime(),
             program.mtime_nsec(),
+            further_communication(),
         );
         let with_parts = |file: &PathBuf| once(file.clone()).chain(further_parts(file));
         for file in files.iter().flat_map(with_parts) {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use rsys_analysis::read;
 
 pub(crate) use identity::Identity;
-pub(crate) use place::{Place, unnamed};
+pub(crate) use place::{Place, unnamed, user_folder};
 
 /// Inputs of fewer bytes are read again quicker than anybody notices.
 const INPUT_BYTES_MIN: u64 = 16 << 20;

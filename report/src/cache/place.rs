@@ -12,7 +12,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 /// The folder beside the traces. Hidden folders are never looked into for traces.
 const FOLDER: &str = ".rsys-cache";
 /// The folder below the user's cache folder.
-const OF_USER: &str = "rsys/answers";
+const OF_USER: &str = "answers";
 /// So many files of a kind stay; the oldest go.
 const FILES_MAX: usize = 8;
 /// A draft this old was left by a process that died.
@@ -37,7 +37,8 @@ impl Place {
             true => first,
             false => first.parent().unwrap_or(first),
         };
-        let folders = [Some(beside.join(FOLDER)), user_folder()];
+        let of_user = user_folder().map(|folder| folder.join(OF_USER));
+        let folders = [Some(beside.join(FOLDER)), of_user];
         Self {
             folders: folders.into_iter().flatten().collect(),
             owner: fs::metadata(first).ok().map(|about| about.uid()),
@@ -73,7 +74,8 @@ fn own_user() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|about| about.uid())
 }
 
-fn user_folder() -> Option<PathBuf> {
+/// The folder of this user for what can be made or fetched again.
+pub(crate) fn user_folder() -> Option<PathBuf> {
     // The standard says that relative paths in these variables are to be ignored.
     let absolute = |name: &str| {
         let path = std::env::var_os(name).map(PathBuf::from);
@@ -81,7 +83,7 @@ fn user_folder() -> Option<PathBuf> {
     };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join(OF_USER))
+        .map(|cache| cache.join("rsys"))
 }
 
 /// An empty file without a name, which is removed when it is closed: in this folder if that has room, else in that of temporary files, else in memory.

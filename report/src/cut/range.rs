@@ -28,7 +28,9 @@ pub fn parse_time(word: &str) -> Result<u64> {
         (Ok(number), Some((_, factor))) if number * factor < 9e18 => {
             Ok((number * factor).round() as u64)
         }
-        _ => bail!("{word:?} is no time since the start of the trace, such as 12.5s, 90ms or 2min"),
+        _ => bail!(
+            "{word:?} is not a time since the start of the trace, such as 12.5s, 90ms or 2min"
+        ),
     }
 }
 

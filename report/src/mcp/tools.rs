@@ -140,7 +140,7 @@ impl Tool {
             );
             let limit = json!({
                 "type": "integer", "minimum": 1,
-                "description": "at most so many rows; 100 by default",
+                "description": "at most this many rows; 100 by default",
             });
             put("limit", limit);
         }

@@ -187,7 +187,7 @@ fn changed_pids(infos: &[TraceInfo], plans: &[InputPlan]) -> Vec<String> {
     if more > 1 {
         changed.truncate(CHANGED_PIDS_TOLD);
         changed.push(format!(
-            "{more} more process ids are taken and shown as others; names of processes tell the real ones"
+            "{more} more process ids collide and were remapped; process names show the original id"
         ));
     }
     changed

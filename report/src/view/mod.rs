@@ -4,6 +4,7 @@
 //! in Perfetto's documentation). Other users of the machine can connect there as well, so the trace has a name that cannot be guessed.
 
 mod browser;
+mod copy;
 mod http;
 mod pages;
 mod server;
@@ -27,13 +28,52 @@ pub const PAGE_PORT: u16 = 9001;
 /// The page.
 const PAGE: &str = "https://ui.perfetto.dev";
 
+/// Which Perfetto UI is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ui {
+    /// The copy that is kept on this machine, else the page of the internet.
+    Kept,
+    /// The page of the internet.
+    Online,
+    /// The copy that is kept on this machine, which is fetched first if it is not there.
+    Fetched,
+    /// A copy in this folder.
+    Folder(PathBuf),
+}
+
+impl Ui {
+    /// Reads the word of `--ui`.
+    #[must_use]
+    pub fn of(word: PathBuf) -> Self {
+        match word.to_str() {
+            Some("fetch") => Self::Fetched,
+            Some("online") => Self::Online,
+            _ => Self::Folder(word),
+        }
+    }
+
+    /// The folder of the copy that is to be served, if one is.
+    fn folder(&self, say: &mut impl FnMut(&str) -> Result<()>) -> Result<Option<PathBuf>> {
+        Ok(match self {
+            Self::Kept => copy::find(),
+            Self::Online => None,
+            Self::Fetched => {
+                let folder = copy::fetch(say)?;
+                say(&format!("the Perfetto UI is in {}", folder.display()))?;
+                Some(folder)
+            }
+            Self::Folder(folder) => Some(folder.clone()),
+        })
+    }
+}
+
 /// What to show, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Traces, and folders with traces.
     pub inputs: Vec<PathBuf>,
-    /// A copy of the Perfetto UI, to be served as well.
-    pub ui: Option<PathBuf>,
+    /// Which Perfetto UI is opened.
+    pub ui: Ui,
     /// The port of the loopback interface; 0: any that is free.
     pub port: u16,
     /// Whether a browser is started.
@@ -49,10 +89,20 @@ pub struct Request {
 /// # Errors
 /// When there is no trace, several cannot be merged, the port is taken, or the page has not asked in time.
 pub fn view(request: &Request, mut say: impl FnMut(&str) -> Result<()>) -> Result<()> {
-    if request.ui.is_none() && request.port != PAGE_PORT {
-        bail!("{PAGE} may only connect to port {PAGE_PORT}; another one needs --ui");
+    let folder = request.ui.folder(&mut say)?;
+    if request.inputs.is_empty() {
+        return match request.ui {
+            Ui::Fetched => Ok(()),
+            _ => bail!("name a trace, or a folder with traces; only --ui fetch needs none"),
+        };
     }
-    let pages = request.ui.as_deref().map(pages::Pages::open).transpose()?;
+    if folder.is_none() && request.port != PAGE_PORT {
+        bail!(
+            "{PAGE} may only connect to port {PAGE_PORT}; another one needs --ui (fetch, or the folder of a copy)"
+        );
+    }
+    let pages = folder.as_deref().map(pages::Pages::open).transpose()?;
+    let hint = folder.is_none().then(copy::hint).flatten();
     let (name, trace) = trace_of(&request.inputs, &mut say)?;
     let offer = Offer::new(name, trace, pages)?;
     let server = Server::start(offer, request.port)?;
@@ -61,6 +111,7 @@ pub fn view(request: &Request, mut say: impl FnMut(&str) -> Result<()>) -> Resul
     for line in browser::show(&address, server.port(), request.browser) {
         say(&line)?;
     }
+    hint.iter().try_for_each(|line| say(line))?;
     match server.serve(request.wait, request.keep)? {
         End::Delivered(bytes) => say(&format!(
             "the page has the trace ({:.1} MB)",

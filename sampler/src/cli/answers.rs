@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ArgMatches;
-use rsys_config::{Environment, Settings, generate, presets};
+use rsys_config::{Environment, Origin, Settings, generate, presets};
 
 use super::command;
 use super::completions;
@@ -96,7 +96,7 @@ pub(super) fn export(settings: &Settings, file: &str, monochrome: bool) -> CliEx
             Some(format) => format,
             None => {
                 return CliExit::error(&format!(
-                    "{file}: '.{name}' is no form of configuration files; write .cfg, .toml, .json or .xml"
+                    "{file}: '.{name}' is not a configuration format; write .cfg, .toml, .json or .xml"
                 ));
             }
         },
@@ -119,6 +119,25 @@ pub(super) fn export(settings: &Settings, file: &str, monochrome: bool) -> CliEx
         ),
         Err(error) => CliExit::error(&format!("{file} cannot be written: {error}")),
     }
+}
+
+/// The answer to `--doctor`: `rsys-avail`, which stands beside us, gives it for the settings of this command line.
+pub(super) fn doctor(settings: &Settings, words: &[OsString], json: bool) -> CliExit {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let mut call = vec![executable.with_file_name("rsys-avail").into_os_string()];
+    let given = settings
+        .iter()
+        .filter(|(_, _, origin)| matches!(origin, Origin::CommandLine(_)));
+    for (setting, value, _) in given {
+        call.push("--set".into());
+        call.push(format!("{}={value}", setting.name).into());
+    }
+    if json {
+        call.push("--json".into());
+    }
+    call.push("--doctor".into());
+    call.extend(words.first().cloned());
+    CliExit::instead(call)
 }
 
 /// The answer to `--dry-run`.

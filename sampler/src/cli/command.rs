@@ -18,6 +18,10 @@ pub(super) const QUIET: &str = "quiet";
 pub(super) const LIST_KEYS: &str = "list-keys";
 /// The id of `--dry-run`.
 pub(super) const DRY_RUN: &str = "dry-run";
+/// The id of `--doctor`.
+pub(super) const DOCTOR: &str = "doctor";
+/// The id of `--json`.
+pub(super) const JSON: &str = "json";
 /// The id of `--export-config`.
 pub(super) const EXPORT_CONFIG: &str = "export-config";
 /// The id of `--set`.
@@ -154,6 +158,12 @@ fn questions() -> Vec<Arg> {
             DRY_RUN,
             "Run nothing: print the command, where its traces would go, and all settings that are not at their default",
         ),
+        flag(
+            DOCTOR,
+            "Run nothing: say what would be recorded here with these options, how well, and what helps; of a command or of a process \
+             by its number, if there is one",
+        ),
+        flag(JSON, "With --doctor: its findings as JSON").requires(DOCTOR),
         Arg::new(EXPORT_CONFIG)
             .long("export-config")
             .value_name("FILE")

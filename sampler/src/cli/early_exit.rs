@@ -1,7 +1,10 @@
 //! Ending before the command is run: help, version, errors.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use clap::builder::{StyledStr, Styles};
 use clap::error::{ContextKind, ErrorKind};
@@ -22,6 +25,8 @@ pub struct CliExit {
     pub to_stdout: bool,
     text: StyledStr,
     monochrome: bool,
+    /// A program with its arguments that takes our place and answers; empty for none.
+    instead: Vec<OsString>,
 }
 
 impl CliExit {
@@ -35,6 +40,7 @@ impl CliExit {
             to_stdout: !error.use_stderr(),
             text: error.render(),
             monochrome,
+            instead: Vec::new(),
         }
     }
 
@@ -49,6 +55,7 @@ impl CliExit {
             to_stdout: false,
             text: StyledStr::from(lines),
             monochrome,
+            instead: Vec::new(),
         }
     }
 
@@ -59,6 +66,15 @@ impl CliExit {
             to_stdout: true,
             text: text.into(),
             monochrome: true,
+            instead: Vec::new(),
+        }
+    }
+
+    /// An answer that another program gives in our place.
+    pub(super) fn instead(words: Vec<OsString>) -> Self {
+        Self {
+            instead: words,
+            ..Self::answer("")
         }
     }
 
@@ -70,6 +86,7 @@ impl CliExit {
             to_stdout: false,
             text: format!("{style}error:{style:#} {text}\n").into(),
             monochrome: false,
+            instead: Vec::new(),
         }
     }
 
@@ -80,12 +97,18 @@ impl CliExit {
             to_stdout: false,
             text: format!("{style}error:{style:#} {error}\n").into(),
             monochrome,
+            instead: Vec::new(),
         }
     }
 
     /// Prints the text, coloured where that is wanted and possible, and returns the exit code.
     #[must_use]
     pub fn print(&self) -> i32 {
+        if let [program, arguments @ ..] = self.instead.as_slice() {
+            // It returns where it fails.
+            let error = Command::new(program).args(arguments).exec();
+            return Self::error(&format!("{}: {error}", program.display())).print();
+        }
         // There is nobody to report to when the terminal is gone.
         if self.to_stdout {
             let stream = std::io::stdout();

@@ -9,7 +9,7 @@ pub(super) const USUAL_HEADING: &str = "Used most";
 pub(super) const ORIGINAL_HEADING: &str = "For command lines of the original";
 
 /// The ids of the options that most people use, in the order in which they are listed.
-pub(super) const USUAL: [&str; 16] = [
+pub(super) const USUAL: [&str; 17] = [
     "SAMPLING_FREQ",
     "INCLUDE_BACKENDS",
     "SAMPLING_REALTIME",
@@ -24,6 +24,7 @@ pub(super) const USUAL: [&str; 16] = [
     "CONFIG_FILE",
     "preset",
     "dry-run",
+    "doctor",
     "VERBOSE",
     "quiet",
 ];
@@ -121,7 +122,8 @@ const EXIT_STATUS: &str = "  \
   2    an option or a setting is wrong; the command was not run
   125  rsys-sample itself failed
   126  the command was found but cannot be executed
-  127  the command was not found";
+  127  the command was not found
+  With --doctor: 1 if something is missing that the options ask for, else 0.";
 
 const ENVIRONMENT: &str = "  \
   RSYS_<SETTING>   sets any setting, for example RSYS_SAMPLING_FREQ=100; without

@@ -132,6 +132,13 @@ fn parse_with(
     if let Some(file) = matches.get_one::<String>(command::EXPORT_CONFIG) {
         return Err(answers::export(&settings, file, monochrome));
     }
+    if matches.get_flag(command::DOCTOR) {
+        return Err(answers::doctor(
+            &settings,
+            &words,
+            matches.get_flag(command::JSON),
+        ));
+    }
     if matches.get_flag(command::DRY_RUN) {
         return Err(answers::dry_run(&settings, words));
     }

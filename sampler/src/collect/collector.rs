@@ -16,11 +16,12 @@ use crate::emit::writer::Writer;
 use crate::identity::Identity;
 use crate::launch::ending::Ending;
 use crate::monitors::Monitors;
-use crate::offcpu;
+use crate::offcpu::{self, OffCpuInterval};
 use crate::os;
 use crate::session::ProcessKey;
 use crate::session::{Arrival, ExitWatch};
 use crate::waits::Waits;
+use crate::waits::exact::{ExactWaits, OffTime};
 use crate::windows::Schedule;
 
 /// A program in a process.
@@ -37,6 +38,12 @@ struct Live {
     adoption: Adoption,
     /// Which thread has which ring.
     ring_threads: HashMap<u32, u32>,
+    waits: ExactWaits,
+    /// It may have threads that have begun or ended since they were looked for, and when that was: CLOCK_BOOTTIME.
+    threads_changed: bool,
+    threads_known_ns: u64,
+    /// The writer knows that records of its context switches are missing.
+    lacks_switches: bool,
 }
 
 /// What a pass found.
@@ -53,6 +60,9 @@ pub struct Exited {
     end: End,
 }
 
+/// How often threads that no agent tells of are looked for.
+const THREADS_ARE_LOOKED_FOR_NS: u64 = 1_000_000_000;
+
 /// The processes of a session.
 #[derive(Debug)]
 pub struct Collector {
@@ -65,6 +75,8 @@ pub struct Collector {
     waits: Option<Waits>,
     monitors: Option<Monitors>,
     off_cpu: Option<offcpu::Watch>,
+    /// Waits that no look hit are shown one by one from this length on.
+    shortest_wait_ns: u64,
     /// When samples are wanted.
     schedule: Schedule,
 }
@@ -84,12 +96,18 @@ impl Collector {
             waits,
             monitors,
             off_cpu,
+            shortest_wait_ns: 0,
             processes: Vec::new(),
             next_key: 0,
             child: None,
             known: 0,
             schedule: Schedule::ALWAYS,
         }
+    }
+
+    /// Waits that no look hit are shown one by one from this length on, in nanoseconds.
+    pub fn set_shortest_wait(&mut self, shortest_wait_ns: u64) {
+        self.shortest_wait_ns = shortest_wait_ns;
     }
 
     /// Outside of these windows the agents take no samples.
@@ -216,6 +234,10 @@ impl Collector {
                     rings,
                     adoption: Adoption::default(),
                     ring_threads: HashMap::new(),
+                    waits: ExactWaits::new(self.off_cpu.is_some(), self.shortest_wait_ns),
+                    threads_changed: true,
+                    threads_known_ns: 0,
+                    lacks_switches: false,
                 });
             }
         }
@@ -251,7 +273,10 @@ impl Collector {
                 self.writer.batch(process.key, batch);
             }
             if let Some(waits) = &self.waits {
-                self.writer.waits(process.key, waits.take(process.key));
+                let (looks, until_ns) = waits.take(process.key);
+                let mut told = Vec::new();
+                process.waits.look(looks, until_ns, &mut told);
+                self.writer.waits(process.key, told);
             }
         }
         // Whoever found no room is the first the next time: their threads wait for as long as the
@@ -260,14 +285,9 @@ impl Collector {
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
         }
-        if let Some(off_cpu) = &mut self.off_cpu {
-            let key_of = |pid| {
-                let mut processes = self.processes.iter();
-                let process = processes.find(|process| process.host_pid == pid);
-                process.map(|process| process.key)
-            };
-            self.writer.intervals(off_cpu.collect(key_of));
-        }
+        self.collect_switches();
+        let of_switches = self.off_cpu.as_ref().map_or(0.0, offcpu::Watch::fullest);
+        pass.fullest = pass.fullest.max(of_switches);
         for Exited { key, end } in over {
             if let Some(at) = self.processes.iter().position(|process| process.key == key) {
                 let process = self.processes.swap_remove(at);
@@ -275,6 +295,47 @@ impl Collector {
             }
         }
         pass
+    }
+
+    /// Takes the kernel's records of context switches, and hands on the waits whose lengths they give.
+    fn collect_switches(&mut self) {
+        let Some(off_cpu) = &mut self.off_cpu else {
+            return;
+        };
+        let key_of = |pid| {
+            let mut processes = self.processes.iter();
+            let process = processes.find(|process| process.host_pid == pid);
+            process.map(|process| process.key)
+        };
+        let mut seen = off_cpu.collect(key_of);
+        if let Some(rings) = off_cpu.thread_rings() {
+            let now_ns = os::boot_time_ns();
+            for process in self.processes.iter_mut().filter(|one| one.host_pid != 0) {
+                let is_due = now_ns - process.threads_known_ns >= THREADS_ARE_LOOKED_FOR_NS;
+                if is_due || std::mem::take(&mut process.threads_changed) {
+                    process.threads_known_ns = now_ns;
+                    offcpu::rings::lock(rings).follow(process.host_pid);
+                }
+            }
+        }
+        for process in &mut self.processes {
+            let switches = seen.remove(&process.key).unwrap_or_default();
+            let mut told = Vec::new();
+            process
+                .waits
+                .switch(off_times(&switches.ended), &switches.begun);
+            process.waits.settle(off_cpu.settled_ns(), &mut told);
+            if off_cpu.is_stopped() {
+                process.waits.by_looks(&mut told);
+            }
+            if let Some(since_ns) = off_cpu.incomplete_ns()
+                && !std::mem::replace(&mut process.lacks_switches, true)
+            {
+                self.writer.lacks_switches(process.key, since_ns);
+            }
+            self.writer.waits(process.key, told);
+            self.writer.intervals(process.key, switches.ended);
+        }
     }
 
     /// Asks threads that no agent saw to sample themselves.
@@ -319,9 +380,18 @@ impl Collector {
                 break;
             }
         }
+        let of_process = self.off_cpu.as_mut();
+        let ended = of_process.map_or_else(Vec::new, |off_cpu| off_cpu.end(process.host_pid));
         if let Some(waits) = &self.waits {
-            self.writer.waits(process.key, waits.end(process.key));
+            let mut told = Vec::new();
+            process
+                .waits
+                .look(waits.end(process.key), u64::MAX, &mut told);
+            process.waits.switch(off_times(&ended), &[]);
+            process.waits.finish(&mut told);
+            self.writer.waits(process.key, told);
         }
+        self.writer.intervals(process.key, ended);
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
             monitors.end(process.key);
@@ -376,6 +446,7 @@ impl Live {
                 let before = match record {
                     Ok(Record::ThreadStart { tid, .. }) => {
                         self.adoption.started(tid);
+                        self.threads_changed = true;
                         self.ring_threads
                             .insert(ring.ring, tid)
                             .filter(|before| *before != tid)
@@ -389,4 +460,14 @@ impl Live {
             }
         }
     }
+}
+
+/// The times in which threads were off the processor.
+fn off_times(intervals: &[OffCpuInterval]) -> impl Iterator<Item = OffTime> {
+    intervals.iter().map(|one| OffTime {
+        tid: one.tid,
+        begin_ns: one.begin_ns,
+        end_ns: one.end_ns,
+        preempted: one.preempted,
+    })
 }

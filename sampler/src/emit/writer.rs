@@ -20,7 +20,7 @@ use super::tools::Tools;
 use crate::counters::{Reading, Readings};
 use crate::emit::outcome::ProcessSummary;
 use crate::identity::Identity;
-use crate::offcpu::OffCpuIntervals;
+use crate::offcpu::OffCpuInterval;
 use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::run::RunContext;
@@ -44,7 +44,9 @@ enum Job {
     Batch(ProcessKey, Batch),
     Waits(ProcessKey, Vec<WaitRecord>),
     Counters(ProcessKey, Vec<Reading>),
-    OffCpuIntervals(ProcessKey, OffCpuIntervals),
+    OffCpuIntervals(ProcessKey, Vec<OffCpuInterval>),
+    /// Records of context switches are missing, since a time.
+    LacksSwitches(ProcessKey, u64),
     HostCounters(Vec<Reading>),
     End(ProcessKey, End, Box<AgentCounts>),
     Foreground,
@@ -59,6 +61,7 @@ impl Job {
             | Self::Waits(key, _)
             | Self::Counters(key, _)
             | Self::OffCpuIntervals(key, _)
+            | Self::LacksSwitches(key, _)
             | Self::End(key, ..) => Some(*key),
             Self::HostCounters(_) | Self::Foreground => None,
         }
@@ -152,10 +155,15 @@ impl Writer {
     }
 
     /// Hands over what was seen of context switches.
-    pub fn intervals(&self, all: HashMap<ProcessKey, OffCpuIntervals>) {
-        for (key, intervals) in all {
+    pub fn intervals(&self, key: ProcessKey, intervals: Vec<OffCpuInterval>) {
+        if !intervals.is_empty() {
             self.send(Job::OffCpuIntervals(key, intervals));
         }
+    }
+
+    /// Records of context switches of a process are missing, since a time (CLOCK_BOOTTIME).
+    pub fn lacks_switches(&self, key: ProcessKey, since_ns: u64) {
+        self.send(Job::LacksSwitches(key, since_ns));
     }
 
     /// Hands over what was read of processes, host and GPUs.
@@ -293,6 +301,11 @@ fn work(
             Ok(Job::OffCpuIntervals(key, intervals)) => {
                 if let Some(trace) = traces.get_mut(&key) {
                     trace.take_off_cpu(intervals, &tools);
+                }
+            }
+            Ok(Job::LacksSwitches(key, since_ns)) => {
+                if let Some(trace) = traces.get_mut(&key) {
+                    trace.lacks_switches(since_ns);
                 }
             }
             Ok(Job::HostCounters(readings)) => {

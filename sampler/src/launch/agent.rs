@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rsys_wire::handshake::{AgentSettings, ENV_SESSION, ENV_SETTINGS};
-use rsys_wire::program::{AGENT_FILE, is_agent_file};
+use rsys_wire::program::{AGENT_FILE, AGENT_FOLDERS, is_agent_file};
 use rsys_wire::sources::{Build, Category};
 
 /// Environment variable with the agent's path, for unusual installations.
@@ -77,13 +77,10 @@ pub fn find_agent(executable: &Path, chosen: Option<&OsStr>) -> Result<PathBuf, 
         Some(path) => vec![PathBuf::from(path)],
         None => {
             let beside = executable.parent().unwrap_or(Path::new("/"));
-            vec![
-                beside.join(AGENT_FILE),
-                // Where cargo puts it for tests and benchmarks.
-                beside.join("..").join(AGENT_FILE),
-                beside.join("../lib").join(AGENT_FILE),
-                beside.join("../lib64").join(AGENT_FILE),
-            ]
+            AGENT_FOLDERS
+                .iter()
+                .map(|folder| beside.join(folder).join(AGENT_FILE))
+                .collect()
         }
     };
     let found = candidates.iter().find(|path| path.is_file());

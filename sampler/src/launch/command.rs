@@ -3,16 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::{AccessFlags, geteuid};
+use nix::unistd::AccessFlags;
+use rsys_machine::secure::gained_rights;
 use rsys_wire::program::{
     AGENT_DATA_BYTES, AGENT_MEMORY_BYTES, DEFAULT_PATH, INTERPRETERS_MAX, Kind, Obstacle, kind_of,
 };
-
-use crate::os::has_file_capabilities;
 
 /// Why a command cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -145,19 +144,8 @@ fn little_memory(path: &Path) -> Option<String> {
 }
 
 fn secure_mode(path: &Path) -> Option<String> {
-    let metadata = fs::metadata(path).ok()?;
-    let mode = metadata.permissions().mode();
-    let euid = geteuid();
-    if mode & libc::S_ISUID != 0 && metadata.uid() != euid.as_raw() {
-        return Some(format!("{} is a setuid program", path.display()));
-    }
-    if mode & libc::S_ISGID != 0 && metadata.gid() != nix::unistd::getegid().as_raw() {
-        return Some(format!("{} is a setgid program", path.display()));
-    }
-    if !euid.is_root() && has_file_capabilities(path) {
-        return Some(format!("{} has file capabilities", path.display()));
-    }
-    None
+    let why = gained_rights(path)?;
+    Some(format!("{} {why}", path.display()))
 }
 
 fn kind_of_file(path: &Path) -> Option<Kind> {

@@ -20,12 +20,22 @@ pub struct Interval {
     pub preempted: bool,
 }
 
+/// A thread that is off the processor.
+#[derive(Debug, Clone, Copy)]
+struct Off {
+    pid: u32,
+    begin_ns: u64,
+    preempted: bool,
+    /// Whether [`Intervals::begun`] has returned it.
+    is_told: bool,
+}
+
 /// The threads that are off the processor.
 #[derive(Debug, Default)]
 pub struct Intervals {
     /// Records that may not be in order with those of other processors yet.
     waiting: Vec<Switch>,
-    off: HashMap<u32, (u64, bool)>,
+    off: HashMap<u32, Off>,
 }
 
 impl Intervals {
@@ -34,33 +44,77 @@ impl Intervals {
     pub fn add(&mut self, now_ns: u64, switches: &mut Vec<Switch>) -> Vec<(u32, Interval)> {
         self.waiting.append(switches);
         self.waiting.sort_by_key(|switch| switch.time_ns);
-        let settled_ns = now_ns.saturating_sub(SETTLED_NS);
+        let settled_ns = Self::settled_ns(now_ns);
         let settled = self
             .waiting
             .partition_point(|switch| switch.time_ns <= settled_ns);
-        let mut ended = Vec::new();
-        for switch in self.waiting.drain(..settled) {
-            let Switch {
-                pid, tid, time_ns, ..
-            } = switch;
-            match switch.change {
-                Change::Blocked => _ = self.off.insert(tid, (time_ns, false)),
-                Change::Preempted => _ = self.off.insert(tid, (time_ns, true)),
-                Change::On => {
-                    // Of the first one, only the end is known.
-                    if let Some((begin_ns, preempted)) = self.off.remove(&tid) {
-                        let interval = Interval {
-                            tid,
-                            begin_ns,
-                            end_ns: time_ns,
-                            preempted,
-                        };
-                        ended.push((pid, interval));
-                    }
-                }
-            }
-        }
+        let settled: Vec<Switch> = self.waiting.drain(..settled).collect();
+        settled
+            .into_iter()
+            .filter_map(|switch| self.follow(switch))
+            .collect()
+    }
+
+    /// Keeps records until they are asked for.
+    pub fn hold(&mut self, mut switches: Vec<Switch>) {
+        self.waiting.append(&mut switches);
+        self.waiting.sort_by_key(|switch| switch.time_ns);
+    }
+
+    /// Up to when [`Intervals::add`] knows everything of what was read at `now_ns`.
+    pub fn settled_ns(now_ns: u64) -> u64 {
+        now_ns.saturating_sub(SETTLED_NS)
+    }
+
+    /// The times of a process that is over, of which nothing more will come.
+    pub fn end(&mut self, pid: u32) -> Vec<Interval> {
+        let own = self.waiting.extract_if(.., |switch| switch.pid == pid);
+        let own: Vec<Switch> = own.collect();
+        let ended = own.into_iter().filter_map(|switch| self.follow(switch));
+        let ended = ended.map(|(_, interval)| interval).collect();
+        self.off.retain(|_, off| off.pid != pid);
         ended
+    }
+
+    /// Threads that have begun to wait and still do, with their processes and since when; each wait once.
+    pub fn begun(&mut self) -> Vec<(u32, u32, u64)> {
+        let off = self.off.iter_mut();
+        off.filter(|(_, off)| !off.preempted && !off.is_told)
+            .map(|(tid, off)| {
+                off.is_told = true;
+                (off.pid, *tid, off.begin_ns)
+            })
+            .collect()
+    }
+
+    /// Records were lost: where threads are is not known any more.
+    pub fn forget(&mut self) {
+        self.off.clear();
+    }
+
+    fn follow(&mut self, switch: Switch) -> Option<(u32, Interval)> {
+        let Switch {
+            pid, tid, time_ns, ..
+        } = switch;
+        if switch.change != Change::On {
+            let off = Off {
+                pid,
+                begin_ns: time_ns,
+                preempted: switch.change == Change::Preempted,
+                is_told: false,
+            };
+            self.off.insert(tid, off);
+            return None;
+        }
+        // Of the first one, only the end is known.
+        let off = self.off.remove(&tid)?;
+        let interval = Interval {
+            tid,
+            begin_ns: off.begin_ns,
+            end_ns: time_ns,
+            preempted: off.preempted,
+        };
+        Some((pid, interval))
     }
 }
 
@@ -100,5 +154,39 @@ mod tests {
             intervals.add(2 * now, &mut second),
             [(7, interval(9, now - 50, now - 5, false))]
         );
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_told_once_and_ends_with_its_process() {
+        let switch = |pid, tid, time_ns, change| Switch {
+            pid,
+            tid,
+            time_ns,
+            change,
+        };
+        let mut intervals = Intervals::default();
+        let mut switches = vec![
+            switch(7, 8, 2, Change::Blocked),
+            switch(7, 9, 3, Change::Preempted),
+            switch(6, 5, 4, Change::Blocked),
+        ];
+        let now = 10 * SETTLED_NS;
+        assert!(intervals.add(now, &mut switches).is_empty());
+        let mut begun = intervals.begun();
+        begun.sort_unstable();
+        assert_eq!(begun, [(6, 5, 4), (7, 8, 2)]);
+        assert!(intervals.begun().is_empty());
+        // Too new to be settled, but of a process that is over.
+        let mut switches = vec![switch(7, 8, now, Change::On), switch(6, 5, now, Change::On)];
+        assert!(intervals.add(now, &mut switches).is_empty());
+        let end = Interval {
+            tid: 8,
+            begin_ns: 2,
+            end_ns: now,
+            preempted: false,
+        };
+        assert_eq!(intervals.end(7), [end]);
+        assert_eq!(intervals.end(7), []);
+        assert_eq!(intervals.end(6).len(), 1);
     }
 }

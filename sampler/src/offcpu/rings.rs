@@ -1,18 +1,29 @@
-//! The kernel's records of context switches, from one ring per processor.
+//! The kernel's records of context switches, from one ring per processor, or from one per thread.
 
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
-use rsys_machine::perf::{Attributes, open_event};
+use nix::sys::resource::{Resource, getrlimit};
+use rsys_machine::perf::{Attributes, open_event, open_event_of};
+
+use crate::os;
 
 /// Data of a ring. What an unprivileged user may lock is 512 KiB per processor, by default.
 const RING_BYTES: usize = 256 << 10;
-/// The same on machines with many processors.
+/// The same of records that are taken by default, on machines of more than a few processors: memory is left for other profilers of the same user.
 const SMALL_RING_BYTES: usize = 64 << 10;
-const MANY_PROCESSORS: usize = 64;
+const FEW_PROCESSORS: usize = 16;
+
+/// Data of the ring of a thread: some 680 records.
+const THREAD_RING_BYTES: usize = 16 << 10;
+/// Maximum of threads that have rings. Each takes a descriptor, of which others need three quarters.
+const THREADS_MAX: u64 = 768;
 
 /// Offsets in `struct perf_event_mmap_page` (include/uapi/linux/perf_event.h).
 const DATA_HEAD: usize = 1024;
@@ -54,22 +65,21 @@ pub enum Change {
 #[derive(Debug)]
 pub struct OffCpu {
     rings: Vec<Ring>,
+    ring_bytes: usize,
     lost: u64,
 }
 
 impl OffCpu {
-    /// Opens the events on the calling thread: its children from now on inherit them.
+    /// Opens the events on the calling thread: its children from now on inherit them. The rings are small where the records are not `wanted`
+    /// by the user.
     ///
     /// # Errors
     /// What the kernel says; of the first processor when it is the same for all.
-    pub fn open() -> io::Result<Self> {
-        let processors = std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .max(configured_processors());
-        let bytes = if processors > MANY_PROCESSORS {
-            SMALL_RING_BYTES
-        } else {
-            RING_BYTES
+    pub fn open(wanted: bool) -> io::Result<Self> {
+        let processors = processors();
+        let bytes = match processors {
+            few if wanted || few <= FEW_PROCESSORS => RING_BYTES,
+            _ => SMALL_RING_BYTES,
         };
         let mut rings = Vec::new();
         for processor in 0..processors {
@@ -81,30 +91,198 @@ impl OffCpu {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { rings, lost: 0 })
+        Ok(Self {
+            rings,
+            ring_bytes: bytes,
+            lost: 0,
+        })
     }
 
-    /// Moves all records to the end of `out`.
-    pub fn drain(&mut self, out: &mut Vec<Switch>) {
+    /// Moves all records to the end of `out`. Returns how full the fullest ring was: 0 to 1.
+    fn drain(&mut self, out: &mut Vec<Switch>) -> f64 {
+        let mut fullest = 0;
         for ring in &mut self.rings {
-            self.lost += ring.drain(out);
+            let (bytes, lost) = ring.drain(out);
+            fullest = fullest.max(bytes);
+            self.lost += lost;
         }
+        fullest as f64 / self.ring_bytes as f64
+    }
+}
+
+/// The rings of single threads, opened from outside.
+#[derive(Debug)]
+pub struct OfThreads {
+    threads_max: u64,
+    rings: Vec<OfThread>,
+    /// Records of threads that have ended since, and of those that waited already when they got their ring.
+    held: Vec<Switch>,
+    lost: u64,
+    /// Some threads have no ring.
+    is_incomplete: bool,
+    is_closed: bool,
+}
+
+/// Rings of threads: the poller and the collector open them, whichever finds a thread first.
+pub type ThreadRings = Arc<Mutex<OfThreads>>;
+
+/// Locks rings of threads.
+pub fn lock(rings: &ThreadRings) -> MutexGuard<'_, OfThreads> {
+    rings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct OfThread {
+    pid: u32,
+    tid: u32,
+    ring: Ring,
+}
+
+impl OfThreads {
+    /// None yet.
+    #[must_use]
+    pub fn shared() -> ThreadRings {
+        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+        Arc::new(Mutex::new(Self {
+            threads_max: THREADS_MAX.min(limit / 4),
+            rings: Vec::new(),
+            held: Vec::new(),
+            lost: 0,
+            is_incomplete: false,
+            is_closed: false,
+        }))
+    }
+
+    /// Gives rings to the threads of a process that have none, and takes them from those that have ended.
+    pub fn follow(&mut self, pid: u32) {
+        // It has ended, where there is nothing.
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+        let tasks = tasks.into_iter().flatten().flatten();
+        let tids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+        let tids: HashSet<u32> = tids.collect();
+        let is_over = |one: &mut OfThread| one.pid == pid && !tids.contains(&one.tid);
+        for mut over in self.rings.extract_if(.., is_over) {
+            self.lost += over.ring.drain(&mut self.held).1;
+        }
+        for &tid in &tids {
+            self.follow_thread(pid, tid);
+        }
+    }
+
+    /// Gives a thread a ring, if it has none.
+    pub fn follow_thread(&mut self, pid: u32, tid: u32) {
+        if self.is_closed || self.rings.iter().any(|one| one.tid == tid) {
+            return;
+        }
+        if self.rings.len() as u64 >= self.threads_max {
+            self.is_incomplete = true;
+            return;
+        }
+        match Ring::of_thread(tid) {
+            Ok(ring) => self.rings.push(OfThread { pid, tid, ring }),
+            // It has ended.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return,
+            Err(_) => {
+                self.is_incomplete = true;
+                return;
+            }
+        }
+        if is_asleep(pid, tid) {
+            self.held.push(Switch {
+                pid,
+                tid,
+                time_ns: os::boot_time_ns(),
+                change: Change::Blocked,
+            });
+        }
+    }
+
+    /// Closes all rings for good.
+    fn close(&mut self) {
+        self.rings.clear();
+        self.is_closed = true;
+    }
+
+    fn drain(&mut self, out: &mut Vec<Switch>) -> f64 {
+        out.append(&mut self.held);
+        let mut fullest = 0;
+        for one in &mut self.rings {
+            let (bytes, lost) = one.ring.drain(out);
+            fullest = fullest.max(bytes);
+            self.lost += lost;
+        }
+        fullest as f64 / THREAD_RING_BYTES as f64
+    }
+
+    /// Closes the rings of a process, and returns what was in them.
+    pub fn end(&mut self, pid: u32) -> Vec<Switch> {
+        let mut out = Vec::new();
+        for mut over in self.rings.extract_if(.., |one| one.pid == pid) {
+            self.lost += over.ring.drain(&mut out).1;
+        }
+        out
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        if let Self::Threads(rings) = self {
+            lock(rings).close();
+        }
+    }
+}
+
+/// Whether a thread is neither running nor ready to.
+fn is_asleep(pid: u32, tid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    let stat = stat.unwrap_or_default();
+    // The name may hold anything, brackets too.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+    matches!(state, Some(b'S' | b'D'))
+}
+
+/// Where records come from.
+#[derive(Debug)]
+pub enum Rings {
+    /// All processors; threads inherit their events.
+    Processors(OffCpu),
+    /// Single threads.
+    Threads(ThreadRings),
+}
+
+impl Rings {
+    /// Moves all records to the end of `out`. Returns how full the fullest ring was: 0 to 1.
+    pub fn drain(&mut self, out: &mut Vec<Switch>) -> f64 {
+        match self {
+            Self::Processors(rings) => rings.drain(out),
+            Self::Threads(rings) => lock(rings).drain(out),
+        }
+    }
+
+    /// Whether some threads have no records.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        matches!(self, Self::Threads(rings) if lock(rings).is_incomplete)
     }
 
     /// Records that the kernel had no room for.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost
+        match self {
+            Self::Processors(rings) => rings.lost,
+            Self::Threads(rings) => lock(rings).lost,
+        }
     }
 }
 
-fn configured_processors() -> usize {
+/// Processors that the machine may have.
+#[must_use]
+pub fn processors() -> usize {
     let count = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_CONF);
-    count
-        .ok()
-        .flatten()
-        .and_then(|count| usize::try_from(count).ok())
-        .unwrap_or(1)
+    let configured = count.ok().flatten();
+    let configured = configured.and_then(|count| usize::try_from(count).ok());
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    configured.unwrap_or(1).max(usable)
 }
 
 /// The ring of one processor.
@@ -119,8 +297,17 @@ struct Ring {
 impl Ring {
     fn open(processor: u32, data_bytes: usize) -> io::Result<Self> {
         let attributes = Attributes::context_switches((data_bytes / 2) as u32);
-        let event = open_event(&attributes, Some(processor))
-            .map_err(|errno: Errno| io::Error::from_raw_os_error(errno as i32))?;
+        Self::of(open_event(&attributes, Some(processor)), data_bytes)
+    }
+
+    fn of_thread(tid: u32) -> io::Result<Self> {
+        let wakeup_bytes = (THREAD_RING_BYTES / 2) as u32;
+        let attributes = Attributes::context_switches_of_thread(wakeup_bytes);
+        Self::of(open_event_of(&attributes, tid), THREAD_RING_BYTES)
+    }
+
+    fn of(event: Result<OwnedFd, Errno>, data_bytes: usize) -> io::Result<Self> {
+        let event = event.map_err(|errno: Errno| io::Error::from_raw_os_error(errno as i32))?;
         let file = File::from(event);
         let mapping = MmapOptions::new().len(PAGE + data_bytes).map_raw(&file)?;
         Ok(Self {
@@ -137,8 +324,8 @@ impl Ring {
         unsafe { &*self.mapping.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Takes what is there. Returns how many records were lost.
-    fn drain(&mut self, out: &mut Vec<Switch>) -> u64 {
+    /// Takes what is there. Returns how many bytes that were, and how many records were lost.
+    fn drain(&mut self, out: &mut Vec<Switch>) -> (usize, u64) {
         let head = self.place(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.place(DATA_TAIL).load(Ordering::Relaxed);
         let length = (head.wrapping_sub(tail) as usize).min(self.data_bytes);
@@ -157,7 +344,7 @@ impl Ring {
             }
         }
         self.place(DATA_TAIL).store(head, Ordering::Release);
-        parse(&self.scratch, out)
+        (length, parse(&self.scratch, out))
     }
 }
 
@@ -209,6 +396,45 @@ mod tests {
         let head = u64::from(kind) | u64::from(misc) << 32 | size << 48;
         let words = [&[head], words].concat();
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_thread_that_is_found_late_has_its_records_from_then_on() {
+        if Ring::of_thread(nix::unistd::gettid().as_raw().cast_unsigned()).is_err() {
+            eprintln!("skipped: perf events are not permitted");
+            return;
+        }
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid().as_raw().cast_unsigned())
+                .unwrap();
+            wait.recv().unwrap();
+            // What the record is about.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        });
+        let tid = told.recv().unwrap();
+        while !is_asleep(std::process::id(), tid) {
+            std::thread::yield_now();
+        }
+        let rings = OfThreads::shared();
+        let mut rings = lock(&rings);
+        rings.follow(std::process::id());
+        let begin_ns = os::boot_time_ns();
+        go.send(()).unwrap();
+        thread.join().unwrap();
+        // The ring of a thread that is gone is read, and closed.
+        rings.follow(std::process::id());
+        assert!(rings.rings.iter().all(|one| one.tid != tid));
+        let mut switches = Vec::new();
+        rings.drain(&mut switches);
+        let own = switches.iter().filter(|switch| switch.tid == tid);
+        let own: Vec<_> = own.map(|switch| (switch.change, switch.time_ns)).collect();
+        assert_eq!(own[0].0, Change::Blocked, "asleep when it was found");
+        assert!(own[0].1 <= begin_ns, "{own:?}");
+        let awake = own.iter().position(|one| one.0 == Change::On).unwrap();
+        let slept = own[awake..].iter().any(|one| one.0 == Change::Blocked);
+        assert!(own[awake].1 > begin_ns && slept, "{own:?}");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{
-    Closing, Environment, Follow, ProfileForms, Python, Resolved, SamplingClock, SymbolCache,
-    Unwinder,
+    Closing, ContextSwitches, Environment, Follow, ProfileForms, Python, Resolved, SamplingClock,
+    SymbolCache, Unwinder,
 };
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
@@ -27,7 +27,7 @@ use crate::procfs;
 use crate::python::PythonView;
 use crate::resolve::{CacheLocation, ResolverOptions};
 use crate::run::layout::Layout;
-use crate::run::{RunContext, ThreadChoice, boot_and_host};
+use crate::run::{RunContext, SwitchRecords, ThreadChoice, boot_and_host};
 use crate::windows::Windows;
 
 /// The folder of a run when the time cannot be written as the user asked.
@@ -48,8 +48,6 @@ pub struct Plan {
     pub complaints: Vec<String>,
     /// How names are found.
     pub resolver: ResolverOptions,
-    /// The shortest time off the processor that is drawn.
-    pub off_cpu_shortest: Duration,
     /// What is read of processes and host, if anything is.
     pub monitors: Option<monitors::Choice>,
     /// Which sensors of GPUs are read, if any are.
@@ -127,7 +125,9 @@ impl Plan {
                 .then_some(resolved.sampling_realtime_freq_hz),
             counted: counting.names,
             overflow: counting.overflow_named,
-            off_cpu: resolved.off_cpu,
+            switches: switches(resolved),
+            shortest_off_cpu_ns: u64::try_from(resolved.off_cpu_shortest.as_nanos())
+                .unwrap_or(u64::MAX),
             unwinder: resolved.unwinder.as_str().to_owned(),
             openmp_runtime: openmp.runtime,
             python: PythonView {
@@ -182,7 +182,6 @@ impl Plan {
                 inlines: resolved.sampling_include_inlines,
                 ..ResolverOptions::default()
             },
-            off_cpu_shortest: resolved.off_cpu_shortest,
             monitors: resolved.process_sampling.then(|| monitors::Choice {
                 frequency_hz: resolved.process_sampling_freq_hz,
                 frugal: !resolved.process_sampling_freq_chosen,
@@ -277,6 +276,16 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         mpi_functions: NameList::parse(&resolved.mpi_functions),
         verbose: resolved.verbose >= 3,
         ..AgentSettings::default()
+    }
+}
+
+/// Whether context switches are recorded: by themselves where somebody asks what threads wait for, or why a GPU does.
+fn switches(resolved: &Resolved) -> SwitchRecords {
+    let helps = resolved.sampling_realtime || events(resolved).gpu;
+    match resolved.context_switches {
+        _ if resolved.off_cpu => SwitchRecords::Wanted,
+        ContextSwitches::Auto if helps => SwitchRecords::WherePermitted,
+        ContextSwitches::Auto | ContextSwitches::Off => SwitchRecords::Off,
     }
 }
 

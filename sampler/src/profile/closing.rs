@@ -125,6 +125,10 @@ fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstanc
             say(&line);
         }
     }
+    let nothing = summary::no_trace(processes, missing.short, circumstances);
+    if nothing.is_some_and(|nothing| !nothing.expected) {
+        say("rsys-sample --doctor PROGRAM says what can be recorded here, and what helps");
+    }
     if let Some(hint) = summary::gpu_hint(processes).filter(|_| plan.hints_at_gpus) {
         say(&hint);
     }

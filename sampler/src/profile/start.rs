@@ -22,6 +22,7 @@ use crate::launch::ending::Ending;
 use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
+use crate::offcpu;
 use crate::plan::Plan;
 use crate::session::presence;
 use crate::session::{Receiver, SessionSocket};
@@ -112,8 +113,11 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
             return Err(refusal);
         }
     };
-    let (waits, monitors) = (observers::waits(plan), observers::monitors(plan));
+    let thread_rings = off_cpu.as_ref().and_then(offcpu::Watch::thread_rings);
+    let waits = observers::waits(plan, thread_rings.cloned());
+    let monitors = observers::monitors(plan);
     let mut collector = Collector::new(writer, waits, monitors, off_cpu);
+    collector.set_shortest_wait(plan.run.shortest_off_cpu_ns);
     collector.set_child(target.pid().as_raw().unsigned_abs());
     if !plan.run.windows.by_cpu_time {
         collector.set_schedule(plan.run.windows.samples.clone());

@@ -39,7 +39,9 @@ pub struct RunContext {
     /// By which event samples are taken, if not by CPU time.
     pub overflow: Option<Overflow>,
     /// Whether context switches are recorded.
-    pub off_cpu: bool,
+    pub switches: SwitchRecords,
+    /// Shorter times off the processor are counted, but not drawn.
+    pub shortest_off_cpu_ns: u64,
     /// Which unwinder was asked for.
     pub unwinder: String,
     /// The runtime of OpenMP that is loaded in place of libgomp, if one is.
@@ -68,6 +70,17 @@ pub struct RunContext {
     pub host: String,
     /// How much is said.
     pub verbosity: i8,
+}
+
+/// Whether the kernel's records of context switches are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchRecords {
+    /// No.
+    Off,
+    /// Where they are permitted and cheap: waits are as long as they were.
+    WherePermitted,
+    /// The user asks for them: they are drawn.
+    Wanted,
 }
 
 /// An event by which samples are taken.
@@ -101,7 +114,8 @@ impl RunContext {
             realtime_hz: None,
             counted: Vec::new(),
             overflow: None,
-            off_cpu: false,
+            switches: SwitchRecords::Off,
+            shortest_off_cpu_ns: 0,
             unwinder: String::new(),
             openmp_runtime: None,
             python: PythonView::default(),

@@ -7,4 +7,4 @@ mod context;
 pub mod file_names;
 pub mod layout;
 
-pub use context::{Overflow, RunContext, ThreadChoice, boot_and_host};
+pub use context::{Overflow, RunContext, SwitchRecords, ThreadChoice, boot_and_host};

@@ -195,7 +195,7 @@ impl ProcessSummary {
     /// What was seen of blocked threads, for the line.
     fn waits(&self) -> String {
         let waits = &self.tally.waits;
-        if waits.waits + waits.unreadable_threads == 0 {
+        if waits.samples + waits.waits + waits.unreadable_threads == 0 {
             return String::new();
         }
         let mut text = format!(

@@ -6,9 +6,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::uio::{RemoteIoVec, pread, process_vm_readv};
@@ -41,6 +43,8 @@ const REFRESH_ON_DOUBT: Duration = Duration::from_millis(100);
 
 /// Words of a stack that are searched for a frame which is addressed by the frame pointer: 128 KiB.
 const SCANNED_WORDS: u32 = 16 << 10;
+/// How the files of our agents are called.
+const AGENT: &str = "librsys_agent";
 /// Rules that are kept of a process.
 const RULES: usize = 4096;
 
@@ -180,6 +184,16 @@ impl Image {
         let address = word & !rsys_unwind::FLAGS;
         let module = &self.modules[self.index_of(address.saturating_sub(1))?];
         Some((module.range.start, module.bias))
+    }
+
+    /// Whether a frame word leads into our agent.
+    #[must_use]
+    pub fn is_agent(&self, word: u64) -> bool {
+        let address = word & !rsys_unwind::FLAGS;
+        let index = self.index_of(address.saturating_sub(1));
+        let path = index.and_then(|index| Path::new(&self.modules[index].path).file_name());
+        path.and_then(OsStr::to_str)
+            .is_some_and(|name| name.starts_with(AGENT))
     }
 
     /// Another number whenever the modules have changed.

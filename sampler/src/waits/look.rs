@@ -12,6 +12,7 @@ use super::python::{Python, PythonLook, PythonThread};
 use super::record::{Completeness, Missed, Wait, WaitRecord};
 use super::syscalls;
 use super::thread::{Blocked, State, ThreadFiles, Turns};
+use crate::offcpu::ThreadRings;
 use crate::os;
 
 /// A wait that has lasted this many times longer than the time since the last look need not be
@@ -30,7 +31,7 @@ const NAME_AGAIN_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
 
 /// How looks are made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Rate {
     /// Time between two looks at a thread.
     pub period_ns: u64,
@@ -40,6 +41,8 @@ pub struct Rate {
     pub quiet: bool,
     /// Whether Python frames are read.
     pub python: bool,
+    /// Where new threads get rings for records of their context switches, if they need some.
+    pub thread_rings: Option<ThreadRings>,
 }
 
 /// A thread.
@@ -50,6 +53,8 @@ pub struct Thread {
     /// What the kernel says of it.
     pub files: ThreadFiles,
     turns: Turns,
+    /// The last look that found it blocked: when, and its turns then.
+    blocked: Option<(u64, Turns)>,
     wait: Option<Current>,
     python: PythonThread,
     /// The generation of modules with which its stack is known to be broken.
@@ -90,6 +95,7 @@ impl Thread {
             tid,
             files,
             turns: Turns::default(),
+            blocked: None,
             wait: None,
             python: PythonThread::default(),
             doubted: 0,
@@ -101,14 +107,30 @@ impl Thread {
         }
     }
 
-    /// Its wait is over, if there is one.
-    pub fn end_wait(&mut self, time_ns: u64, out: &mut Vec<WaitRecord>) {
+    /// Its wait is over, if there is one; nobody saw when.
+    pub fn end_wait(&mut self, out: &mut Vec<WaitRecord>) {
+        if let Some(wait) = &self.wait {
+            self.end_wait_at(wait.last_seen_ns, out);
+        }
+    }
+
+    fn end_wait_at(&mut self, time_ns: u64, out: &mut Vec<WaitRecord>) {
         if let Some(wait) = self.wait.take() {
             out.push(WaitRecord::End {
                 tid: self.tid,
                 time_ns: time_ns.max(wait.last_seen_ns),
             });
         }
+    }
+
+    /// How long it was blocked from the last look that found it so to one that does at `now_ns`, halved: the end of one wait, and the begin
+    /// of another. What came between, if anything, is counted with these.
+    fn half_blocked_ns(&self, now_ns: u64, turns: &Turns) -> Option<u64> {
+        let (last_ns, before) = &self.blocked?;
+        let used_ns = turns.cpu_ns.saturating_sub(before.cpu_ns);
+        let delayed_ns = turns.delay_ns.saturating_sub(before.delay_ns);
+        let busy_ns = used_ns.saturating_add(delayed_ns);
+        Some(now_ns.saturating_sub(*last_ns).saturating_sub(busy_ns) / 2)
     }
 }
 
@@ -145,27 +167,23 @@ impl Eye<'_> {
         }
         let tasks = self.tasks.as_fd();
         let turns = thread.files.turns(tasks).map_err(|_| Leave::Thread)?;
-        if let Some(wait) = &mut thread.wait
+        if let (Some(wait), Some((_, before))) = (&mut thread.wait, thread.blocked)
             && turns.count != 0
-            && turns.count == thread.turns.count
+            && turns.count == before.count
         {
             wait.last_seen_ns = now_ns;
+            thread.blocked = Some((now_ns, turns));
             self.goes_on(thread, now_ns);
             return Ok(());
         }
-        // How much of the time since the last look it ran, or wanted to.
-        let busy_ns = (turns.cpu_ns.saturating_sub(thread.turns.cpu_ns))
-            .saturating_add(turns.delay_ns.saturating_sub(thread.turns.delay_ns));
         thread.turns = turns;
         thread.rest_until_ns = 0;
         match thread.files.state(tasks) {
-            Ok(State::Blocked(blocked)) => self.blocked(thread, &blocked, now_ns, busy_ns),
-            Ok(State::Running | State::Elsewhere) => {
-                thread.end_wait(now_ns.saturating_sub(busy_ns), self.out);
-                Ok(())
-            }
+            Ok(State::Blocked(blocked)) => self.blocked(thread, &blocked),
+            // The counters of a thread that runs are as old as the kernel's last tick: the next look that finds it blocked says when the wait was over.
+            Ok(State::Running | State::Elsewhere) => Ok(()),
             Err(Errno::EPERM | Errno::EACCES) => {
-                thread.end_wait(now_ns, self.out);
+                thread.end_wait(self.out);
                 thread.unreadable = true;
                 self.missed.unreadable_threads += 1;
                 Ok(())
@@ -184,18 +202,15 @@ impl Eye<'_> {
             self.out.push(WaitRecord::Continue {
                 tid: thread.tid,
                 time_ns: now_ns,
+                used: thread.turns.used(),
             });
             self.name(thread, now_ns);
         }
     }
 
-    fn blocked(
-        &mut self,
-        thread: &mut Thread,
-        blocked: &Blocked,
-        now_ns: u64,
-        busy_ns: u64,
-    ) -> Result<(), Leave> {
+    fn blocked(&mut self, thread: &mut Thread, blocked: &Blocked) -> Result<(), Leave> {
+        // Not before it was blocked.
+        let now_ns = os::boot_time_ns();
         if thread.turns.count == 0
             && let Some(wait) = &mut thread.wait
             && wait.blocked == *blocked
@@ -212,7 +227,6 @@ impl Eye<'_> {
         } = self.image.walk(blocked, self.rate.depth_max);
         let generation = self.image.modules_generation();
         if awaits_modules && thread.doubted != generation {
-            thread.end_wait(now_ns, self.out);
             return Ok(());
         }
         if completeness == Completeness::Broken {
@@ -220,7 +234,6 @@ impl Eye<'_> {
             thread.doubted = generation;
         }
         let Some(mut python) = self.python_of(thread, blocked, &words) else {
-            thread.end_wait(now_ns, self.out);
             return Ok(());
         };
         let label = match python.lock {
@@ -228,29 +241,29 @@ impl Eye<'_> {
             None => self.label(blocked),
         };
         let tasks = self.tasks.as_fd();
-        let still = match thread.turns.count {
-            0 => thread.files.state(tasks) == Ok(State::Blocked(*blocked)),
-            count => thread.files.turns(tasks).map(|turns| turns.count) == Ok(count),
-        };
-        if !still {
+        let count = thread.turns.count;
+        let still = count != 0 && thread.files.turns(tasks).map(|turns| turns.count) == Ok(count);
+        // One call may wait many times, as `fsync` does: all of them have this stack.
+        if !still && thread.files.state(tasks) != Ok(State::Blocked(*blocked)) {
             // It woke up meanwhile: what was read may be of two moments.
             self.missed.raced += 1;
-            thread.end_wait(now_ns, self.out);
             return Ok(());
         }
         if !self.image.is_current(blocked.sp) {
             return Err(Leave::Process);
         }
-        let adjoins = match &thread.wait {
-            Some(wait) => busy_ns < now_ns.saturating_sub(wait.last_seen_ns) / 2,
-            None => false,
+        let half_ns = thread.half_blocked_ns(now_ns, &thread.turns);
+        let begin_ns = match (half_ns, thread.blocked) {
+            (Some(half_ns), Some((last_ns, _))) => {
+                thread.end_wait_at(last_ns.saturating_add(half_ns), self.out);
+                now_ns.saturating_sub(half_ns)
+            }
+            _ => {
+                thread.end_wait(self.out);
+                now_ns
+            }
         };
-        let over_ns = if adjoins {
-            now_ns
-        } else {
-            now_ns.saturating_sub(busy_ns)
-        };
-        thread.end_wait(over_ns, self.out);
+        thread.blocked = Some((now_ns, thread.turns));
         self.name(thread, now_ns);
         let mut modules = Vec::new();
         self.image.new_modules(&words, now_ns, &mut modules);
@@ -258,21 +271,24 @@ impl Eye<'_> {
         if let Some(known) = &mut self.python {
             known.record(&mut python, now_ns, self.out);
         }
+        let is_own = words.first().is_some_and(|word| self.image.is_agent(*word));
         self.out.push(WaitRecord::Begin {
             tid: thread.tid,
-            time_ns: now_ns,
-            wait: Wait {
+            time_ns: begin_ns,
+            seen_ns: now_ns,
+            used: thread.turns.used(),
+            wait: Arc::new(Wait {
                 label,
                 words,
                 completeness,
                 python: python.wait,
                 lock: python.lock,
-            },
-            adjoins,
+                is_own,
+            }),
         });
         thread.wait = Some(Current {
             blocked: *blocked,
-            begin_ns: now_ns,
+            begin_ns,
             last_seen_ns: now_ns,
             recorded_ns: now_ns,
         });

@@ -6,7 +6,7 @@
 //! sent to the target, nothing stops it. Where the stack leads through a Python interpreter, its
 //! Python frames are read as well ([`python`], [`states`], [`blocks`]). [`look`] makes waits of what is seen, [`syscalls`] says
 //! what is waited for, [`process`] keeps the threads of a process together, [`poller`] says when to
-//! look, and [`record`] is what comes out.
+//! look, and [`record`] is what comes out. [`exact`] gives waits the lengths that the kernel recorded.
 //!
 //! Most threads sleep most of the time. The kernel counts how often a thread was put on a
 //! processor; as long as that number stands still, the same wait goes on, and one short read shows
@@ -14,6 +14,7 @@
 
 mod blocks;
 mod debug_frames;
+pub mod exact;
 mod image;
 mod look;
 mod maps;
@@ -21,6 +22,7 @@ mod poller;
 mod process;
 mod python;
 pub mod record;
+mod seen;
 mod states;
 mod syscalls;
 mod thread;

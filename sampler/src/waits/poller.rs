@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::look::Rate;
 use super::process::{Budget, Watched};
 use super::record::WaitRecord;
+use crate::offcpu::ThreadRings;
 use crate::os;
 use crate::session::ProcessKey;
 
@@ -32,7 +33,15 @@ struct Shared {
     /// Something is to be done at once.
     wakeup: Condvar,
     /// What was seen and not taken yet. A lock of its own: nobody waits for a look to end.
-    records: Mutex<HashMap<ProcessKey, Vec<WaitRecord>>>,
+    records: Mutex<HashMap<ProcessKey, Seen>>,
+}
+
+/// What was seen of a process.
+#[derive(Debug, Default)]
+struct Seen {
+    records: Vec<WaitRecord>,
+    /// All looks before this time are among them: CLOCK_BOOTTIME.
+    until_ns: u64,
 }
 
 #[derive(Debug)]
@@ -54,6 +63,7 @@ impl Waits {
         depth_max: usize,
         python: bool,
         quiet: bool,
+        thread_rings: Option<ThreadRings>,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             watch: Mutex::new(Watch {
@@ -62,6 +72,7 @@ impl Waits {
                     depth_max,
                     quiet,
                     python,
+                    thread_rings,
                 },
                 budget: Budget::of_this_process(),
                 processes: HashMap::new(),
@@ -89,12 +100,12 @@ impl Waits {
         self.shared.wakeup.notify_one();
     }
 
-    /// What was seen of a process since the last call.
+    /// What was seen of a process since the last call, and the time up to which these are all looks.
     #[must_use]
-    pub fn take(&self, key: ProcessKey) -> Vec<WaitRecord> {
-        lock(&self.shared.records)
-            .get_mut(&key)
-            .map(std::mem::take)
+    pub fn take(&self, key: ProcessKey) -> (Vec<WaitRecord>, u64) {
+        let mut all = lock(&self.shared.records);
+        let seen = all.get_mut(&key);
+        seen.map(|seen| (std::mem::take(&mut seen.records), seen.until_ns))
             .unwrap_or_default()
     }
 
@@ -103,7 +114,8 @@ impl Waits {
     pub fn end(&self, key: ProcessKey) -> Vec<WaitRecord> {
         let mut watch = lock(&self.shared.watch);
         let watched = watch.processes.remove(&key);
-        let mut records = lock(&self.shared.records).remove(&key).unwrap_or_default();
+        let seen = lock(&self.shared.records).remove(&key);
+        let mut records = seen.unwrap_or_default().records;
         if let Some(watched) = watched {
             watched.finish(&mut watch.budget, &mut records);
         }
@@ -170,19 +182,20 @@ impl Shared {
         let mut seen = Vec::new();
         let mut due_ns = u64::MAX;
         for (key, watched) in processes {
-            let waiting = lock(&self.records).get(key).map_or(0, Vec::len);
+            let waiting = lock(&self.records)
+                .get(key)
+                .map_or(0, |seen| seen.records.len());
             if waiting > RECORDS_MAX {
                 continue;
             }
+            let begin_ns = os::boot_time_ns();
             if let Some(due) = watched.look(rate, budget, &mut seen) {
                 due_ns = due_ns.min(due);
             }
-            if !seen.is_empty() {
-                lock(&self.records)
-                    .entry(*key)
-                    .or_default()
-                    .append(&mut seen);
-            }
+            let mut all = lock(&self.records);
+            let of_process = all.entry(*key).or_default();
+            of_process.records.append(&mut seen);
+            of_process.until_ns = begin_ns;
         }
         let rest_ns = due_ns.saturating_sub(os::boot_time_ns());
         Duration::from_nanos(rest_ns.min(REST_NS_MAX))

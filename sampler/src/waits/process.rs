@@ -13,7 +13,7 @@ use super::look::{Eye, Leave, Rate, Thread};
 use super::python::Python;
 use super::record::{Missed, WaitRecord};
 use super::thread::ThreadFiles;
-use crate::os;
+use crate::offcpu;
 use crate::procfs;
 use crate::terminal::say;
 
@@ -117,7 +117,9 @@ impl Watched {
         let Stage::Open(open) = &mut self.stage else {
             return None;
         };
-        let mut over = open.list(self.host_pid == self.pid, budget, out).is_err();
+        let mut over = open
+            .list((self.host_pid, self.pid), rate, budget, out)
+            .is_err();
         if let Some(python) = &mut open.python {
             python.begin_round();
         }
@@ -205,7 +207,8 @@ impl Open {
     /// Finds new threads, if their number changed. Fails when the process is gone.
     fn list(
         &mut self,
-        same_ids: bool,
+        (host_pid, pid): (u32, u32),
+        rate: &Rate,
         budget: &mut Budget,
         out: &mut Vec<WaitRecord>,
     ) -> std::io::Result<()> {
@@ -244,12 +247,15 @@ impl Open {
                     continue;
                 }
             };
-            let own_tid = if same_ids {
+            let own_tid = if host_pid == pid {
                 tid
             } else {
                 self.inner_tid(tid).unwrap_or(tid)
             };
             self.threads.insert(tid, Thread::new(own_tid, files));
+            if let Some(rings) = &rate.thread_rings {
+                offcpu::rings::lock(rings).follow_thread(host_pid, tid);
+            }
         }
         if let Some(python) = &mut self.python {
             python.set_threads(self.threads.values().map(|thread| thread.tid));
@@ -279,7 +285,7 @@ impl Open {
         if let Some(mut thread) = self.threads.remove(&tid) {
             budget.give_back(&thread.files);
             let known = !thread.name.is_empty();
-            thread.end_wait(os::boot_time_ns(), out);
+            thread.end_wait(out);
             if known {
                 out.push(WaitRecord::Gone { tid: thread.tid });
             }
@@ -307,6 +313,7 @@ mod tests {
             depth_max: 8,
             quiet: true,
             python: false,
+            thread_rings: None,
         };
         let own = std::process::id();
         let mut watched = Watched::new(own, own, agent_inode);

@@ -95,6 +95,34 @@ pub struct Wait {
     pub python: Option<PythonWait>,
     /// The interpreter's lock, if it waits for that.
     pub lock: Option<InterpreterLock>,
+    /// Whether it is the profiler that waits, in a thread of the program.
+    pub is_own: bool,
+}
+
+/// What the kernel has counted of a thread. While the thread is blocked, it is exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Time that it waited for a processor.
+    pub delay_ns: u64,
+}
+
+/// A wait that is over, or several short ones of a thread that follow each other and were not seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastWait {
+    /// The thread.
+    pub tid: u32,
+    /// When it began: BOOTTIME.
+    pub begin_ns: u64,
+    /// When it ended: BOOTTIME.
+    pub end_ns: u64,
+    /// How long the thread was blocked between these times: all of it, but for several waits.
+    pub waited_ns: u64,
+    /// What and where.
+    pub wait: Arc<Wait>,
+    /// Whether a look fell into it. Else `wait` is that of another wait of the thread which took about as long.
+    pub is_seen: bool,
 }
 
 /// Something that was seen, in the order in which it was.
@@ -118,19 +146,34 @@ pub enum WaitRecord {
     Begin {
         /// The thread.
         tid: u32,
-        /// BOOTTIME.
+        /// When the wait began: BOOTTIME.
         time_ns: u64,
+        /// When it was seen.
+        seen_ns: u64,
+        /// What the thread had used by then.
+        used: Used,
         /// What and where.
-        wait: Wait,
-        /// Whether it follows the wait before so closely that the thread hardly ran between.
-        adjoins: bool,
+        wait: Arc<Wait>,
     },
+    /// A wait of which everything is known: it is over.
+    Past(PastWait),
     /// The wait goes on.
     Continue {
         /// The thread.
         tid: u32,
         /// BOOTTIME.
         time_ns: u64,
+        /// What the thread had used by then.
+        used: Used,
+    },
+    /// A thread that waited could have gone on, and had no processor.
+    Woken {
+        /// The thread.
+        tid: u32,
+        /// BOOTTIME.
+        begin_ns: u64,
+        /// When it got one: BOOTTIME.
+        end_ns: u64,
     },
     /// The wait is over.
     End {

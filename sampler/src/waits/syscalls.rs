@@ -19,7 +19,7 @@ enum About {
     Ioctl,
 }
 
-/// Calls that can block, apart from those of `LEGACY`.
+/// Calls that can block.
 const CALLS: &[(i64, &str, About)] = &[
     (libc::SYS_read, "read", About::Descriptor),
     (libc::SYS_write, "write", About::Descriptor),
@@ -109,11 +109,6 @@ const CALLS: &[(i64, &str, About)] = &[
     (libc::SYS_getrandom, "getrandom", About::Nothing),
     (libc::SYS_userfaultfd, "userfaultfd", About::Nothing),
     (libc::SYS_restart_syscall, "restart_syscall", About::Nothing),
-];
-
-/// Calls that newer architectures do not have.
-#[cfg(target_arch = "x86_64")]
-const LEGACY: &[(i64, &str, About)] = &[
     (libc::SYS_poll, "poll", About::Poll),
     (libc::SYS_select, "select", About::Nothing),
     (libc::SYS_epoll_wait, "epoll_wait", About::Nothing),
@@ -126,8 +121,6 @@ const LEGACY: &[(i64, &str, About)] = &[
     (libc::SYS_fork, "fork", About::Nothing),
     (libc::SYS_vfork, "vfork", About::Nothing),
 ];
-#[cfg(not(target_arch = "x86_64"))]
-const LEGACY: &[(i64, &str, About)] = &[];
 
 /// Operations of futex(2) that wait.
 const FUTEX_WAITS: &[(u64, &str)] = &[
@@ -185,10 +178,7 @@ pub fn label_outside_calls(stat: &str) -> &'static str {
 
 /// What a thread waits for that is blocked in a system call.
 pub fn label(call: &Call, host_pid: u32, image: &Image) -> String {
-    let known = CALLS
-        .iter()
-        .chain(LEGACY)
-        .find(|(number, ..)| *number == call.number);
+    let known = CALLS.iter().find(|(number, ..)| *number == call.number);
     let Some(&(_, name, about)) = known else {
         return format!("syscall {}", call.number);
     };

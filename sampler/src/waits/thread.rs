@@ -11,6 +11,8 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::sys::uio::pread;
 
+use super::record::Used;
+
 /// Room for a line of either file.
 const LINE_BYTES: usize = 256;
 
@@ -23,6 +25,17 @@ pub struct Turns {
     pub delay_ns: u64,
     /// How often it was put on a processor; 0 when the kernel does not count.
     pub count: u64,
+}
+
+impl Turns {
+    /// What the thread has used.
+    #[must_use]
+    pub fn used(&self) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns,
+            delay_ns: self.delay_ns,
+        }
+    }
 }
 
 /// A system call in progress.

@@ -87,7 +87,6 @@ pub fn heed_the_terminal(command: &mut Command) {
 fn harmless_library() -> PathBuf {
     [
         "/lib/x86_64-linux-gnu/libm.so.6",
-        "/lib/aarch64-linux-gnu/libm.so.6",
         "/lib64/libm.so.6",
         "/usr/lib/libm.so.6",
     ]

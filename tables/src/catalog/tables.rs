@@ -73,7 +73,7 @@ pub static TABLES: &[Table] = &[
             int(
                 "delay_ns",
                 Since("call_start", "start"),
-                "from the begin of the call to the begin of the operation",
+                "from the start of the call to the start of the operation",
             ),
             THREAD_ID,
             int(

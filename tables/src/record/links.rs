@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use rsys_analysis::measure::packed_rows::{Finder, PackedRows, RowFile};
+use rsys_analysis::containers::packed_rows::{Finder, PackedRows, RowFile};
 use rsys_analysis::model::{HostSlice, Model, Sample, StackId};
 
 use super::NONE;

@@ -296,7 +296,12 @@ impl Tables {
                 ];
                 self.ranges.push(row, &mut self.out)
             }
-            HostKind::Wait | HostKind::OffCpu => {
+            HostKind::Wait | HostKind::OffCpu | HostKind::Runnable => {
+                // The name tells in which of them it could run.
+                let kind = match slice.kind {
+                    HostKind::Runnable => HostKind::OffCpu as u64,
+                    _ => kind,
+                };
                 let row = [slice.start_ns, duration_ns, process, thread, name, kind];
                 self.waits.push(row, &mut self.out)
             }

@@ -13,6 +13,9 @@ pub const MAX_EXPORTS: usize = 16_384;
 /// Processes that use the GPUs at the same time; more have no accounts.
 pub const MAX_PROCESSES: usize = 256;
 
+/// Collectives that can be waited in.
+pub const MAX_COLLECTIVES: usize = 4096;
+
 /// The whole board. A file of zeros is a fresh one.
 #[repr(C)]
 #[derive(Debug)]
@@ -25,6 +28,18 @@ pub struct Board {
     pub export_count: AtomicU64,
     /// Buffers that were exported to other processes.
     pub exports: [Export; MAX_EXPORTS],
+    /// The collectives of all GPUs, the first of each in the first place.
+    pub collectives: [Collective; MAX_COLLECTIVES],
+}
+
+/// A kernel on each of several GPUs, none of which ends before all have started.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Collective {
+    /// The latest start so far, in ticks of the GPUs' clock.
+    pub last_start_tick: AtomicU64,
+    /// How many have started.
+    pub started: AtomicU32,
 }
 
 /// What is known of one GPU on the whole machine.
@@ -45,6 +60,8 @@ pub struct GpuBoard {
     pub copied_bytes: AtomicU64,
     /// Kernels that hang.
     pub hung: AtomicU64,
+    /// Kernels of collectives that were started.
+    pub collectives: AtomicU64,
     /// Not zero: the GPU is gone.
     pub vanished: AtomicU32,
 }

@@ -3,6 +3,7 @@
 //! The launcher makes this from its command line and the configuration file, has checked it, and stores it as JSON in
 //! the file [`FILE_NAME`] of the machine's folder. The driver finds the folder by [`ENV_ROOT`].
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,9 @@ pub struct KernelRule {
     pub fault: Option<KernelFault>,
     /// The fault happens at every n-th match only.
     pub fault_every: u64,
+    /// How many GPUs have a kernel of the same collective, which ends after all of them have started. None: each is on its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<NonZeroU32>,
 }
 
 /// How long a kernel takes.

@@ -20,6 +20,7 @@ microseconds = 100000
 [[kernel]]
 name = \"ncclKernel\"
 microseconds = 300
+together = 4
 ";
 
 /// A Python program of `tests/workloads/gpu` on all ranks, which share the communicator's id by a file.

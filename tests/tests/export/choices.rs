@@ -11,7 +11,7 @@ use super::training::training;
 use super::{STACK, export, job, number};
 
 /// All formats and their outputs.
-const FORMATS: [&str; 13] = [
+const FORMATS: [&str; 12] = [
     "kineto",
     "chrome",
     "rpd",
@@ -24,7 +24,6 @@ const FORMATS: [&str; 13] = [
     "aorta",
     "csv",
     "parquet",
-    "perfetto-typed",
 ];
 
 /// All bytes of a file, or of the files of a folder by name.
@@ -126,12 +125,12 @@ fn mistakes_cost_nothing_that_is_there() -> TestResult {
         (
             vec!["--to", "folded", "-o", "x", "--ranks", "b"],
             2,
-            "no rank",
+            "not a rank",
         ),
         (
             vec!["--to", "folded", "-o", "x", "--window", "3s"],
             2,
-            "no stretch of time",
+            "not a time range",
         ),
         (vec!["--to", "tape", "-o", "x"], 2, "speedscope"),
         (vec!["--to", "folded"], 2, "--output"),
@@ -210,7 +209,6 @@ fn a_full_disk_is_told_and_leaves_nothing() -> TestResult {
         ("chrome", "mine", 1 << 14, "No space left on device"),
         ("rocprofv3-json", "mine", 1 << 14, "No space left on device"),
         ("firefox", "new", 1 << 14, "No space left on device"),
-        ("perfetto-typed", "mine", 1 << 14, "No space left on device"),
         ("rpd", "mine", 1 << 14, "database or disk is full"),
         ("rpd", "mine", of_rpd, "No space left on device"),
         ("rocpd", "new", 1 << 14, "database or disk is full"),

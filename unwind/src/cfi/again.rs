@@ -6,8 +6,9 @@
 //! with the same program counter, stack pointer and frame pointer; if all the words from there on are what they were, it would go the same way to
 //! the end, and need not. So nothing is believed that was not read again, and what is left of the walk is one comparison for each frame.
 
+use super::packed;
 use super::{CfiEngine, Kind, Rule, Simple, Step, Walk};
-use crate::arch::{self, Registers};
+use crate::arch::Registers;
 use crate::frames::{EXACT, End, FrameBuffer, SCANNED};
 use crate::{Memory, Modules};
 
@@ -150,7 +151,7 @@ fn still_lead<M: Memory>(known: &[Known], at: usize, memory: &M) -> Result<(), u
     let callers = frames.get(1..).unwrap_or(&[]);
     for (index, (frame, caller)) in frames.iter().zip(callers).enumerate() {
         let same = |address, value| memory.read_u64(address) == Some(value);
-        let returns = memory.read_u64(frame.return_at).map(arch::strip) == Some(caller.pc);
+        let returns = memory.read_u64(frame.return_at) == Some(caller.pc);
         if !returns || (frame.fp_at != 0 && !same(frame.fp_at, caller.fp)) {
             return Err(at.wrapping_add(index).wrapping_add(1));
         }
@@ -287,7 +288,7 @@ impl CfiEngine<'_> {
 #[inline(always)]
 fn simple(rule: Rule) -> Option<Simple> {
     match rule.kind() {
-        Kind::Register => arch::rules::simple(rule),
+        Kind::Register => packed::simple(rule),
         _ => None,
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn cie<M: Memory>(memory: &M, address: u64) -> Option<Cie> {
                         cursor.unbased(encoding)?;
                     }
                 }
-                b'B' | b'G' => {} // Pointer authentication and memory tagging on aarch64: no data.
+                b'B' | b'G' => {} // Of other processors: no data.
                 _ => break, // The end, or a letter from the future, whose data the length skips.
             }
         }

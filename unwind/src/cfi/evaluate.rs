@@ -3,7 +3,7 @@
 use super::expression;
 use super::row::{Cfa, RegisterRule, Row};
 use crate::Memory;
-use crate::arch::{self, CALLEE_SAVED, REGISTER_COUNT, RETURN_ADDRESS, Registers, STACK_POINTER};
+use crate::arch::{CALLEE_SAVED, REGISTER_COUNT, RETURN_ADDRESS, Registers, STACK_POINTER};
 use crate::frames::Broken;
 
 /// Replaces the registers by the caller's, and says the CFA. When it fails, the registers are as before.
@@ -54,7 +54,7 @@ pub(crate) fn to_caller<M: Memory>(
     // The column of the return address is the caller's program counter.
     match pc {
         Some(pc) => {
-            registers.set_pc(arch::strip(pc));
+            registers.set_pc(pc);
             Ok(cfa)
         }
         None => {

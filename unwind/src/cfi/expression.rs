@@ -1,7 +1,6 @@
 //! The evaluator of DWARF expressions in call frame information, and the shapes of them that compact rules can hold.
 
 use super::cursor::Cursor;
-#[cfg(target_arch = "x86_64")]
 use super::row::Location;
 use super::row::{Cfa, Row};
 use crate::Memory;
@@ -249,7 +248,6 @@ pub(crate) fn shape_of_cfa<M: Memory>(row: &Row, memory: &M, pc: Option<u64>) ->
 }
 
 /// The register and offset of an expression that is nothing else.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn shape_of_location<M: Memory>(
     row: &Row,
     memory: &M,
@@ -271,7 +269,7 @@ fn based_register<M: Memory>(cursor: &mut Cursor<'_, M>) -> Option<(u8, i64)> {
     Some((opcode.wrapping_sub(0x70), cursor.sleb()?))
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::cfi::testing::Bytes;

@@ -1,5 +1,6 @@
 //! The caller of code without call frame information.
 
+use super::packed;
 use super::{Kind, MAX_STACK_SWITCHES, Step, Walk};
 use crate::arch::{self, Registers};
 use crate::fallback::{self, Guess};
@@ -83,7 +84,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                     .fp
                     .is_some_and(|fp| fallback::is_record(fp, memory, modules));
             self.registers = registers;
-            self.saved = arch::rules::Saved::default();
+            self.saved = packed::Saved::default();
             if leads_on && self.may_switch(&guess) {
                 return Some(guess);
             }
@@ -129,7 +130,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             };
             from = slot.wrapping_add(8);
-            let sp = arch::caller_sp(from, Some(record));
+            let sp = from;
             let leads_there = if self.modules.find(candidate).is_some() {
                 self.registers = Registers::new(candidate, sp, record);
                 self.leads_to(record, guess.return_address)
@@ -148,30 +149,25 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             }
         }
-        self.saved = arch::rules::Saved::default();
+        self.saved = packed::Saved::default();
     }
 
     /// Whether compact rules lead from the registers to the return address in a frame record, without passing it.
     #[inline(never)]
     fn leads_to(&mut self, record: u64, return_address: u64) -> bool {
         let wanted = record.wrapping_add(8);
-        self.saved = arch::rules::Saved::default();
+        self.saved = packed::Saved::default();
         for _ in 0..MAX_PROBED_FRAMES {
             let rule = self.rule_of_frame(self.registers.pc(), false);
             if !matches!(rule.kind(), Kind::Register | Kind::Dereference) {
                 return false;
             }
-            let found = arch::rules::cfa_and_return_address(
-                rule,
-                &self.registers,
-                &self.saved,
-                self.memory,
-            );
+            let found =
+                packed::cfa_and_return_address(rule, &self.registers, &self.saved, self.memory);
             let Ok((cfa, address)) = found else {
                 return false;
             };
-            let address = arch::strip(address);
-            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+            let slot = cfa.wrapping_add(packed::return_slot(rule));
             if slot >= wanted {
                 return slot == wanted && address == return_address;
             }

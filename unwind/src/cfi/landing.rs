@@ -11,6 +11,7 @@
 //!
 //! A landing pad's address is no return address: another row may hold one byte before it, or another function be there.
 
+use super::packed;
 use super::row::{RegisterRule, Row};
 use super::{Kind, Rule, Step, Walk, evaluate};
 use crate::arch::calls::{CallBefore, call_before, stub_target, table_target};
@@ -92,11 +93,11 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         };
         let Some(by_pointer) = caller
             .fp()
-            .and_then(|fp| arch::rules::cfa_at_frame_pointer(rule, fp))
+            .and_then(|fp| packed::cfa_at_frame_pointer(rule, fp))
         else {
             return;
         };
-        let likely = arch::rules::likely_cfas(rule, caller.sp(), self.memory, start, size);
+        let likely = packed::likely_cfas(rule, caller.sp(), self.memory, start, size);
         let likely = likely
             .into_iter()
             .filter(|cfa| *cfa != 0)
@@ -105,8 +106,8 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             return;
         }
         for cfa in likely {
-            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
-            let Some(address) = self.memory.read_u64(slot).map(arch::strip) else {
+            let slot = cfa.wrapping_add(packed::return_slot(rule));
+            let Some(address) = self.memory.read_u64(slot) else {
                 continue;
             };
             if !fallback::looks_like_return(self.memory, self.modules, address) {
@@ -115,7 +116,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             self.apply(rule, cfa, address);
             let leads_on = self.probe(false, |_, _, _| {}) == Some(true);
             self.registers = caller;
-            self.saved = arch::rules::Saved::default();
+            self.saved = packed::Saved::default();
             if leads_on {
                 let fp = caller
                     .fp()
@@ -137,7 +138,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         }
         let mut row = Row::new(rule.fde());
         self.row_of(rule.fde(), pc.wrapping_sub(1), &mut row)?;
-        arch::rules::pack(&row, self.memory, None).map(|rule| (rule, DATA_BYTES))
+        packed::pack(&row, self.memory, None).map(|rule| (rule, DATA_BYTES))
     }
 
     /// Makes the registers those of the frame that is left for, and says the flags of its address. The registers have its values, but
@@ -153,7 +154,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             if above == 0 || above >= 8 * MAX_DISTANCE || above & 7 != 0 {
                 continue;
             }
-            if let Some(address) = self.memory.read_u64(slot).map(arch::strip) {
+            if let Some(address) = self.memory.read_u64(slot) {
                 let exact = address != return_address;
                 if self.lands(address, slot, exact) {
                     return Some(if exact { EXACT } else { 0 });
@@ -163,7 +164,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let mut candidates = MAX_CANDIDATES;
         for words in 0..MAX_DISTANCE {
             let slot = cfa.wrapping_add(8_u64.wrapping_mul(words));
-            match self.memory.read_u64(slot).map(arch::strip) {
+            match self.memory.read_u64(slot) {
                 Some(address) if address == return_address => {}
                 Some(_) => continue,
                 None => break,
@@ -191,7 +192,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.registers.set_sp(slot.wrapping_add(8));
         let frame = self.registers;
         let lands = self.probe(exact, |_, _, _| {}) == Some(true);
-        self.saved = arch::rules::Saved::default();
+        self.saved = packed::Saved::default();
         self.registers = if lands { frame } else { before };
         lands
     }

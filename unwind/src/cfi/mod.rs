@@ -13,6 +13,7 @@ mod evaluate;
 mod expression;
 mod guess;
 mod landing;
+mod packed;
 mod program;
 mod row;
 mod rule;
@@ -24,7 +25,6 @@ mod unknown;
 
 pub use self::again::{LastWalk, WalkedAgain};
 pub use self::cache::{RuleCache, RuleSlot};
-#[cfg(target_arch = "x86_64")]
 pub(crate) use self::expression::shape_of_location;
 pub(crate) use self::expression::{CfaShape, shape_of_cfa};
 pub(crate) use self::row::{RegisterRule, Row};
@@ -114,7 +114,7 @@ impl CfiEngine<'_> {
             memory,
             modules,
             registers: *registers,
-            saved: arch::rules::Saved::default(),
+            saved: packed::Saved::default(),
             exact,
             doubtful: false,
             searched: false,
@@ -180,7 +180,7 @@ struct Walk<'a, M, S> {
     memory: &'a M,
     modules: &'a S,
     registers: Registers,
-    saved: arch::rules::Saved,
+    saved: packed::Saved,
     /// The program counter is not a return address.
     exact: bool,
     /// The last step was a guess, so registers may have wrong values.
@@ -308,7 +308,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         let compact = if fde.cie.signal {
             None
         } else {
-            arch::rules::pack(&row, self.memory, exact.then_some(pc))
+            packed::pack(&row, self.memory, exact.then_some(pc))
         };
         compact.unwrap_or(Rule::evaluate(fde.address))
     }
@@ -323,17 +323,16 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
 
     #[inline(always)]
     fn compact(&mut self, rule: Rule) -> Result<Step, Broken> {
-        let found =
-            arch::rules::cfa_and_return_address(rule, &self.registers, &self.saved, self.memory);
+        let found = packed::cfa_and_return_address(rule, &self.registers, &self.saved, self.memory);
         let (cfa, return_address) = match found {
-            Ok((cfa, address)) => (cfa, arch::strip(address)),
+            Ok(found) => found,
             Err(reason) => return self.scan(Some(rule), reason),
         };
         if return_address == 0 && !self.searched {
             return Ok(Step::Root);
         }
         let sp = self.registers.sp();
-        let stays = arch::rules::stays_on_stack(rule);
+        let stays = packed::stays_on_stack(rule);
         if let Err(reason) = self.check(sp, cfa, return_address, stays) {
             return self.scan(Some(rule), reason);
         }
@@ -349,7 +348,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
             memory,
             ..
         } = self;
-        arch::rules::apply(rule, cfa, return_address, registers, saved, *memory);
+        packed::apply(rule, cfa, return_address, registers, saved, *memory);
     }
 
     /// Whether a caller's frame can be believed.

@@ -8,6 +8,7 @@
 //! A tail call looks the same as a stack that joins: what names another function is taken when nothing better is found.
 
 use super::entry::Fde;
+use super::packed;
 use super::row::{Cfa, Row};
 use super::{Kind, Rule, Step, Walk};
 use crate::arch::{self, calls::CallBefore};
@@ -103,7 +104,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
     /// Makes the registers those of a candidate.
     fn assume(&mut self, rule: Option<Rule>, candidate: &Candidate) {
         if let Some(rule) = rule {
-            let cfa = candidate.slot.wrapping_sub(arch::rules::return_slot(rule));
+            let cfa = candidate.slot.wrapping_sub(packed::return_slot(rule));
             self.apply(rule, cfa, candidate.return_address);
             return;
         }
@@ -117,7 +118,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         };
         self.registers.keep_only(0);
         self.registers.set_pc(candidate.return_address);
-        self.registers.set_sp(arch::caller_sp(above, fp));
+        self.registers.set_sp(above);
         self.registers.set_fp(fp);
     }
 
@@ -197,7 +198,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         self.assume(rule, candidate);
         let lead = self.lead();
         self.registers = registers;
-        self.saved = arch::rules::Saved::default();
+        self.saved = packed::Saved::default();
         lead
     }
 

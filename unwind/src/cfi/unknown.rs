@@ -6,6 +6,7 @@
 //! that it leads to tell the right one from what older calls left behind.
 
 use super::entry::Fde;
+use super::packed;
 use super::search::Candidate;
 use super::{Kind, Rule, Walk, entry, table};
 use crate::arch::{self, calls::CallBefore};
@@ -44,12 +45,12 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
         };
         let (registers, saved) = (self.registers, self.saved);
         let (function, size) = self.function(self.exact);
-        for cfa in arch::rules::likely_cfas(rule, registers.sp(), self.memory, function, size) {
-            let slot = cfa.wrapping_add(arch::rules::return_slot(rule));
+        for cfa in packed::likely_cfas(rule, registers.sp(), self.memory, function, size) {
+            let slot = cfa.wrapping_add(packed::return_slot(rule));
             if cfa == 0 {
                 break;
             }
-            let Some(candidate) = self.memory.read_u64(slot).map(arch::strip) else {
+            let Some(candidate) = self.memory.read_u64(slot) else {
                 continue;
             };
             if fallback::looks_like_return(self.memory, self.modules, candidate) {
@@ -74,7 +75,7 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 break;
             };
             from = slot.wrapping_add(8);
-            let cfa = slot.wrapping_sub(arch::rules::return_slot(rule));
+            let cfa = slot.wrapping_sub(packed::return_slot(rule));
             self.apply(rule, cfa, candidate);
             let evidence = self.evidence(function, candidate);
             self.registers = registers;
@@ -164,22 +165,14 @@ impl<M: Memory, S: Modules> Walk<'_, M, S> {
                 Kind::Evaluate | Kind::NoTables => return Some(false),
                 Kind::BadTables => return None,
             }
-            let found = arch::rules::cfa_and_return_address(
-                rule,
-                &self.registers,
-                &self.saved,
-                self.memory,
-            );
+            let found =
+                packed::cfa_and_return_address(rule, &self.registers, &self.saved, self.memory);
             let (cfa, address) = match found {
-                Ok((cfa, address)) => (cfa, arch::strip(address)),
+                Ok(found) => found,
                 Err(Broken::UnknownRegister) => return Some(false),
                 Err(_) => return None,
             };
-            visit(
-                self,
-                cfa.wrapping_add(arch::rules::return_slot(rule)),
-                address,
-            );
+            visit(self, cfa.wrapping_add(packed::return_slot(rule)), address);
             if address == 0 {
                 return Some(true);
             }

@@ -8,7 +8,6 @@ use rsys_unwind::{Registers, register};
 pub type Captured = [u64; 16];
 
 /// Stores them.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub extern "C" fn capture(words: &mut Captured) {
     naked_asm!(
@@ -26,25 +25,7 @@ pub extern "C" fn capture(words: &mut Captured) {
     )
 }
 
-/// Stores them.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub extern "C" fn capture(words: &mut Captured) {
-    naked_asm!(
-        "stp x19, x20, [x0]",
-        "stp x21, x22, [x0, 16]",
-        "stp x23, x24, [x0, 32]",
-        "stp x25, x26, [x0, 48]",
-        "stp x27, x28, [x0, 64]",
-        "stp x29, x30, [x0, 80]",
-        "mov x1, sp",
-        "str x1, [x0, 96]",
-        "ret",
-    )
-}
-
 /// The registers behind the call of [`capture`].
-#[cfg(target_arch = "x86_64")]
 pub fn registers(words: &Captured) -> Registers {
     let mut registers = Registers::new(words[7], words[6], words[1]);
     registers.set(register::RBX, words[0]);
@@ -55,32 +36,13 @@ pub fn registers(words: &Captured) -> Registers {
     registers
 }
 
-/// The registers behind the call of [`capture`].
-#[cfg(target_arch = "aarch64")]
-pub fn registers(words: &Captured) -> Registers {
-    let mut registers = Registers::new(words[11], words[12], words[10]);
-    for (number, value) in (register::X19..register::FP).zip(words) {
-        registers.set(number, *value);
-    }
-    registers.set(register::LR, words[11]);
-    registers
-}
-
 /// The registers that a signal interrupted.
 pub fn interrupted(context: &libc::ucontext_t) -> Registers {
-    #[cfg(target_arch = "x86_64")]
-    return Registers::from_gregs(&context.uc_mcontext.gregs);
-    #[cfg(target_arch = "aarch64")]
-    return Registers::from_mcontext(
-        &context.uc_mcontext.regs,
-        context.uc_mcontext.sp,
-        context.uc_mcontext.pc,
-    );
+    Registers::from_gregs(&context.uc_mcontext.gregs)
 }
 
 /// A function without tables and without a frame record, which calls the function that it is given, and keeps some words on the
 /// stack below its return address.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub extern "C" fn without_tables(function: extern "C" fn()) {
     naked_asm!(
@@ -94,25 +56,6 @@ pub extern "C" fn without_tables(function: extern "C" fn()) {
         "mov qword ptr [rsp + 32], 0",
         "call rdi",
         "add rsp, 40",
-        "ret",
-        ".popsection",
-    )
-}
-
-/// As on x86-64.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub extern "C" fn without_tables(function: extern "C" fn()) {
-    naked_asm!(
-        "b 2f",
-        ".pushsection .text.rsys_no_tables,\"ax\",@progbits",
-        "2: sub sp, sp, 48",
-        "stp xzr, xzr, [sp]",
-        "stp xzr, xzr, [sp, 16]",
-        "stp xzr, x30, [sp, 32]",
-        "blr x0",
-        "ldr x30, [sp, 40]",
-        "add sp, sp, 48",
         "ret",
         ".popsection",
     )

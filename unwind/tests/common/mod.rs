@@ -83,7 +83,7 @@ impl Memory for DirectMemory {
     }
 }
 
-/// `struct dl_find_object` of glibc 2.35 on x86-64 and aarch64.
+/// `struct dl_find_object` of glibc 2.35.
 #[repr(C)]
 struct DlFindObject {
     flags: u64,

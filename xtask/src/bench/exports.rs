@@ -45,7 +45,7 @@ macro_rules! export {
     };
 }
 
-const WAYS: [Way; 16] = [
+const WAYS: [Way; 15] = [
     export!("kineto"),
     export!("kineto, packed", "kineto", ".gz"),
     export!("chrome"),
@@ -56,7 +56,6 @@ const WAYS: [Way; 16] = [
     export!("folded"),
     export!("speedscope"),
     export!("firefox"),
-    export!("perfetto-typed"),
     export!("aorta"),
     export!("csv"),
     export!("parquet"),

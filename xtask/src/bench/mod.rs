@@ -15,7 +15,6 @@ use clap::Args;
 use serde::Serialize;
 
 mod answers;
-mod closing;
 mod crowd;
 mod engines;
 mod exports;
@@ -27,7 +26,6 @@ mod graphs;
 mod install;
 mod lab;
 mod launches;
-mod locks;
 mod markers;
 mod memory;
 mod merge;
@@ -36,10 +34,8 @@ mod numbers;
 mod ordinary;
 mod overhead;
 mod process;
-mod ranks;
 mod rate;
 mod report;
-mod simgpu;
 mod size;
 mod startup;
 mod table;
@@ -55,8 +51,8 @@ pub struct BenchOptions {
     /// Few repetitions, short programs: twenty minutes rather than an hour, and less to rely on.
     #[arg(long)]
     quick: bool,
-    /// Only these measures: overhead, size, finish, memory, closing, startup, short, make, rate, walks, python, names, merge,
-    /// report, export, ranks, writer, viewer, monitors, locks, markers, gpu, graphs, gpu-start, simgpu.
+    /// Only these measures: overhead, size, finish, memory, startup, short, make, rate, walks, python, names, merge,
+    /// report, export, writer, viewer, monitors, markers, gpu, graphs, gpu-start.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// The folder with `rsys-sample` and the agent (or RSYS_BENCH_PRODUCT); without it, a release build is made.
@@ -70,7 +66,7 @@ pub struct BenchOptions {
 type Measure = fn(&Lab, &mut Figures) -> Result<Vec<Table>>;
 
 /// Each measure, and the tools that it runs programs with: those of others need not be there.
-const MEASURES: [(&str, Measure, &[&[Tool]]); 25] = [
+const MEASURES: [(&str, Measure, &[&[Tool]]); 21] = [
     (
         "overhead",
         overhead::measure,
@@ -79,7 +75,6 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 25] = [
     ("size", size::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
     ("finish", finish::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
     ("memory", memory::measure, &[&FOR_NATIVE, &FOR_PYTHON]),
-    ("closing", closing::measure, &[&[Tool::Rsys]]),
     ("startup", startup::measure, &[&FOR_NATIVE]),
     ("short", crowd::short, &[&crowd::TOOLS]),
     ("make", crowd::make, &[&crowd::TOOLS]),
@@ -90,16 +85,13 @@ const MEASURES: [(&str, Measure, &[&[Tool]]); 25] = [
     ("merge", merge::measure, &[&[Tool::Rsys]]),
     ("report", answers::measure, &[]),
     ("export", exports::measure, &[]),
-    ("ranks", ranks::measure, &[]),
     ("writer", launches::writer, &[]),
     ("viewer", launches::viewer, &[]),
     ("monitors", monitors::measure, &[&[Tool::Rsys]]),
-    ("locks", locks::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("markers", markers::measure, &[&[Tool::Bare, Tool::Rsys]]),
     ("gpu", gpu::measure, &[]),
     ("graphs", graphs::measure, &[]),
     ("gpu-start", gpu_start::measure, &[]),
-    ("simgpu", simgpu::measure, &[]),
 ];
 
 /// What goes into the JSON file.

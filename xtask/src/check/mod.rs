@@ -91,7 +91,7 @@ fn documentation() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The workspace compiles with the oldest Rust that `Cargo.toml` promises.
+/// What users build compiles with the oldest Rust that `Cargo.toml` promises: it brings no tests, so libraries of these need not be compiled.
 fn minimum_rust() -> Result<Outcome> {
     let minimum = declared_minimum()?;
     let in_use = Command::new("rustc")
@@ -118,14 +118,9 @@ fn minimum_rust() -> Result<Outcome> {
     )?;
     step(
         Command::new("rustup")
-            .args([
-                "run",
-                &toolchain,
-                "cargo",
-                "check",
-                "--workspace",
-                "--locked",
-            ])
+            .args(["run", &toolchain, "cargo", "check", "--locked"])
+            // The C code of libraries is compiled to be thrown away.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
             .env("CARGO_TARGET_DIR", target_dir().join("minimum-rust"))
             .current_dir(workspace_dir()),
     )?;

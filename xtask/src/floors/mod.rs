@@ -39,7 +39,8 @@ struct Floors {
     /// The crates that are not checked yet.
     #[serde(default)]
     unchecked: Vec<String>,
-    /// The floors of a crate, from the ground up, each a list of folders (or files without `.rs`) directly below `src`.
+    /// The floors of a crate, or of a folder below its `src`, from the ground up, each a list of folders (or files without `.rs`) directly
+    /// below that.
     #[serde(default)]
     floors: BTreeMap<String, Vec<Vec<String>>>,
 }
@@ -50,6 +51,20 @@ impl Floors {
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         toml::from_str(&text).with_context(|| format!("{}", file.display()))
+    }
+
+    /// The folder below the `src` of crate `name` whose floors `place` names: itself, if `place` is that crate.
+    fn folder_of(&self, name: &str, place: &str) -> Option<Vec<String>> {
+        let below = |name: &str| -> Option<Vec<String>> {
+            let rest = place.strip_prefix(name)?;
+            let is_below = rest.is_empty() || rest.starts_with('/');
+            let parts = rest.split('/').filter(|part| !part.is_empty());
+            is_below.then(|| parts.map(str::to_owned).collect())
+        };
+        // A crate may lie in the folder of another one.
+        let all = self.crates.iter().filter(|one| below(one).is_some());
+        let innermost = all.max_by_key(|one| one.len())?;
+        (innermost == name).then(|| below(name)).flatten()
     }
 }
 
@@ -90,8 +105,10 @@ fn check(root: &Path) -> Result<Vec<String>> {
         let source = root.join(name).join("src");
         let arrows = arrows_of(&source)?;
         let mut found = circles(&arrows, floors.largest_circle_of_files);
-        if let Some(levels) = floors.floors.get(name) {
-            found.extend(upward(&arrows, levels, &source)?);
+        for (place, levels) in &floors.floors {
+            if let Some(folder) = floors.folder_of(name, place) {
+                found.extend(upward(&arrows, levels, &source, &folder)?);
+            }
         }
         problems.extend(
             found
@@ -239,12 +256,18 @@ fn arrows_among(arrows: &[Arrow], folder: &[String], circle: &BTreeSet<String>) 
     lines
 }
 
-/// Imports that lead to a higher floor, and folders without one.
-fn upward(arrows: &[Arrow], levels: &[Vec<String>], source: &Path) -> Result<Vec<String>> {
+/// Imports within a folder below `source` that lead to a higher floor, and folders without one.
+fn upward(
+    arrows: &[Arrow],
+    levels: &[Vec<String>],
+    source: &Path,
+    folder: &[String],
+) -> Result<Vec<String>> {
+    let folder_path = source.join(folder.iter().collect::<PathBuf>());
     let mut level_of = BTreeMap::new();
     for (level, names) in levels.iter().enumerate() {
         for name in names {
-            let place = source.join(name);
+            let place = folder_path.join(name);
             if !place.is_dir() && !place.with_extension("rs").is_file() {
                 bail!("{FILE} names {}, which is not there", place.display());
             }
@@ -253,7 +276,8 @@ fn upward(arrows: &[Arrow], levels: &[Vec<String>], source: &Path) -> Result<Vec
     }
     let mut problems = BTreeSet::new();
     for arrow in arrows {
-        let (Some(from), Some(to)) = (arrow.from.first(), arrow.to.first()) else {
+        let below = |module: &[String]| module.strip_prefix(folder)?.first().cloned();
+        let (Some(from), Some(to)) = (below(&arrow.from), below(&arrow.to)) else {
             continue;
         };
         match (level_of.get(from.as_str()), level_of.get(to.as_str())) {
@@ -262,14 +286,25 @@ fn upward(arrows: &[Arrow], levels: &[Vec<String>], source: &Path) -> Result<Vec
             }
             (Some(_), Some(_)) => {}
             (None, _) => {
-                problems.insert(format!("{FILE} gives src/{from} no floor"));
+                problems.insert(format!(
+                    "{FILE} gives {} no floor",
+                    shown_below(folder, &from)
+                ));
             }
             (_, None) => {
-                problems.insert(format!("{FILE} gives src/{to} no floor"));
+                problems.insert(format!(
+                    "{FILE} gives {} no floor",
+                    shown_below(folder, &to)
+                ));
             }
         }
     }
     Ok(problems.into_iter().collect())
+}
+
+fn shown_below(folder: &[String], name: &str) -> String {
+    let parts = folder.iter().map(String::as_str).chain([name]);
+    format!("src/{}", parts.collect::<Vec<_>>().join("/"))
 }
 
 fn shown(arrow: &Arrow) -> String {

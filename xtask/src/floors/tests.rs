@@ -58,6 +58,24 @@ fn an_arrow_upward_is_found() -> Result<()> {
 }
 
 #[test]
+fn an_arrow_upward_within_a_folder_is_found() -> Result<()> {
+    let floors = "[floors]\n\"room/wing\" = [[\"low\"], [\"high\"]]\n";
+    let files = [
+        ("wing/mod.rs", "pub mod high;\npub mod low;\n"),
+        ("wing/low.rs", "use super::high::thing;\n"),
+        ("wing/high.rs", "pub fn thing() {}\n"),
+    ];
+    let planted = Planted::new("within", floors, &files)?;
+    let expected = "room: upward: src/wing/low line 1 uses wing::high";
+    assert_eq!(check(&planted.0)?, [expected]);
+    planted.put("room/src/wing/low.rs", "")?;
+    planted.put("room/src/wing/new.rs", "use super::low;\n")?;
+    let expected = "room: floors.toml gives src/wing/new no floor";
+    assert_eq!(check(&planted.0)?, [expected]);
+    Ok(())
+}
+
+#[test]
 fn a_circle_through_a_folder_is_found() -> Result<()> {
     let files = [
         ("one/mod.rs", "mod part;\n"),

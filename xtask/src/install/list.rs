@@ -77,16 +77,18 @@ impl List {
         written.with_context(|| format!("cannot write {}", place.display()))
     }
 
-    /// The files that the other list lacks.
+    /// The files that the other list lacks, and the folders in which it has no file.
     pub fn without(&self, other: &Self) -> Self {
+        let is_used = |folder: &PathBuf| other.files.iter().any(|file| file.starts_with(folder));
+        let unused = self.folders.iter().filter(|folder| !is_used(folder));
         Self {
             files: self.files.difference(&other.files).cloned().collect(),
-            folders: BTreeSet::new(),
+            folders: unused.cloned().collect(),
         }
     }
 
     /// Removes the files; one that is gone already is no error.
-    pub fn remove_files(&self, prefix: &Path) -> Result<()> {
+    fn remove_files(&self, prefix: &Path) -> Result<()> {
         for file in &self.files {
             let path = prefix.join(file);
             match fs::remove_file(&path) {

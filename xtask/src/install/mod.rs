@@ -4,19 +4,22 @@
 //! there makes it possible to take it away again.
 
 mod documents;
+mod licences;
 mod list;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod ui;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use self::list::List;
+pub use self::list::List;
 use crate::steps::{PROGRAMS, build_packages, say, target_dir, workspace_dir};
 
 /// Built files, and where they go.
@@ -36,6 +39,7 @@ const SHARED: &[(&str, &str)] = &[
     ("LICENSE-MIT", "share/rsys/LICENSE-MIT"),
     ("config/default.cfg", "share/rsys/default.cfg"),
     ("user/include/rsys.h", "include/rsys.h"),
+    ("packaging/modulefile", "share/rsys/modulefiles/rsys"),
     ("user/python/rsys.py", "share/rsys/python/rsys.py"),
     ("user/fortran/rsys.f90", "share/rsys/fortran/rsys.f90"),
 ];
@@ -54,6 +58,14 @@ const PRINTED: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Names that programs had in the original, and ours.
+pub const OLD_NAMES: &[(&str, &str)] = &[
+    ("rocprof-sys-sample", "rsys-sample"),
+    ("rocprof-sys-avail", "rsys-avail"),
+    ("omnitrace-sample", "rsys-sample"),
+    ("omnitrace-avail", "rsys-avail"),
+];
+
 /// A file to be made.
 #[derive(Debug)]
 enum Origin {
@@ -65,15 +77,49 @@ enum Origin {
     File(PathBuf),
     /// What a built program prints.
     Output(PathBuf, &'static [&'static str]),
+    /// A text of ours.
+    Text(String),
+    /// A link to a file in the same folder.
+    Link(&'static str),
 }
 
-/// Builds what users need, and copies it below `prefix`.
-pub fn run(prefix: &Path) -> Result<()> {
+/// What an installation may have beside what is built.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Links of the original's names.
+    pub old_names: bool,
+    /// Files of the Perfetto UI: their places below the prefix, and where they are.
+    pub ui: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Builds what users need, and copies it below `prefix`; with links of the original's names and a copy of the Perfetto UI, if they are
+/// wanted.
+pub fn run(prefix: &Path, old_names: bool, with_ui: bool) -> Result<()> {
+    build()?;
+    let built = target_dir().join("release");
+    let ui = match with_ui {
+        true => ui::files(&built)?,
+        false => Vec::new(),
+    };
+    let prefix = std::path::absolute(prefix)?;
+    let files = install(&built, &prefix, Extras { old_names, ui })?;
+    for place in &files {
+        say(&prefix.join(place).display().to_string());
+    }
+    say(&format!(
+        "installed below {}; `cargo xtask uninstall --prefix {}` takes it away",
+        prefix.display(),
+        prefix.display()
+    ));
+    Ok(())
+}
+
+/// Builds what users need.
+pub fn build() -> Result<()> {
     build_packages(
         "rsys-sample, rsys-avail, rsys-report and the agent",
         PROGRAMS,
-    )?;
-    install(&target_dir().join("release"), &std::path::absolute(prefix)?)
+    )
 }
 
 /// Removes what an installation put below `prefix`, and nothing else.
@@ -92,29 +138,26 @@ pub fn uninstall(prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-fn install(built: &Path, prefix: &Path) -> Result<()> {
-    let files = files(built)?;
-    let places = files.iter().map(|(place, _)| place.clone());
+/// Installs what is built in a folder; returns the places of the files below the prefix.
+pub fn install(built: &Path, prefix: &Path, extras: Extras) -> Result<Vec<PathBuf>> {
+    let mut files = files(built, extras.old_names)?;
+    let ui = extras.ui.into_iter();
+    files.extend(ui.map(|(place, from)| (place, Origin::File(from))));
+    let places: Vec<PathBuf> = files.iter().map(|(place, _)| place.clone()).collect();
     let before = List::read(prefix)?.unwrap_or_default();
-    let list = List::new(prefix, places, &before);
+    let list = List::new(prefix, places.iter().cloned(), &before);
     // Written first, so that an installation that fails half-way can be taken away too.
     list.write(prefix)?;
     for (place, origin) in &files {
         let to = prefix.join(place);
         make(origin, &to).with_context(|| format!("cannot install {}", to.display()))?;
-        say(&to.display().to_string());
     }
-    before.without(&list).remove_files(prefix)?;
-    say(&format!(
-        "installed below {}; `cargo xtask uninstall --prefix {}` takes it away",
-        prefix.display(),
-        prefix.display()
-    ));
-    Ok(())
+    before.without(&list).remove(prefix)?;
+    Ok(places)
 }
 
 /// All files of an installation: their places below the prefix, and where they come from.
-fn files(built: &Path) -> Result<Vec<(PathBuf, Origin)>> {
+fn files(built: &Path, old_names: bool) -> Result<Vec<(PathBuf, Origin)>> {
     let mut files = Vec::new();
     for (name, place) in BUILT {
         let (from, place) = (built.join(name), PathBuf::from(place));
@@ -137,6 +180,12 @@ fn files(built: &Path) -> Result<Vec<(PathBuf, Origin)>> {
             let place = place.replace("NAME", program);
             files.push((place.into(), Origin::Output(built.join(program), options)));
         }
+    }
+    let licences = Origin::Text(licences::of_dependencies()?);
+    files.push(("share/rsys/THIRD-PARTY.txt".into(), licences));
+    if old_names {
+        let links = OLD_NAMES.iter();
+        files.extend(links.map(|(old, ours)| (Path::new("bin").join(old), Origin::Link(ours))));
     }
     Ok(files)
 }
@@ -164,6 +213,17 @@ fn make(origin: &Origin, to: &Path) -> Result<()> {
         Origin::Output(program, options) => {
             fs::write(&draft, printed(program, options)?)?;
             0o644
+        }
+        Origin::Text(text) => {
+            fs::write(&draft, text)?;
+            0o644
+        }
+        Origin::Link(target) => {
+            match fs::remove_file(&draft) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error)?,
+                _ => symlink(target, &draft)?,
+            }
+            return Ok(fs::rename(&draft, to)?);
         }
     };
     fs::set_permissions(&draft, fs::Permissions::from_mode(mode))?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{BUILT, documents, install, uninstall};
+use super::{BUILT, Extras, documents, install, uninstall};
 use crate::steps::{has_program, target_dir};
 
 /// Everything below a folder, as paths relative to it.
@@ -53,16 +53,32 @@ fn an_installation_is_whole_small_and_goes_again() -> Result<()> {
     fs::create_dir_all(prefix.join("share/man"))?;
     fs::write(prefix.join("share/other"), "")?;
     let before = below(&prefix)?;
-    install(&built, &prefix)?;
+    let with_old_names = || Extras {
+        old_names: true,
+        ui: Vec::new(),
+    };
+    install(&built, &prefix, with_old_names())?;
     let first = below(&prefix)?;
     check_links(&prefix.join("share/rsys"))?;
     check_programs(&built, &prefix)?;
+    check_old_names(&prefix.join("bin"))?;
+    // With the viewer, as files that `--ui` has fetched.
+    let place = Path::new("share/rsys/ui/v1/index.html");
+    let page = target_dir().join("tmp/page.html");
+    fs::write(&page, "a page")?;
+    let viewer = Extras {
+        ui: vec![(place.to_owned(), page.clone())],
+        ..with_old_names()
+    };
+    install(&built, &prefix, viewer)?;
+    ensure!(fs::read_to_string(prefix.join(place))? == "a page");
+    fs::remove_file(page)?;
     // A second installation replaces the first, and what that one had more goes.
     let stale = prefix.join("share/rsys/stale");
     fs::write(&stale, "")?;
     let list = prefix.join(super::list::PLACE);
     fs::write(&list, fs::read_to_string(&list)? + "share/rsys/stale\n")?;
-    install(&built, &prefix)?;
+    install(&built, &prefix, with_old_names())?;
     ensure!(below(&prefix)? == first, "{:?}\n{first:?}", below(&prefix)?);
     uninstall(&prefix)?;
     ensure!(below(&prefix)? == before, "{:?}", below(&prefix)?);
@@ -91,6 +107,27 @@ fn check_links(folder: &Path) -> Result<()> {
     }
     ensure!(seen > 20, "only {seen} links");
     Ok(())
+}
+
+/// By each of the original's names it is our program that answers, and says so once.
+fn check_old_names(bin: &Path) -> Result<()> {
+    for (old, ours) in super::OLD_NAMES {
+        let words: &[&str] = match *ours {
+            "rsys-sample" => &["-o", "tmp", "--", "true"],
+            _ => &["--brief"],
+        };
+        let done = Command::new(bin.join(old))
+            .args(words)
+            .current_dir(bin)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "{old}: {said}");
+        let told = said
+            .lines()
+            .filter(|line| line.contains(old) && line.contains(ours));
+        ensure!(told.count() == 1, "{old}: {said}");
+    }
+    Ok(fs::remove_dir_all(bin.join("tmp"))?)
 }
 
 /// Installed programs are small, run, and their symbols are found without complaint.

@@ -264,6 +264,9 @@ const STACKS: &[(&str, Source)] = &[
     ),
 ];
 
+/// What the quick set of tests needs: programs are compiled with it and run.
+const FEW: &str = "debian12";
+
 /// Fetched when they are asked for by their names: they are large.
 const ASKED_FOR: [&str; 3] = ["rocm7-rccl", "triton", "torch"];
 
@@ -306,6 +309,11 @@ fn folder() -> PathBuf {
         || target_dir().join("runtimes"),
         |cache| cache.join("rsys/runtimes"),
     )
+}
+
+/// Fetches what tests need, or the quick set of them. A failure is told: the tests say themselves what they lack.
+pub fn fetch_for_tests(is_small: bool) -> Result<()> {
+    fetch(is_small.then_some(FEW)).map(|_| ())
 }
 
 /// Fetches what is not there yet; of all that fail, says why. Returns whether all are there.

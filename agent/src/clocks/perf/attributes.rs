@@ -5,7 +5,7 @@ use rsys_wire::counting::EventCode;
 /// `struct perf_event_attr` up to PERF_ATTR_SIZE_VER7 (Linux 5.13), from include/uapi/linux/perf_event.h.
 ///
 /// Not that of `perf-event-open-sys`, which `machine` uses: its bit fields are set in a loop over bytes whose index is checked, and the
-/// handler, which sets up the clocks of adopted threads, must not reach a panic (`tests/tests/purity.rs`).
+/// handler, which sets up the clocks of adopted threads, must not reach a panic (`tests/tests/agent/purity.rs`).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Attributes {

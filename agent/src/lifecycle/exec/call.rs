@@ -3,11 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 /// How many arguments come in registers.
-#[cfg(target_arch = "x86_64")]
 pub const REGISTERS: usize = 6;
-/// How many arguments come in registers.
-#[cfg(target_arch = "aarch64")]
-pub const REGISTERS: usize = 8;
 
 /// The arguments of a function, of any number.
 #[derive(Debug, Clone, Copy)]

@@ -224,7 +224,6 @@ macro_rules! functions {
         $(
             /// # Safety
             #[doc = concat!("As `", $manual, "`.")]
-            #[cfg(target_arch = "x86_64")]
             #[cfg_attr(not(test), unsafe(no_mangle))]
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
@@ -259,46 +258,6 @@ macro_rules! functions {
                     "ret",
                     "2:",
                     "jmp r11",
-                    ".cfi_endproc",
-                    enter = sym enter,
-                );
-            }
-
-            /// # Safety
-            #[doc = concat!("As `", $manual, "`.")]
-            #[cfg(target_arch = "aarch64")]
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            #[unsafe(naked)]
-            pub unsafe extern "C" fn $name() {
-                std::arch::naked_asm!(
-                    ".cfi_startproc",
-                    "stp x29, x30, [sp, #-80]!",
-                    ".cfi_adjust_cfa_offset 80",
-                    ".cfi_offset x29, -80",
-                    ".cfi_offset x30, -72",
-                    "stp x0, x1, [sp, #16]",
-                    "stp x2, x3, [sp, #32]",
-                    "stp x4, x5, [sp, #48]",
-                    "stp x6, x7, [sp, #64]",
-                    concat!("mov w0, #", $number),
-                    "add x1, sp, #16",
-                    "add x2, sp, #80",
-                    "bl {enter}",
-                    "mov x16, x1",
-                    "mov x17, x0",
-                    "ldp x0, x1, [sp, #16]",
-                    "ldp x2, x3, [sp, #32]",
-                    "ldp x4, x5, [sp, #48]",
-                    "ldp x6, x7, [sp, #64]",
-                    "ldp x29, x30, [sp], #80",
-                    ".cfi_adjust_cfa_offset -80",
-                    ".cfi_restore x29",
-                    ".cfi_restore x30",
-                    "cbz x17, 2f",
-                    "mov w0, w16",
-                    "ret",
-                    "2:",
-                    "br x16",
                     ".cfi_endproc",
                     enter = sym enter,
                 );

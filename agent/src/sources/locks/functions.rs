@@ -71,7 +71,6 @@ macro_rules! export {
     ($name:ident, $body:ident) => {
         /// # Safety
         #[doc = concat!("As `", stringify!($name), "(3)`.")]
-        #[cfg(target_arch = "x86_64")]
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -80,22 +79,6 @@ macro_rules! export {
                 "mov r8, [rsp]",
                 "lea r9, [rsp + 8]",
                 "jmp {body}",
-                ".cfi_endproc",
-                body = sym $body::body,
-            )
-        }
-
-        /// # Safety
-        #[doc = concat!("As `", stringify!($name), "(3)`.")]
-        #[cfg(target_arch = "aarch64")]
-        #[cfg_attr(not(test), unsafe(no_mangle))]
-        #[unsafe(naked)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "mov x4, x30",
-                "mov x5, sp",
-                "b {body}",
                 ".cfi_endproc",
                 body = sym $body::body,
             )

@@ -74,7 +74,6 @@ static IS_ASYNCHRONOUS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 #[cfg_attr(not(test), unsafe(export_name = "_ZN2at13globalContextEv"))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn global_context() -> *mut c_void {
-    #[cfg(target_arch = "x86_64")]
     std::arch::naked_asm!(
         "mov rax, qword ptr [rip + {context}]",
         "test rax, rax",
@@ -82,17 +81,6 @@ pub unsafe extern "C" fn global_context() -> *mut c_void {
         "jmp rax",
         "2:",
         "jmp {first}",
-        context = sym CONTEXT,
-        first = sym first_use,
-    );
-    #[cfg(target_arch = "aarch64")]
-    std::arch::naked_asm!(
-        "adrp x16, {context}",
-        "ldr x16, [x16, :lo12:{context}]",
-        "cbz x16, 2f",
-        "br x16",
-        "2:",
-        "b {first}",
         context = sym CONTEXT,
         first = sym first_use,
     );
@@ -132,11 +120,10 @@ fn register(function: *const ()) {
     let add = unsafe {
         std::mem::transmute::<*mut (), Option<unsafe extern "C" fn(Callback) -> u64>>(add)
     };
-    // On others, C++ returns what an observer returns through a register that functions here cannot name.
-    let is_known = cfg!(target_arch = "x86_64") && needed.iter().all(|found| !found.is_null());
+    let is_known = needed.iter().all(|found| !found.is_null());
     let (Some(add), true) = (add, is_known) else {
         events::note(
-            b"operators of PyTorch are not recorded: it has no interface for observers that rsys knows (version 1.12 and later, on x86-64)",
+            b"operators of PyTorch are not recorded: it has no interface for observers that rsys knows (version 1.12 and later)",
         );
         return;
     };

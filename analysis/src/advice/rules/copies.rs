@@ -82,6 +82,7 @@ fn waiting(gpu: &Gpu, cause: &str, copies: &[Copying], owned_ns: u64) -> Vec<Fin
         place,
         evidence,
         span: pause.and_then(|pause| pause.span).or(Some(gpu.span)),
+        times: sum(|one| one.count),
     }]
 }
 
@@ -159,6 +160,7 @@ fn small_copies(facts: &Facts<'_>) -> Verdict {
                 ("exposed_ns", gpu.exposed_copies_ns.into()),
             ],
             span: Some(gpu.span),
+            times: count,
         }]
     })
 }
@@ -188,6 +190,7 @@ fn exposed_copies(facts: &Facts<'_>) -> Verdict {
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
+            times: gpu.copies,
         }]
     })
 }

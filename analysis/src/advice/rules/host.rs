@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
 use crate::advice::facts::{Facts, Gpu, Idle, has_other_lock, without_line, without_lock};
-use crate::advice::rule::{Finding, Need, Rule, Verdict, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth_of, of_each_gpu};
+use crate::model::is_input as is_input_name;
 use crate::table::view::View;
 
-pub(super) const RULES: [Rule; 4] = [
+pub(super) const RULES: [Rule; 6] = [
     Rule {
         name: "host_code",
         title: "a GPU waits for code on the host",
@@ -26,8 +27,8 @@ pub(super) const RULES: [Rule; 4] = [
     Rule {
         name: "input_wait",
         title: "a GPU waits for data that the host reads or receives",
-        remedy: "read ahead: more or faster loader threads or processes, larger requests, a cache, data nearer to the machine",
-        needs: &[Need::Gpus, Need::Calls, Need::WaitSamples],
+        remedy: "prepare the data ahead of the GPU: more workers (DataLoader: num_workers, prefetch_factor, persistent_workers=True), pinned memory (pin_memory=True, copies with non_blocking=True), larger reads, a cache, data nearer to the machine",
+        needs: &[Need::Gpus, Need::Calls],
         judge: input_wait,
     },
     Rule {
@@ -36,6 +37,20 @@ pub(super) const RULES: [Rule; 4] = [
         remedy: "record with --realtime, which tells waits from a lack of processors; give the process more of these if others take them",
         needs: &[Need::Gpus, Need::Calls],
         judge: host_off_processor,
+    },
+    Rule {
+        name: "generated_code",
+        title: "a GPU waits for code that a compiler generated",
+        remedy: "nobody edits this code: record its launches once as a graph (torch.compile(mode=\"reduce-overhead\"), torch.cuda.graphs), make batches larger, and see with TORCH_LOGS=recompiles,graph_breaks whether it is compiled again and again",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: generated_code,
+    },
+    Rule {
+        name: "many_operators",
+        title: "the host takes longer to launch the work than the GPU to do it, and no operator stands out",
+        remedy: "launch fewer and larger pieces: record the step as a graph (hipGraph, torch.cuda.graphs), fuse operators (torch.compile), make batches larger; `rsys-report launch` has the operators",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: many_operators,
     },
 ];
 
@@ -68,6 +83,7 @@ struct AtFunction<'f> {
     code_ns: u64,
     off_ns: u64,
     wait_ns: u64,
+    times: u64,
     /// The line with most of it.
     most: Option<&'f Idle>,
 }
@@ -88,6 +104,7 @@ fn functions(gpu: &Gpu) -> Vec<AtFunction<'_>> {
             "wait" => &mut function.wait_ns,
             _ => &mut function.off_ns,
         } += idle.idle_ns;
+        function.times += idle.count;
         if function.most.is_none_or(|most| most.idle_ns < idle.idle_ns) {
             function.most = Some(idle);
         }
@@ -110,6 +127,7 @@ enum Of {
     OffProcessor,
     Lock,
     Call,
+    Generated,
 }
 
 /// What most of the time at a function is. A thread that computes is put off its processor now and then, which is no cause of its own.
@@ -123,7 +141,11 @@ fn of_function(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, place: &
             () => Of::Wait,
         };
     }
-    if OFF_PART * function.code_ns >= function.off_ns {
+    if is_input_name(without_line(place)) {
+        Of::Input
+    } else if is_generated(place) {
+        Of::Generated
+    } else if OFF_PART * function.code_ns >= function.off_ns {
         Of::Code
     } else {
         Of::OffProcessor
@@ -152,6 +174,7 @@ fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
                         ("waits_recorded", facts.has_waits(gpu).into()),
                     ],
                     span: Some(most.longest),
+                    times: function.times,
                 });
             }
         }
@@ -168,11 +191,75 @@ fn host_wait(facts: &Facts<'_>) -> Verdict {
 }
 
 fn input_wait(facts: &Facts<'_>) -> Verdict {
-    of_host(facts, Of::Input)
+    match of_host(facts, Of::Input) {
+        // Code that loads is known by its name, waits for data by samples alone.
+        Verdict::Found(found) if found.is_empty() && !Need::WaitSamples.is_there(facts) => {
+            Need::WaitSamples.lack()
+        }
+        verdict => verdict,
+    }
 }
 
 fn host_off_processor(facts: &Facts<'_>) -> Verdict {
     of_host(facts, Of::OffProcessor)
+}
+
+fn generated_code(facts: &Facts<'_>) -> Verdict {
+    of_host(facts, Of::Generated)
+}
+
+/// Whether a place is in what `torch.compile`, `torch.fx` or Triton have made.
+fn is_generated(place: &str) -> bool {
+    let marks = [
+        "torchinductor_",
+        "Torch-Compiled Region",
+        "CompiledFxGraph",
+        "<eval_with_key>",
+        "TorchDynamo Cache Lookup",
+    ];
+    marks.iter().any(|mark| place.contains(mark))
+}
+
+/// Code of operators and functions of which none alone is worth a finding, and all together are.
+fn many_operators(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        let whole_ns = gpu.span.duration_ns;
+        let mut left_ns = gpu.host_idle_ns();
+        let (mut together_ns, mut times, mut small) = (0, 0, Vec::new());
+        for function in functions(gpu) {
+            let Some(most) = function.most else { continue };
+            let idle_ns = function.code_ns + function.off_ns + function.wait_ns;
+            let saves_ns = idle_ns.min(left_ns);
+            left_ns -= saves_ns;
+            let is_code = of_function(facts, gpu, &function, &most.place) == Of::Code;
+            if is_code && !is_worth_of(saves_ns, whole_ns, function.times) {
+                together_ns += saves_ns;
+                times += function.times;
+                small.push((saves_ns, most));
+            }
+        }
+        let [(most_ns, most), _, ..] = small[..] else {
+            return Vec::new();
+        };
+        let launches = gpu.causes.iter().filter(|idle| idle.cause == "launch");
+        let launch_ns: u64 = launches.map(|idle| idle.idle_ns).sum();
+        vec![Finding {
+            saves_ns: Some(together_ns),
+            place: format!("{} and {} others", most.place, small.len() - 1),
+            evidence: vec![
+                ("idle_ns", together_ns.into()),
+                ("operators_and_functions", (small.len() as u64).into()),
+                (
+                    "most_of_one_share",
+                    (most_ns as f64 / together_ns.max(1) as f64).into(),
+                ),
+                ("launch_latency_ns", launch_ns.into()),
+                ("busy_ns", gpu.busy_ns.into()),
+            ],
+            span: Some(gpu.span),
+            times,
+        }]
+    })
 }
 
 /// Whether a thread waited at a place for data, by most of the time.

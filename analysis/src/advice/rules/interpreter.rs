@@ -66,6 +66,7 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
                     duration_ns: waiter.count("longest_ns"),
                     host: process.life.host,
                 }),
+                ..Finding::default()
             });
         }
     }

@@ -59,6 +59,7 @@ fn judge(
                     ("process", process.owner.process.into()),
                 ],
                 span: Some(span),
+                ..Finding::default()
             });
         }
     }

@@ -71,6 +71,7 @@ fn throttling(facts: &Facts<'_>) -> Verdict {
                 duration_ns: longest.count("duration_ns"),
                 host: facts.host_of(longest),
             }),
+            ..Finding::default()
         };
         let known = worst.entry(gpu).or_default();
         if finding.saves_ns > known.saves_ns {
@@ -109,6 +110,7 @@ fn memory_full(facts: &Facts<'_>) -> Verdict {
                     ("size_bytes", (size as u64).into()),
                 ],
                 span: None,
+                ..Finding::default()
             });
         }
     }

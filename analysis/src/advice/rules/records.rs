@@ -76,6 +76,7 @@ fn few(process: &Process, gpu: &Gpu, unknown_ns: u64) -> Finding {
             ("gpu", gpu.number.into()),
         ],
         span: Some(gpu.span),
+        ..Finding::default()
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "straggler",
         title: "the other ranks wait for this one in collectives",
-        remedy: "mend what this rank does longer than the others; `rsys-report collectives` has its latest arrivals, and what all ranks would gain",
+        remedy: "fix what this rank does longer than the others; `rsys-report collectives` has its latest arrivals, and what all ranks would gain",
         needs: &[],
         judge: straggler,
     },
@@ -108,6 +108,7 @@ fn late(stragglers: &[&Straggler], more: u64, saved_ns: u64, compared: &Compared
             ("ranks", compared.ranks().into()),
         ],
         span: longest.map(|one| one.span),
+        ..Finding::default()
     }
 }
 
@@ -171,6 +172,7 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
             ("ranks", compared.ranks().into()),
         ],
         span: latest.map(|one| one.span),
+        ..Finding::default()
     };
     Verdict::Found(if_worth(facts.run_ns, finding))
 }
@@ -204,6 +206,7 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
+            ..Finding::default()
         }]
     })
 }
@@ -237,6 +240,7 @@ fn message_wait(facts: &Facts<'_>) -> Verdict {
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
+            ..Finding::default()
         }]
     })
 }
@@ -254,6 +258,7 @@ fn collective_calls(facts: &Facts<'_>) -> Verdict {
                 ("times", idle.count.into()),
             ],
             span: Some(idle.longest),
+            times: idle.count,
         });
         found.collect()
     })
@@ -281,6 +286,7 @@ fn imbalance(gpus: &[&Gpu], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
             ("gpus", (gpus.len() as u64).into()),
         ],
         span: Some(most.span),
+        ..Finding::default()
     };
     if_worth(span_ns.unwrap_or(0), finding)
 }

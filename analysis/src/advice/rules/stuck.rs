@@ -160,5 +160,6 @@ fn waiting(
             duration_ns: waited_ns,
             host: host_named(row.text("host"), &facts.hosts),
         }),
+        ..Finding::default()
     }
 }

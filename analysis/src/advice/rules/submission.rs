@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth, of_each_gpu};
 
-pub(super) const RULES: [Rule; 6] = [
+pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "sync_in_loop",
         title: "the host waits for the GPU before it submits the next work",
@@ -35,6 +35,13 @@ pub(super) const RULES: [Rule; 6] = [
         judge: runtime_calls,
     },
     Rule {
+        name: "start_up",
+        title: "a GPU waits while contexts are created or code is loaded",
+        remedy: "warm up before measuring: run a few steps before the profiler is active (schedule(wait=1, warmup=3, …)); in production create contexts and load modules before the first request (CUDA_MODULE_LOADING=EAGER)",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: start_up,
+    },
+    Rule {
         name: "other_gpu",
         title: "a GPU waits for another one",
         remedy: "divide the work so that no GPU needs what another has just begun: smaller pieces one behind the other (pipelining), or independent work meanwhile",
@@ -54,10 +61,11 @@ pub(super) const RULES: [Rule; 6] = [
 const LOOP: u64 = 10;
 
 /// Causes of `gaps` that other rules have, or that are no dependency.
-const NOT_DEPENDENCIES: [&str; 17] = [
+const NOT_DEPENDENCIES: [&str; 18] = [
     "host_code",
     "host_wait",
     "host_off_processor",
+    "host_runnable",
     "synchronisation",
     "blocking_copy",
     "runtime_call",
@@ -95,6 +103,7 @@ pub(super) fn paused(gpu: &Gpu, cause: &str) -> Option<Finding> {
             ("busy_ns", gpu.busy_ns.into()),
         ],
         span: Some(longest.longest),
+        times: count,
     })
 }
 
@@ -134,6 +143,7 @@ fn launch_bound(facts: &Facts<'_>) -> Verdict {
                 ("mean_pause_ns", (idle_ns / bursts.max(1)).into()),
             ],
             span: Some(longest.span),
+            times: bursts,
         });
         finding.into_iter().collect()
     })
@@ -155,6 +165,7 @@ fn of_causes(gpu: &Gpu, is_meant: impl Fn(&str) -> bool, owned_ns: u64) -> Vec<F
                 ("longest_ns", idle.longest.duration_ns.into()),
             ],
             span: Some(idle.longest),
+            times: idle.count,
         }
     });
     found.collect()
@@ -167,38 +178,66 @@ fn host_ns(gpu: &Gpu) -> u64 {
     host.map(|idle| idle.idle_ns).sum()
 }
 
-/// Calls that copy, and those that make memory or give it back, have their own rules. Calls that come in turns in one loop are one finding, where most of
-/// the time is.
+/// Calls that copy, and those that make memory or give it back, have their own rules.
 fn runtime_calls(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let others = |idle: &&Idle| {
-            let words = ["Malloc", "Free", "HostAlloc", "Memcpy", "Memset"];
-            idle.cause == "runtime_call" && !words.iter().any(|word| idle.place.contains(word))
-        };
-        let idle_ns: u64 = gpu
-            .causes
-            .iter()
-            .filter(others)
-            .map(|idle| idle.idle_ns)
-            .sum();
-        let count: u64 = gpu
-            .causes
-            .iter()
-            .filter(others)
-            .map(|idle| idle.count)
-            .sum();
-        let most = gpu.causes.iter().filter(others);
-        let most = most.max_by_key(|idle| (idle.place.contains(" in "), idle.idle_ns));
-        let finding = most.map(|most| Finding {
-            saves_ns: Some(idle_ns.min(gpu.other_idle_ns)),
-            place: most.place.clone(),
-            evidence: vec![
-                ("idle_ns", idle_ns.into()),
-                ("times", count.into()),
-                ("idle_there_ns", most.idle_ns.into()),
-                ("longest_ns", most.longest.duration_ns.into()),
-            ],
-            span: Some(most.longest),
+        let words = ["Malloc", "Free", "HostAlloc", "Memcpy", "Memset"];
+        let is_meant =
+            |idle: &Idle| !is_start_up(idle) && !words.iter().any(|word| idle.place.contains(word));
+        calls(gpu, is_meant).into_iter().collect()
+    })
+}
+
+/// Idle time within calls of the runtime. Calls that come in turns in one loop are one finding, at the place with most of the time.
+fn calls(gpu: &Gpu, is_meant: impl Fn(&Idle) -> bool) -> Option<Finding> {
+    let calls = gpu.causes.iter();
+    let calls = calls.filter(|idle| idle.cause == "runtime_call" && is_meant(idle));
+    let calls: Vec<&Idle> = calls.collect();
+    let most = calls
+        .iter()
+        .max_by_key(|idle| (idle.place.contains(" in "), idle.idle_ns))?;
+    let idle_ns: u64 = calls.iter().map(|idle| idle.idle_ns).sum();
+    let count: u64 = calls.iter().map(|idle| idle.count).sum();
+    Some(Finding {
+        saves_ns: Some(idle_ns.min(gpu.other_idle_ns)),
+        place: most.place.clone(),
+        evidence: vec![
+            ("idle_ns", idle_ns.into()),
+            ("times", count.into()),
+            ("idle_there_ns", most.idle_ns.into()),
+            ("longest_ns", most.longest.duration_ns.into()),
+        ],
+        span: Some(most.longest),
+        times: count,
+    })
+}
+
+/// Whether a call makes what is made once: a context, a stream, code on the GPU. In a loop it is a call like others.
+fn is_start_up(idle: &Idle) -> bool {
+    let call = idle.place.split(" in ").next().unwrap_or_default();
+    let words = [
+        "ModuleLoad",
+        "LibraryLoad",
+        "ModuleGetFunction",
+        "GetProcAddress",
+        "CtxCreate",
+        "PrimaryCtx",
+        "StreamCreate",
+        "SetDevice",
+        "__hipRegister",
+        "DeviceSetLimit",
+    ];
+    let is_one = words.iter().any(|word| call.contains(word)) || call.ends_with("Init");
+    is_one && idle.count < LOOP
+}
+
+/// The names of these calls say what they are: even one of them is no accident of a short trace.
+fn start_up(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        let finding = calls(gpu, is_start_up);
+        let finding = finding.map(|finding| Finding {
+            times: LOOP,
+            ..finding
         });
         finding.into_iter().collect()
     })

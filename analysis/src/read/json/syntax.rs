@@ -35,6 +35,11 @@ impl Span {
         self.start == self.end
     }
 
+    /// Where it begins.
+    pub(in crate::read) fn start(self) -> usize {
+        self.start as usize
+    }
+
     /// Its bytes.
     #[inline]
     pub(in crate::read) fn of(self, bytes: &[u8]) -> &[u8] {

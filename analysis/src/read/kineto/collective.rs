@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use super::event::Args;
 use super::records::{BY_EXTERNAL_ID, count};
-use crate::model::{Batch, CollectiveCall, GpuRecord, HostSlice, Model, TextId, ThreadId};
+use crate::model::{
+    Batch, CollectiveCall, GpuRecord, HostSlice, Model, ProcessId, QueueId, TextId, ThreadId,
+};
 use crate::read::json::number;
 use crate::read::json::syntax::{Span, members, value};
 use crate::read::json::text::{intern, unescaped};
@@ -184,9 +186,72 @@ pub(super) struct Collectives {
     unnumbered: Vec<(GpuRecord, CollectiveCall)>,
     /// How many kernels of collectives had no link.
     unlinked: u64,
+    /// Kernels that say nothing of their collective, as before PyTorch 2.1; and whether others do.
+    unnamed: Vec<GpuRecord>,
+    has_named: bool,
 }
 
 impl Collectives {
+    /// Takes in a kernel that moves data between GPUs and says nothing of its collective.
+    pub(super) fn take_unnamed(&mut self, record: GpuRecord) {
+        self.unnamed.push(record);
+    }
+
+    /// Where no kernel says anything, their names and their order do: a communicator has a stream of its own, on which all its ranks run the same collectives. What
+    /// differs in number between ranks is not the same, so the number is part of the communicator's name.
+    fn name(&mut self, model: &mut Model, batch: &mut Batch) {
+        let mut unnamed = std::mem::take(&mut self.unnamed);
+        unnamed.sort_by_key(|one| (one.start_ns, one.end_ns, one.queue));
+        let mut streams: Vec<(QueueId, Vec<(GpuRecord, &'static str)>)> = Vec::new();
+        for record in unnamed {
+            let function = match self.has_named {
+                true => None,
+                false => of_kernel_name(model.text(record.name)),
+            };
+            let Some(function) = function else {
+                batch.gpu.push(record);
+                continue;
+            };
+            match streams.iter_mut().find(|(queue, _)| *queue == record.queue) {
+                Some((_, of_stream)) => of_stream.push((record, function)),
+                None => streams.push((record.queue, vec![(record, function)])),
+            }
+        }
+        let mut numbers: HashMap<ProcessId, u64> = HashMap::new();
+        for (_, of_stream) in streams {
+            let process = of_stream[0].0.process;
+            let number = numbers.entry(process).or_default();
+            *number += 1;
+            let name = format!("communicator {number} ({} collectives)", of_stream.len());
+            let communicator = model.texts.intern(&name);
+            for (sequence, (mut record, function)) in (0..).zip(of_stream) {
+                if record.link == 0 {
+                    self.unlinked += 1;
+                    record.link = BY_ITSELF | self.unlinked;
+                }
+                let name = model.texts.intern(function);
+                let about = model.process(process);
+                batch.gpu.push(record);
+                batch.collectives.push(CollectiveCall {
+                    start_ns: record.start_ns,
+                    end_ns: record.end_ns,
+                    link: record.link,
+                    process,
+                    thread: ThreadId::new(HostSlice::NO_THREAD),
+                    name,
+                    communicator,
+                    data_type: TextId::EMPTY,
+                    sequence: Some(sequence),
+                    bytes: 0,
+                    rank: about.rank,
+                    ranks: about.rank_count,
+                    peer: None,
+                    is_blocking: true,
+                });
+            }
+        }
+    }
+
     /// Takes in the kernel of a collective, with its arguments.
     pub(super) fn take(
         &mut self,
@@ -195,6 +260,7 @@ impl Collectives {
         model: &mut Model,
         batch: &mut Batch,
     ) {
+        self.has_named = true;
         if record.link == 0 {
             self.unlinked += 1;
             record.link = BY_ITSELF | self.unlinked;
@@ -210,7 +276,8 @@ impl Collectives {
     }
 
     /// The file ends: what had no number gets its place among those that count together.
-    pub(super) fn finish(&mut self, batch: &mut Batch) {
+    pub(super) fn finish(&mut self, model: &mut Model, batch: &mut Batch) {
+        self.name(model, batch);
         let mut counts: HashMap<Counted, u64> = HashMap::new();
         let mut unnumbered = std::mem::take(&mut self.unnumbered);
         unnumbered.sort_by_key(|(record, _)| record.start_ns);
@@ -224,6 +291,23 @@ impl Collectives {
             batch.collectives.push(CollectiveCall { sequence, ..call });
         }
     }
+}
+
+/// The collective by the name of a kernel, in PyTorch's words; `None` for messages between two ranks, and for what the name does not tell.
+fn of_kernel_name(kernel: &str) -> Option<&'static str> {
+    const NAMES: [(&str, &str); 7] = [
+        ("allreduce", "allreduce"),
+        ("reducescatter", "reduce_scatter"),
+        ("allgather", "all_gather"),
+        ("alltoall", "all_to_all"),
+        ("crossdevicereduce", "allreduce"),
+        ("broadcast", "broadcast"),
+        ("reduce", "reduce"),
+    ];
+    let start = kernel.split(['<', '(']).find(|part| part.len() > 4)?;
+    let plain = start.replace('_', "").to_ascii_lowercase();
+    let found = NAMES.iter().find(|(part, _)| plain.contains(part));
+    found.map(|(_, name)| *name)
 }
 
 /// The collective that a kernel is of, which ran while the kernel did. It may have no number.

@@ -26,11 +26,12 @@ pub(super) struct Args {
     pub(super) device: Span,
     pub(super) stream: Span,
     pub(super) correlation: Span,
+    /// Of operators, and of Python functions as `Python id`: it rises with their begin.
     pub(super) external_id: Span,
     /// A number, or what JAX's profiler says of a copy.
     pub(super) bytes: Span,
     pub(super) grid: Span,
-    /// Of copies by ROCm: the direction.
+    /// Of copies by ROCm: the direction. Of operations in files of rpd2tracing: what they are.
     pub(super) kind: Span,
     /// Of kernels of collectives.
     pub(super) collective: Span,
@@ -63,8 +64,11 @@ pub(super) fn may_be_plain(category: &[u8]) -> bool {
 }
 
 impl Wanted {
-    fn has_plain_args(self, category: &[u8]) -> bool {
+    /// Whether a slice of a category that begins at a time may be read without its arguments. In files with whole microseconds many slices begin and end
+    /// together, and their numbers tell which is outside.
+    fn has_plain_args(self, category: &[u8], time: &[u8]) -> bool {
         match category {
+            _ if !time.contains(&b'.') => false,
             b"python_function" => !self.ranks,
             b"cpu_op" => !self.ranks && !self.shapes,
             _ => false,
@@ -88,7 +92,9 @@ impl Event {
                 b"tid" => &mut event.tid,
                 b"id" => &mut event.id,
                 b"args" if bytes.get(at) == Some(&b'{') => {
-                    return match wanted.has_plain_args(event.category.of(bytes)) {
+                    return match wanted
+                        .has_plain_args(event.category.of(bytes), event.time.of(bytes))
+                    {
                         true => nested_end(bytes, at),
                         false => event.args.read(bytes, at),
                     };
@@ -123,10 +129,10 @@ impl Args {
                 b"device" => &mut self.device,
                 b"stream" => &mut self.stream,
                 b"correlation" | b"corr_id" | b"correlation_id" => &mut self.correlation,
-                b"External id" | b"external id" => &mut self.external_id,
+                b"External id" | b"external id" | b"Python id" => &mut self.external_id,
                 b"bytes" | b"size" | b"memcpy_details" | b"memset_details" => &mut self.bytes,
                 b"grid" => &mut self.grid,
-                b"kind" => &mut self.kind,
+                b"kind" | b"desc" => &mut self.kind,
                 b"Collective name" => &mut self.collective,
                 b"hlo_op" => {
                     self.is_hlo_operator = true;

@@ -1,8 +1,8 @@
 //! What was left out of a file, and what was in it.
 
-use crate::model::HostKind;
-
 use super::meaning::Meaning;
+use crate::model::HostKind;
+use crate::words::counted;
 
 /// How many events of each kind there were.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(super) struct Contents {
     operators: u64,
     ranges: u64,
     functions: u64,
+    /// Operations of GPUs without a duration.
+    pub(super) unfinished: u64,
 }
 
 impl Contents {
@@ -53,10 +55,4 @@ impl Contents {
             kinds => format!("no operations of GPUs, but {}", kinds.join(", ")),
         })
     }
-}
-
-/// `1 range`, `2 ranges`.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

@@ -7,10 +7,11 @@
 //! | `event` | the parts of one event that count |
 //! | `records` | the record that an event makes |
 //! | `collective` | what a kernel says of the collective that it is of |
-//! | `counters` | values of counters |
+//! | `counters`, `memory` | values of counters; what is said of memory |
 //! | `meaning`, `lanes`, `places`, `open` | what its category, its process and its ids stand for, and what has begun |
 //! | `names` | names of functions without what differs between processes |
 //! | `shapes` | what operators were called with |
+//! | `survey` | which process used the GPUs, before anything is read |
 //! | `decimal` | times exact to the digit |
 //! | `left_out` | what the user is told of the file |
 //!
@@ -26,11 +27,13 @@ mod event;
 mod lanes;
 mod left_out;
 mod meaning;
+mod memory;
 mod names;
 mod open;
 mod places;
 mod records;
 mod shapes;
+mod survey;
 
 use std::path::Path;
 
@@ -40,8 +43,10 @@ use super::json::number;
 use super::json::text::unescaped;
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, Kinds, Model, Notice, Process};
+use crate::words::counted;
 use document::{Document, Element, Member};
 use records::{Records, Source};
+use survey::{Names, Survey};
 
 /// Whether a file that begins like this is JSON with an object or a list.
 ///
@@ -59,15 +64,20 @@ pub(super) struct KinetoReader {
     file: String,
     document: Document<Input>,
     records: Records,
+    survey: Survey,
     is_done: bool,
 }
 
 impl KinetoReader {
     pub(super) fn new(path: &Path, input: Input, kinds: Kinds) -> Self {
         let file = path.display().to_string();
+        let survey = Survey::of(path);
+        let mut records = Records::new(&file, kinds);
+        records.places.main_is(survey.main);
         Self {
             document: Document::new(input, kinds.shapes),
-            records: Records::new(&file, kinds),
+            records,
+            survey,
             is_done: false,
             file,
         }
@@ -87,10 +97,9 @@ impl KinetoReader {
         let parsed = || serde_json::from_slice(value).unwrap_or(Value::Null);
         match member {
             Member::BaseTime => {
-                self.records.base_ns = number(value).unwrap_or(0);
-                if self.records.has_times() {
-                    let text = "baseTimeNanoseconds stands behind events, whose times do not count from it";
-                    self.notice(None, text, model);
+                // PyTorch writes it behind the events. It is the same for all ranks of a job, which are compared all the same.
+                if !self.records.has_times() {
+                    self.records.base_ns = number(value).unwrap_or(0);
                 }
             }
             Member::DistributedInfo => {
@@ -123,14 +132,21 @@ impl KinetoReader {
 
     fn finish(&mut self, model: &mut Model, batch: &mut Batch) {
         self.is_done = true;
-        let cut_off = self.records.finish(batch);
+        let cut_off = self.records.finish(model, batch);
         model
             .notices
             .extend(self.records.left_out.notices(&self.file));
         if cut_off > 0 {
             let text = format!(
                 "the file ends within {}, left out",
-                left_out::counted(cut_off, "operation of a GPU")
+                counted(cut_off, "GPU operation")
+            );
+            self.notice(None, text, model);
+        }
+        if self.records.contents.unfinished > 0 {
+            let what = counted(self.records.contents.unfinished, "GPU operation");
+            let text = format!(
+                "{what} without a duration: the profiler did not see the end, and no time is counted"
             );
             self.notice(None, text, model);
         }
@@ -146,10 +162,10 @@ impl KinetoReader {
             self.notice(None, "JSON without a list of events (traceEvents)", model);
         } else if let Some(text) = self.records.contents.without_gpu() {
             self.notice(None, text, model);
-        } else if self.records.places.unranked() > 1 {
+        } else if let (2.., Some(main)) = (self.survey.rivals, self.survey.main) {
             let text = format!(
-                "calls of {} processes, and nothing says which of them used the GPUs; the first counts",
-                self.records.places.unranked()
+                "calls of {} processes, and nothing says which of them used the GPUs: process {main} counts, whose calls are linked with most operations",
+                self.survey.rivals
             );
             self.notice(None, text, model);
         }
@@ -158,6 +174,10 @@ impl KinetoReader {
 
 impl Reader for KinetoReader {
     fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
+        let names = std::mem::take(&mut self.survey.names);
+        if names != Names::default() {
+            self.records.learn(names, model);
+        }
         let goal = batch.len() + BATCH_RECORDS;
         while !self.is_done && batch.len() < goal {
             match self.document.next() {
@@ -190,5 +210,9 @@ impl Reader for KinetoReader {
             }
         }
         !self.is_done
+    }
+
+    fn zero_ns(&self) -> u64 {
+        u64::try_from(self.records.base_ns).unwrap_or(0)
     }
 }

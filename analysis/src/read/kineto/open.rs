@@ -1,9 +1,13 @@
-//! Slices that are written as a begin and an end.
+//! Slices that are written as a begin and an end, which may stand anywhere in the file.
 
 use std::collections::HashMap;
 
 use super::places::HostKeys;
 use crate::model::{Batch, GpuRecord, HostSlice};
+use crate::read::left_out::LeftOut;
+
+/// So many begins and ends wait for those that stand behind them in the file and were before.
+const WAITING: usize = 1 << 16;
 
 /// A slice whose end is not known yet.
 #[derive(Debug, Clone, Copy)]
@@ -14,25 +18,73 @@ pub(super) enum OpenSlice {
     Ignored,
 }
 
+#[derive(Debug)]
+enum Edge {
+    Begin(OpenSlice),
+    /// With its place in the file.
+    End(u64),
+}
+
 /// Slices that have begun, by thread or stream.
 #[derive(Debug, Default)]
-pub(super) struct OpenSlices(HashMap<HostKeys, Vec<OpenSlice>>);
+pub(super) struct OpenSlices {
+    waiting: Vec<(u64, HostKeys, Edge)>,
+    open: HashMap<HostKeys, Vec<OpenSlice>>,
+}
 
 impl OpenSlices {
-    pub(super) fn begin(&mut self, keys: HostKeys, slice: OpenSlice) {
-        self.0.entry(keys).or_default().push(slice);
+    /// A slice begins; `None`: nobody knows when, so that it is taken to be where it stands in the file.
+    pub(super) fn begin(&mut self, time_ns: Option<u64>, keys: HostKeys, slice: OpenSlice) {
+        let last_ns = self.waiting.last().map_or(0, |edge| edge.0);
+        let time_ns = time_ns.unwrap_or(last_ns);
+        self.waiting.push((time_ns, keys, Edge::Begin(slice)));
     }
 
-    /// The innermost slice of a thread, which ends.
-    pub(super) fn end(&mut self, keys: HostKeys) -> Option<OpenSlice> {
-        self.0.get_mut(&keys)?.pop()
+    /// The innermost slice of a thread ends.
+    pub(super) fn end(&mut self, time_ns: u64, keys: HostKeys, offset: u64) {
+        self.waiting.push((time_ns, keys, Edge::End(offset)));
+    }
+
+    /// Makes records of slices, once enough of the file is known that hardly any can come before them.
+    pub(super) fn settle(&mut self, batch: &mut Batch, left_out: &mut LeftOut) {
+        if self.waiting.len() >= 2 * WAITING {
+            self.pass(WAITING, batch, left_out);
+        }
+    }
+
+    fn pass(&mut self, count: usize, batch: &mut Batch, left_out: &mut LeftOut) {
+        self.waiting.sort_by_key(|edge| edge.0);
+        for (time_ns, keys, edge) in self.waiting.drain(..count) {
+            let of_thread = self.open.entry(keys).or_default();
+            match edge {
+                Edge::Begin(slice) => of_thread.push(slice),
+                Edge::End(offset) => match of_thread.pop() {
+                    None => left_out.unmatched.add(offset),
+                    Some(OpenSlice::Gpu(record)) => batch.gpu.push(GpuRecord {
+                        end_ns: time_ns.max(record.start_ns),
+                        ..record
+                    }),
+                    Some(OpenSlice::Host(slice)) => batch.host.push(HostSlice {
+                        end_ns: time_ns.max(slice.start_ns),
+                        ..slice
+                    }),
+                    Some(OpenSlice::Ignored) => {}
+                },
+            }
+        }
     }
 
     /// The trace ends: slices of the host end with it. Returns how many operations of GPUs were
     /// open.
-    pub(super) fn finish(&mut self, last_ns: u64, batch: &mut Batch) -> u64 {
+    pub(super) fn finish(
+        &mut self,
+        last_ns: u64,
+        batch: &mut Batch,
+        left_out: &mut LeftOut,
+    ) -> u64 {
+        self.pass(self.waiting.len(), batch, left_out);
         let mut cut_off = 0;
-        let mut threads: Vec<_> = self.0.drain().collect();
+        let mut threads: Vec<_> = self.open.drain().collect();
         threads.sort_by_key(|(keys, _)| *keys);
         for slice in threads
             .into_iter()

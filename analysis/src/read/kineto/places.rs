@@ -1,7 +1,6 @@
 //! What the ids of a file stand for: processes, threads, GPUs and streams.
 //!
-//! A file is of one process. Its GPUs have their number for a process id, so the first process id
-//! of a slice of the host is that of the process. Files that were merged of several ranks say the
+//! A file is of one process. Its GPUs have their number for a process id; which id of the host is that of the process, `survey` finds out. Files that were merged of several ranks say the
 //! rank in each event; then each rank is a process.
 
 use std::collections::HashMap;
@@ -99,9 +98,12 @@ impl Places {
         }
     }
 
-    /// How many processes the host has without saying their ranks.
-    pub(super) fn unranked(&self) -> usize {
-        self.others.len() + usize::from(self.main.is_some())
+    /// The process that used the GPUs, where that is known before anything is read.
+    pub(super) fn main_is(&mut self, pid: Option<i64>) {
+        self.main_pid = pid.map(|value| Key {
+            is_text: false,
+            value,
+        });
     }
 
     fn add_process(&self, model: &mut Model, pid: Option<Key>, rank: Option<u64>) -> ProcessId {

@@ -1,6 +1,7 @@
 //! Records from events.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::collective::Collectives;
 use super::counters::Counters;
@@ -9,13 +10,15 @@ use super::event::Event;
 use super::lanes::Lanes;
 use super::left_out::Contents;
 use super::meaning::{Meaning, of_category};
+use super::memory;
 use super::names::without_address;
 use super::open::{OpenSlice, OpenSlices};
 use super::places::{HostKeys, Key, Places};
 use super::shapes::Shapes;
+use super::survey::{Names, arrow_end};
 use crate::model::{
-    Activity, Batch, Effect, Framework, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind,
-    StreamOrder, TextId,
+    Activity, Batch, Effect, Framework, GpuRecord, HostKind, HostSlice, Kinds, Mark, MemoryEvent,
+    Model, OpKind, StreamOrder, TextId,
 };
 use crate::read::json::number;
 use crate::read::json::text::{intern, unescaped};
@@ -42,6 +45,8 @@ pub(super) struct Records {
     counters: Counters,
     shapes: Shapes,
     lanes: Lanes,
+    /// Links by where arrows begin and end.
+    arrows: HashMap<u64, u64>,
     /// What all times are counted from.
     pub(super) base_ns: i64,
     /// The latest time of a record.
@@ -73,6 +78,7 @@ impl Records {
             counters: Counters::default(),
             shapes: Shapes::default(),
             lanes: Lanes::default(),
+            arrows: HashMap::new(),
             base_ns: 0,
             last_ns: None,
             grid: String::new(),
@@ -85,9 +91,10 @@ impl Records {
     }
 
     /// The file ends. Returns how many operations of GPUs were open.
-    pub(super) fn finish(&mut self, batch: &mut Batch) -> u64 {
-        self.collectives.finish(batch);
-        self.open.finish(self.last_ns.unwrap_or(0), batch)
+    pub(super) fn finish(&mut self, model: &mut Model, batch: &mut Batch) -> u64 {
+        self.collectives.finish(model, batch);
+        let last_ns = self.last_ns.unwrap_or(0);
+        self.open.finish(last_ns, batch, &mut self.left_out)
     }
 
     /// Takes in an event.
@@ -111,7 +118,7 @@ impl Records {
         if event.category.is_empty() && !self.lanes.is_empty() {
             let (_, pid, tid) = host_keys(source, model);
             let name = event.name.of(bytes);
-            return self.lanes.meaning((pid, tid), name, &event.args);
+            return self.lanes.meaning((pid, tid), name, (&event.args, bytes));
         }
         of_category(event.category.of(bytes), event.pid.of(bytes))
     }
@@ -156,6 +163,7 @@ impl Records {
         self.last_ns = self.last_ns.max(Some(end_ns));
         match meaning {
             Meaning::Gpu(kind) => {
+                self.contents.unfinished += u64::from(source.event.duration.is_empty());
                 let record = self.gpu(kind, start_ns, source, model);
                 let record = GpuRecord { end_ns, ..record };
                 let args = &source.event.args;
@@ -163,6 +171,9 @@ impl Records {
                     OpKind::Kernel if !args.collective.is_empty() && self.kinds.host => {
                         let of_kernel = (record, args);
                         self.collectives.take(of_kernel, source.bytes, model, batch);
+                    }
+                    OpKind::Kernel if record.activity == Activity::Comm && self.kinds.host => {
+                        self.collectives.take_unnamed(record);
                     }
                     _ => batch.gpu.push(record),
                 }
@@ -247,7 +258,7 @@ impl Records {
         GpuRecord {
             start_ns,
             end_ns: start_ns,
-            link: link(source),
+            link: self.link(start_ns, source),
             bytes: copied(args.bytes.of(bytes)),
             process: place.process,
             device: place.device,
@@ -259,6 +270,33 @@ impl Records {
             kind,
             activity,
         }
+    }
+
+    /// What links a call with what it caused: a number of both, or an arrow from one to the other.
+    #[inline]
+    fn link(&self, start_ns: u64, source: Source<'_>) -> u64 {
+        match link(source) {
+            0 if !self.arrows.is_empty() => {
+                let Source { bytes, event, .. } = source;
+                let ids = [event.pid, event.tid].map(|span| span.of(bytes));
+                let at = arrow_end(ids, i128::from(start_ns) - i128::from(self.base_ns));
+                self.arrows.get(&at).copied().unwrap_or(0)
+            }
+            link => link,
+        }
+    }
+
+    /// What a look at the whole file has found.
+    pub(super) fn learn(&mut self, names: Names, model: &mut Model) {
+        for (pid, name) in names.processes {
+            let pid = Key::new(&pid, &mut model.texts);
+            self.lanes.process(pid, &name);
+        }
+        for (pid, tid, name) in names.threads {
+            let [pid, tid] = [&pid, &tid].map(|id| Key::new(id, &mut model.texts));
+            self.lanes.thread(pid, tid, &name);
+        }
+        self.arrows = names.arrows;
     }
 
     /// A grid as our own traces write it: `[4, 1, 1]` becomes `4×1×1`.
@@ -293,11 +331,12 @@ impl Records {
         if kind == HostKind::Operator && event.category.is_empty() && !self.lanes.is_empty() {
             model.processes[place.process.index()].framework = Framework::Xla;
         }
-        let name = match kind {
+        let name_bytes = match kind {
             HostKind::Function => without_address(event.name.of(bytes)),
             _ => Cow::Borrowed(event.name.of(bytes)),
         };
-        let name = intern(&name, &mut model.texts);
+        let name = intern(&name_bytes, &mut model.texts);
+        let kind = kind.of_slice(model.text(name));
         let (order, effect) = match kind {
             HostKind::Runtime => self.effects.of(name, &model.texts),
             _ => (StreamOrder::None, Effect::None),
@@ -306,7 +345,7 @@ impl Records {
             start_ns,
             end_ns: start_ns,
             link: match kind {
-                HostKind::Runtime => link(source),
+                HostKind::Runtime => self.link(start_ns, source),
                 _ => 0,
             },
             bytes: count(event.args.bytes.of(bytes)),
@@ -322,6 +361,12 @@ impl Records {
                 }
                 _ => TextId::EMPTY,
             },
+            number: match kind {
+                HostKind::Operator | HostKind::Function | HostKind::Range => {
+                    number_of(source, &name_bytes)
+                }
+                _ => 0,
+            },
             depth: HostSlice::UNKNOWN_DEPTH,
             kind,
             order,
@@ -333,40 +378,28 @@ impl Records {
     fn begin(&mut self, source: Source<'_>, model: &mut Model) {
         let meaning = self.meaning(source, model);
         self.contents.count(meaning);
-        let slice = if self.is_ignored(meaning, source, model) {
-            OpenSlice::Ignored
-        } else {
-            match (meaning, self.time_ns(source)) {
-                (Meaning::Gpu(kind), Some(start_ns)) => {
-                    OpenSlice::Gpu(self.gpu(kind, start_ns, source, model))
-                }
-                (Meaning::Host(kind), Some(start_ns)) => {
-                    OpenSlice::Host(self.host(kind, start_ns, source, model))
-                }
-                _ => OpenSlice::Ignored,
+        let time_ns = self.time_ns(source);
+        let slice = match (meaning, time_ns) {
+            _ if self.is_ignored(meaning, source, model) => OpenSlice::Ignored,
+            (Meaning::Gpu(kind), Some(start_ns)) => {
+                OpenSlice::Gpu(self.gpu(kind, start_ns, source, model))
             }
+            (Meaning::Host(kind), Some(start_ns)) => {
+                OpenSlice::Host(self.host(kind, start_ns, source, model))
+            }
+            _ => OpenSlice::Ignored,
         };
-        self.open.begin(host_keys(source, model), slice);
+        let time_ns = time_ns.inspect(|&time_ns| self.last_ns = self.last_ns.max(Some(time_ns)));
+        self.open.begin(time_ns, host_keys(source, model), slice);
     }
 
     fn end(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
-        let slice = self.open.end(host_keys(source, model));
-        if matches!(slice, Some(OpenSlice::Ignored)) {
-            return;
-        }
         let Some(end_ns) = self.time_ns(source) else {
             return;
         };
-        match slice {
-            None => self.left_out.unmatched.add(source.offset),
-            Some(OpenSlice::Gpu(record)) if record.start_ns <= end_ns => {
-                batch.gpu.push(GpuRecord { end_ns, ..record });
-            }
-            Some(OpenSlice::Host(slice)) if slice.start_ns <= end_ns => {
-                batch.host.push(HostSlice { end_ns, ..slice });
-            }
-            Some(_) => self.left_out.backward.add(source.offset),
-        }
+        let keys = host_keys(source, model);
+        self.open.end(end_ns, keys, source.offset);
+        self.open.settle(batch, &mut self.left_out);
         self.last_ns = self.last_ns.max(Some(end_ns));
     }
 
@@ -376,7 +409,10 @@ impl Records {
             self.meaning(source, model),
             Meaning::Mark | Meaning::Host(HostKind::Range)
         );
-        if !self.kinds.marks || !is_mark || event.name.of(bytes) == ALLOCATION {
+        if event.name.of(bytes) == ALLOCATION {
+            return self.allocation(source, model, batch);
+        }
+        if !self.kinds.marks || !is_mark {
             return;
         }
         let Some(time_ns) = self.time_ns(source) else {
@@ -388,6 +424,26 @@ impl Records {
             process: place.process,
             thread: place.thread,
             name: intern(event.name.of(bytes), &mut model.texts),
+        });
+        self.last_ns = self.last_ns.max(Some(time_ns));
+    }
+
+    /// What PyTorch says of its memory.
+    fn allocation(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
+        let Source { bytes, event, .. } = source;
+        if !self.kinds.host || event.args.begin == 0 {
+            return;
+        }
+        let Some(time_ns) = self.time_ns(source) else {
+            return;
+        };
+        let place = self.places.host(host_keys(source, model), None, model);
+        let told = memory::read(bytes, event.args.begin);
+        batch.memory.push(MemoryEvent {
+            time_ns,
+            process: place.process,
+            thread: place.thread,
+            ..told
         });
         self.last_ns = self.last_ns.max(Some(time_ns));
     }
@@ -447,6 +503,20 @@ impl Records {
             _ => {}
         }
     }
+}
+
+/// In which order slices stand that begin and end together: by the numbers that PyTorch gives them, and without these by their names, whatever the order of the
+/// file.
+fn number_of(source: Source<'_>, name: &[u8]) -> u64 {
+    let args = &source.event.args;
+    let told = Some(count(args.external_id.of(source.bytes))).filter(|number| *number > 0);
+    // Behind all that have numbers: a few letters of the name are enough.
+    let of_name = || {
+        let start = name.iter().chain(&[0; 7]).take(7);
+        let start = start.fold(0, |number, byte| number << 8 | u64::from(*byte));
+        start | 1 << 60
+    };
+    told.unwrap_or_else(of_name)
 }
 
 pub(super) fn count(bytes: &[u8]) -> u64 {

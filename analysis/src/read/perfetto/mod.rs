@@ -455,6 +455,7 @@ impl Context<'_> {
             }
             Meaning::Host(kind) => {
                 let name = names.name(head, &mut model.texts);
+                let kind = kind.of_slice(model.text(name));
                 let details = self.details(sequence, track, head, model);
                 let does = self.meanings.call(kind, name, &model.texts);
                 let place = self

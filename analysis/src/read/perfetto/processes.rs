@@ -101,6 +101,8 @@ impl Processes {
         if let (Some(end), Some(id)) = (self.facts.end.take(), self.current) {
             let process = &mut model.processes[id.index()];
             process.end_ns = time_ns;
+            let has_any = end.count("off_cpu_intervals").unwrap_or(0) > 0;
+            process.has_switches = has_any && end.count("off_cpu_incomplete_ns").is_none();
             process.account = Some(account(&end));
         }
     }

@@ -58,6 +58,8 @@ pub struct OffCpuTally {
     pub wall_ns: u64,
     /// Those that are drawn.
     pub slices: u64,
+    /// Since when some are missing (CLOCK_BOOTTIME), or 0.
+    pub incomplete_ns: u64,
 }
 
 /// What was seen of Python stacks.
@@ -100,6 +102,8 @@ pub struct WaitTally {
     pub scanned: u64,
     /// And such frames.
     pub scanned_frames: u64,
+    /// Waits that no look hit.
+    pub unseen: u64,
     /// Looks during which the thread woke up, so that nothing can be said of them.
     pub raced: u64,
     /// Threads that we may not look at.

@@ -6,9 +6,9 @@ use super::waits::WaitWriter;
 use crate::counters::Reading;
 use crate::emit::learned::Learned;
 use crate::emit::tools::Tools;
-use crate::offcpu::OffCpuIntervals;
+use crate::offcpu::OffCpuInterval;
 use crate::run::RunContext;
-use crate::waits::record::WaitRecord;
+use crate::waits::record::{PastWait, WaitRecord};
 
 impl Drawing {
     /// Takes over readings of counters.
@@ -19,10 +19,15 @@ impl Drawing {
     }
 
     /// Takes over what was seen of context switches.
-    pub fn take_off_cpu(&mut self, intervals: OffCpuIntervals, run: &RunContext) {
-        self.off_cpu.hold(intervals, &mut self.tally);
+    pub fn take_off_cpu(&mut self, intervals: Vec<OffCpuInterval>, run: &RunContext) {
+        self.off_cpu.hold(&intervals, run, &mut self.tally);
         self.draw_off_cpu(run);
         self.flush(false);
+    }
+
+    /// Records of context switches are missing, since a time (CLOCK_BOOTTIME).
+    pub fn lacks_switches(&mut self, since_ns: u64) {
+        self.tally.off_cpu.incomplete_ns = since_ns;
     }
 
     /// Takes over what was seen of blocked threads, whose frames are known.
@@ -34,10 +39,16 @@ impl Drawing {
     ) {
         let schedule = &tools.run.windows.waits;
         for record in records {
-            if let WaitRecord::Continue { time_ns, .. } | WaitRecord::End { time_ns, .. } = record {
+            if let WaitRecord::Continue { time_ns, .. }
+            | WaitRecord::End { time_ns, .. }
+            | WaitRecord::Past(PastWait {
+                end_ns: time_ns, ..
+            }) = record
+            {
                 self.last_time_ns = self.last_time_ns.max(*time_ns);
             }
         }
+        self.off_cpu.hold_woken(records, tools.run);
         if are_kept(records, tools.run) {
             self.trace.open(&learned.identity, tools);
         }
@@ -59,6 +70,7 @@ impl Drawing {
         } else {
             self.waits.skip(records);
         }
+        self.draw_off_cpu(tools.run);
         self.flush(false);
     }
 
@@ -84,6 +96,10 @@ pub fn are_kept(records: &[WaitRecord], run: &RunContext) -> bool {
         WaitRecord::Begin { time_ns, .. }
         | WaitRecord::Continue { time_ns, .. }
         | WaitRecord::End { time_ns, .. } => run.windows.waits.active(*time_ns),
+        WaitRecord::Past(past) => {
+            let mut parts = run.windows.waits.parts(past.begin_ns, past.end_ns);
+            parts.next().is_some()
+        }
         _ => false,
     })
 }

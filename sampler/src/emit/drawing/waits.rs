@@ -2,6 +2,8 @@
 //! in wall time.
 
 use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use rsys_config::Numbers;
 use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, Sample, TrackSequence, Value};
@@ -21,7 +23,7 @@ use crate::emit::overview::Overview;
 use crate::emit::profile::{Profile, Whose};
 use crate::python::PythonView;
 use crate::python::merge::Ends;
-use crate::waits::record::{Completeness, InterpreterLock, Wait, WaitRecord};
+use crate::waits::record::{Completeness, InterpreterLock, PastWait, Wait, WaitRecord};
 use crate::windows::Schedule;
 
 /// The outermost frame of the samples of waiting threads: some viewers put the samples of both
@@ -32,10 +34,15 @@ const ROOT: &str = "[waiting]";
 /// not get all of them.
 const PARTS_MAX: usize = 1000;
 
+/// Maximum number of waits that are kept with their frames.
+const SHOWN_MAX: usize = 1 << 12;
+
 /// The waits of all threads of a process.
 #[derive(Debug, Default)]
 pub struct WaitTracks {
     threads: HashMap<u32, WaitThread>,
+    /// What waits are shown as, by where they are kept.
+    shown: HashMap<*const Wait, (Arc<Wait>, Rc<Shown>)>,
     samples: Vec<Sample>,
     /// Names and waits from before there was a trace.
     early: HashMap<u32, [Option<WaitRecord>; 2]>,
@@ -81,16 +88,14 @@ struct WaitThread {
     name: String,
     track: Option<WaitTrack>,
     current: Option<Current>,
-    /// The wait that is over but still drawn, and when it ended: the next one may begin in the same
-    /// functions.
-    ended_ns: Option<u64>,
 }
 
 /// The tracks of a thread.
 #[derive(Debug)]
 struct WaitTrack {
     sequence: TrackSequence,
-    open: Vec<FunctionId>,
+    /// Slices that are open.
+    open: usize,
 }
 
 impl WaitTrack {
@@ -98,20 +103,26 @@ impl WaitTrack {
     fn new(output: &mut Output, tid: u32, name: &str) -> Self {
         Self {
             sequence: output.wait_track(tid, name),
-            open: Vec::new(),
+            open: 0,
         }
     }
 }
 
-/// A wait that goes on.
+/// What a wait is shown as.
 #[derive(Debug)]
-struct Current {
+struct Shown {
     /// Outermost first, from [`ROOT`] to what is waited for.
     frames: Vec<FrameId>,
     /// The same without the first one.
     functions: Vec<FunctionId>,
     /// What is said of the interpreter's lock, if that is what it waits for.
     lock: Option<Lock>,
+}
+
+/// A wait that goes on.
+#[derive(Debug)]
+struct Current {
+    shown: Rc<Shown>,
     /// Samples stand for the time up to here.
     sampled_ns: u64,
     /// And this is how far it is shown: what follows may lie outside of the windows of time.
@@ -196,30 +207,26 @@ impl WaitTracks {
             .collect();
         for record in early.iter().chain(records) {
             match record {
-                // Learnt before.
-                WaitRecord::Module(_) | WaitRecord::Interpreter(_) | WaitRecord::Code(_) => {}
+                // Learnt before, or drawn elsewhere.
+                WaitRecord::Module(_)
+                | WaitRecord::Interpreter(_)
+                | WaitRecord::Code(_)
+                | WaitRecord::Woken { .. } => {}
                 WaitRecord::Thread { tid, name } => self.name(*tid, name, pen),
                 WaitRecord::Begin {
-                    tid,
-                    time_ns,
-                    wait,
-                    adjoins,
-                } => self.begin(*tid, *time_ns, wait, *adjoins, pen),
-                WaitRecord::Continue { tid, time_ns } => self.go_on(*tid, *time_ns, pen),
+                    tid, time_ns, wait, ..
+                } => self.begin(*tid, *time_ns, wait, pen),
+                WaitRecord::Past(past) => self.past(past, pen),
+                WaitRecord::Continue { tid, time_ns, .. } => self.go_on(*tid, *time_ns, pen),
                 WaitRecord::End { tid, time_ns } => self.end(*tid, *time_ns, pen),
                 WaitRecord::Gone { tid } => {
-                    if let Some(mut thread) = self.threads.remove(tid) {
-                        thread.close(pen);
-                    }
+                    self.threads.remove(tid);
                 }
                 WaitRecord::Missed(missed) => {
                     pen.tally.raced = missed.raced;
                     pen.tally.unreadable_threads = missed.unreadable_threads;
                 }
             }
-        }
-        for thread in self.threads.values_mut() {
-            thread.close(pen);
         }
         pen.output.wait_samples(&mut self.samples);
     }
@@ -230,39 +237,13 @@ impl WaitTracks {
         pen.output.name_thread(tid, |names| names.by_kernel(name));
     }
 
-    fn begin(
-        &mut self,
-        tid: u32,
-        time_ns: u64,
-        wait: &Wait,
-        adjoins: bool,
-        pen: &mut WaitWriter<'_>,
-    ) {
+    fn begin(&mut self, tid: u32, time_ns: u64, wait: &Arc<Wait>, pen: &mut WaitWriter<'_>) {
+        let shown = self.shown(wait, time_ns, pen);
+        count(wait, pen);
         let thread = self.threads.entry(tid).or_default();
-        if !(adjoins && thread.ended_ns == Some(time_ns)) {
-            thread.close(pen);
-        }
-        let frames = stack(wait, time_ns, pen);
-        let functions = frames[1..]
-            .iter()
-            .map(|&frame| pen.frames.frame(frame).function)
-            .collect();
-        let lock = wait.lock.as_ref().map(|lock| Lock::of(lock, pen));
-        let tally = &mut *pen.tally;
-        tally.waits += 1;
-        match wait.completeness {
-            Completeness::Complete => tally.complete += 1,
-            Completeness::Truncated => tally.truncated += 1,
-            Completeness::Broken => tally.broken += 1,
-        }
-        let is_scanned = |word: &u64| word & FRAME_SCANNED != 0;
-        let scanned = wait.words.iter().copied().filter(is_scanned).count();
-        tally.scanned += u64::from(scanned > 0);
-        tally.scanned_frames += scanned as u64;
+        thread.close(time_ns, pen);
         thread.current = Some(Current {
-            frames,
-            functions,
-            lock,
+            shown,
             sampled_ns: time_ns,
             shown_ns: time_ns,
             drawn: false,
@@ -287,36 +268,16 @@ impl WaitTracks {
             let Some(current) = &mut thread.current else {
                 return;
             };
-            if current.drawn && begin_ns > current.shown_ns.max(from_ns) {
+            let shown_ns = std::mem::replace(&mut current.shown_ns, end_ns);
+            let shown = Rc::clone(&current.shown);
+            if current.drawn && begin_ns > shown_ns.max(from_ns) {
                 // Between two windows nothing is shown.
                 current.drawn = false;
-                thread.ended_ns = Some(current.shown_ns);
-                thread.close(pen);
+                thread.close(shown_ns, pen);
             }
-            let Some(current) = &mut thread.current else {
-                return;
-            };
-            let weight_ns = end_ns - begin_ns;
-            let callstack = pen.output.wait_callstack(pen.frames, &current.frames);
-            self.samples
-                .push(pen.output.sample(end_ns, tid, callstack, weight_ns));
-            if let Some(profile) = &mut pen.profile {
-                let whose = Whose {
-                    number: pen.numbers.of(tid).unwrap_or(tid),
-                    tid,
-                    name: &thread.name,
-                };
-                profile.wait(whose, &current.functions, weight_ns);
-            }
-            if let Some(overview) = &mut pen.overview {
-                overview.wait(tid, (begin_ns, end_ns), &current.frames, pen.frames);
-            }
-            pen.tally.samples += 1;
-            pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
-            current.shown_ns = end_ns;
-            if !current.drawn {
-                thread.draw(tid, begin_ns, pen);
-            }
+            let sample = thread.sample(tid, (begin_ns, end_ns), end_ns - begin_ns, &shown, pen);
+            self.samples.push(sample);
+            thread.draw(tid, begin_ns, pen);
         }
     }
 
@@ -324,74 +285,165 @@ impl WaitTracks {
         self.go_on(tid, time_ns, pen);
         if let Some(thread) = self.threads.get_mut(&tid)
             && let Some(current) = thread.current.take()
-            && current.drawn
         {
-            thread.ended_ns = Some(current.shown_ns);
+            thread.close(current.shown_ns, pen);
         }
+    }
+
+    /// A wait of which all is known.
+    fn past(&mut self, past: &PastWait, pen: &mut WaitWriter<'_>) {
+        let tid = past.tid;
+        if past.is_seen {
+            count(&past.wait, pen);
+        } else {
+            pen.tally.unseen += 1;
+        }
+        if !pen.wants(tid) {
+            return;
+        }
+        let shown = self.shown(&past.wait, past.end_ns, pen);
+        let is_one = past.waited_ns == past.end_ns - past.begin_ns;
+        let thread = self.threads.entry(tid).or_default();
+        let parts = pen.schedule.parts(past.begin_ns, past.end_ns);
+        for (begin_ns, end_ns) in parts.take(PARTS_MAX) {
+            let weight_ns = past.waited_ns.min(end_ns - begin_ns);
+            let sample = thread.sample(tid, (begin_ns, end_ns), weight_ns, &shown, pen);
+            self.samples.push(sample);
+            if is_one {
+                let track = thread.track(tid, pen);
+                // The stack is that of another wait: only what was waited for is drawn.
+                let first = match past.is_seen {
+                    true => 0,
+                    false => shown.functions.len().saturating_sub(1),
+                };
+                track.draw(&shown, first, begin_ns, pen);
+                track.close(shown.functions.len() - first, end_ns, pen);
+            }
+        }
+    }
+
+    /// What a wait is shown as. Those that have the names of others come again and again.
+    fn shown(&mut self, wait: &Arc<Wait>, time_ns: u64, pen: &mut WaitWriter<'_>) -> Rc<Shown> {
+        if let Some((_, shown)) = self.shown.get(&Arc::as_ptr(wait)) {
+            return Rc::clone(shown);
+        }
+        let frames = stack(wait, time_ns, pen);
+        let functions = frames[1..].iter();
+        let functions = functions.map(|&frame| pen.frames.frame(frame).function);
+        let shown = Rc::new(Shown {
+            functions: functions.collect(),
+            frames,
+            lock: wait.lock.as_ref().map(|lock| Lock::of(lock, pen)),
+        });
+        if self.shown.len() >= SHOWN_MAX {
+            self.shown.clear();
+        }
+        let kept = (Arc::clone(wait), Rc::clone(&shown));
+        self.shown.insert(Arc::as_ptr(wait), kept);
+        shown
+    }
+}
+
+/// Counts a wait that was seen.
+fn count(wait: &Wait, pen: &mut WaitWriter<'_>) {
+    let tally = &mut *pen.tally;
+    tally.waits += 1;
+    match wait.completeness {
+        Completeness::Complete => tally.complete += 1,
+        Completeness::Truncated => tally.truncated += 1,
+        Completeness::Broken => tally.broken += 1,
+    }
+    let is_scanned = |word: &u64| word & FRAME_SCANNED != 0;
+    let scanned = wait.words.iter().copied().filter(is_scanned).count();
+    tally.scanned += u64::from(scanned > 0);
+    tally.scanned_frames += scanned as u64;
+    if let Some(python) = &wait.python {
+        tally.python.count(python.flags);
     }
 }
 
 impl WaitThread {
-    /// Opens the slices of the current wait. Of what is still open, what it has in common stays,
-    /// but for what is waited for: each wait is a slice of its own.
+    /// A sample that stands for a part of a wait.
+    fn sample(
+        &self,
+        tid: u32,
+        (begin_ns, end_ns): (u64, u64),
+        weight_ns: u64,
+        shown: &Shown,
+        pen: &mut WaitWriter<'_>,
+    ) -> Sample {
+        let callstack = pen.output.wait_callstack(pen.frames, &shown.frames);
+        if let Some(profile) = &mut pen.profile {
+            let whose = Whose {
+                number: pen.numbers.of(tid).unwrap_or(tid),
+                tid,
+                name: &self.name,
+            };
+            profile.wait(whose, &shown.functions, weight_ns);
+        }
+        if let Some(overview) = &mut pen.overview {
+            let from_ns = end_ns.saturating_sub(weight_ns).max(begin_ns);
+            overview.wait(tid, (from_ns, end_ns), &shown.frames, pen.frames);
+        }
+        pen.tally.samples += 1;
+        pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);
+        pen.output.sample(end_ns, tid, callstack, weight_ns)
+    }
+
+    fn track(&mut self, tid: u32, pen: &mut WaitWriter<'_>) -> &mut WaitTrack {
+        let name = &self.name;
+        self.track
+            .get_or_insert_with(|| WaitTrack::new(pen.output, tid, name))
+    }
+
+    /// Opens the slices of the current wait, unless they are.
     fn draw(&mut self, tid: u32, time_ns: u64, pen: &mut WaitWriter<'_>) {
-        let Some(current) = &mut self.current else {
+        let Some(current) = self.current.as_mut().filter(|current| !current.drawn) else {
             return;
         };
         current.drawn = true;
-        let name = &self.name;
-        let track = self
-            .track
-            .get_or_insert_with(|| WaitTrack::new(pen.output, tid, name));
-        let inner = current
-            .functions
-            .len()
-            .min(track.open.len())
-            .saturating_sub(1);
-        let common = current.functions[..inner]
-            .iter()
-            .zip(&track.open)
-            .take_while(|(new, open)| new == open)
-            .count();
-        track.close_to(common, self.ended_ns.take().unwrap_or(time_ns), pen);
-        let count = current.functions.len();
-        for (number, &function) in (1..).zip(&current.functions).skip(common) {
+        let shown = Rc::clone(&current.shown);
+        let track = self.track(tid, pen);
+        track.draw(&shown, 0, time_ns, pen);
+        track.open = shown.functions.len();
+    }
+
+    /// Closes what is open.
+    fn close(&mut self, time_ns: u64, pen: &mut WaitWriter<'_>) {
+        if let Some(track) = &mut self.track {
+            let open = std::mem::take(&mut track.open);
+            track.close(open, time_ns, pen);
+        }
+    }
+}
+
+impl WaitTrack {
+    /// Opens slices for the functions from the one with this number on.
+    fn draw(&mut self, shown: &Shown, first: usize, time_ns: u64, pen: &mut WaitWriter<'_>) {
+        let count = shown.functions.len();
+        for (number, &function) in (1..).zip(&shown.functions).skip(first) {
             let out = pen.output.buffer();
             let name = pen
                 .names
                 .get(function, || out.intern(&pen.frames.function(function).name));
-            match &current.lock {
+            match &shown.lock {
                 Some(lock) if number == count => {
                     let event = Event {
                         name: Name::Interned(name),
                         annotations: &lock.annotations(out),
                         ..Event::default()
                     };
-                    track
-                        .sequence
+                    self.sequence
                         .event(out, time_ns, EventKind::SliceBegin, &event);
                 }
-                _ => track.sequence.slice_begin(out, time_ns, name),
+                _ => self.sequence.slice_begin(out, time_ns, name),
             }
-            track.open.push(function);
             pen.tally.slices += 1;
         }
     }
 
-    /// Closes what is over.
-    fn close(&mut self, pen: &mut WaitWriter<'_>) {
-        if let Some(ended_ns) = self.ended_ns.take()
-            && let Some(track) = &mut self.track
-        {
-            track.close_to(0, ended_ns, pen);
-        }
-    }
-}
-
-impl WaitTrack {
-    fn close_to(&mut self, depth: usize, time_ns: u64, pen: &mut WaitWriter<'_>) {
-        while self.open.len() > depth {
-            self.open.pop();
+    fn close(&mut self, slices: usize, time_ns: u64, pen: &mut WaitWriter<'_>) {
+        for _ in 0..slices {
             self.sequence.slice_end(pen.output.buffer(), time_ns);
         }
     }
@@ -416,9 +468,6 @@ fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
         _ if has(PYTHON_BROKEN) => shown.push(pen.frames, &[pen.marks.broken]),
         Completeness::Broken => shown.push(pen.frames, &[pen.marks.broken]),
         Completeness::Complete => {}
-    }
-    if wait.python.is_some() {
-        pen.tally.python.count(python.flags);
     }
     match wait.python {
         Some(_) if pen.python.only => shown.push(pen.frames, python.frames()),

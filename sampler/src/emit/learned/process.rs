@@ -11,7 +11,7 @@ use crate::identity::Identity;
 use crate::python::codes::Code;
 use crate::python::{PythonView, version_name};
 use crate::resolve::Resolver;
-use crate::waits::record::{WaitCode, WaitRecord};
+use crate::waits::record::{PastWait, WaitCode, WaitRecord};
 
 /// At most this many notes of a process are kept.
 const NOTES_MAX: usize = 20;
@@ -134,7 +134,17 @@ impl Learned {
                     let known = Code::new(name, file, code.first_line, code.form, lines);
                     self.frames.add_code(code.key, known);
                 }
-                WaitRecord::Begin { time_ns, wait, .. } => {
+                WaitRecord::Begin {
+                    seen_ns: time_ns,
+                    wait,
+                    ..
+                }
+                | WaitRecord::Past(PastWait {
+                    end_ns: time_ns,
+                    wait,
+                    is_seen: true,
+                    ..
+                }) => {
                     for &word in &wait.words {
                         self.frames.want(word, *time_ns);
                     }

@@ -216,6 +216,9 @@ impl AtEnd<'_> {
             put(&mut data, "off_cpu_intervals", off_cpu.intervals);
             put(&mut data, "off_cpu_ns", off_cpu.wall_ns);
             put(&mut data, "off_cpu_slices", off_cpu.slices);
+            if off_cpu.incomplete_ns > 0 {
+                put(&mut data, "off_cpu_incomplete_ns", off_cpu.incomplete_ns);
+            }
         }
         if self.realtime {
             let waits = &tally.waits;
@@ -229,6 +232,7 @@ impl AtEnd<'_> {
                 ("waits_broken", waits.broken),
                 ("waits_scanned", waits.scanned),
                 ("wait_scanned_frames", waits.scanned_frames),
+                ("waits_unseen", waits.unseen),
                 ("waits_raced", waits.raced),
                 ("wait_unreadable_threads", waits.unreadable_threads),
             ] {

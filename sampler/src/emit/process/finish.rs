@@ -9,7 +9,7 @@ use crate::emit::output::metadata::AtEnd;
 use crate::emit::profile::{About, Written};
 use crate::emit::tools::Tools;
 use crate::os;
-use crate::run::RunContext;
+use crate::run::{RunContext, SwitchRecords};
 
 impl ProcessTrace {
     /// Ends the trace.
@@ -48,7 +48,7 @@ impl ProcessTrace {
             unknown_codes: learned.frames.unknown_codes(),
             realtime: tools.run.realtime_hz.is_some(),
             facts: &learned.facts,
-            off_cpu: tools.run.off_cpu,
+            off_cpu: tools.run.switches != SwitchRecords::Off,
             by_time: tools.run.overflow.is_none(),
         }
         .data();

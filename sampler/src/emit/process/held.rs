@@ -49,8 +49,14 @@ struct OtherWaits {
 impl OtherWaits {
     fn take(&mut self, record: &WaitRecord) {
         let (tid, now_ns) = match record {
+            WaitRecord::Past(past) => {
+                if !WAITS_OF_HELPERS.contains(&&*past.wait.label) {
+                    self.total_ns += past.waited_ns;
+                }
+                return;
+            }
             WaitRecord::Begin { tid, time_ns, .. }
-            | WaitRecord::Continue { tid, time_ns }
+            | WaitRecord::Continue { tid, time_ns, .. }
             | WaitRecord::End { tid, time_ns } => (*tid, *time_ns),
             _ => return,
         };
@@ -206,21 +212,24 @@ impl ProcessTrace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waits::record::{Completeness, Wait};
+    use crate::waits::record::{Completeness, Used, Wait};
+    use std::sync::Arc;
 
     #[test]
     fn only_waits_of_helpers_take_no_time() {
         let begin = |tid, time_ns, label: &str| WaitRecord::Begin {
             tid,
             time_ns,
-            wait: Wait {
+            seen_ns: time_ns,
+            used: Used::default(),
+            wait: Arc::new(Wait {
                 label: label.into(),
                 words: Box::default(),
                 completeness: Completeness::Complete,
                 python: None,
                 lock: None,
-            },
-            adjoins: false,
+                is_own: false,
+            }),
         };
         let mut waits = OtherWaits::default();
         for (record, expected_ns) in [
@@ -229,6 +238,7 @@ mod tests {
                 WaitRecord::Continue {
                     tid: 1,
                     time_ns: 900,
+                    used: Used::default(),
                 },
                 0,
             ),
@@ -237,6 +247,7 @@ mod tests {
                 WaitRecord::Continue {
                     tid: 2,
                     time_ns: 1_030,
+                    used: Used::default(),
                 },
                 30,
             ),

@@ -16,7 +16,7 @@ use super::learned::Learned;
 use super::tools::Tools;
 use crate::counters::Reading;
 use crate::identity::Identity;
-use crate::offcpu::OffCpuIntervals;
+use crate::offcpu::OffCpuInterval;
 use crate::run::RunContext;
 use crate::terminal::say;
 use crate::waits::record::WaitRecord;
@@ -103,8 +103,13 @@ impl ProcessTrace {
     }
 
     /// Takes over what was seen of context switches. It alone opens no trace.
-    pub fn take_off_cpu(&mut self, intervals: OffCpuIntervals, tools: &Tools<'_>) {
+    pub fn take_off_cpu(&mut self, intervals: Vec<OffCpuInterval>, tools: &Tools<'_>) {
         self.drawing.take_off_cpu(intervals, tools.run);
+    }
+
+    /// Records of context switches are missing, since a time (CLOCK_BOOTTIME).
+    pub fn lacks_switches(&mut self, since_ns: u64) {
+        self.drawing.lacks_switches(since_ns);
     }
 
     /// Looks at the threads: takes over new names, and closes the slices of those that do not run.

@@ -9,6 +9,7 @@ use super::context::Context;
 use super::scratch::Scratch;
 use super::worker::Step;
 use super::{fault, signal};
+use crate::board::Collective;
 use crate::clock::boottime_ns;
 use crate::kernels::Kernel;
 use crate::memory::Unmapped;
@@ -32,6 +33,9 @@ mod field {
 
 /// A packet whose doorbell never rang is executed after this time all the same, unless doorbells are strict.
 const FORGOTTEN_DOORBELL_NS: u64 = 200_000_000;
+
+/// How often a kernel of a collective looks for those of the other GPUs. When it ended is known exactly all the same.
+const OTHERS_ARE_LOOKED_AT_NS: u64 = 100_000;
 
 /// A queue of AQL packets.
 #[derive(Debug)]
@@ -75,6 +79,16 @@ struct Flight {
     ticks: (u64, u64),
     end_ns: u64,
     fault: Option<KernelFault>,
+    /// The collective that it is a part of, until all parts have started.
+    waits_for: Option<Part>,
+}
+
+/// What a kernel that waits for those of other GPUs knows of their collective.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    collective: &'static Collective,
+    kernels: u32,
+    duration_ticks: u64,
 }
 
 impl PacketQueue {
@@ -130,6 +144,7 @@ impl PacketQueue {
     fn advance(&mut self, context: &mut Context, now_ns: u64) -> Result<Step, Unmapped> {
         self.look_at_doorbell(context, now_ns)?;
         let mut worked = self.stamp_late(context, now_ns)?;
+        worked |= self.end_waiting(context, now_ns);
         loop {
             // Starting comes first: what has ended by now, but not yet when the next packet came, is still in its way.
             let started = !self.halted && self.start_one(context)?;
@@ -139,7 +154,10 @@ impl PacketQueue {
             }
             worked = true;
         }
-        let ends = self.flights.iter().map(|flight| flight.end_ns);
+        let ends = self.flights.iter().map(|flight| match flight.waits_for {
+            Some(_) => now_ns + OTHERS_ARE_LOOKED_AT_NS,
+            None => flight.end_ns,
+        });
         let deadline = ends.chain(self.late.iter().map(|(due, ..)| *due)).min();
         Ok(match deadline {
             _ if worked => Step::Worked,
@@ -290,7 +308,9 @@ impl PacketQueue {
             work,
         );
         self.kernels += 1;
-        let end_tick = start_tick + simulation.clock.duration_ticks(duration_ns);
+        let duration_ticks = simulation.clock.duration_ticks(duration_ns);
+        let end_tick = start_tick + duration_ticks;
+        let waits_for = self.join(context, &kernel, start_tick, duration_ticks);
         let start_ns = simulation.clock.nanoseconds(start_tick);
         let mut end_ns = simulation.clock.nanoseconds(end_tick);
         let board = &simulation.board.gpus[self.gpu];
@@ -305,6 +325,7 @@ impl PacketQueue {
         self.last_start_tick = start_tick;
         self.last_end_tick = self.last_end_tick.max(end_tick);
         match fault {
+            _ if waits_for.is_some() => end_ns = u64::MAX,
             Some(KernelFault::Hang) => {
                 end_ns = u64::MAX;
                 board.hung.fetch_add(1, Ordering::Relaxed);
@@ -322,11 +343,77 @@ impl PacketQueue {
             ticks: (start_tick, end_tick),
             end_ns,
             fault,
+            waits_for,
         };
-        // In the order of their ends: short kernels pass long ones.
-        let position = self.flights.partition_point(|other| other.end_ns <= end_ns);
-        self.flights.insert(position, flight);
+        self.insert(flight);
         Ok(())
+    }
+
+    /// In the order of their ends: short kernels pass long ones.
+    fn insert(&mut self, flight: Flight) {
+        let is_before = |other: &Flight| other.end_ns <= flight.end_ns;
+        let position = self.flights.partition_point(is_before);
+        self.flights.insert(position, flight);
+    }
+
+    /// Says that a kernel of a collective has started, if it is one.
+    fn join(
+        &self,
+        context: &Context,
+        kernel: &Kernel,
+        start_tick: u64,
+        duration_ticks: u64,
+    ) -> Option<Part> {
+        let simulation = context.process.simulation;
+        let rules = kernel.rules.iter();
+        let mut rules = rules.map(|index| &simulation.machine.kernels[*index]);
+        let kernels = rules.find_map(|rule| rule.together)?.get();
+        let gpu = &simulation.board.gpus[self.gpu];
+        let number = gpu.collectives.fetch_add(1, Ordering::Relaxed) as usize;
+        let collective = simulation.board.collectives.get(number)?;
+        collective
+            .last_start_tick
+            .fetch_max(start_tick, Ordering::Relaxed);
+        collective.started.fetch_add(1, Ordering::Release);
+        Some(Part {
+            collective,
+            kernels,
+            duration_ticks,
+        })
+    }
+
+    /// Gives kernels of collectives their end once all parts have started; returns whether there was one.
+    fn end_waiting(&mut self, context: &Context, now_ns: u64) -> bool {
+        let clock = &context.process.simulation.clock;
+        let mut any = false;
+        while let Some((index, part)) = self.first_complete() {
+            let Some(mut flight) = self.flights.remove(index) else {
+                break;
+            };
+            let last_start_tick = part.collective.last_start_tick.load(Ordering::Relaxed);
+            flight.ticks.1 = last_start_tick + part.duration_ticks;
+            flight.end_ns = clock.nanoseconds(flight.ticks.1);
+            flight.waits_for = None;
+            self.last_end_tick = self.last_end_tick.max(flight.ticks.1);
+            let start_ns = clock.nanoseconds(flight.ticks.0);
+            context.account(self.gpu, start_ns, flight.end_ns);
+            self.insert(flight);
+            any = true;
+        }
+        // A GPU is busy while it waits.
+        for flight in self.flights.iter().filter(|one| one.waits_for.is_some()) {
+            let start_ns = clock.nanoseconds(flight.ticks.0);
+            context.account(self.gpu, start_ns, now_ns);
+        }
+        any
+    }
+
+    fn first_complete(&self) -> Option<(usize, Part)> {
+        self.flights.iter().enumerate().find_map(|(index, flight)| {
+            let part = flight.waits_for?;
+            let started = part.collective.started.load(Ordering::Acquire);
+            (started >= part.kernels).then_some((index, part))
+        })
     }
 
     /// Finishes the kernel that ends first, if its time has come; returns whether it did.

@@ -32,6 +32,7 @@ mod tests {
             time: None,
             fault: None,
             fault_every: 1,
+            together: None,
         };
         for (pattern, name, matched) in [
             ("", "anything", true),

@@ -1,6 +1,7 @@
 //! The configuration file, as it is written by hand.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -94,6 +95,7 @@ pub struct Kernel {
     formula: Option<String>,
     fault: Option<KernelFault>,
     fault_every: Option<u64>,
+    together: Option<NonZeroU32>,
 }
 
 /// `[faults]`
@@ -273,6 +275,7 @@ impl Kernel {
             time,
             fault: self.fault,
             fault_every: self.fault_every.unwrap_or(1),
+            together: self.together,
         })
     }
 

@@ -116,7 +116,7 @@ pub fn before_loss() {
 
 /// A graph is about to be destroyed or to get other kernels. When HIP 7 reports a launch, it copies the names of the kernels from the graph, on a thread of
 /// the runtime's and a moment after the program may know that the launch is over: with a tracer, it reads what is not there any more, and aborts.
-/// (`tests/tests/gpu_hip.rs`: `graphs_that_are_destroyed_at_once_are_told`.)
+/// (`tests/tests/gpu/hip.rs`: `graphs_that_are_destroyed_at_once_are_told`.)
 pub fn before_graph_goes() {
     /// Launches that were not reported within the time they were waited for: they have no kernels, or take long.
     static NEVER_TOLD: AtomicU64 = AtomicU64::new(0);
@@ -178,7 +178,7 @@ fn account(idle: bool) {
         let number = sys::decimal(missing_graphs, &mut text);
         events::fact(b"gpu graphs not told", number);
         events::note(
-            b"HIP told of no kernel of some launches of graphs; the metadata say how many",
+            b"HIP reported no kernel for some launches of graphs; the metadata say how many",
         );
     }
     let missing = ops::give_up();

@@ -1,7 +1,7 @@
 //! Which kernels the nodes of graphs have that the program changes between launches.
 //!
 //! HIP 7 reads the names of a launch's kernels when it reports the launch, a moment after the program may know that it is over. A node that has
-//! another kernel by then gives the launch a wrong name, so the change waits (`tests/tests/gpu_hip.rs`:
+//! another kernel by then gives the launch a wrong name, so the change waits (`tests/tests/gpu/hip.rs`:
 //! `nodes_that_change_keep_their_names`). Most programs change arguments only: nothing waits then.
 
 use std::ffi::c_void;

@@ -123,7 +123,6 @@ extern "C" fn note_number(_op: u32, _data: *const c_void, number: u32) {
     place.store(u64::from(number) + 1, Ordering::Relaxed);
 }
 
-#[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.rsys_numbered, \"ax\", @progbits",
     ".balign 16",
@@ -134,24 +133,6 @@ std::arch::global_asm!(
     ".rept 1024",
     "mov edx, offset rsys_number",
     "jmp {note}",
-    ".balign 16",
-    ".set rsys_number, rsys_number + 1",
-    ".endr",
-    ".popsection",
-    note = sym note_number,
-);
-
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.rsys_numbered, \"ax\", @progbits",
-    ".balign 16",
-    ".globl rsys_numbered_functions",
-    ".hidden rsys_numbered_functions",
-    "rsys_numbered_functions:",
-    ".set rsys_number, 0",
-    ".rept 1024",
-    "mov w2, #rsys_number",
-    "b {note}",
     ".balign 16",
     ".set rsys_number, rsys_number + 1",
     ".endr",

@@ -2,7 +2,7 @@
 //!
 //! HIP 6 and 7 report what a stream did on a thread of the HSA runtime's, a moment after the program may know that it is over. HIP then asks the
 //! stream for the number of its queue. A program that was faster has destroyed the stream by then, and with any tracer HIP reads what is not
-//! there. So a stream is destroyed only when HIP has reported all of it (`tests/tests/gpu_hip.rs`: `streams_that_are_destroyed_at_once_are_told`).
+//! there. So a stream is destroyed only when HIP has reported all of it (`tests/tests/gpu/hip.rs`: `streams_that_are_destroyed_at_once_are_told`).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -7,7 +7,7 @@ use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::words;
 
 /// GPUs that were given work, by HIP's numbers. Others must be left alone at the end: to synchronise one makes HIP 5 compile code for it first, with
-/// a compiler that may be gone by then (`tests/tests/gpu_hip.rs`: `gpus_without_work_are_left_alone`).
+/// a compiler that may be gone by then (`tests/tests/gpu/hip.rs`: `gpus_without_work_are_left_alone`).
 static USED: AtomicU64 = AtomicU64::new(0);
 /// Whether the program gave a GPU work since the last synchronisation of ours.
 static HAS_WORK: AtomicBool = AtomicBool::new(false);

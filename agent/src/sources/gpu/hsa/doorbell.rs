@@ -6,7 +6,7 @@
 //! Later packets are the runtime's as soon as they are written, so ringing for them early changes nothing for the program.
 //!
 //! The runtime rings by itself as well, when its own queue behind ours was full; [`crate::sources::gpu::hsa::queue_depth`] keeps that from being so.
-//! (`tests/tests/gpu_hsa.rs`: `doorbells_for_many_packets_break_no_runtime`.)
+//! (`tests/tests/gpu/hsa.rs`: `doorbells_for_many_packets_break_no_runtime`.)
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 

@@ -5,7 +5,7 @@
 //! So their queues are made large, and a thread that fills one nevertheless waits, as a program without us does when its queue is full.
 //! How far the GPU has come is known from the packets whose signals are watched. Where many in a row are not, because they share a
 //! signal or are not recorded, a packet that does nothing but complete a signal of ours is put among them.
-//! (`tests/tests/gpu_hsa.rs`: `old_queues_never_overflow`.)
+//! (`tests/tests/gpu/hsa.rs`: `old_queues_never_overflow`.)
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

@@ -1,0 +1,81 @@
+//! What a rank did, counted once.
+
+use super::*;
+use crate::model::Sample;
+
+#[test]
+fn a_recorded_wait_for_a_lock_counts_once_with_what_was_seen_of_it() {
+    let mut model = Model::default();
+    let function = model.texts.intern("pthread_mutex_lock");
+    let holder = model.texts.intern("grow (pool.cc:42)");
+    let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
+    let mut doings = Doings::default();
+    doings.ask(0, process, vec![(100, 200), (300, 400)]);
+    let mut batch = Batch::default();
+    batch
+        .lock_waits
+        .extend([(150, 350), (160, 170)].map(|time| LockWait {
+            start_ns: time.0,
+            end_ns: time.1,
+            process,
+            thread,
+            function,
+            holder,
+            holder_tid: 7,
+            ..LockWait::default()
+        }));
+    batch.samples.push(Sample {
+        time_ns: 390,
+        weight: 260,
+        basis: Basis::WaitTime,
+        process,
+        thread,
+        ..Sample::default()
+    });
+    doings.take(&batch);
+    let mut file = doings.0.lock().unwrap();
+    let (waits, _) = file.processes[0].waited(thread, &model);
+    let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
+    let told = [("[unknown]", 20 + 40), (lock, 50 + 50)];
+    let told = told.map(|(place, ns)| (place.to_owned(), ns));
+    assert_eq!(waits, BTreeMap::from(told));
+}
+
+#[test]
+fn what_spins_in_a_call_or_a_recorded_wait_is_not_code_as_well() {
+    let model = Model::default();
+    let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
+    let mut doings = Doings::default();
+    doings.ask(0, process, vec![(0, 1_000)]);
+    let mut batch = Batch::default();
+    batch.lock_waits.push(LockWait {
+        start_ns: 100,
+        end_ns: 300,
+        process,
+        thread,
+        ..LockWait::default()
+    });
+    batch.host.push(HostSlice {
+        start_ns: 250,
+        end_ns: 500,
+        process,
+        thread,
+        kind: HostKind::Collective,
+        link: 1,
+        ..HostSlice::default()
+    });
+    batch.samples.push(Sample {
+        time_ns: 900,
+        weight: 900,
+        basis: Basis::CpuTime,
+        process,
+        thread,
+        ..Sample::default()
+    });
+    doings.take(&batch);
+    let mut file = doings.0.lock().unwrap();
+    let own = &mut file.processes[0];
+    let (_, locked) = own.waited(thread, &model);
+    let ran: u64 = own.ran(thread, &locked, &model).0.values().sum();
+    assert_eq!(ran, 100 + 400);
+}

@@ -1,0 +1,224 @@
+//! The critical path of iterations: what, on which rank, the end of an iteration had waited for, step by step back to its begin.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `chosen` | iterations over all ranks, and which of them are looked at |
+//! | `recorder` | what a rank did then, while its file is read |
+//! | `course` | the same in order, on the axis of time that ranks have in common |
+//! | `walk` | the walk from the end to the begin, from rank to rank |
+//! | `tables` | the answer |
+//!
+//! Who came last to a collective is known from [`crate::measure::job::collectives`], which keep little of each rank. What a rank did is read when the path comes to it,
+//! so that of a large job few files are read a second time, and few are in memory at once.
+
+mod chosen;
+mod course;
+mod recorder;
+#[cfg(test)]
+mod small_jobs;
+mod tables;
+mod walk;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::measure::Measure;
+use crate::measure::job::collectives::{Axis, Found, Meetings};
+use crate::measure::job::iterations::Lane;
+use crate::model::{Model, ProcessId};
+use crate::table::Answer;
+use chosen::{Of, Span, chosen, spans};
+use course::Course;
+use recorder::Recorder;
+use walk::{At, Crossing, Meeting, Ranks, walk};
+
+/// Reads a file once more, for a measure; its model.
+pub type ReadAgain<'r> = &'r dyn Fn(&Path, Box<dyn Measure>) -> Model;
+
+/// The most ranks whose records are in memory at once.
+const COURSES: usize = 8;
+
+/// The critical paths of iterations: of those with these numbers, or of the median one and the slowest where there are none. `lanes` are the iterations of
+/// each GPU with the file that they were found in, `found` and `model` are of all files, of which `read_again` reads some.
+#[must_use]
+pub fn answer(
+    lanes: &[(PathBuf, Lane)],
+    found: &Found,
+    model: &Model,
+    wanted: &[u64],
+    read_again: ReadAgain<'_>,
+) -> Answer {
+    let mut axes: Vec<(ProcessId, Axis, &Lane)> = Vec::new();
+    for (file, lane) in lanes {
+        if let Some(process) = process_of(model, file, lane) {
+            axes.push((process, found.axis(process, model), lane));
+        }
+    }
+    let order = |process: ProcessId| model.process(process).order();
+    axes.sort_by(|one, other| {
+        let by_process = order(one.0).cmp(&order(other.0));
+        by_process.then_with(|| one.2.order().cmp(&other.2.order()))
+    });
+    let all: Vec<Of<'_>> = axes
+        .iter()
+        .map(|(process, axis, lane)| Of {
+            process: *process,
+            axis,
+            lane,
+        })
+        .collect();
+    let (chosen, lost) = chosen(&spans(&all), wanted);
+    let times: Vec<(i64, i64)> = chosen.iter().map(|(_, one)| (one.begin, one.end)).collect();
+    let begins = all.iter().flat_map(|of| {
+        let numbers = chosen.iter().map(|(_, one)| one.number);
+        let own = numbers.filter_map(|number| {
+            let mut iterations = of.lane.iterations.iter();
+            iterations.find(|one| one.number == number)
+        });
+        own.map(|one| (of.process, one.start_ns))
+    });
+    let mut files = Files {
+        meetings: found.meetings(&times, model),
+        begins: begins.collect(),
+        times,
+        found,
+        model,
+        read_again,
+        read: VecDeque::new(),
+    };
+    let paths: Vec<tables::Path> = chosen
+        .into_iter()
+        .map(|(why, span)| {
+            let rank = span.last.process.index();
+            let at = files.course(rank).map_or(At::Nowhere, |course| {
+                let axis = found.axis(span.last.process, model);
+                end_of(&course, &span, &axis)
+            });
+            let segments = walk(&mut files, (rank, at), (span.begin, span.end));
+            tables::Path {
+                why,
+                span,
+                segments,
+            }
+        })
+        .collect();
+    let marker = lanes.first().map_or("", |(_, lane)| lane.marker.as_str());
+    let marker = if marker.is_empty() {
+        "the whole run"
+    } else {
+        marker
+    };
+    let mut answer = tables::answer(&paths, marker, model);
+    let lost = lost
+        .iter()
+        .map(|number| format!("no rank has an iteration {number}"));
+    answer.notes.extend(lost);
+    answer
+}
+
+/// The process of a lane.
+fn process_of(model: &Model, file: &Path, lane: &Lane) -> Option<ProcessId> {
+    let file = file.to_str().unwrap_or_default();
+    let mut processes = model.processes.iter();
+    let place = processes.position(|one| {
+        one.pid == lane.pid
+            && one.start_ns == lane.process_start_ns
+            && one.host == lane.host
+            && one.rank == lane.rank
+            && one.file == file
+    });
+    place.map(ProcessId::new)
+}
+
+/// Where the walk through an iteration begins.
+fn end_of(course: &Course, span: &Span, axis: &Axis) -> At {
+    let (start_ns, end_ns) = span.last.times;
+    if span.last.behind_ns > 0 {
+        let times = (axis.common(start_ns), axis.common(end_ns));
+        let last = course.ended_last(times, |_| true);
+        return last.map_or(At::Nowhere, At::Within);
+    }
+    if !span.last.is_of_gpu {
+        let busiest = || {
+            let calls = course.threads.iter();
+            let busiest = calls
+                .max_by_key(|(thread, track)| (track.calls.len(), std::cmp::Reverse(**thread)));
+            busiest.map(|(thread, _)| *thread)
+        };
+        let thread = course.marked.get(&start_ns).copied().or_else(busiest);
+        return thread.map_or(At::Nowhere, At::Thread);
+    }
+    let mut operations = course.operations.iter();
+    if let Some(next) = operations.position(|one| one.start_ns == end_ns) {
+        return At::Before(next);
+    }
+    let last = course.ended_last((axis.common(start_ns), axis.common(end_ns)), |_| true);
+    last.map_or(At::Nowhere, At::Within)
+}
+
+/// Ranks whose files are read when they are asked for.
+struct Files<'f> {
+    found: &'f Found,
+    model: &'f Model,
+    meetings: Meetings,
+    /// On the common axis.
+    times: Vec<(i64, i64)>,
+    /// Begins of the iterations.
+    begins: Vec<(ProcessId, u64)>,
+    read_again: ReadAgain<'f>,
+    /// Those that were read last.
+    read: VecDeque<(usize, Option<Rc<Course>>)>,
+}
+
+impl Files<'_> {
+    fn read(&self, rank: usize) -> Option<Course> {
+        let process = ProcessId::new(rank);
+        let file = &self.model.process(process).file;
+        let axis = self.found.axis(process, self.model);
+        let local = |&(begin, end): &(i64, i64)| (axis.local(begin), axis.local(end));
+        let times = self.times.iter().map(local).collect();
+        let own = self.begins.iter().filter(|(of, _)| *of == process);
+        let begins = own.map(|(_, begin_ns)| *begin_ns).collect();
+        // Processes of a file are in the model in the order in which the file has them.
+        let before = self.model.processes[..rank].iter();
+        let place = before.filter(|one| one.file == *file).count();
+        let recorder = Recorder::new(place, times, begins);
+        let of_file = (self.read_again)(Path::new(file), Box::new(recorder.clone()));
+        (place < of_file.processes.len()).then(|| recorder.course(&of_file, &axis))
+    }
+}
+
+impl Ranks for Files<'_> {
+    fn course(&mut self, rank: usize) -> Option<Rc<Course>> {
+        if let Some((_, course)) = self.read.iter().find(|(of, _)| *of == rank) {
+            return course.clone();
+        }
+        let course = self.read(rank).map(Rc::new);
+        if self.read.len() == COURSES {
+            self.read.pop_front();
+        }
+        self.read.push_back((rank, course.clone()));
+        course
+    }
+
+    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting> {
+        let process = ProcessId::new(rank);
+        let known = self.meetings.of(process, start_ns)?;
+        Some(Meeting {
+            name: known.name.clone(),
+            last_rank: known.last.index(),
+            last: known.last_start,
+            last_start_ns: known.last_start_ns,
+            crossing: Crossing {
+                margin_ns: known.margin_ns,
+                margin_uncertainty_ns: known.margin_uncertainty_ns,
+                uncertainty_ns: self.found.apart_ns(process, known.last, self.model),
+            },
+        })
+    }
+
+    fn grain_ns(&self) -> u64 {
+        self.meetings.grain_ns
+    }
+}

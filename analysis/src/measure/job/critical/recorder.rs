@@ -1,0 +1,387 @@
+//! What a rank did in some stretches of time, while its file is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track, side_by_side};
+use crate::measure::Measure;
+use crate::measure::job::collectives::Axis;
+use crate::model::{
+    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
+    ProcessId, Sample, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
+};
+use crate::program::code_place::{lock_wait_text, place_text};
+use crate::program::scopes::Scopes;
+use crate::table::Answer;
+
+/// What is recorded of a process of a file. Clones are one.
+#[derive(Debug, Clone)]
+pub(super) struct Recorder(Arc<Mutex<Recorded>>);
+
+#[derive(Debug)]
+struct Recorded {
+    /// The how manieth process of the file.
+    process: ProcessId,
+    /// BOOTTIME.
+    times: Vec<(u64, u64)>,
+    /// Begins of iterations, by which the thread is found on which they are marked.
+    begins: Vec<u64>,
+    gpu: Vec<GpuRecord>,
+    host: Vec<HostSlice>,
+    samples: Vec<Sample>,
+    /// Recorded waits for locks.
+    lock_waits: Vec<LockWait>,
+    /// The shortest call of each name that launched something.
+    least_ns: HashMap<TextId, u64>,
+    /// By begin: kind of slice, longest first, and thread.
+    marked: BTreeMap<u64, Vec<(usize, u64, usize)>>,
+}
+
+/// What marks iterations, the likeliest first; marks count as the second.
+const MARKERS: [HostKind; 5] = [
+    HostKind::Range,
+    HostKind::Operator,
+    HostKind::Function,
+    HostKind::Runtime,
+    HostKind::Collective,
+];
+const MARK: usize = 1;
+
+impl Recorder {
+    pub(super) fn new(place: usize, times: Vec<(u64, u64)>, begins: Vec<u64>) -> Self {
+        Self(Arc::new(Mutex::new(Recorded {
+            process: ProcessId::new(place),
+            times,
+            begins,
+            gpu: Vec::new(),
+            host: Vec::new(),
+            samples: Vec::new(),
+            lock_waits: Vec::new(),
+            least_ns: HashMap::new(),
+            marked: BTreeMap::new(),
+        })))
+    }
+
+    /// What was recorded, on the common axis; `model` is that of the file.
+    pub(super) fn course(&self, model: &Model, axis: &Axis) -> Course {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.course(model, axis)
+    }
+}
+
+impl Measure for Recorder {
+    fn needs(&self) -> Kinds {
+        Kinds {
+            counters: false,
+            ..Kinds::ALL
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Recorded {
+            process,
+            times,
+            begins,
+            gpu,
+            host,
+            samples,
+            lock_waits,
+            least_ns,
+            marked,
+        } = &mut *recorded;
+        let is_near = |start_ns: u64, end_ns: u64| {
+            let mut times = times.iter();
+            times.any(|time| start_ns <= time.1 && end_ns >= time.0)
+        };
+        let records = batch.gpu.iter().filter(|one| one.process == *process);
+        gpu.extend(records.filter(|one| is_near(one.start_ns, one.end_ns)));
+        for slice in batch.host.iter().filter(|one| one.process == *process) {
+            if slice.kind == HostKind::Runtime && slice.link != 0 {
+                let duration_ns = slice.end_ns - slice.start_ns;
+                let least = least_ns.entry(slice.name).or_insert(duration_ns);
+                *least = duration_ns.min(*least);
+            }
+            let marker = MARKERS.iter().position(|kind| *kind == slice.kind);
+            let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
+            if let Some(marker) = marker.filter(|_| is_thread && begins.contains(&slice.start_ns)) {
+                let length = u64::MAX - (slice.end_ns - slice.start_ns);
+                let list = marked.entry(slice.start_ns).or_default();
+                list.push((marker, length, slice.thread.index()));
+            }
+            if is_thread && is_near(slice.start_ns, slice.end_ns) {
+                host.push(*slice);
+            }
+        }
+        // Those that were seen from outside are slices as well.
+        let recorded = batch.lock_waits.iter();
+        lock_waits.extend(recorded.filter(|one| {
+            one.process == *process && !one.is_sampled && is_near(one.start_ns, one.end_ns)
+        }));
+        for mark in batch.marks.iter().filter(|one| one.process == *process) {
+            if begins.contains(&mark.time_ns) {
+                let list = marked.entry(mark.time_ns).or_default();
+                list.push((MARK, u64::MAX, mark.thread.index()));
+            }
+        }
+        let of_process = batch.samples.iter().filter(|one| one.process == *process);
+        samples.extend(of_process.filter(|one| match one.basis {
+            Basis::CpuTime | Basis::WaitTime => {
+                is_near(one.time_ns.saturating_sub(one.weight), one.time_ns)
+            }
+            Basis::CallTime => is_near(one.time_ns, one.time_ns.saturating_add(one.weight)),
+            Basis::GpuTime | Basis::Event => false,
+        }));
+    }
+
+    fn answer(&mut self, _model: &Model, _label: &str) -> Answer {
+        Answer::default()
+    }
+}
+
+/// Whether a call returns when a GPU has done something.
+fn blocks(slice: &HostSlice, model: &Model) -> bool {
+    match slice.effect {
+        Effect::Synchronises | Effect::Copies => true,
+        Effect::Memory => waits_for(model.text(slice.name)) == Some(WaitsFor::Release),
+        _ => false,
+    }
+}
+
+/// A launch is slow when it takes this many times as long as the shortest of its name, and at least this time.
+const SLOW: u64 = 5;
+const SLOW_NS: u64 = 20_000;
+
+/// In what order times that overlap count for what a thread did.
+const BY_LOCK: u8 = 0;
+const BY_SLICE: u8 = 1;
+const BY_WAIT: u8 = 2;
+const BY_SAMPLE: u8 = 3;
+const BY_SCOPE: u8 = 4;
+const BY_RANGE: u8 = 5;
+
+impl Recorded {
+    fn course(&mut self, model: &Model, axis: &Axis) -> Course {
+        let mut threads: BTreeMap<usize, Track> = BTreeMap::new();
+        let launches = self.host(model, axis, &mut threads);
+        for (thread, pieces) in self.pieces(model, axis) {
+            threads.entry(thread).or_default().pieces = pieces;
+        }
+        let operations = self.gpu.iter().map(|one| Operation {
+            start: axis.common(one.start_ns),
+            end: axis.common(one.end_ns),
+            start_ns: one.start_ns,
+            queue: one.queue.index(),
+            name: model.text(one.name).to_owned(),
+            kind: match one.activity {
+                Activity::Comm => Kind::Collective,
+                Activity::Copy => Kind::Copy,
+                Activity::Fill => Kind::Fill,
+                Activity::Compute | Activity::None => Kind::Kernel,
+            },
+            launch: launches.get(&one.link).copied(),
+        });
+        let period_ns = model.process(self.process).sample_period_ns;
+        let mut course = Course::new(operations.collect(), threads, period_ns);
+        for (begin_ns, found) in std::mem::take(&mut self.marked) {
+            if let Some((_, _, thread)) = found.into_iter().min() {
+                course.marked.insert(begin_ns, thread);
+            }
+        }
+        course
+    }
+
+    /// Whether a call launches, and may have waited for room in the queue, by its length.
+    fn is_slow_launch(&self, slice: &HostSlice) -> bool {
+        let duration_ns = slice.end_ns - slice.start_ns;
+        let least = self.least_ns.get(&slice.name).filter(|_| slice.link != 0);
+        duration_ns >= SLOW_NS && least.is_some_and(|least_ns| duration_ns / SLOW >= *least_ns)
+    }
+
+    /// The stacks from which calls were made, by thread and begin.
+    fn sites(&self) -> HashMap<(ThreadId, u64), StackId> {
+        let calls = self.samples.iter();
+        calls
+            .filter(|one| one.basis == Basis::CallTime)
+            .map(|sample| ((sample.thread, sample.time_ns), sample.stack))
+            .collect()
+    }
+
+    /// Takes the calls in, those that are within no other; launches by their links.
+    fn host(
+        &mut self,
+        model: &Model,
+        axis: &Axis,
+        threads: &mut BTreeMap<usize, Track>,
+    ) -> HashMap<u64, Launch> {
+        let sites = self.sites();
+        self.host
+            .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
+        let mut launches = HashMap::new();
+        for slice in &self.host {
+            let is_call = matches!(
+                slice.kind,
+                HostKind::Runtime | HostKind::Hsa | HostKind::Collective
+            );
+            if !is_call {
+                continue;
+            }
+            let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
+            let thread = slice.thread.index();
+            let track = threads.entry(thread).or_default();
+            if slice.order == StreamOrder::WaitEvent {
+                track.event_waits.push((start, slice.stream));
+            }
+            if slice.link != 0 && slice.kind != HostKind::Collective {
+                launches.entry(slice.link).or_insert(Launch {
+                    thread,
+                    start,
+                    end,
+                    stream: slice.stream,
+                });
+            }
+            match track.calls.last_mut() {
+                Some(outer) if start < outer.end => outer.blocks |= blocks(slice, model),
+                _ => {
+                    let name = model.text(slice.name);
+                    let site = sites.get(&(slice.thread, slice.start_ns));
+                    let place = site.and_then(|&stack| place_text(stack, model));
+                    track.calls.push(Call {
+                        start,
+                        end,
+                        name: place
+                            .map_or_else(|| name.to_owned(), |place| format!("{name} in {place}")),
+                        meets_ns: (slice.kind == HostKind::Collective).then_some(slice.start_ns),
+                        blocks: blocks(slice, model),
+                        is_slow_launch: self.is_slow_launch(slice),
+                        stream: slice.stream,
+                    });
+                }
+            }
+        }
+        launches
+    }
+
+    /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples; of threads without samples, by what they were in.
+    fn pieces(&self, model: &Model, axis: &Axis) -> BTreeMap<usize, Vec<Piece>> {
+        let mut spans: BTreeMap<usize, Vec<(u8, Piece)>> = BTreeMap::new();
+        let mut add = |thread: usize, order: u8, kind, name: String, span: (u64, u64)| {
+            let piece = Piece {
+                start: axis.common(span.0),
+                end: axis.common(span.1),
+                kind,
+                name,
+                is_range: order == BY_RANGE,
+            };
+            spans.entry(thread).or_default().push((order, piece));
+        };
+        let place = |sample: &Sample| {
+            place_text(sample.stack, model).unwrap_or_else(|| "(no code of the program)".to_owned())
+        };
+        // A wait is sampled where it ends.
+        let mut waits = BTreeMap::new();
+        let mut scopes: BTreeMap<ThreadId, Scopes> = BTreeMap::new();
+        for slice in self.host.iter().filter(|one| Scopes::is_one(one)) {
+            scopes.entry(slice.thread).or_default().add(slice);
+        }
+        for sample in &self.samples {
+            let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
+            let thread = sample.thread.index();
+            if matches!(sample.basis, Basis::CpuTime | Basis::WaitTime) {
+                scopes.remove(&sample.thread);
+            }
+            match sample.basis {
+                Basis::CpuTime => add(thread, BY_SAMPLE, Kind::HostCode, place(sample), span),
+                Basis::WaitTime => {
+                    add(thread, BY_WAIT, Kind::HostWait, place(sample), span);
+                    waits.insert((sample.thread, sample.time_ns), sample);
+                }
+                _ => {}
+            }
+        }
+        for slice in &self.host {
+            let kind = match slice.kind {
+                HostKind::Wait => Kind::HostWait,
+                HostKind::OffCpu => Kind::HostOffProcessor,
+                HostKind::Runnable => Kind::HostRunnable,
+                _ => continue,
+            };
+            let key = (slice.thread, slice.start_ns);
+            let sampled = waits.range(key..).next();
+            let sampled = sampled.filter(|(at, sample)| {
+                at.0 == slice.thread && at.1.saturating_sub(sample.weight) < slice.end_ns
+            });
+            let place = sampled.and_then(|(_, sample)| place_text(sample.stack, model));
+            let name = model.text(slice.name);
+            let name = place.map_or_else(|| name.to_owned(), |place| format!("{name} in {place}"));
+            let span = (slice.start_ns, slice.end_ns);
+            add(slice.thread.index(), BY_SLICE, kind, name, span);
+        }
+        let sites = self.sites();
+        for wait in &self.lock_waits {
+            let site = sites.get(&(wait.thread, wait.start_ns)).copied();
+            let name = lock_wait_text(wait, site, model);
+            let span = (wait.start_ns, wait.end_ns);
+            add(wait.thread.index(), BY_LOCK, Kind::HostWait, name, span);
+        }
+        for (thread, scopes) in &mut scopes {
+            scopes.sort();
+            for scope in scopes.overlapping(0, u64::MAX) {
+                let span = (scope.start_ns, scope.end_ns);
+                let place = scope.place(model);
+                let order = match scope.kind {
+                    HostKind::Range => BY_RANGE,
+                    _ => BY_SCOPE,
+                };
+                add(thread.index(), order, Kind::HostCode, place, span);
+            }
+        }
+        let spans = spans.into_iter();
+        spans
+            .map(|(thread, spans)| (thread, side_by_side(&spans)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_wait_for_a_lock_is_a_wait_whatever_samples_show() {
+        let mut model = Model::default();
+        let function = model.texts.intern("pthread_mutex_lock");
+        let holder = model.texts.intern("grow (pool.cc:42)");
+        let (process, thread) = (ProcessId::new(0), ThreadId::new(3));
+        let mut recorder = Recorder::new(0, vec![(100, 1_000)], Vec::new());
+        let mut batch = Batch::default();
+        batch.samples.push(Sample {
+            time_ns: 500,
+            weight: 400,
+            basis: Basis::CpuTime,
+            process,
+            thread,
+            ..Sample::default()
+        });
+        batch.lock_waits.push(LockWait {
+            start_ns: 200,
+            end_ns: 300,
+            process,
+            thread,
+            function,
+            holder,
+            ..LockWait::default()
+        });
+        recorder.take(&batch);
+        let recorded = recorder.0.lock().unwrap();
+        let pieces = &recorded.pieces(&model, &Axis::default())[&3];
+        let told = pieces
+            .iter()
+            .map(|one| (one.start, one.end, one.name.as_str()));
+        let code = "(no code of the program)";
+        let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
+        let expected = [(100, 200, code), (200, 300, lock), (300, 500, code)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert!(matches!(pieces[1].kind, Kind::HostWait));
+    }
+}

@@ -1,0 +1,97 @@
+//! Kernels that recur: where a program marks nothing, its iterations are seen in the order of its kernels.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// So many operations are looked at, from the middle of the run.
+const LOOKED_AT: usize = 20_000;
+/// Names that are tried, the rarest first.
+const TRIED: usize = 20;
+/// This part of the operations has to recur.
+const LEAST: f64 = 0.9;
+/// An iteration recurs so often at least.
+const RECURS_MIN: usize = 3;
+
+/// The operation that an iteration begins with, if the operations of a GPU recur: `operations` are name and begin of each, in order. Of those that are there
+/// once in each iteration, it is the one with the longest time in front of it.
+pub(super) fn beginning(operations: &[(u64, u64)]) -> Option<u64> {
+    let from = operations.len().saturating_sub(LOOKED_AT) / 2;
+    let middle = &operations[from..operations.len().min(from + LOOKED_AT)];
+    let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (place, (name, _)) in middle.iter().enumerate() {
+        places.entry(*name).or_default().push(place);
+    }
+    let recurring = places
+        .iter()
+        .filter(|(_, places)| places.len() >= RECURS_MIN);
+    let mut rarest: Vec<(&u64, &Vec<usize>)> = recurring.collect();
+    rarest.sort_by_key(|(name, places)| (places.len(), places[0], **name));
+    let period = rarest.iter().take(TRIED).find_map(|(_, places)| {
+        let mut apart: Vec<usize> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        apart.sort_unstable();
+        let period = apart[apart.len() / 2];
+        // Of one kernel alone nothing says where an iteration begins.
+        (period > 1 && recurs(middle, period)).then_some(period)
+    })?;
+    let expected = middle.len() / period;
+    let once = rarest
+        .iter()
+        .filter(|(_, places)| places.len().abs_diff(expected) <= 1 + expected / 20);
+    let waits_ns = |places: &[usize]| {
+        let times = places.iter().filter(|place| **place > 0);
+        let waits = times.map(|&place| middle[place].1.saturating_sub(middle[place - 1].1));
+        waits.sum::<u64>() / places.len() as u64
+    };
+    once.max_by_key(|(_, places)| (waits_ns(places), Reverse(places[0])))
+        .map(|(name, _)| **name)
+}
+
+/// Whether most operations are there again so many operations later.
+fn recurs(operations: &[(u64, u64)], period: usize) -> bool {
+    let pairs = operations.iter().zip(operations.iter().skip(period));
+    let count = operations.len().saturating_sub(period);
+    let equal = pairs.filter(|(one, later)| one.0 == later.0).count();
+    count >= period * (RECURS_MIN - 1) && equal as f64 >= LEAST * count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations of a GPU: each takes 10, and there are 100 in front of those of this name.
+    fn run(names: impl Iterator<Item = u64>, begins: u64) -> Vec<(u64, u64)> {
+        let mut now_ns = 0;
+        names
+            .map(|name| {
+                now_ns += if name == begins { 100 } else { 10 };
+                (name, now_ns)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_iteration_begins_after_the_longest_wait() {
+        let names = (0..500_u64).map(|place| [1, 2, 2, 3, 2, 4][(place % 6) as usize]);
+        assert_eq!(beginning(&run(names.clone(), 3)), Some(3));
+        assert_eq!(beginning(&run(names, 1)), Some(1));
+    }
+
+    #[test]
+    fn what_recurs_within_an_iteration_is_none() {
+        // Eight layers, and what is there once; now and then something else is missing.
+        let names = (0..100_u64).flat_map(|iteration| {
+            let layers = (0..8).flat_map(|_| [2, 3]);
+            let last = (!iteration.is_multiple_of(20)).then_some(4);
+            std::iter::once(1).chain(layers).chain(last)
+        });
+        assert_eq!(beginning(&run(names, 1)), Some(1));
+    }
+
+    #[test]
+    fn chance_and_single_kernels_have_no_period() {
+        let mixed = (0..3_000_u64).map(|place| place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60);
+        assert_eq!(beginning(&run(mixed, 99)), None);
+        assert_eq!(beginning(&run((0..100).map(|_| 1), 99)), None);
+        assert_eq!(beginning(&[]), None);
+    }
+}

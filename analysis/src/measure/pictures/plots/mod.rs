@@ -1,0 +1,22 @@
+//! What pictures are drawn from: tables that are too long to be read, all of bounded size however long a run is.
+
+mod bins;
+mod courses;
+mod durations;
+mod flame;
+
+pub use courses::Courses;
+pub use durations::KernelDurations;
+pub use flame::Flame;
+
+use crate::measure::Measure;
+
+/// All of them, each under its name.
+#[must_use]
+pub fn plots() -> Vec<(&'static str, Box<dyn Measure>)> {
+    vec![
+        ("courses", Box::<Courses>::default()),
+        ("durations", Box::<KernelDurations>::default()),
+        ("flame", Box::<Flame>::default()),
+    ]
+}

@@ -1,0 +1,162 @@
+//! What a thread was in. Operators, functions and ranges are all that is known of what it did where there are no samples; what OpenMP and Kokkos did
+//! says more than samples.
+
+use std::cmp::Reverse;
+
+use crate::model::{HostKind, HostSlice, Model, TextId};
+use crate::program::iteration_names::{is_default_marker, without_numbers};
+
+/// A time in which one of them was the innermost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) name: TextId,
+    pub(crate) kind: HostKind,
+}
+
+impl Scope {
+    /// What it is called where it stands for a place: ranges of iterations (`ProfilerStep#3`) are one place, whatever their numbers.
+    pub(crate) fn place(&self, model: &Model) -> String {
+        let name = model.text(self.name);
+        match self.kind == HostKind::Range && is_default_marker(name) {
+            true => without_numbers(name),
+            false => name.to_owned(),
+        }
+    }
+}
+
+/// Begin, end, what stands in front where those are equal, name, kind.
+type Slice = (u64, Reverse<u64>, (u8, u64), TextId, HostKind);
+
+/// Those of one thread, as slices until [`Scopes::sort`].
+#[derive(Debug, Default)]
+pub(crate) struct Scopes {
+    /// Begin, end, then what stands in front where those are equal: ranges, functions, operators, and their numbers; then name and kind.
+    slices: Vec<Slice>,
+    innermost: Vec<Scope>,
+}
+
+impl Scopes {
+    /// Whether a slice is something that a thread is in.
+    pub(crate) fn is_one(slice: &HostSlice) -> bool {
+        matches!(
+            slice.kind,
+            HostKind::Operator | HostKind::Function | HostKind::Range
+        )
+    }
+
+    pub(crate) fn add(&mut self, slice: &HostSlice) {
+        let outside = match slice.kind {
+            HostKind::Range => 0,
+            HostKind::Function => 1,
+            _ => 2,
+        };
+        let number = match slice.number {
+            0 => self.slices.len() as u64,
+            number => number,
+        };
+        self.slices.push((
+            slice.start_ns,
+            Reverse(slice.end_ns),
+            (outside, number),
+            slice.name,
+            slice.kind,
+        ));
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// Forgets those for which `is_kept` does not hold, by begin and end. They are in order after [`Scopes::sort`].
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
+        self.slices
+            .retain(|&(start_ns, Reverse(end_ns), ..)| is_kept(start_ns, end_ns));
+        self.slices.shrink_to_fit();
+        self.innermost = Vec::new();
+    }
+
+    /// Finds the innermost at each time.
+    pub(crate) fn sort(&mut self) {
+        self.slices.sort_unstable();
+        self.innermost.clear();
+        let slices = std::mem::take(&mut self.slices);
+        let mut now_ns = 0;
+        let mut open: Vec<(u64, (TextId, HostKind))> = Vec::new();
+        for &(start_ns, Reverse(end_ns), _, name, kind) in &slices {
+            while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
+                self.put(&mut now_ns, inner.0, inner.1);
+            }
+            if let Some(&(_, outer)) = open.last() {
+                self.put(&mut now_ns, start_ns, outer);
+            }
+            now_ns = now_ns.max(start_ns);
+            open.push((end_ns, (name, kind)));
+        }
+        while let Some((end_ns, what)) = open.pop() {
+            self.put(&mut now_ns, end_ns, what);
+        }
+        self.slices = slices;
+    }
+
+    fn put(&mut self, now_ns: &mut u64, end_ns: u64, (name, kind): (TextId, HostKind)) {
+        if *now_ns < end_ns {
+            self.innermost.push(Scope {
+                start_ns: *now_ns,
+                end_ns,
+                name,
+                kind,
+            });
+            *now_ns = end_ns;
+        }
+    }
+
+    /// Those that overlap an interval, in order; they do not overlap each other.
+    pub(crate) fn overlapping(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Scope> {
+        let list = &self.innermost;
+        let first = list.partition_point(|scope| scope.end_ns <= start_ns);
+        list[first..]
+            .iter()
+            .take_while(move |scope| scope.start_ns < end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Texts;
+
+    #[test]
+    fn the_innermost_counts() {
+        let mut texts = Texts::default();
+        let [step, forward, linear] = ["step", "forward", "linear"].map(|name| texts.intern(name));
+        let mut scopes = Scopes::default();
+        for (name, start_ns, end_ns) in [
+            (linear, 30, 40),
+            (forward, 20, 60),
+            (step, 10, 100),
+            (linear, 60, 70),
+        ] {
+            scopes.add(&HostSlice {
+                name,
+                start_ns,
+                end_ns,
+                ..HostSlice::default()
+            });
+        }
+        scopes.sort();
+        let found: Vec<_> = scopes
+            .overlapping(35, 75)
+            .map(|scope| (texts.get(scope.name), scope.start_ns, scope.end_ns))
+            .collect();
+        let expected = [
+            ("linear", 30, 40),
+            ("forward", 40, 60),
+            ("linear", 60, 70),
+            ("step", 70, 100),
+        ];
+        assert_eq!(found, expected);
+    }
+}

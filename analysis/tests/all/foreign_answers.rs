@@ -1,0 +1,496 @@
+//! What is concluded from files of other profilers: each time one with a fault that is planted, and one that is healthy.
+
+use std::path::PathBuf;
+
+use rsys_analysis::show::json;
+use serde_json::Value;
+
+use crate::common::{Scratch, asked, judge};
+
+/// A trace as PyTorch's profiler writes it, in microseconds.
+#[derive(Default)]
+struct Trace {
+    events: Vec<String>,
+    links: u64,
+}
+
+impl Trace {
+    fn host(&mut self, category: &str, name: &str, start: u64, duration: u64, args: &str) {
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":100,"tid":100,"ts":{start},"dur":{duration},"args":{{{args}}}}}"#
+        ));
+    }
+
+    fn gpu(&mut self, name: &str, stream: u64, start: u64, duration: u64, link: u64) {
+        self.events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{stream},"ts":{start},"dur":{duration},"args":{{"device":0,"stream":{stream},"correlation":{link}}}}}"#
+        ));
+    }
+
+    /// A call, and the kernel that it launches.
+    fn launch(&mut self, name: &str, (at, call): (u64, u64), (start, duration): (u64, u64)) {
+        self.links += 1;
+        let link = format!(r#""correlation":{}"#, self.links);
+        self.host("cuda_runtime", "hipLaunchKernel", at, call, &link);
+        self.gpu(name, 7, start, duration, self.links);
+    }
+
+    fn written(&self, scratch: &Scratch, name: &str, head: &str) -> PathBuf {
+        let events = self.events.join(",\n");
+        let text = format!(r#"{{"schemaVersion":1,{head}"traceEvents":[{events}]}}"#);
+        scratch.write(name, text.as_bytes())
+    }
+
+    /// The answer to a question.
+    fn answer(&self, question: &str) -> Value {
+        let scratch = Scratch::new();
+        answer(&[self.written(&scratch, "trace.json", "")], question)
+    }
+
+    fn advice(&self) -> Vec<(String, String, u64)> {
+        findings(&self.answer("advice"))
+    }
+}
+
+fn answer(files: &[PathBuf], question: &str) -> Value {
+    let all = asked(files);
+    let found = all.iter().find(|(name, _)| *name == question);
+    let value = json(&found.expect("a question").1);
+    judge(&value);
+    value
+}
+
+fn findings(advice: &Value) -> Vec<(String, String, u64)> {
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or("").to_owned();
+    let findings = advice["findings"].as_array().expect("findings");
+    let found = findings.iter();
+    found
+        .map(|one| {
+            let saves_ns = one["saves_ns"].as_u64().unwrap_or(0);
+            (text(one, "rule"), text(one, "place"), saves_ns)
+        })
+        .collect()
+}
+
+fn notes(answer: &Value) -> String {
+    answer["notes"].to_string()
+}
+
+/// Operators of these names in turn, each in front of a kernel: how long they take, and how long the kernel.
+fn operators(names: &[&str], rounds: u64, (code, kernel): (u64, u64)) -> Trace {
+    let mut trace = Trace::default();
+    let mut now = 1_000_000;
+    for _ in 0..rounds {
+        for name in names {
+            trace.host("cpu_op", name, now, code, "");
+            now += code;
+            trace.launch("gemm", (now, 5), (now + 10, kernel));
+            now += kernel;
+        }
+    }
+    trace
+}
+
+#[test]
+fn an_operator_has_its_own_idle_time_and_no_more() {
+    let names = ["aten::a", "aten::b", "aten::c"];
+    let found = operators(&names, 4, (20_000, 5_000)).advice();
+    for name in names {
+        let (_, _, saves_ns) = found
+            .iter()
+            .find(|(rule, place, _)| rule == "host_code" && place == name)
+            .unwrap_or_else(|| panic!("{name} in {found:?}"));
+        assert!(*saves_ns <= 80_000_000, "{found:?}");
+    }
+    assert_eq!(operators(&names, 4, (20, 5_000)).advice(), []);
+}
+
+#[test]
+fn where_no_operator_stands_out_they_are_one_finding() {
+    let names: Vec<String> = (0..90).map(|one| format!("aten::op_{one}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let found = operators(&names, 4, (300, 50)).advice();
+    let (rule, place, _) = &found[0];
+    assert_eq!(rule, "many_operators", "{found:?}");
+    assert!(place.ends_with(" and 89 others"), "{place}");
+    assert_eq!(operators(&names, 4, (2, 500)).advice(), []);
+}
+
+#[test]
+fn a_loader_that_is_waited_for_has_the_remedies_of_input() {
+    let loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+    let trace = |load: u64| {
+        let mut trace = Trace::default();
+        for step in 0..6 {
+            let at = 1_000_000 + 40_000 * step;
+            trace.host("user_annotation", loader, at, load, "");
+            for kernel in 0..20 {
+                let begin = at + load + 100 + 900 * kernel;
+                trace.launch("gemm", (begin, 5), (begin + 10, 880));
+            }
+        }
+        trace
+    };
+    let found = trace(20_000).answer("advice");
+    assert_eq!(findings(&found)[0].0, "input_wait");
+    assert!(
+        found["findings"][0]["try"]
+            .as_str()
+            .unwrap()
+            .contains("num_workers")
+    );
+    let rules: Vec<String> = trace(100).advice().into_iter().map(|one| one.0).collect();
+    assert!(!rules.contains(&"input_wait".to_owned()), "{rules:?}");
+}
+
+#[test]
+fn generated_code_is_not_to_be_edited() {
+    let name = "/tmp/torchinductor_user/ab/cabc.py(12): call";
+    let trace = |code: u64| {
+        let mut trace = Trace::default();
+        for step in 0..20 {
+            let at = 1_000_000 + 2_000 * step;
+            trace.host("python_function", name, at, code, "");
+            trace.launch(
+                "triton_poi",
+                (at + code, 5),
+                (at + code + 10, 2_000 - code - 10),
+            );
+        }
+        trace.advice()
+    };
+    assert_eq!(trace(1_000)[0].0, "generated_code");
+    assert_eq!(trace(20), []);
+}
+
+#[test]
+fn what_is_made_once_is_told_of_short_traces_too() {
+    let trace = |load: u64| {
+        let mut trace = Trace::default();
+        trace.launch("gemm", (1_000_000, 5), (1_000_010, 100));
+        trace.host("cuda_runtime", "hipModuleLoadData", 1_000_120, load, "");
+        for kernel in 0..100 {
+            let at = 1_000_130 + load + 100 * kernel;
+            trace.launch("gemm", (at, 5), (at + 10, 95));
+        }
+        trace.advice()
+    };
+    assert_eq!(trace(4_000)[0].0, "start_up");
+    assert_eq!(trace(100), []);
+}
+
+#[test]
+fn a_gpu_that_is_idle_is_told_of_where_no_rule_knows_why() {
+    let mut trace = Trace::default();
+    // Without calls nobody knows what was waited for.
+    for kernel in 0..10 {
+        trace.gpu("gemm", 7, 1_000_000 + 1_000 * kernel, 50, 0);
+    }
+    let advice = trace.answer("advice");
+    assert_eq!(findings(&advice), []);
+    assert!(notes(&advice).contains("is idle for 94 % of"), "{advice:#}");
+    assert!(!notes(&advice).contains("rsys-sample"), "{advice:#}");
+    let mut busy = Trace::default();
+    (0..10).for_each(|kernel| busy.gpu("gemm", 7, 1_000_000 + 60 * kernel, 50, 0));
+    assert!(notes(&busy.answer("advice")).contains("no rule has found anything"));
+}
+
+#[test]
+fn a_graph_is_launched_once() {
+    let mut trace = Trace::default();
+    trace.host(
+        "cuda_runtime",
+        "hipGraphLaunch",
+        1_000_000,
+        500,
+        r#""correlation":9"#,
+    );
+    trace.host(
+        "cuda_runtime",
+        "hipGraphLaunch",
+        1_100_000,
+        500,
+        r#""correlation":10"#,
+    );
+    (0..100).for_each(|node| trace.gpu("node", 7, 1_000_600 + 20 * node, 15, 9));
+    let answer = trace.answer("launch");
+    let graph = &answer["graph_launches"][0];
+    assert_eq!(graph["launches"], 1);
+    assert_eq!(graph["nodes"], 100);
+    assert_eq!(graph["call_total_ns"], 500_000);
+    assert_eq!(graph["queue_total_ns"], 100_000);
+    assert_eq!(graph["span_total_ns"], 1_995_000);
+    let delays = answer["launch_delays"].as_array().unwrap();
+    let sum: u64 = delays
+        .iter()
+        .filter_map(|row| row["submit_total_ns"].as_u64())
+        .sum();
+    assert_eq!(sum, 500_000);
+    assert_eq!(answer["queue_depth"][0]["operations"], 1);
+    assert!(
+        notes(&answer).contains("1 launch of graphs without one operation"),
+        "{answer:#}"
+    );
+}
+
+#[test]
+fn memory_of_tensors_is_known_by_operator() {
+    let mut trace = Trace::default();
+    trace.launch("gemm", (1_000_000, 5), (1_000_010, 100));
+    trace.host("cpu_op", "aten::mm", 1_000_000, 50, "");
+    let mut sum = 0_i64;
+    for (at, address, bytes) in [
+        (20, 64, 1000),
+        (30, 128, 500),
+        (200, 64, -1000),
+        (210, 999, -10),
+    ] {
+        sum += bytes;
+        trace.events.push(format!(
+            r#"{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]","pid":100,"tid":100,"ts":{},"args":{{"Bytes":{bytes},"Addr":{address},"Device Type":1,"Device Id":0,"Total Allocated":{sum},"Total Reserved":4000}}}}"#,
+            1_000_000 + at
+        ));
+    }
+    let answer = trace.answer("memory");
+    let row = &answer["framework_memory"][0];
+    for (key, expected) in [
+        ("device", 0),
+        ("allocations", 2),
+        ("peak_bytes", 1500),
+        ("end_bytes", 490),
+        ("reserved_bytes", 4000),
+        ("unused_bytes", 3510),
+        ("not_given_back", 1),
+        ("not_given_back_bytes", 500),
+        ("unknown_frees", 1),
+    ] {
+        assert_eq!(row[key], expected, "{key}: {row:#}");
+    }
+    let operator = &answer["framework_memory_operators"][0];
+    assert_eq!(operator["operator"], "aten::mm");
+    assert_eq!(operator["at_peak_bytes"], 1500);
+}
+
+/// Four ranks whose collectives say nothing of themselves; one begins them later, one may have more of them.
+fn ranks(late: u64, more: u64) -> Value {
+    let scratch = Scratch::new();
+    let files: Vec<PathBuf> = (0..4)
+        .map(|rank| {
+            let mut trace = Trace::default();
+            let count = 12 + if rank == 3 { more } else { 0 };
+            for step in 0..count {
+                let at = 1_000_000 + 10_000 * step;
+                let begin = at + 100 + if rank == 2 { late } else { 0 };
+                trace.launch("gemm", (at, 5), (at + 10, begin - at - 20));
+                trace.links += 1;
+                let link = trace.links;
+                trace.host(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    begin - 10,
+                    5,
+                    &format!(r#""correlation":{link}"#),
+                );
+                let end = at + 100 + late + 500;
+                trace.gpu(
+                    "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+                    20,
+                    begin,
+                    end - begin,
+                    link,
+                );
+            }
+            let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":4}},"#);
+            trace.written(&scratch, &format!("rank{rank}.json"), &head)
+        })
+        .collect();
+    answer(&files, "collectives")
+}
+
+#[test]
+fn ranks_are_compared_by_collectives_without_names() {
+    let stragglers = |answer: &Value| -> Vec<u64> {
+        let rows = answer["stragglers"].as_array();
+        rows.into_iter()
+            .flatten()
+            .filter_map(|row| row["rank"].as_u64())
+            .collect()
+    };
+    assert_eq!(stragglers(&ranks(900, 0)), [2]);
+    assert_eq!(stragglers(&ranks(0, 0)), [0; 0]);
+    // Of ranks with other counts nobody knows which collective is which.
+    assert!(
+        ranks(900, 1)["stragglers"]
+            .as_array()
+            .is_none_or(|rows| rows.iter().all(|row| row["rank"] != 3))
+    );
+}
+
+/// Steps of ten kernels. The queue has room for eight: then a launch takes as long as a kernel.
+fn loop_of(kernel: u64) -> Value {
+    let mut trace = Trace::default();
+    let (mut host, mut gpu) = (1_000_000, 1_000_000_u64);
+    let mut ends = Vec::new();
+    for step in 0..6 {
+        let begin = host;
+        for _ in 0..10 {
+            let room = ends
+                .len()
+                .checked_sub(8)
+                .map_or(0, |place: usize| ends[place]);
+            let call_end = (host + 10).max(room);
+            let start = gpu.max(call_end + 5);
+            trace.host("cpu_op", "aten::mm", host, call_end + 2 - host, "");
+            trace.launch("gemm", (host + 5, call_end - host - 5), (start, kernel));
+            gpu = start + kernel;
+            ends.push(gpu);
+            host = call_end + 5;
+        }
+        let name = format!("ProfilerStep#{step}");
+        trace.host("user_annotation", &name, begin, host - begin, "");
+    }
+    trace.answer("critical path")
+}
+
+#[test]
+fn a_loop_is_bound_by_what_it_waits_for() {
+    let answer = loop_of(100);
+    for path in answer["critical_paths"].as_array().unwrap() {
+        assert_eq!(path["bound_by"], "GPU", "{path:#}");
+        assert!(path["behind_ns"].as_u64() > Some(500_000), "{path:#}");
+    }
+    let answer = loop_of(2);
+    for path in answer["critical_paths"].as_array().unwrap() {
+        assert_eq!(path["bound_by"], "host", "{path:#}");
+        assert_eq!(path["behind_ns"], 0);
+    }
+}
+
+#[test]
+fn a_thread_in_a_range_waits_for_the_one_that_launches() {
+    let mut trace = Trace::default();
+    for step in 0..4 {
+        let at = 1_000_000 + 10_000 * step;
+        trace.host(
+            "user_annotation",
+            &format!("ProfilerStep#{step}"),
+            at,
+            9_900,
+            "",
+        );
+        trace.host("cpu_op", "aten::forward", at, 1_000, "");
+        trace.host("cuda_runtime", "hipStreamSynchronize", at + 9_700, 150, "");
+        for one in 0..8 {
+            trace.links += 1;
+            let (begin, link) = (at + 1_200 + 1_000 * one, trace.links);
+            trace.events.push(format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"autograd::backward","pid":100,"tid":200,"ts":{begin},"dur":990}}"#
+            ));
+            trace.events.push(format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"hipLaunchKernel","pid":100,"tid":200,"ts":{},"dur":5,"args":{{"correlation":{link}}}}}"#,
+                begin + 900
+            ));
+            trace.gpu("grad", 7, begin + 910, 20, link);
+        }
+    }
+    let answer = trace.answer("critical path");
+    let sums = answer["critical_path_sums"].as_array().unwrap();
+    let of = |name: &str| -> u64 {
+        let own = sums.iter().filter(|row| row["name"] == name);
+        own.filter_map(|row| row["duration_ns"].as_u64())
+            .max()
+            .unwrap_or(0)
+    };
+    assert!(of("autograd::backward") > 6_000_000, "{sums:#?}");
+    assert!(of("aten::forward") > 900_000, "{sums:#?}");
+    assert!(of("ProfilerStep") < 700_000, "{sums:#?}");
+}
+
+#[test]
+fn work_from_before_the_record_is_of_no_iteration() {
+    let mut trace = Trace::default();
+    (0..10).for_each(|kernel| trace.gpu("of_before", 7, 1_000_000 + 100 * kernel, 95, 0));
+    for step in 0..3 {
+        let at = 1_000_000 + 1_000 * step;
+        trace.host(
+            "user_annotation",
+            &format!("ProfilerStep#{}", step + 5),
+            at,
+            990,
+            "",
+        );
+        for kernel in 0..10 {
+            trace.launch(
+                "gemm",
+                (at + 20 + 50 * kernel, 5),
+                (at + 1_000 + 100 * kernel, 90),
+            );
+        }
+    }
+    let answer = trace.answer("overlap");
+    for one in answer["iterations"].as_array().unwrap().iter().take(3) {
+        assert_eq!(one["computation_ns"], 900_000, "{one:#}");
+    }
+    assert!(notes(&answer).contains("10 operations of GPUs that had been launched before"));
+}
+
+#[test]
+fn kernels_that_recur_within_a_step_are_layers() {
+    let mut trace = Trace::default();
+    trace.host(
+        "user_annotation",
+        "step[DECODE bs=8]",
+        1_000_000,
+        24_000,
+        "",
+    );
+    for layer in 0..24 {
+        for (place, name) in ["norm", "attention", "mlp"].into_iter().enumerate() {
+            let at = 1_000_000 + 1_000 * layer + 300 * place as u64;
+            trace.launch(name, (at, 5), (at + 10, 250));
+        }
+    }
+    let answer = trace.answer("overlap");
+    assert_eq!(answer["overlap_ranks"][0]["iterations"], 1);
+    let layers = &answer["layers"][0];
+    assert_eq!(
+        (layers["layers"].as_u64(), layers["mean_ns"].as_u64()),
+        (Some(24), Some(1_000_000))
+    );
+    assert_eq!(layers["kernel"], "norm");
+}
+
+#[test]
+fn files_of_rpd2tracing_and_rocprof_1_are_read() {
+    let rpd = r#"[ {}
+,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}
+,{"pid":"2","tid":"0","name":"gemm","ts":"1000030","dur":"100","ph":"X","args":{"desc":"KernelExecution"}}
+,{"pid":"2","tid":"0","name":"","ts":"1000200","dur":"50","ph":"X","args":{"desc":"CopyHostToDevice"}}
+,{"pid":"100","tid":"101","name":"hipLaunchKernel","ts":"1000010","dur":"8","ph":"X","args":{"desc":""}}
+,{"pid":"100","tid":"101","cat":"api_op","name":"api_op","ts":"1000010","id":"1","ph":"s"}
+,{"pid":"2","tid":"0","cat":"api_op","name":"api_op","ts":"1000030","id":"1","ph":"f","bp":"e"}
+]
+"#;
+    let rocprof = r#"{ "traceEvents":[{}
+,{"args":{"name":"0 CPU HIP API"},"ph":"M","pid":2,"name":"process_name","sort_index":0}
+,{"args":{"name":"1 GPU0"},"ph":"M","pid":6,"name":"process_name","sort_index":1}
+,{"ts":1000010,"dur":8,"pid":2,"tid":101,"name":"hipLaunchKernel","ph":"X","args":{"BeginNs":"1000010000","EndNs":"1000018000","pid":"100","tid":"101","Name":"hipLaunchKernel","Index":"1","DurationNs":"8000"}}
+,{"ts":1000010,"ph":"s","cat":"DataFlow","id":1,"pid":2,"tid":101,"name":"dep"}
+,{"ts":1000030,"ph":"t","cat":"DataFlow","id":1,"pid":6,"tid":0,"name":"dep"}
+,{"ts":1000030,"dur":100,"pid":6,"tid":0,"name":"gemm","ph":"X","args":{"BeginNs":"1000030000","EndNs":"1000130000","dev-id":"0","queue-id":"0","stream-id":"0","DurationNs":"100000"}}
+]}
+"#;
+    let scratch = Scratch::new();
+    for (name, text, ordinal) in [("rpd.json", rpd, 2), ("rocprof.json", rocprof, 0)] {
+        let file = [scratch.write(name, text.as_bytes())];
+        let timeline = answer(&file, "timeline");
+        let device = &timeline["runs"][0]["devices"][0];
+        assert_eq!(device["computation_ns"], 100_000, "{name}: {timeline:#}");
+        assert_eq!(device["device"], ordinal);
+        let launch = answer(&file, "launch");
+        assert_eq!(
+            launch["launch_calls"][0]["call"], "hipLaunchKernel",
+            "{name}: {launch:#}"
+        );
+    }
+}

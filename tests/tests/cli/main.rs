@@ -1,0 +1,12 @@
+//! What a user types, and what the terminal shows.
+
+mod avail;
+mod closing;
+mod command_line;
+mod completions;
+mod doctor;
+mod names;
+mod nothing;
+mod options;
+mod runtimes;
+mod shown;

@@ -1,0 +1,5 @@
+//! What threads wait for, and for whom.
+
+mod lengths;
+mod locks;
+mod realtime;
